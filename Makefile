@@ -1,0 +1,72 @@
+# Everything a developer runs. Needs make and a Python 3.11 to 3.13 with pip and venv; the rest goes into .venv.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+TORCH  := 2.13.0
+# Suites that start whole services or containers; `make test` leaves them out.
+SLOW   := tests/acceptance tests/containers
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test test-all check fix lock bench image clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.service ## Make .venv with the tracehouse command, from the lock
+
+demo: .venv/.models ## Trace and serve three well-known models, and leave the service serving
+	$(BIN)/python examples/demo.py
+
+serve: .venv/.service ## Run the service on http://127.0.0.1:8000
+	$(BIN)/tracehouse serve
+
+test: .venv/.dev ## Run the tests that need nothing but this machine's Python
+	$(BIN)/pytest -q $(SLOW:%=--ignore=%)
+
+test-all: .venv/.dev ## Run all tests, the slow ones too
+	$(BIN)/pytest -q
+
+check: .venv/.dev ## Check format, lint, types, floors, and that the migrations make the tables
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m migrations.check
+
+fix: .venv/.dev ## Format, and mend what the linter can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.models ## Measure trace latency against torch.jit.trace in a plain process
+	$(BIN)/python benchmarks/trace_latency.py
+
+image: ## Build the container image tracehouse
+	docker build --tag tracehouse .
+
+# torch stays at the release that the tests know. Its pins on CUDA packages are left out, because which build of it is
+# installed, and with which of them, is the installing machine's choice.
+lock: .venv/.dev ## Resolve requirements.lock anew
+	echo torch==$(TORCH) > .venv/torch.txt
+	$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras \
+		--allow-unsafe --annotation-style=line --no-header --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --constraint=.venv/torch.txt --output-file=.venv/resolved.txt pyproject.toml
+	echo '# Every package of the service and of its extras, at the version it is tested with. Made by `make lock`.' > requirements.lock
+	sed -E '/^(nvidia|cuda|triton|pip=|#|$$)/d; s/\+[a-z0-9]+//; s/ -c [^ ,]*torch.txt,//; s/ \(pyproject.toml\)//' \
+		.venv/resolved.txt | LC_ALL=C sort >> requirements.lock
+
+clean: ## Remove .venv and every cache
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit("Python 3.11 to 3.13, please: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv >/dev/null || { \
+		$(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv install --quiet pip; }
+
+# Written once the packages are in, so that a second run is instant.
+.venv/.service: extra :=
+.venv/.dev:     extra := [dev]
+.venv/.models:  extra := [models]
+.venv/.service .venv/.dev .venv/.models: pyproject.toml requirements.lock | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.$(extra)'
+	touch $@

@@ -1,0 +1,1 @@
+"""Tracehouse's API process, and the floors that its workers share."""

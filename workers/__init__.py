@@ -1,0 +1,1 @@
+"""Programs that run beside the API; torch lives here."""

@@ -1,0 +1,1 @@
+"""Trace requests: from a claimed row to an outcome."""
