@@ -1,0 +1,12 @@
+"""BlobRef: bytes named by their SHA-256."""
+
+from pydantic import Field
+
+from service.domain.frozen import Frozen
+
+DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+
+
+class BlobRef(Frozen):
+    digest: str = Field(pattern=DIGEST_PATTERN)
+    byte_size: int = Field(ge=0)

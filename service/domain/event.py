@@ -1,0 +1,23 @@
+"""An event: what the watchers of a trace request are told, in order."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from service.domain.frozen import Frozen
+
+EventKind = Literal["stage", "log", "end"]
+
+
+class Event(Frozen):
+    """`seq` counts from 1 and has no gaps; an `end` is the last one.
+
+    `data` is {stage, progress, state} of a stage, {text} of a log, {state, verdict} of an end.
+    """
+
+    request_id: str
+    seq: int
+    kind: EventKind
+    data: dict[str, JsonValue]
+    created_at: datetime

@@ -1,0 +1,182 @@
+"""Example inputs: nested lists, tuples and dicts whose leaves are tensors, numbers, booleans, strings or null.
+
+torch calls what a trace is recorded on `example_inputs`, and what it is checked on `check_inputs`.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypeAliasType
+
+from service.domain.errors import InvalidTensor
+from service.domain.frozen import Frozen
+from service.domain.tensor import Datatype, Shape, pack
+
+# A tensor drawn at random costs the submitter no upload: without a cap, a line of JSON could ask for terabytes.
+RANDOM_TENSOR_MAX_BYTES = 2**30
+
+
+class InlineTensor(Frozen):
+    """A tensor whose values are in the request."""
+
+    datatype: Datatype
+    shape: Shape
+    data: JsonValue = Field(description="Row-major, flat or nested.")
+
+    @model_validator(mode="after")
+    def _data_fits(self) -> Self:
+        try:
+            self.pack()
+        except InvalidTensor as error:
+            raise PydanticCustomError("invalid_tensor", "{detail}", {"detail": error.detail}) from error
+        return self
+
+    def pack(self) -> bytes:
+        return pack(self.datatype, self.shape, self.data)
+
+
+class RandomValues(Frozen):
+    """How a random tensor is drawn: uniform in [low, high), or standard normal where neither is given."""
+
+    seed: int = Field(0, ge=0, lt=2**63)
+    low: float | None = None
+    high: float | None = None
+
+    @model_validator(mode="after")
+    def _range_is_whole(self) -> Self:
+        if (self.low is None) != (self.high is None):
+            raise PydanticCustomError("half_range", "give both low and high, or neither")
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise PydanticCustomError("empty_range", "low must be less than high")
+        return self
+
+
+class RandomTensor(Frozen):
+    """A tensor drawn from a seeded generator: the same request gives the same values.
+
+    Without a range, floats are standard normal, integers are drawn from {0, 1} and booleans are fair coins.
+    """
+
+    datatype: Datatype
+    shape: Shape
+    random: RandomValues
+
+    @model_validator(mode="after")
+    def _not_too_large(self) -> Self:
+        if prod(self.shape) * self.datatype.item_bytes > RANDOM_TENSOR_MAX_BYTES:
+            raise PydanticCustomError("too_large", "a random tensor has at most 1 GiB")
+        return self
+
+
+class FileTensor(Frozen):
+    """A tensor in an uploaded `.safetensors`, `.npz` or `.pt` file; `key` may be left out where the file has one."""
+
+    file: str = Field(min_length=1)
+    key: str | None = None
+
+
+class TupleInput(Frozen):
+    """JSON has no tuples; torch tells them from lists."""
+
+    tuple: list["InputTree"]
+
+
+def _kind(value: Any) -> str | None:
+    match value:
+        case InlineTensor() | {"datatype": _, "data": _}:
+            return "inline"
+        case RandomTensor() | {"datatype": _, "random": _}:
+            return "random"
+        case {"datatype": _}:
+            return "inline"
+        case FileTensor() | {"file": str()}:
+            return "file"
+        case TupleInput():
+            return "tuple"
+        case {"tuple": _} if len(value) == 1:
+            return "tuple"
+        case dict():
+            return "dict"
+        case list() | tuple():
+            return "list"
+    return "scalar"
+
+
+if TYPE_CHECKING:
+    InputTree = Any  # mypy cannot follow a union that names itself
+else:
+    InputTree = TypeAliasType(
+        "InputTree",
+        Annotated[
+            Annotated[InlineTensor, Tag("inline")]
+            | Annotated[RandomTensor, Tag("random")]
+            | Annotated[FileTensor, Tag("file")]
+            | Annotated[TupleInput, Tag("tuple")]
+            | Annotated[dict[str, "InputTree"], Tag("dict")]
+            | Annotated[list["InputTree"], Tag("list")]
+            | Annotated[StrictBool | StrictInt | StrictFloat | StrictStr | None, Tag("scalar")],
+            Discriminator(_kind),
+        ],
+    )
+
+
+def _arguments(value: Any) -> Any:
+    """A single tensor stands for a list of one, as torch takes it."""
+    return [value] if _kind(value) in ("inline", "random", "file") else value
+
+
+Arguments = Annotated[list[InputTree], BeforeValidator(_arguments), Field(max_length=256)]
+KeywordArguments = Annotated[dict[str, InputTree], Field(max_length=256)]
+
+
+class MethodInputs(Frozen):
+    """One call of one method."""
+
+    example_inputs: Arguments = Field([], description="Positional arguments.")
+    example_kwarg_inputs: KeywordArguments = Field({}, description="Keyword arguments.")
+
+    def file_names(self) -> set[str]:
+        trees = [*self.example_inputs, *self.example_kwarg_inputs.values()]
+        return {leaf.file for tree in trees for leaf in leaves(tree) if isinstance(leaf, FileTensor)}
+
+
+class CheckInput(MethodInputs):
+    """A further call to compare on. A bare list is the positional arguments of `forward`."""
+
+    method: str = "forward"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_arguments(cls, value: Any) -> Any:
+        bare = isinstance(value, list) or _kind(value) in ("inline", "random", "file")
+        return {"example_inputs": value} if bare else value
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """The leaves of an input tree, left to right."""
+    match tree:
+        case TupleInput():
+            for item in tree.tuple:
+                yield from leaves(item)
+        case list():
+            for item in tree:
+                yield from leaves(item)
+        case dict():
+            for item in tree.values():
+                yield from leaves(item)
+        case _:
+            yield tree

@@ -1,0 +1,304 @@
+"""An inference request, in any of the forms that a body may have, read by the artifact's contract.
+
+- the protocol's: `{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}]}`
+- by name: `{"inputs": {"x": [[1.0, 2.0]]}}`, where a key names an input's leaf or an argument
+- as a call: `{"args": [[[1.0, 2.0]]], "kwargs": {}}`, nested as the model's inputs nest
+
+A tensor is an object as in the protocol's form, or nested lists: then the contract gives its datatype and shape.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from service.domain.contract import BakedLeaf, DictNode, ListNode, MethodContract, Structure, TensorLeaf, TupleNode
+from service.domain.errors import (
+    BakedArgument,
+    DatatypeMismatch,
+    InvalidRequest,
+    InvalidTensor,
+    MissingInput,
+    ShapeMismatch,
+    StructureMismatch,
+    UnexpectedInput,
+)
+from service.domain.tensor import Datatype, Tensor, TensorSpec, infer_shape, pack
+
+_MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
+_TENSOR_MEMBERS = {"name", "datatype", "shape", "data", "parameters"}
+_DIM_MAX = 2**48
+_DIMS_MAX = 32
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceRequest:
+    """`inputs` fit the contract and stand in its order; `outputs` are the names to answer with, in that order."""
+
+    inputs: list[Tensor]
+    outputs: list[str]
+    id: str | None = None
+
+
+def read(body: JsonValue, method: MethodContract) -> InferenceRequest:
+    """Raises InvalidRequest or InvalidTensor for what makes no sense, and a ContractViolation for what does not fit."""
+    members = _members(body, _MEMBERS, "")
+    _mapping(members.get("parameters", {}), "/parameters")
+    return InferenceRequest(
+        inputs=method.accept(_once(_tensors(members, method))),
+        outputs=_outputs(members.get("outputs"), method),
+        id=_id(members.get("id")),
+    )
+
+
+def _tensors(body: Mapping[str, JsonValue], method: MethodContract) -> Iterator[Tensor]:
+    is_call = "args" in body or "kwargs" in body
+    if is_call == ("inputs" in body):
+        raise InvalidRequest("give either inputs, or args and kwargs", at="")
+    if is_call:
+        return _of_call(_list(body.get("args", []), "/args"), _mapping(body.get("kwargs", {}), "/kwargs"), method)
+    if isinstance(inputs := body["inputs"], dict):
+        return _by_name(inputs, method)
+    return _of_protocol(_list(inputs, "/inputs"), method)
+
+
+# --- the three forms -----------------------------------------------------------------------------------------
+
+
+def _of_protocol(inputs: list[JsonValue], method: MethodContract) -> Iterator[Tensor]:
+    specs = _specs(method)
+    for index, given in enumerate(inputs):
+        pointer = f"/inputs/{index}"
+        members = _members(given, _TENSOR_MEMBERS, pointer)
+        name = members.get("name")
+        if not isinstance(name, str):
+            raise InvalidRequest("a tensor needs a name", at=f"{pointer}/name")
+        if name not in specs:
+            raise _unexpected(name, specs)
+        yield _of_object(members, specs[name])
+
+
+def _by_name(inputs: Mapping[str, JsonValue], method: MethodContract) -> Iterator[Tensor]:
+    specs = _specs(method)
+    arguments = {argument.name: argument for argument in method.arguments}
+    for name, value in inputs.items():
+        if name in specs:
+            yield _tensor(value, specs[name])
+        elif name in arguments:
+            yield from _nested(value, arguments[name].structure, specs, name)
+        else:
+            raise _unexpected(name, {*specs, *arguments})
+
+
+def _of_call(args: list[JsonValue], kwargs: Mapping[str, JsonValue], method: MethodContract) -> Iterator[Tensor]:
+    names = [argument.name for argument in method.arguments]
+    if len(args) > len(names):
+        raise UnexpectedInput(
+            f"there are {len(names)} arguments, not {len(args)}", expected=len(names), actual=len(args), inputs=names
+        )
+    given = dict(zip(names, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in names:
+            raise _unexpected(name, names)
+        if name in given:
+            raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
+        given[name] = value
+    specs = _specs(method)
+    for argument in method.arguments:
+        if argument.name in given:
+            yield from _nested(given[argument.name], argument.structure, specs, argument.name)
+
+
+def _nested(value: JsonValue, structure: Structure, specs: Mapping[str, TensorSpec], path: str) -> Iterator[Tensor]:
+    """The tensors in `value`. How deep this goes is the contract's to say, never the body's."""
+    match structure:
+        case TensorLeaf():
+            yield _tensor(value, specs[structure.tensor])
+        case BakedLeaf():
+            if not _is_same(value, structure.baked):
+                raise BakedArgument(
+                    f"{path!r} was {structure.baked!r} when the model was traced, and that is baked in",
+                    input=path, expected=structure.baked, actual=_shown(value),
+                )  # fmt: skip
+        case ListNode():
+            yield from _items(value, structure.list, specs, path)
+        case TupleNode():
+            inner = value["tuple"] if isinstance(value, dict) and value.keys() == {"tuple"} else value
+            yield from _items(inner, structure.tuple, specs, path)
+        case DictNode():
+            yield from _entries(value, structure.mapping, specs, path)
+
+
+def _items(value: JsonValue, inner: Any, specs: Mapping[str, TensorSpec], path: str) -> Iterator[Tensor]:
+    if not isinstance(value, list) or len(value) != len(inner):
+        raise _nests_otherwise(path, f"a list of {len(inner)}", value)
+    for index, (item, structure) in enumerate(zip(value, inner, strict=True)):
+        yield from _nested(item, structure, specs, f"{path}.{index}")
+
+
+def _entries(
+    value: JsonValue, inner: Mapping[str, Structure], specs: Mapping[str, TensorSpec], path: str
+) -> Iterator[Tensor]:
+    if not isinstance(value, dict) or not value.keys() <= inner.keys():
+        raise _nests_otherwise(path, f"an object of {sorted(inner)}", value)
+    for key, structure in inner.items():
+        if key in value:
+            yield from _nested(value[key], structure, specs, f"{path}.{key}")
+        elif not _may_be_left_out(structure):
+            raise MissingInput(f"input {f'{path}.{key}'!r} is missing", input=f"{path}.{key}")
+
+
+# --- one tensor ----------------------------------------------------------------------------------------------
+
+
+def _tensor(value: JsonValue, spec: TensorSpec) -> Tensor:
+    if isinstance(value, dict):
+        return _of_object(_members(value, _TENSOR_MEMBERS, spec.name), spec)
+    if value is None or (isinstance(value, str) and spec.shape):
+        raise InvalidTensor(f"input {spec.name!r} cannot be {_shown(value)}", input=spec.name, actual=_shown(value))
+    shape = infer_shape(value)
+    # Below a dimension of size 0 nested lists can say nothing.
+    spelled = spec.shape[: spec.shape.index(0) + 1] if 0 in spec.shape else spec.shape
+    if shape != spelled:
+        raise _shape_mismatch(spec, list(shape))
+    try:
+        data = pack(spec.datatype, spec.shape, value)
+    except InvalidTensor as error:
+        if "datatype" in error.facts:
+            raise InvalidTensor(f"input {spec.name!r}: {error.detail}", input=spec.name, **error.facts) from error
+        raise _shape_mismatch(spec, "ragged") from error
+    return Tensor(spec.name, spec.datatype, spec.shape, data)
+
+
+def _of_object(members: Mapping[str, JsonValue], spec: TensorSpec) -> Tensor:
+    datatype = _datatype(members.get("datatype", spec.datatype.value), spec)
+    shape = _shape(members["shape"], spec) if "shape" in members else spec.shape
+    if "data" not in members:
+        raise InvalidTensor(f"input {spec.name!r} has no data", input=spec.name)
+    try:
+        return Tensor(spec.name, datatype, shape, pack(datatype, shape, members["data"]))
+    except InvalidTensor as error:
+        raise InvalidTensor(f"input {spec.name!r}: {error.detail}", input=spec.name, **error.facts) from error
+
+
+def _datatype(value: JsonValue, spec: TensorSpec) -> Datatype:
+    if isinstance(value, str) and value in Datatype.__members__:
+        return Datatype(value)
+    raise DatatypeMismatch(
+        f"input {spec.name!r} is {spec.datatype}, not {_shown(value)}",
+        input=spec.name, expected=spec.datatype.value, actual=_shown(value), known="observed",
+    )  # fmt: skip
+
+
+def _shape(value: JsonValue, spec: TensorSpec) -> tuple[int, ...]:
+    dims = value if isinstance(value, list) else [None]
+    if len(dims) > _DIMS_MAX or not all(type(dim) is int and 0 <= dim <= _DIM_MAX for dim in dims):
+        raise InvalidTensor(f"input {spec.name!r}: a shape is a list of sizes", input=spec.name, actual=_shown(value))
+    return tuple(dims)  # type: ignore[arg-type] # each is an int
+
+
+def _once(tensors: Iterator[Tensor]) -> Iterator[Tensor]:
+    seen = set()
+    for tensor in tensors:
+        if tensor.name in seen:
+            raise UnexpectedInput(f"input {tensor.name!r} was sent twice", input=tensor.name)
+        seen.add(tensor.name)
+        yield tensor
+
+
+# --- the rest of the body ------------------------------------------------------------------------------------
+
+
+def _outputs(value: JsonValue, method: MethodContract) -> list[str]:
+    known = [spec.name for spec in method.outputs]
+    if value is None:
+        return known
+    names = []
+    for index, given in enumerate(_list(value, "/outputs")):
+        name = _members(given, {"name", "parameters"}, f"/outputs/{index}").get("name")
+        if name not in known:
+            raise InvalidRequest(f"there is no output {_shown(name)}", at=f"/outputs/{index}/name", outputs=known)
+        names.append(str(name))
+    return names or known
+
+
+def _id(value: JsonValue) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidRequest("an id is a string", at="/id", actual=_shown(value))
+
+
+def _specs(method: MethodContract) -> dict[str, TensorSpec]:
+    return {spec.name: spec for spec in method.inputs}
+
+
+def _members(value: JsonValue, known: set[str], where: str) -> dict[str, JsonValue]:
+    members = _mapping(value, where)
+    if unknown := members.keys() - known:
+        name = min(unknown)
+        raise InvalidRequest(
+            f"there is no member {_shown(name)} here", at=where, member=name[:80], members=sorted(known)
+        )
+    return members
+
+
+def _mapping(value: JsonValue, where: str) -> dict[str, JsonValue]:
+    if isinstance(value, dict):
+        return value
+    raise InvalidRequest(f"this is an object, not {_shown(value)}", at=where, actual=_shown(value))
+
+
+def _list(value: JsonValue, where: str) -> list[JsonValue]:
+    if isinstance(value, list):
+        return value
+    raise InvalidRequest(f"this is a list, not {_shown(value)}", at=where, actual=_shown(value))
+
+
+def _is_same(value: JsonValue, baked: JsonValue) -> bool:
+    """1 and 1.0 are the same to whoever writes JSON; 1 and true are not."""
+    return value == baked and isinstance(value, bool) == isinstance(baked, bool)
+
+
+def _may_be_left_out(structure: Structure) -> bool:
+    match structure:
+        case TensorLeaf():
+            return False
+        case BakedLeaf():
+            return True
+        case ListNode():
+            return all(map(_may_be_left_out, structure.list))
+        case TupleNode():
+            return all(map(_may_be_left_out, structure.tuple))
+        case DictNode():
+            return all(map(_may_be_left_out, structure.mapping.values()))
+
+
+def _unexpected(name: str, known: Any) -> UnexpectedInput:
+    return UnexpectedInput(f"there is no input {_shown(name)}", input=name[:80], inputs=sorted(known))
+
+
+def _shape_mismatch(spec: TensorSpec, actual: list[int] | str) -> ShapeMismatch:
+    return ShapeMismatch(
+        f"input {spec.name!r} is {actual}, not {list(spec.shape)}",
+        input=spec.name, expected=list(spec.shape), actual=actual, known="observed",
+    )  # fmt: skip
+
+
+def _nests_otherwise(path: str, expected: str, value: JsonValue) -> StructureMismatch:
+    return StructureMismatch(
+        f"{path!r} is {expected}, not {_shown(value)}", input=path, expected=expected, actual=_shown(value)
+    )
+
+
+def _shown(value: JsonValue) -> str:
+    """Short, however much was sent."""
+    match value:
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return f"an object of {[key[:40] for key in sorted(value)[:8]]}"
+        case None:
+            return "null"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,89 @@
+"""The registry: a model's integer versions, one artifact per device each, and aliases that point at them."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from service.domain.errors import InvalidName
+from service.domain.frozen import Frozen
+from service.domain.trace_check import Verdict
+
+# No slash, @ or colon: `name@alias` and `name:version` must read in one way only, also in a URL.
+NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
+_NAME = re.compile(NAME_PATTERN)
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
+
+
+def _model_name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise PydanticCustomError(
+            "model_name",
+            "a name is 1 to 64 letters, digits, '.', '_' or '-', with a letter or digit at both ends",
+        )
+    return value
+
+
+ModelName = Annotated[
+    str,
+    AfterValidator(_model_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "maxLength": 64}),
+]
+
+
+class ModelVersion(Frozen):
+    """One version: immutable, made by one trace request. `artifacts` maps a device to an artifact's digest."""
+
+    version: int
+    artifacts: dict[str, str]
+    verdict: Verdict
+    trace_request: str
+    created_at: datetime
+
+
+class Alias(Frozen):
+    """A movable pointer. `revision` grows with each move, so that a move can say what it expects to replace."""
+
+    alias: str
+    version: int
+    revision: int
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.revision}"'
+
+
+class Model(Frozen):
+    name: str
+    versions: list[ModelVersion]
+    aliases: list[Alias] = []
+
+
+class ModelRef(Frozen):
+    """`name`, `name@alias` or `name:version`, as an inference request writes it."""
+
+    name: str
+    alias: str | None = None
+    version: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises InvalidName."""
+        name, at, alias = text.partition("@")
+        name, colon, version = (name, "", "") if at else text.partition(":")
+        _check(name, "model")
+        if at:
+            _check(alias, "alias")
+            return cls(name=name, alias=alias)
+        if not colon:
+            return cls(name=name)
+        if not _VERSION.fullmatch(version):
+            raise InvalidName("a version is a positive integer", name=version[:80])
+        return cls(name=name, version=int(version))
+
+
+def _check(name: str, what: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidName(f"this is not the name of a {what}", name=name[:80], pattern=NAME_PATTERN)

@@ -1,0 +1,29 @@
+"""Logs: one JSON object a line, each with the id of the HTTP request or trace request it belongs to."""
+
+import logging
+import sys
+from contextvars import ContextVar
+
+from pythonjsonlogger.json import JsonFormatter
+
+http_request_id: ContextVar[str | None] = ContextVar("http_request_id", default=None)
+
+
+def configure(level: str) -> None:
+    """Send every logger of this process to standard error as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        JsonFormatter(
+            "{asctime}{levelname}{name}{message}",
+            style="{",
+            rename_fields={"asctime": "at", "levelname": "level", "name": "logger"},
+        )
+    )
+    handler.addFilter(_with_request_id)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _with_request_id(record: logging.LogRecord) -> bool:
+    if (request_id := http_request_id.get()) is not None:
+        record.http_request = request_id
+    return True

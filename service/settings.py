@@ -1,0 +1,56 @@
+"""Every setting, with its unit; read once, where a process starts."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field
+
+from service.domain.frozen import Frozen
+
+MIB = 2**20
+
+
+class Settings(Frozen):
+    """One environment variable per field, in capitals. Each description says what happens at its edge."""
+
+    state_dir: Path = Field(Path("tracehouse-state"), description="Where the embedded default keeps rows and files.")
+    database_url: str | None = Field(None, description="SQLAlchemy URL; unset: SQLite in the state directory.")
+    blob_url: str | None = Field(None, description="fsspec URL; unset: a directory in the state directory.")
+
+    upload_max_bytes: int = Field(1024 * MIB, gt=0, description="A larger submission is refused with 413.")
+    request_max_bytes: int = Field(16 * MIB, gt=0, description="The same for the JSON part alone, and for inference.")
+    source_max_bytes: int = Field(64 * MIB, gt=0, description="What a source archive may unpack to.")
+    queue_max: int = Field(1000, gt=0, description="More waiting trace requests are refused with 503.")
+
+    trace_slots: int = Field(2, gt=0, description="Trace requests that run at the same time.")
+    trace_wall_s: float = Field(600.0, gt=0, description="A longer trace ends as limit-exceeded.")
+    trace_cpu_s: int = Field(1200, gt=0, description="The same for its processor time.")
+    trace_memory_mib: int = Field(8192, gt=0, description="Address space of a tracing process; beyond it, MemoryError.")
+    trace_log_max_bytes: int = Field(MIB, gt=0, description="Printed output beyond it is cut, and the log says so.")
+    trace_attempts: int = Field(3, gt=0, description="Tries for faults that are the service's own.")
+    preload: Path | None = Field(None, description="Python file run once in the process that all others fork from.")
+
+    runner_memory_mib: int = Field(8192, gt=0, description="Address space of a runner.")
+    runner_threads: int = Field(2, gt=0, description="Threads that torch uses in a runner, and in a tracing process.")
+    pool_memory_mib: int = Field(4096, gt=0, description="Resident memory of all runners; the least recently used go.")
+    pool_waiting: int = Field(64, gt=0, description="More requests waiting for one runner are refused with 503.")
+    infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")
+
+    shutdown_grace_s: float = Field(10.0, ge=0, description="Running inference is waited for, then cut.")
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """Raises pydantic's ValidationError, which names the field."""
+        given = {name: environ[name.upper()] for name in cls.model_fields if name.upper() in environ}
+        return cls.model_validate(given)
+
+    @property
+    def database(self) -> str:
+        return self.database_url or f"sqlite:///{self.state_dir.absolute() / 'tracehouse.db'}"
+
+    @property
+    def blobs(self) -> str:
+        return self.blob_url or (self.state_dir.absolute() / "blobs").as_uri()

@@ -1,0 +1,55 @@
+"""What a contract lets in."""
+
+import pytest
+
+from service.domain.contract import Argument, Contract, MethodContract, TensorLeaf
+from service.domain.errors import DatatypeMismatch, MethodNotFound, MissingInput, ShapeMismatch, UnexpectedInput
+from service.domain.tensor import Datatype, Tensor, TensorSpec
+
+X = TensorSpec(name="x", datatype=Datatype.FP32, shape=(1, 2))
+MASK = TensorSpec(name="mask", datatype=Datatype.BOOL, shape=(2,))
+METHOD = MethodContract(
+    arguments=[Argument(name=spec.name, structure=TensorLeaf(tensor=spec.name)) for spec in (X, MASK)],
+    inputs=[X, MASK],
+    outputs=[TensorSpec(name="output", datatype=Datatype.FP32, shape=(1,))],
+    returns=TensorLeaf(tensor="output"),
+)
+
+
+def tensor(spec: TensorSpec, **changes: object) -> Tensor:
+    fields = {"name": spec.name, "datatype": spec.datatype, "shape": spec.shape, "data": bytes(spec.byte_size)}
+    return Tensor(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_inputs_come_back_in_the_artifacts_order() -> None:
+    assert [t.name for t in METHOD.accept([tensor(MASK), tensor(X)])] == ["x", "mask"]
+
+
+def test_a_missing_input_is_named() -> None:
+    with pytest.raises(MissingInput) as refused:
+        METHOD.accept([tensor(X)])
+    assert refused.value.facts["input"] == "mask"
+
+
+def test_an_unknown_input_is_answered_with_those_that_are_known() -> None:
+    with pytest.raises(UnexpectedInput) as refused:
+        METHOD.accept([tensor(X), tensor(MASK), tensor(X, name="y")])
+    assert refused.value.facts == {"input": "y", "inputs": ["mask", "x"]}
+
+
+def test_another_datatype_is_refused() -> None:
+    with pytest.raises(DatatypeMismatch) as refused:
+        METHOD.accept([tensor(X, datatype=Datatype.FP64), tensor(MASK)])
+    assert (refused.value.facts["expected"], refused.value.facts["actual"]) == ("FP32", "FP64")
+
+
+def test_a_size_that_was_never_tried_is_refused() -> None:
+    with pytest.raises(ShapeMismatch) as refused:
+        METHOD.accept([tensor(X, shape=(2, 2)), tensor(MASK)])
+    assert (refused.value.facts["expected"], refused.value.facts["actual"]) == ([1, 2], [2, 2])
+
+
+def test_an_unknown_method_is_answered_with_those_that_exist() -> None:
+    with pytest.raises(MethodNotFound) as refused:
+        Contract(methods={"forward": METHOD}).method("backward")
+    assert refused.value.facts["methods"] == ["forward"]

@@ -1,0 +1,91 @@
+"""What a person may submit, and what is refused where it enters."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from service.domain.blob import BlobRef
+from service.domain.trace_request import TraceRequest, TraceSpec, content_digest
+
+TENSOR = {"datatype": "FP32", "shape": [2, 2], "random": {"seed": 0}}
+SPEC: dict[str, Any] = {
+    "model": "net",
+    "source": {"files": {"net.py": "..."}, "entrypoint": "net:Net"},
+    "example_inputs": [TENSOR],
+}
+
+
+def spec(**changes: Any) -> TraceSpec:
+    return TraceSpec.model_validate(SPEC | changes)
+
+
+def test_inputs_at_the_top_stand_for_forward() -> None:
+    assert spec().calls == spec(example_inputs=[], methods={"forward": {"example_inputs": [TENSOR]}}).calls
+
+
+def test_a_single_tensor_stands_for_a_list_of_one() -> None:
+    assert spec(example_inputs=TENSOR) == spec()
+
+
+def test_a_bare_list_is_a_check_input_of_forward() -> None:
+    [check] = spec(check={"check_inputs": [[TENSOR]]}).check.check_inputs
+    assert (check.method, check.example_inputs) == ("forward", spec().example_inputs)
+
+
+def test_inputs_nest() -> None:
+    nested = {"pair": {"tuple": [TENSOR, [{"file": "x.npz", "key": "x"}]]}, "flag": None, "rate": 0.5}
+    assert spec(example_kwarg_inputs=nested).file_names() == {"x.npz"}
+
+
+def test_a_trace_request_survives_json() -> None:
+    request = TraceRequest.submitted(spec(), {}, torch_version="2.13.0")
+    assert TraceRequest.model_validate_json(request.model_dump_json()) == request
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "a/b"},
+        {"model": "a@b"},
+        {"model": "a:1"},
+        {"model": ""},
+        {"model": "x" * 65},
+        {"model": ".hidden"},
+        {"source": {"entrypoint": "net:Net"}},
+        {"source": {"file": "a.py", "files": {"a.py": ""}, "entrypoint": "a:A"}},
+        {"source": {"files": {"../net.py": ""}, "entrypoint": "net:Net"}},
+        {"source": {"files": {"/net.py": ""}, "entrypoint": "net:Net"}},
+        {"source": {"file": "up/net.py", "entrypoint": "net:Net"}},
+        {"source": {"files": {"net.py": ""}, "entrypoint": "net"}},
+        {"source": {"files": {"net.py": ""}, "entrypoint": "net:Net()"}},
+        {"example_inputs": []},
+        {"methods": {"forward": {"example_inputs": [TENSOR]}}},
+        {"methods": {"not a name": {}}},
+        {"check": {"check_inputs": [{"method": "other", "example_inputs": [TENSOR]}]}},
+        {"check": {"check_tolerance": -1}},
+        {"mode": "magic"},
+        {"training": True},
+        {"devices": ["tpu"]},
+        {"unknown": 1},
+        {"example_inputs": [{"datatype": "FP32", "shape": [2**40], "random": {}}]},
+        {"example_inputs": [{"datatype": "FP32", "shape": [2], "random": {"low": 1}}]},
+        {"example_inputs": [{"datatype": "FP32", "shape": [2], "random": {"low": 1, "high": 1}}]},
+        {"example_inputs": [{"datatype": "FP32", "shape": [2], "data": [1]}]},
+        {"example_inputs": [{"datatype": "FLOAT", "shape": [1], "data": [1]}]},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_done_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        spec(**changes)
+
+
+def test_the_content_is_what_decides_the_outcome() -> None:
+    file = {"w.pt": BlobRef(digest="sha256:" + "0" * 64, byte_size=1)}
+    other_file = {"w.pt": BlobRef(digest="sha256:" + "1" * 64, byte_size=1)}
+    same = content_digest(spec(), file, "2.13.0")
+    assert content_digest(spec(force=True), file, "2.13.0") == same
+    assert content_digest(spec(), other_file, "2.13.0") != same
+    assert content_digest(spec(), file, "2.12.0") != same
+    assert content_digest(spec(options={"seed": 1}), file, "2.13.0") != same
