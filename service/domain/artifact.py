@@ -53,7 +53,7 @@ class Versions(Frozen):
 
 
 class Artifact(Frozen):
-    """What the manifest says. `golden` holds a few inputs with the eager outputs, replayed whenever the archive is loaded."""
+    """The manifest. `golden` holds a few inputs with the eager outputs, replayed whenever the archive is loaded."""
 
     device: str
     entrypoint: str

@@ -370,6 +370,10 @@ class StorageUnavailable(Unavailable):
     """The database does not answer"""
 
 
+class DiskFull(Unavailable):
+    """There is too little room on the disk"""
+
+
 class SandboxUnavailable(Unavailable):
     """No process for model code could be started"""
 

@@ -55,7 +55,7 @@ def read(body: JsonValue, method: MethodContract) -> InferenceRequest:
 def _tensors(body: Mapping[str, JsonValue], method: MethodContract) -> Iterator[Tensor]:
     is_call = "args" in body or "kwargs" in body
     if is_call == ("inputs" in body):
-        raise InvalidRequest("give either inputs, or args and kwargs", at="")
+        raise _invalid("", "give either inputs, or args and kwargs")
     if is_call:
         return _of_call(_list(body.get("args", []), "/args"), _mapping(body.get("kwargs", {}), "/kwargs"), method)
     if isinstance(inputs := body["inputs"], dict):
@@ -73,7 +73,7 @@ def _of_protocol(inputs: list[JsonValue], method: MethodContract) -> Iterator[Te
         members = _members(given, _TENSOR_MEMBERS, pointer)
         name = members.get("name")
         if not isinstance(name, str):
-            raise InvalidRequest("a tensor needs a name", at=f"{pointer}/name")
+            raise _invalid(f"{pointer}/name", "a tensor needs a name")
         if name not in specs:
             raise _unexpected(name, specs)
         yield _of_object(members, specs[name])
@@ -154,7 +154,9 @@ def _entries(
 
 def _tensor(value: JsonValue, spec: TensorSpec) -> Tensor:
     if isinstance(value, dict):
-        return _of_object(_members(value, _TENSOR_MEMBERS, spec.name), spec)
+        if unknown := value.keys() - _TENSOR_MEMBERS:
+            raise InvalidTensor(f"input {spec.name!r} has no member {_shown(min(unknown))}", input=spec.name)
+        return _of_object(value, spec)
     if value is None or (isinstance(value, str) and spec.shape):
         raise InvalidTensor(f"input {spec.name!r} cannot be {_shown(value)}", input=spec.name, actual=_shown(value))
     shape = infer_shape(value)
@@ -218,41 +220,39 @@ def _outputs(value: JsonValue, method: MethodContract) -> list[str]:
     for index, given in enumerate(_list(value, "/outputs")):
         name = _members(given, {"name", "parameters"}, f"/outputs/{index}").get("name")
         if name not in known:
-            raise InvalidRequest(f"there is no output {_shown(name)}", at=f"/outputs/{index}/name", outputs=known)
+            raise _invalid(f"/outputs/{index}/name", f"there is no output {_shown(name)}", outputs=known)
         names.append(str(name))
-    return names or known
+    return list(dict.fromkeys(names)) or known
 
 
 def _id(value: JsonValue) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise InvalidRequest("an id is a string", at="/id", actual=_shown(value))
+    raise _invalid("/id", f"an id is a string, not {_shown(value)}")
 
 
 def _specs(method: MethodContract) -> dict[str, TensorSpec]:
     return {spec.name: spec for spec in method.inputs}
 
 
-def _members(value: JsonValue, known: set[str], where: str) -> dict[str, JsonValue]:
-    members = _mapping(value, where)
+def _members(value: JsonValue, known: set[str], pointer: str) -> dict[str, JsonValue]:
+    members = _mapping(value, pointer)
     if unknown := members.keys() - known:
         name = min(unknown)
-        raise InvalidRequest(
-            f"there is no member {_shown(name)} here", at=where, member=name[:80], members=sorted(known)
-        )
+        raise _invalid(pointer, f"there is no member {_shown(name)} here", members=sorted(known))
     return members
 
 
-def _mapping(value: JsonValue, where: str) -> dict[str, JsonValue]:
+def _mapping(value: JsonValue, pointer: str) -> dict[str, JsonValue]:
     if isinstance(value, dict):
         return value
-    raise InvalidRequest(f"this is an object, not {_shown(value)}", at=where, actual=_shown(value))
+    raise _invalid(pointer, f"this is an object, not {_shown(value)}")
 
 
-def _list(value: JsonValue, where: str) -> list[JsonValue]:
+def _list(value: JsonValue, pointer: str) -> list[JsonValue]:
     if isinstance(value, list):
         return value
-    raise InvalidRequest(f"this is a list, not {_shown(value)}", at=where, actual=_shown(value))
+    raise _invalid(pointer, f"this is a list, not {_shown(value)}")
 
 
 def _is_same(value: JsonValue, baked: JsonValue) -> bool:
@@ -272,6 +272,12 @@ def _may_be_left_out(structure: Structure) -> bool:
             return all(map(_may_be_left_out, structure.tuple))
         case DictNode():
             return all(map(_may_be_left_out, structure.mapping.values()))
+
+
+def _invalid(pointer: str, detail: str, **facts: Any) -> InvalidRequest:
+    return InvalidRequest(
+        f"{pointer or 'the body'}: {detail}", errors=[{"pointer": pointer, "detail": detail}], **facts
+    )
 
 
 def _unexpected(name: str, known: Any) -> UnexpectedInput:

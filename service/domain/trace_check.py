@@ -55,7 +55,10 @@ class TorchCheck(Frozen):
 
 
 class TraceCheck(Frozen):
+    """`tolerance` is the relative one of every comparison here, and of the golden cases when they are replayed."""
+
     verdict: Verdict
+    tolerance: float = 1e-5
     comparisons: list[Comparison]
     findings: list[Finding]
     torch: TorchCheck

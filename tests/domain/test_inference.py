@@ -1,0 +1,189 @@
+"""The forms that an inference body may have, and what each mistake in one is answered with."""
+
+from typing import Any
+
+import pytest
+
+from service.domain import inference
+from service.domain.contract import (
+    Argument,
+    BakedLeaf,
+    DictNode,
+    ListNode,
+    MethodContract,
+    TensorLeaf,
+    TupleNode,
+)
+from service.domain.errors import ServiceError
+from service.domain.tensor import Datatype, TensorSpec, unpack
+
+
+def spec(name: str, datatype: Datatype, *shape: int) -> TensorSpec:
+    return TensorSpec(name=name, datatype=datatype, shape=shape)
+
+
+# def forward(self, x, pair, mode, batch, scale): with x 2×2, pair (ids, [mask]), batch {"größe": …, "kept": "as is"}
+METHOD = MethodContract(
+    arguments=[
+        Argument(name="x", structure=TensorLeaf(tensor="x")),
+        Argument(
+            name="pair",
+            structure=TupleNode(tuple=[TensorLeaf(tensor="pair.0"), ListNode(list=[TensorLeaf(tensor="pair.1.0")])]),
+        ),
+        Argument(name="mode", structure=BakedLeaf(baked="fast")),
+        Argument(
+            name="batch",
+            structure=DictNode(mapping={"größe": TensorLeaf(tensor="batch.größe"), "kept": BakedLeaf(baked="as is")}),
+        ),
+        Argument(name="scale", structure=BakedLeaf(baked=2.0)),
+    ],
+    inputs=[
+        spec("x", Datatype.FP32, 2, 2),
+        spec("pair.0", Datatype.INT64, 3),
+        spec("pair.1.0", Datatype.BOOL, 1),
+        spec("batch.größe", Datatype.FP64),
+    ],
+    outputs=[spec("output.0", Datatype.FP32, 2), spec("output.1", Datatype.FP32, 2)],
+    returns=TupleNode(tuple=[TensorLeaf(tensor="output.0"), TensorLeaf(tensor="output.1")]),
+)
+
+X = [[1.0, 2.0], [3.0, 4.0]]
+PAIR = [[5, 6, 7], [[True]]]
+CALL: dict[str, Any] = {"args": [X, PAIR], "kwargs": {"batch": {"größe": 8.5}}}
+PROTOCOL = [
+    {"name": "batch.größe", "datatype": "FP64", "shape": [], "data": [8.5]},
+    {"name": "pair.1.0", "datatype": "BOOL", "shape": [1], "data": [True]},
+    {"name": "pair.0", "datatype": "INT64", "shape": [3], "data": [5, 6, 7]},
+    {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [1, 2, 3, 4], "parameters": {"anything": 1}},
+]
+VALUES = {"x": [1.0, 2.0, 3.0, 4.0], "pair.0": [5, 6, 7], "pair.1.0": [True], "batch.größe": [8.5]}
+
+
+def values(body: dict[str, Any], method: MethodContract = METHOD) -> dict[str, list[Any]]:
+    return {tensor.name: unpack(tensor.datatype, tensor.data) for tensor in inference.read(body, method).inputs}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"inputs": PROTOCOL},
+        {"inputs": PROTOCOL[::-1], "id": None, "parameters": {"priority": 1}},
+        {"inputs": {"x": X, "pair.0": [5, 6, 7], "pair.1.0": [True], "batch.größe": 8.5}},
+        {"inputs": {"x": X, "pair": PAIR, "batch": {"größe": 8.5}}},
+        {"inputs": {"x": {"data": [1, 2, 3, 4]}, "pair": {"tuple": PAIR}, "batch": {"größe": {"data": 8.5}}}},
+        CALL,
+        {"args": [X, {"tuple": PAIR}, "fast", {"größe": 8.5, "kept": "as is"}, 2]},
+        {"kwargs": {"batch": {"größe": 8.5}, "pair": PAIR, "x": {"datatype": "FP32", "shape": [2, 2], "data": X}}},
+    ],
+)
+def test_every_form_says_the_same(body: dict[str, Any]) -> None:
+    assert values(body) == VALUES
+    assert list(values(body)) == list(VALUES), "in the contract's order"
+
+
+def test_the_reply_has_all_outputs_or_those_asked_for_once_each() -> None:
+    assert inference.read(CALL, METHOD).outputs == ["output.0", "output.1"]
+    asked = {"outputs": [{"name": "output.1"}, {"name": "output.1"}]}
+    assert inference.read(CALL | asked, METHOD).outputs == ["output.1"]
+
+
+def test_the_id_comes_through() -> None:
+    assert inference.read(CALL | {"id": "älteste"}, METHOD).id == "älteste"
+
+
+def test_what_json_cannot_say_is_said_by_name() -> None:
+    method = METHOD.model_copy(update={"inputs": [spec("x", Datatype.FP32, 3)], "arguments": METHOD.arguments[:1]})
+    named = {"inputs": {"x": ["NaN", "Infinity", "-Infinity"]}}
+    assert values(named, method) == {"x": ["NaN", "Infinity", "-Infinity"]}
+
+
+@pytest.mark.parametrize(("shape", "data"), [((0,), []), ((0, 4), []), ((2, 0, 3), [[], []])])
+def test_an_empty_tensor_is_written_as_far_as_lists_can_write_it(shape: tuple[int, ...], data: list[Any]) -> None:
+    method = METHOD.model_copy(update={"inputs": [spec("x", Datatype.FP32, *shape)], "arguments": METHOD.arguments[:1]})
+    assert values({"args": [data]}, method) == {"x": []}
+
+
+def without(name: str) -> list[dict[str, Any]]:
+    return [tensor for tensor in PROTOCOL if tensor["name"] != name]
+
+
+def changed(name: str, **changes: Any) -> dict[str, Any]:
+    return {"inputs": [tensor | (changes if tensor["name"] == name else {}) for tensor in PROTOCOL]}
+
+
+MISTAKES = {
+    "a list": ([], "invalid-request"),
+    "nothing": ({}, "invalid-request"),
+    "no known form": ({"instances": [1]}, "invalid-request"),
+    "two forms": (CALL | {"inputs": PROTOCOL}, "invalid-request"),
+    "inputs of a kind": ({"inputs": "x"}, "invalid-request"),
+    "an input that is no object": ({"inputs": [[1.0]]}, "invalid-request"),
+    "an input without name": ({"inputs": [{"data": [1]}]}, "invalid-request"),
+    "an input with more to it": (changed("x", dtype="FP32"), "invalid-request"),
+    "an id that is no string": (CALL | {"id": 7}, "invalid-request"),
+    "parameters of a kind": (CALL | {"parameters": []}, "invalid-request"),
+    "an output that is not there": (CALL | {"outputs": [{"name": "output"}]}, "invalid-request"),
+    "args of a kind": ({"args": {"x": X}}, "invalid-request"),
+    "kwargs of a kind": ({"kwargs": [X]}, "invalid-request"),
+    "a missing input": ({"inputs": without("pair.0")}, "missing-input"),
+    "a missing argument": ({"args": [X, PAIR]}, "missing-input"),
+    "a missing key": ({"args": [X, PAIR], "kwargs": {"batch": {}}}, "missing-input"),
+    "an unknown input": ({"inputs": [*PROTOCOL, PROTOCOL[0] | {"name": "y"}]}, "unexpected-input"),
+    "an input sent twice": ({"inputs": [*PROTOCOL, PROTOCOL[0]]}, "unexpected-input"),
+    "a leaf and its argument": ({"inputs": {"pair": PAIR, "pair.0": [5, 6, 7]}}, "unexpected-input"),
+    "an unknown name": ({"inputs": {"z": 1}}, "unexpected-input"),
+    "too many arguments": ({"args": [X, PAIR, "fast", {}, 2, 3]}, "unexpected-input"),
+    "an argument in both": (CALL | {"kwargs": {"x": X}}, "unexpected-input"),
+    "an unknown keyword": (CALL | {"kwargs": {"y": X}}, "unexpected-input"),
+    "another datatype": (changed("x", datatype="FP64"), "datatype-mismatch"),
+    "a datatype that is none": (changed("x", datatype="BYTES"), "datatype-mismatch"),
+    "a datatype of a kind": (changed("x", datatype=["FP32"]), "datatype-mismatch"),
+    "another shape": (changed("x", shape=[1, 4]), "shape-mismatch"),
+    "another nesting": ({"inputs": {"x": [1.0, 2.0, 3.0, 4.0]}}, "shape-mismatch"),
+    "ragged lists": ({"inputs": {"x": [[1.0, 2.0], [3.0]]}}, "shape-mismatch"),
+    "too few values": ({"inputs": {"x": [[1.0, 2.0]]}}, "shape-mismatch"),
+    "a number for a matrix": ({"inputs": {"x": 1.0}}, "shape-mismatch"),
+    "a shape with a hole": (changed("x", shape=[2, None]), "invalid-tensor"),
+    "a shape below zero": (changed("x", shape=[-1, 2]), "invalid-tensor"),
+    "a shape of truth": (changed("x", shape=[True, 4]), "invalid-tensor"),
+    "an immense shape": (changed("x", shape=[2**60]), "invalid-tensor"),
+    "no data": ({"inputs": {"x": {"shape": [2, 2]}}}, "invalid-tensor"),
+    "null": ({"inputs": {"x": None}}, "invalid-tensor"),
+    "text": ({"inputs": {"x": "1.0"}}, "invalid-tensor"),
+    "text for numbers": ({"inputs": {"x": [["1", "2"], ["3", "4"]]}}, "invalid-tensor"),
+    "a fraction for an integer": ({"inputs": {"pair.0": [5, 6, 7.5]}}, "invalid-tensor"),
+    "truth for an integer": ({"inputs": {"pair.0": [5, 6, True]}}, "invalid-tensor"),
+    "an integer for truth": ({"inputs": {"pair.1.0": [1]}}, "invalid-tensor"),
+    "beyond the datatype": (changed("x", data=[1e39, 1, 1, 1]), "invalid-tensor"),
+    "a tensor with more to it": ({"inputs": {"x": {"data": X, "dtype": "FP32"}}}, "invalid-tensor"),
+    "a tuple too short": ({"args": [X, [PAIR[0]]]}, "structure-mismatch"),
+    "a tensor for a tuple": ({"args": [X, {"data": [1]}]}, "structure-mismatch"),
+    "a tuple for a list": ({"args": [X, [PAIR[0], {"tuple": [[True]]}]]}, "structure-mismatch"),
+    "a list for a dict": ({"args": [X, PAIR, "fast", [8.5]]}, "structure-mismatch"),
+    "another key": (CALL | {"kwargs": {"batch": {"größe": 1, "groesse": 1}}}, "structure-mismatch"),
+    "another baked value": ({"args": [X, PAIR, "slow"]}, "baked-argument"),
+    "truth for a baked number": (CALL | {"kwargs": {"scale": True}}, "baked-argument"),
+    "a baked value within": ({"inputs": {"batch": {"größe": 1, "kept": None}}}, "baked-argument"),
+}
+
+
+@pytest.mark.parametrize(("body", "slug"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_named(body: Any, slug: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        inference.read(body, METHOD)
+    assert refused.value.slug() == slug
+
+
+def test_a_shape_mismatch_tells_what_was_expected() -> None:
+    with pytest.raises(ServiceError) as refused:
+        inference.read({"inputs": {"x": [[1.0, 2.0, 3.0]]}}, METHOD)
+    facts = refused.value.facts
+    assert (facts["input"], facts["expected"], facts["actual"]) == ("x", [2, 2], [1, 3])
+    assert facts["known"] == "observed"
+
+
+def test_a_refusal_stays_short_however_much_was_sent() -> None:
+    for body in ({"x" * 10**6: 1}, {"inputs": {"y" * 10**6: 1}}, {"args": [X, PAIR, "z" * 10**6]}):
+        with pytest.raises(ServiceError) as refused:
+            inference.read(body, METHOD)
+        assert len(str(refused.value.failure())) < 2000
