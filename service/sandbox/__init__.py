@@ -1,0 +1,1 @@
+"""A confined child and what is said to it."""

@@ -1,0 +1,267 @@
+"""A channel: frames between a parent and its child, over a connected unix stream socket.
+
+A frame is a JSON object and, after it, raw bytes. What the other side says is bounded before it is believed: a
+declared length costs no memory until that many bytes have come.
+"""
+
+import asyncio
+import math
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import orjson
+from pydantic import JsonValue
+
+MIB = 1024 * 1024
+HEADER_MAX_BYTES = 16 * MIB
+BODY_MAX_BYTES = 1024 * MIB
+
+Header = dict[str, JsonValue]
+Buffer = bytes | bytearray | memoryview
+
+_LENGTHS = struct.Struct("<IQ")  # of the header and of the body
+_SMALL_BYTES = 64 * 1024
+_STEP_BYTES = 8 * MIB
+_BUFFERS_PER_CALL = 1024  # IOV_MAX on Linux and macOS
+
+
+class ChannelClosed(Exception):
+    """The other side is gone, or has closed the channel."""
+
+
+class MalformedFrame(Exception):
+    """A frame is over its bounds, or its header is not a JSON object."""
+
+
+class Drain(Protocol):
+    """A descriptor to be emptied while a channel waits, because the other side may block on it being full."""
+
+    ended: bool
+
+    def fileno(self) -> int: ...
+    def drain(self) -> None: ...
+
+
+class Channel:
+    """A blocking channel, for one thread at a time. `until` is a point on `time.monotonic()`.
+
+    A large body need not be held whole: `receive_header`, then `copy_body`.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        header_max_bytes: int = HEADER_MAX_BYTES,
+        body_max_bytes: int = BODY_MAX_BYTES,
+        beside: Drain | None = None,
+    ) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._bounds = (header_max_bytes, body_max_bytes)
+        self._beside = beside
+        self._buffer = memoryview(bytearray(_SMALL_BYTES))
+        self._ahead = self._buffer[:0]
+        self._body_left = 0
+        self._whole = True
+
+    def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
+        """Send one frame, its body the buffers one after the other. After a TimeoutError the channel is of no use."""
+        parts = pack(header, buffers, *self._bounds)
+        while parts:
+            try:
+                sent = self._socket.sendmsg(parts[:_BUFFERS_PER_CALL])
+            except BlockingIOError:
+                wait_for(self._socket, select.POLLOUT, until, self._beside)
+            except ConnectionError as error:
+                raise ChannelClosed("the other side is gone") from error
+            else:
+                parts = _after(parts, sent)
+
+    def receive(self, until: float | None = None) -> tuple[Header, bytearray]:
+        """The next frame. A TimeoutError before its first byte leaves the channel as it was."""
+        header, _ = self.receive_header(until)
+        return header, self.receive_body(until)
+
+    def receive_header(self, until: float | None = None) -> tuple[Header, int]:
+        """The next frame's header and the size of its body, which must be received before the next header."""
+        if not self._whole:
+            raise RuntimeError("the frame before was not received whole")
+        if not self._ahead:
+            self._read_ahead(until)
+        self._whole = False
+        header_bytes, self._body_left = unpack_lengths(self._read(_LENGTHS.size, until), *self._bounds)
+        header = unpack_header(self._read(header_bytes, until))
+        self._whole = self._body_left == 0
+        return header, self._body_left
+
+    def receive_body(self, until: float | None = None) -> bytearray:
+        body = bytearray()
+        while self._body_left:
+            start = len(body)
+            body += bytes(min(self._body_left, max(start, _STEP_BYTES)))
+            with memoryview(body) as view:
+                self._read_into(view[start:], until)
+            self._body_left -= len(body) - start
+        self._whole = True
+        return body
+
+    def copy_body(self, file: "Writable", until: float | None = None) -> None:
+        """Write the body to `file` as it comes."""
+        step = memoryview(bytearray(min(self._body_left, MIB)))
+        while self._body_left:
+            part = step[: self._body_left]
+            self._read_into(part, until)
+            file.write(part)
+            self._body_left -= len(part)
+        self._whole = True
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _read(self, size: int, until: float | None) -> bytearray:
+        data = bytearray(size)
+        self._read_into(memoryview(data), until)
+        return data
+
+    def _read_into(self, view: memoryview, until: float | None) -> None:
+        while view:
+            if not self._ahead and len(view) >= _SMALL_BYTES:
+                view = view[self._receive_into(view, until) :]
+                continue
+            if not self._ahead:
+                self._read_ahead(until)
+            size = min(len(view), len(self._ahead))
+            view[:size] = self._ahead[:size]
+            view, self._ahead = view[size:], self._ahead[size:]
+
+    def _read_ahead(self, until: float | None) -> None:
+        self._ahead = self._buffer[: self._receive_into(self._buffer, until)]
+
+    def _receive_into(self, view: memoryview, until: float | None) -> int:
+        while True:
+            try:
+                size = self._socket.recv_into(view)
+            except BlockingIOError:
+                wait_for(self._socket, select.POLLIN, until, self._beside)
+                continue
+            except ConnectionError as error:
+                raise ChannelClosed("the other side is gone") from error
+            if size == 0:
+                raise ChannelClosed("the other side closed the channel")
+            return size
+
+
+class Writable(Protocol):
+    def write(self, data: memoryview, /) -> object: ...
+
+
+class AsyncChannel:
+    """The same for asyncio. A `receive` that was cancelled within a frame leaves a channel of no use."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        header_max_bytes: int = HEADER_MAX_BYTES,
+        body_max_bytes: int = BODY_MAX_BYTES,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._bounds = (header_max_bytes, body_max_bytes)
+
+    async def send(self, header: Header, *buffers: Buffer) -> None:
+        parts = pack(header, buffers, *self._bounds)
+        if sum(map(len, parts)) <= _SMALL_BYTES:
+            parts = [memoryview(b"".join(parts))]  # a copy of this size is cheaper than one more system call
+        try:
+            for part in parts:
+                self._writer.write(part)
+            await self._writer.drain()
+        except ConnectionError as error:
+            raise ChannelClosed("the other side is gone") from error
+
+    async def receive(self) -> tuple[Header, bytes]:
+        header_bytes, body_bytes = unpack_lengths(await self._read(_LENGTHS.size), *self._bounds)
+        header = unpack_header(await self._read(header_bytes))
+        return header, await self._read(body_bytes)
+
+    def close(self) -> None:
+        """Close it at once; what was not sent yet is not sent."""
+        self._writer.transport.abort()
+
+    async def _read(self, size: int) -> bytes:
+        try:
+            return await self._reader.readexactly(size)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise ChannelClosed("the other side closed the channel") from error
+
+
+async def open_async(
+    sock: socket.socket, *, header_max_bytes: int = HEADER_MAX_BYTES, body_max_bytes: int = BODY_MAX_BYTES
+) -> AsyncChannel:
+    """The running loop's channel over `sock`, which is the channel's from now on."""
+    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MIB)
+    return AsyncChannel(reader, writer, header_max_bytes=header_max_bytes, body_max_bytes=body_max_bytes)
+
+
+def pack(header: Header, buffers: Sequence[Buffer], header_max_bytes: int, body_max_bytes: int) -> list[memoryview]:
+    """One frame as the parts to send, bodies uncopied."""
+    try:
+        text = orjson.dumps(header)
+    except TypeError as error:
+        raise MalformedFrame(f"the header cannot be JSON: {error}") from error
+    bodies = [memoryview(buffer).cast("B") for buffer in buffers if memoryview(buffer).nbytes]
+    lengths = _LENGTHS.pack(len(text), sum(map(len, bodies)))
+    unpack_lengths(lengths, header_max_bytes, body_max_bytes)
+    return [memoryview(lengths + text), *bodies]
+
+
+def unpack_lengths(data: Buffer, header_max_bytes: int, body_max_bytes: int) -> tuple[int, int]:
+    header_bytes, body_bytes = _LENGTHS.unpack(data)
+    if header_bytes > header_max_bytes:
+        raise MalformedFrame(f"a header of {header_bytes} bytes is over the {header_max_bytes} allowed")
+    if body_bytes > body_max_bytes:
+        raise MalformedFrame(f"a body of {body_bytes} bytes is over the {body_max_bytes} allowed")
+    return header_bytes, body_bytes
+
+
+def unpack_header(text: Buffer) -> Header:
+    try:
+        header = orjson.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedFrame(f"a header is not JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise MalformedFrame(f"a header is a {type(header).__name__}, not an object")
+    return header
+
+
+def wait_for(sock: socket.socket, event: int, until: float | None, beside: Drain | None) -> None:
+    """Wait for `event` on the socket and meanwhile drain what is beside it; TimeoutError when it is past `until`."""
+    while True:
+        left_s = math.inf if until is None else until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("nothing came until the deadline")
+        poller = select.poll()
+        poller.register(sock, event)
+        if beside is not None and not beside.ended:
+            poller.register(beside, select.POLLIN)
+        ready = dict(poller.poll(None if until is None else math.ceil(left_s * 1000)))
+        if beside is not None and beside.fileno() in ready:
+            beside.drain()
+        if sock.fileno() in ready:
+            return
+
+
+def _after(parts: list[memoryview], sent: int) -> list[memoryview]:
+    """What is left of `parts` when `sent` bytes of them are gone."""
+    for index, part in enumerate(parts):
+        if sent < len(part):
+            return [part[sent:], *parts[index + 1 :]]
+        sent -= len(part)
+    return []

@@ -1,0 +1,155 @@
+"""A child from its parent's side: a confined process to talk to, whose end can be had and is told."""
+
+import asyncio
+import contextlib
+import logging
+import select
+import signal
+import socket
+import time
+from functools import cached_property
+from typing import Self
+
+from pydantic import NonNegativeFloat, NonNegativeInt
+
+from service.domain.frozen import Frozen
+from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES, AsyncChannel, Channel, open_async, wait_for
+from service.sandbox.log_tail import LogTail
+
+_END_TIMEOUT_S = 10.0
+_MESSAGE_MAX_BYTES = 64 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class Exit(Frozen):
+    """How a child ended: with `code`, or by `signal`."""
+
+    code: int | None
+    signal: int | None
+    maxrss_kib: NonNegativeInt
+    cpu_s: NonNegativeFloat
+    with_zygote: bool = False  # not by its own doing: its zygote died, and the child with it
+
+
+class Child:
+    """A confined process. One thread at a time talks to it; any thread may `kill` it.
+
+    With asyncio: `open_async`, `wait_async` and `close_async` instead of `channel`, `wait` and `close`.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        lifeline: socket.socket,
+        sock: socket.socket,
+        log: LogTail,
+        *,
+        header_max_bytes: int = HEADER_MAX_BYTES,
+        body_max_bytes: int = BODY_MAX_BYTES,
+    ) -> None:
+        self.pid = pid
+        self.log = log
+        self._socket = sock
+        self._bounds = {"header_max_bytes": header_max_bytes, "body_max_bytes": body_max_bytes}
+        lifeline.setblocking(False)
+        self._lifeline = lifeline
+        self._exit: Exit | None = None
+        self._async_channel: AsyncChannel | None = None
+        self._ended: asyncio.Event | None = None
+
+    @cached_property
+    def channel(self) -> Channel:
+        """To talk to it; the log is drained whenever this waits."""
+        return Channel(self._socket, **self._bounds, beside=self.log)
+
+    async def open_async(self) -> AsyncChannel:
+        """To talk to it from the running loop, which drains the log from now on."""
+        self.log.attach(asyncio.get_running_loop())
+        self._async_channel = await open_async(self._socket, **self._bounds)
+        return self._async_channel
+
+    def kill(self) -> None:
+        """End it and all that it started. Its channel ends by this, which wakes the thread that waits there."""
+        with contextlib.suppress(OSError):  # it was closed meanwhile, or the zygote is gone
+            self._lifeline.shutdown(socket.SHUT_WR)
+
+    def wait(self, until: float | None = None) -> Exit:
+        """How it ended, once it has."""
+        if self._exit is None:
+            wait_for(self._lifeline, select.POLLIN, until, self.log)
+            self._exit = _hear_exit(self._lifeline)
+            self.log.drain()  # what it printed last
+        return self._exit
+
+    async def wait_async(self) -> Exit:
+        if self._exit is None:
+            if self._ended is None:
+                self._ended = asyncio.Event()
+                asyncio.get_running_loop().add_reader(self._lifeline, self._end_async, self._ended)
+            await self._ended.wait()
+        return self.wait()
+
+    def close(self) -> None:
+        """Kill it if it lives, and let go of it. How it ended and the log stay known."""
+        if self._lifeline.fileno() < 0:
+            return
+        self.kill()
+        try:
+            self.wait(time.monotonic() + _END_TIMEOUT_S)
+        except TimeoutError:
+            self._log_undead()
+        finally:
+            self._release()
+
+    async def close_async(self) -> None:
+        if self._lifeline.fileno() < 0:
+            return
+        self.kill()
+        try:
+            async with asyncio.timeout(_END_TIMEOUT_S):
+                await self.wait_async()
+        except TimeoutError:
+            self._log_undead()
+        finally:
+            if self._lifeline.fileno() >= 0:  # else another task closed it meanwhile
+                asyncio.get_running_loop().remove_reader(self._lifeline)
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close_async()
+
+    def _end_async(self, ended: asyncio.Event) -> None:
+        asyncio.get_running_loop().remove_reader(self._lifeline)
+        self.wait()
+        ended.set()
+
+    def _log_undead(self) -> None:
+        _log.error("a child was killed and did not end", extra={"pid": self.pid, "seconds": _END_TIMEOUT_S})
+
+    def _release(self) -> None:
+        if self._async_channel is None:
+            self._socket.close()
+        else:
+            self._async_channel.close()  # its transport has the socket
+        self._lifeline.close()
+        self.log.close()
+
+
+def _hear_exit(lifeline: socket.socket) -> Exit:
+    try:
+        message = lifeline.recv(_MESSAGE_MAX_BYTES)
+    except ConnectionError:
+        message = b""
+    if message:
+        return Exit.model_validate_json(message)
+    return Exit(code=None, signal=signal.SIGKILL, maxrss_kib=0, cpu_s=0, with_zygote=True)

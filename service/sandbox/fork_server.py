@@ -1,0 +1,251 @@
+"""The zygote's program: it does the slow imports once and then forks a confined child for every request.
+
+    python -I -m service.sandbox.fork_server <control descriptor> <config as JSON>
+
+Its parent is `service.sandbox.zygote`. A request comes over the control socket with its descriptors: the child's
+lifeline, its channel, its log and its files. Over the lifeline the parent learns the child's pid and how it ended; the
+end of the lifeline is the child's end, and the end of the control socket is the end of all.
+"""
+
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import importlib
+import os
+import resource
+import runpy
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+import orjson
+from pydantic import JsonValue
+
+from service.domain.frozen import Frozen
+from service.sandbox.channel import Channel
+from service.sandbox.limits import PR_SET_CHILD_SUBREAPER, Limits, confine, prctl
+
+MESSAGE_MAX_BYTES = 64 * 1024
+DESCRIPTORS_MAX = 64
+_WARNING_MAX_CHARACTERS = 4000
+
+
+class Config(Frozen):
+    modules: list[str]
+    preload: str | None
+    path: list[str]
+
+
+class ForkRequest(Frozen):
+    program: str
+    limits: Limits
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    config = Config.model_validate_json(sys.argv[2])
+    # Only the parent ends the zygote and its children, after their last answers: a signal to the whole service, such as
+    # that of a container's stop, is for the parent to act on.
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    warnings = _import(config)
+    if (threads := len(os.listdir("/proc/self/task"))) != 1:
+        sys.exit(f"{threads} threads run after the imports, and a fork would lose all but one of them")
+    _flush()  # or every child prints it again
+    gc.collect()
+    gc.freeze()  # so that a child's collector does not copy every page that it shares with the others
+    with contextlib.suppress(ConnectionError):
+        _tell(control, warnings=[*warnings])
+        ForkServer(control, config.modules).serve()
+
+
+def _import(config: Config) -> list[str]:
+    sys.path[:0] = config.path
+    for module in config.modules:
+        importlib.import_module(module)
+    if config.preload is None:
+        return []
+    try:
+        runpy.run_path(config.preload)
+    except (Exception, SystemExit):  # noqa: BLE001 - the operator's file: anything may come out
+        return [f"{config.preload} failed: {traceback.format_exc()[-_WARNING_MAX_CHARACTERS:]}"]
+    return []
+
+
+class ForkServer:
+    def __init__(self, control: socket.socket, programs: list[str]) -> None:
+        self._control = control
+        self._programs = programs
+        self._lifelines: dict[int, socket.socket] = {}  # by the pid of a child that was not yet reaped
+        self._serving = True
+        self._selector = selectors.PollSelector()
+
+    def serve(self) -> None:
+        """Fork until the parent closes the control socket or is gone; then end every child."""
+        woken, wake = os.pipe()
+        os.set_blocking(woken, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(woken, selectors.EVENT_READ, partial(self._reap, woken))
+        self._selector.register(self._control, selectors.EVENT_READ, self._answer)
+        while self._serving:
+            for key, _ in self._selector.select():
+                key.data()
+        self._end()
+
+    def _answer(self) -> None:
+        try:
+            message, descriptors, _, _ = socket.recv_fds(
+                self._control, MESSAGE_MAX_BYTES, DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
+            )
+        except ConnectionError:
+            message = b""
+        if not message:
+            self._serving = False
+            return
+        lifeline = socket.socket(fileno=descriptors[0])
+        request = ForkRequest.model_validate_json(message)
+        if request.program in self._programs:
+            self._fork(request, lifeline, descriptors[1:])
+        else:
+            _tell_last(lifeline, error=f"{request.program} is not one of this zygote's programs")
+        for descriptor in descriptors[1:]:
+            os.close(descriptor)
+
+    def _fork(self, request: ForkRequest, lifeline: socket.socket, descriptors: list[int]) -> None:
+        zygote = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _tell_last(lifeline, error=f"no child could be forked: {error}")
+            return
+        if pid == 0:
+            _become(request, descriptors, zygote)
+        self._lifelines[pid] = lifeline
+        self._selector.register(lifeline, selectors.EVENT_READ, partial(self._kill, pid))
+        with contextlib.suppress(ConnectionError):
+            _tell(lifeline, pid=pid)
+
+    def _kill(self, pid: int) -> None:
+        """The parent let go of this child's lifeline."""
+        if pid in self._lifelines:  # it may have been reaped since the selector returned
+            self._selector.unregister(self._lifelines[pid])
+            _kill_group(pid)
+
+    def _reap(self, woken: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(woken, 4096)
+        ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with contextlib.suppress(ChildProcessError):
+            while child := os.waitid(os.P_ALL, 0, ended):
+                _kill_group(child.si_pid)  # while it is a zombie its pid can be nobody else's
+                _, status, used = os.wait4(child.si_pid, 0)
+                lifeline = self._lifelines.pop(child.si_pid, None)
+                self._kill_strays()
+                if lifeline is not None:
+                    self._report(lifeline, os.waitstatus_to_exitcode(status), used)
+
+    def _report(self, lifeline: socket.socket, code: int, used: resource.struct_rusage) -> None:
+        with contextlib.suppress(KeyError):  # unregistered when it was killed
+            self._selector.unregister(lifeline)
+        _tell_last(
+            lifeline,
+            code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            maxrss_kib=used.ru_maxrss,
+            cpu_s=used.ru_utime + used.ru_stime,
+        )
+
+    def _kill_strays(self) -> None:
+        """Kill what dead children left behind: it is ours now, and not of a living child's session.
+
+        What those leave behind becomes ours in turn when they are reaped, and is killed then.
+        """
+        for pid in _children():
+            if pid not in self._lifelines and os.getsid(pid) not in self._lifelines:
+                os.kill(pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        for pid in self._lifelines:
+            _kill_group(pid)
+        self._lifelines.clear()
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                self._kill_strays()
+                os.wait()
+
+
+def _become(request: ForkRequest, descriptors: list[int], zygote: int) -> NoReturn:
+    """Be the child: never return into the zygote's loop."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        channel, log, *files = descriptors
+        _print_to(log)
+        confine(request.limits, keep=[channel, *files], parent=zygote)
+        sys.argv = [request.program]
+        importlib.import_module(request.program).main(Channel(socket.socket(fileno=channel)), files)
+        status = 0
+    except BaseException:  # noqa: BLE001 - submitted code: anything may come out, and all of it ends here
+        traceback.print_exc()
+    finally:
+        try:
+            _flush()
+        finally:
+            os._exit(status)
+
+
+def _print_to(log: int) -> None:
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    sys.stdout, sys.stderr = _lines_to(1), _lines_to(2)
+    # The Python lines that crashed it or used up its time are the most that its log can say.
+    faulthandler.enable()
+    faulthandler.register(signal.SIGXCPU, chain=True)
+
+
+def _lines_to(descriptor: int) -> TextIO:
+    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).fflush(None)  # torch's own `dump()` methods print past Python
+
+
+def _kill_group(pid: int) -> None:
+    """Kill a child that was not yet reaped, and all that stayed in its process group."""
+    with contextlib.suppress(ProcessLookupError):  # killed before it made its group
+        os.killpg(pid, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+
+
+def _children() -> list[int]:
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN: what left its process group is not found
+        return []
+
+
+def _tell(sock: socket.socket, **message: JsonValue) -> None:
+    sock.send(orjson.dumps(message))
+
+
+def _tell_last(sock: socket.socket, **message: JsonValue) -> None:
+    with contextlib.suppress(ConnectionError):
+        _tell(sock, **message)
+    sock.close()
+
+
+if __name__ == "__main__":
+    main()

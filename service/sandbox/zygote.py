@@ -1,0 +1,255 @@
+"""A zygote from its parent's side: the process to fork children from, started again when it is found dead.
+
+    with zygote.fork("workers.tracing.child", limits, files=[weights]) as child:
+        child.channel.send(request)
+        header, body = child.channel.receive(until=deadline)
+
+However a child behaves, leaving the block ends it, and all that it started.
+"""
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import orjson
+
+from service.domain.errors import SandboxUnavailable
+from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES
+from service.sandbox.child import Child
+from service.sandbox.limits import BARE_ENVIRONMENT, Limits
+from service.sandbox.log_tail import LogTail
+
+LOG_MAX_BYTES = 1024 * 1024
+START_TIMEOUT_S = 120.0
+_ANSWER_TIMEOUT_S = 30.0
+_END_TIMEOUT_S = 10.0
+_MESSAGE_MAX_BYTES = 64 * 1024
+_LOG_TAIL_BYTES = 4000
+
+_log = logging.getLogger(__name__)
+
+
+class ZygoteFailed(Exception):
+    """The zygote did not start; the text is the end of what it printed."""
+
+
+class ZygoteLost(ZygoteFailed):
+    """The zygote was there before, and died or no longer answers."""
+
+
+class Zygote:
+    """A process that imported `modules`, the programs among them, and forks. All threads may share one.
+
+    A failure of the operator's `preload` file is among the `warnings`. When the process is found dead, `fork` starts
+    another one, which takes as long as the imports do.
+    """
+
+    def __init__(
+        self,
+        modules: Sequence[str],
+        preload: Path | None = None,
+        *,
+        path: Sequence[Path] = (),
+        start_timeout_s: float = START_TIMEOUT_S,
+    ) -> None:
+        self._config = orjson.dumps(
+            {
+                "modules": list(modules),
+                "preload": str(preload.resolve()) if preload else None,
+                "path": [str(directory.resolve()) for directory in path],
+            }
+        ).decode()
+        self._start_timeout_s = start_timeout_s
+        self._lock = threading.RLock()
+        self._process: _Process | None = None
+        self._closed = False
+        self.warnings: list[str] = []
+
+    def start(self) -> None:
+        """Start the process and wait until its imports are done, so that the first fork need not. Or ZygoteFailed."""
+        with self._lock:
+            self._living()
+
+    def fork(
+        self,
+        program: str,
+        limits: Limits,
+        files: Sequence[int] = (),
+        *,
+        on_log: Callable[[bytes], None] | None = None,
+        log_max_bytes: int = LOG_MAX_BYTES,
+        header_max_bytes: int = HEADER_MAX_BYTES,
+        body_max_bytes: int = BODY_MAX_BYTES,
+    ) -> Child:
+        """A child that runs `program.main(channel, files)`, with descriptors of its own for `files`.
+
+        Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
+        """
+        request = orjson.dumps({"program": program, "limits": limits.model_dump()})
+        try:
+            pid, lifeline, sock, log = self._fork(request, files)
+        except ZygoteFailed as error:
+            raise SandboxUnavailable(f"There is no zygote to fork from: {error}") from error
+        return Child(
+            pid,
+            lifeline,
+            sock,
+            LogTail(log, log_max_bytes, on_log),
+            header_max_bytes=header_max_bytes,
+            body_max_bytes=body_max_bytes,
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the next fork finds the process running."""
+        process = self._process
+        return process is not None and process.status is None
+
+    def close(self) -> None:
+        """End the process and every child."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.end(grace_s=_END_TIMEOUT_S)
+                self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fork(self, request: bytes, files: Sequence[int]) -> "_Forked":
+        with contextlib.suppress(ZygoteLost):
+            return self._fork_once(request, files)
+        return self._fork_once(request, files)
+
+    def _fork_once(self, request: bytes, files: Sequence[int]) -> "_Forked":
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            lifeline, their_lifeline = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.enter_context(lifeline)
+            theirs.enter_context(their_lifeline)
+            sock, their_sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            ours.enter_context(sock)
+            theirs.enter_context(their_sock)
+            log, their_log = os.pipe()
+            ours.callback(os.close, log)
+            theirs.callback(os.close, their_log)
+
+            process = self._ask(request, [their_lifeline.fileno(), their_sock.fileno(), their_log, *files])
+            theirs.close()  # theirs must be the last, or we never see the end of what they hold
+            pid = self._hear_pid(lifeline, process)
+            ours.pop_all()
+            return _Forked(pid, lifeline, sock, log)
+
+    def _ask(self, request: bytes, descriptors: list[int]) -> "_Process":
+        with self._lock:
+            process = self._living()
+            try:
+                socket.send_fds(process.control, [request], descriptors)
+            except (ConnectionError, TimeoutError) as error:
+                raise self._lost(process) from error
+            return process
+
+    def _hear_pid(self, lifeline: socket.socket, process: "_Process") -> int:
+        lifeline.settimeout(_ANSWER_TIMEOUT_S)
+        try:
+            message = lifeline.recv(_MESSAGE_MAX_BYTES)
+        except (ConnectionError, TimeoutError) as error:
+            raise self._lost(process) from error
+        if not message:
+            raise self._lost(process)
+        answer = orjson.loads(message)
+        if "error" in answer:
+            raise SandboxUnavailable(f"The zygote did not fork: {answer['error']}")
+        return int(answer["pid"])
+
+    def _living(self) -> "_Process":
+        if self._closed:
+            raise ZygoteFailed("it was closed")
+        if self._process is None:
+            try:
+                process = _Process(self._config)
+            except OSError as error:
+                raise ZygoteFailed(f"it cannot be started here: {error}") from error
+            self.warnings = process.ready(self._start_timeout_s)
+            self._process = process
+        return self._process
+
+    def _lost(self, process: "_Process") -> ZygoteLost:
+        with self._lock:
+            if self._process is process:
+                self._process = None
+                process.end(grace_s=0)
+                _log.warning("zygote lost", extra={"status": process.status, "log": process.last_words})
+        return ZygoteLost(process.last_words or "it died")
+
+
+class _Forked(NamedTuple):
+    """A child's pid, and our ends of what connects us."""
+
+    pid: int
+    lifeline: socket.socket
+    sock: socket.socket
+    log: int
+
+
+class _Process:
+    """One life of a zygote."""
+
+    def __init__(self, config: str) -> None:
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.last_words = ""
+        self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it lives as long as this
+        # -I keeps the working directory and PYTHON* away from its imports; -B writes no bytecode beside them.
+        program = [sys.executable, "-I", "-B", "-m", "service.sandbox.fork_server", str(theirs.fileno()), config]
+        with theirs:
+            self._popen = subprocess.Popen(
+                program,
+                env=BARE_ENVIRONMENT,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a Ctrl-C on the service's terminal is the service's
+            )
+
+    @property
+    def status(self) -> int | None:
+        return self._popen.poll()
+
+    def ready(self, timeout_s: float) -> list[str]:
+        """Wait until it can fork; what it has to warn of."""
+        self.control.settimeout(timeout_s)
+        try:
+            message = self.control.recv(_MESSAGE_MAX_BYTES)
+        except (ConnectionError, TimeoutError):
+            message = b""
+        if not message:
+            self.end(grace_s=0)
+            raise ZygoteFailed(self.last_words or f"nothing was heard of it within {timeout_s:g} s")
+        self.control.settimeout(_ANSWER_TIMEOUT_S)
+        return [str(warning) for warning in orjson.loads(message)["warnings"]]
+
+    def end(self, grace_s: float) -> None:
+        """Let go of it, so that it ends by itself; after the grace, kill it."""
+        self.control.close()
+        try:
+            self._popen.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+        with self._log:
+            size = os.fstat(self._log.fileno()).st_size
+            tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, max(0, size - _LOG_TAIL_BYTES))
+        self.last_words = tail.decode(errors="backslashreplace").strip()

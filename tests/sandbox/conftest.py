@@ -1,0 +1,75 @@
+import os
+import select
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from service.sandbox.limits import Limits
+from service.sandbox.zygote import Zygote
+
+HERE = Path(__file__).parent
+PROGRAMS = [
+    "programs.devours",
+    "programs.echo",
+    "programs.ends",
+    "programs.lies",
+    "programs.looks",
+    "programs.multiplies",
+]
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    with Zygote(PROGRAMS, path=[HERE]) as zygote:
+        yield zygote
+
+
+@pytest.fixture
+def new_zygote() -> Iterator[Zygote]:
+    """One that a test may kill."""
+    with Zygote(PROGRAMS, path=[HERE]) as zygote:
+        yield zygote
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return Limits(address_space_mib=1024, cpu_s=30, file_size_mib=1)
+
+
+@pytest.fixture
+def until() -> float:
+    """When a test that waits gives up."""
+    return time.monotonic() + 30
+
+
+@pytest.fixture
+def comes_true(until: float) -> Callable[[Callable[[], bool]], bool]:
+    """Whether a condition that nothing announces holds within the test's time."""
+
+    def comes_true(condition: Callable[[], bool]) -> bool:
+        while not condition():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.005)
+        return True
+
+    return comes_true
+
+
+@pytest.fixture
+def gone(until: float) -> Callable[[int], bool]:
+    """Whether a process, of whichever parent, ends within the test's time."""
+
+    def gone(pid: int) -> bool:
+        try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return True
+        try:
+            return bool(select.select([process], [], [], until - time.monotonic())[0])
+        finally:
+            os.close(process)
+
+    return gone

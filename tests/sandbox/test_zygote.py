@@ -1,0 +1,171 @@
+"""A zygote: it starts or says why not, outlives its children, and neither outlives the service."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from service.domain.errors import SandboxUnavailable
+from service.sandbox.channel import ChannelClosed
+from service.sandbox.zygote import Zygote, ZygoteFailed
+
+HERE = Path(__file__).parent
+
+
+def zygote_pid(zygote: Zygote, limits, until) -> int:
+    with zygote.fork("programs.looks", limits) as child:
+        seen, _ = child.channel.receive(until)
+        return seen["zygote"]
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_module_that_cannot_be_imported_is_named():
+    with pytest.raises(ZygoteFailed, match="No module named 'no_such_module'"):
+        Zygote(["no_such_module"]).start()
+
+
+def test_a_zygote_that_cannot_start_leaves_the_sandbox_unavailable(limits):
+    with pytest.raises(SandboxUnavailable):
+        Zygote(["no_such_module"]).fork("no_such_module", limits)
+
+
+def test_a_zygote_that_takes_too_long_fails(tmp_path):
+    (tmp_path / "forever.py").write_text("import signal; signal.pause()")
+    with pytest.raises(ZygoteFailed, match=r"within 0\.5 s"):
+        Zygote(["forever"], path=[tmp_path], start_timeout_s=0.5).start()
+
+
+def test_the_operators_preload_is_there_in_every_child(tmp_path, limits, until):
+    preload = tmp_path / "preload.py"
+    preload.write_text("import sys, types; sys.modules['timm'] = types.ModuleType('timm')")
+    (tmp_path / "asks.py").write_text(
+        "def main(channel, files):\n    import timm\n    channel.send({'name': timm.__name__})"
+    )
+    with Zygote(["asks"], preload, path=[tmp_path]) as zygote, zygote.fork("asks", limits) as child:
+        assert child.channel.receive(until) == ({"name": "timm"}, b"")
+        assert zygote.warnings == []
+
+
+@pytest.mark.parametrize("failing", ["import no_such_module", "raise SystemExit('no')", "1 +"])
+def test_a_preload_that_fails_is_a_warning(tmp_path, limits, until, failing):
+    preload = tmp_path / "preload.py"
+    preload.write_text(failing)
+    with Zygote(["programs.echo"], preload, path=[HERE]) as zygote:
+        assert [str(preload) in warning for warning in zygote.warnings] == [True]
+        with zygote.fork("programs.echo", limits) as child:
+            child.channel.send({"fine": True})
+            assert child.channel.receive(until) == ({"fine": True}, b"")
+
+
+def test_a_preload_that_leaves_a_thread_running_is_refused(tmp_path):
+    preload = tmp_path / "preload.py"
+    preload.write_text("import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()")
+    with pytest.raises(ZygoteFailed, match="2 threads"):
+        Zygote(["programs.echo"], preload, path=[HERE]).start()
+
+
+def test_only_the_programs_that_were_named_run(zygote, limits):
+    with pytest.raises(SandboxUnavailable, match="antigravity"):
+        zygote.fork("antigravity", limits)
+
+
+def test_many_threads_fork_at_once(zygote, limits, until):
+    answers = []
+
+    def echo(n: int) -> None:
+        with zygote.fork("programs.echo", limits) as child:
+            child.channel.send({"n": n})
+            answers.append(child.channel.receive(until)[0]["n"])
+
+    threads = [threading.Thread(target=echo, args=[n]) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(answers) == list(range(16))
+
+
+def test_forks_leave_no_descriptor_and_no_zombie(zygote, limits, until, comes_true):
+    pid = zygote_pid(zygote, limits, until)
+
+    def open_descriptors(of: str | int) -> int:
+        return len(os.listdir(f"/proc/{of}/fd"))
+
+    ours, its = open_descriptors("self"), open_descriptors(pid)
+    for _ in range(50):
+        with zygote.fork("programs.ends", limits) as child:
+            child.channel.send({"how": "return"})
+            child.wait(until)
+
+    assert open_descriptors("self") == ours
+    assert comes_true(lambda: open_descriptors(pid) <= its)
+    assert comes_true(lambda: children(pid) == [])
+
+
+def test_a_signal_to_the_whole_service_leaves_children_to_their_parent(new_zygote, limits, until):
+    with new_zygote.fork("programs.echo", limits) as child:
+        for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(child.pid, stop)
+            os.kill(zygote_pid(new_zygote, limits, until), stop)
+
+        child.channel.send({"still": "there"})
+        assert child.channel.receive(until) == ({"still": "there"}, b"")
+
+
+def test_when_the_zygote_dies_its_children_die_and_the_next_fork_starts_another(new_zygote, limits, until, gone):
+    first = zygote_pid(new_zygote, limits, until)
+    with new_zygote.fork("programs.echo", limits) as child:
+        os.kill(first, signal.SIGKILL)
+
+        with pytest.raises(ChannelClosed):
+            child.channel.receive(until)
+        assert child.wait(until).with_zygote
+        assert gone(child.pid)
+
+    assert zygote_pid(new_zygote, limits, until) != first
+
+
+def test_many_threads_find_the_zygote_dead_and_all_are_served_by_one_other(new_zygote, limits, until):
+    first = zygote_pid(new_zygote, limits, until)
+    os.kill(first, signal.SIGKILL)
+    pids = []
+    threads = [threading.Thread(target=lambda: pids.append(zygote_pid(new_zygote, limits, until))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(pids) == 8
+    assert len(set(pids) - {first}) == 1
+
+
+def test_closing_ends_the_zygote_and_every_child(limits, until, gone):
+    zygote = Zygote(["programs.looks", "programs.multiplies"], path=[HERE])
+    pid = zygote_pid(zygote, limits, until)
+    child = zygote.fork("programs.multiplies", limits)
+    left, _ = child.channel.receive(until)
+    zygote.close()
+
+    assert all(gone(pid) for pid in [pid, child.pid, *left.values()])
+    child.close()
+    with pytest.raises(SandboxUnavailable):
+        zygote.fork("programs.looks", limits)
+
+
+def test_a_parent_that_is_killed_takes_everything_with_it(gone):
+    parent = subprocess.Popen([sys.executable, HERE / "parent.py"], stdout=subprocess.PIPE)
+    pids = json.loads(parent.stdout.readline())
+    parent.kill()
+    parent.communicate()
+
+    assert len(pids) == 7
+    assert all(gone(pid) for pid in pids)
