@@ -1,0 +1,48 @@
+"""Migrations: the steps that made the tables what `service.storage.tables` says. The same for both databases."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from service.domain.errors import StorageUnavailable
+
+HERE = Path(__file__).parent
+
+# A revision is called after its file's number, so that the newest is known without importing alembic.
+HEAD = max(path.name[:4] for path in HERE.glob("versions/[0-9]*.py"))
+
+# Any number that nobody else takes on this database.
+_ADVISORY_LOCK = 7_223_041
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the tables to `HEAD`, inside the connection's transaction; of several processes, one after the other.
+
+    There is no way back: an older service refuses a newer database, with StorageUnavailable.
+    """
+    if _revision(connection) == HEAD:
+        return
+    if connection.dialect.name == "postgresql":
+        # SQLite needs no such lock: its write transaction is one.
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
+    revision = _revision(connection)
+    if revision is not None and revision > HEAD:
+        raise StorageUnavailable("a newer release made this database", revision=revision, known=HEAD)
+    if revision != HEAD:
+        _run(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return revision
+
+
+def _run(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(HERE).replace("%", "%%"))
+    command.upgrade(config, HEAD)

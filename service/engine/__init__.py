@@ -1,0 +1,1 @@
+"""Who works on which trace request, and when."""

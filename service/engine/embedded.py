@@ -1,0 +1,149 @@
+"""The embedded engine: threads of this process, and for each pool a line of requests that wait."""
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from queue import PriorityQueue
+from time import monotonic
+
+from service.domain.errors import ShuttingDown, StorageUnavailable, TracerLost
+from service.domain.idempotency import Idempotency
+from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.cancellation import Cancellation
+from service.engine.queue import Work
+from service.storage.database import Store
+
+log = logging.getLogger(__name__)
+
+
+class EmbeddedEngine:
+    """Runs at most `slots` requests of a pool at a time, oldest first; it must be alone on its database.
+
+    After a fault that nobody foresaw, a slot waits for `pause_s`.
+    """
+
+    def __init__(
+        self, store: Store, work: Work, slots: int, queue_max: int, attempts: int, pause_s: float = 1.0
+    ) -> None:
+        self._store = store
+        self._work = work
+        self._slots = slots
+        self._queue_max = queue_max
+        self._attempts = attempts
+        self._pause_s = pause_s
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._lines: dict[str, _Line] = {}
+        self._running: dict[str, Cancellation] = {}
+
+    def start(self) -> None:
+        for waiting in self._store.trace_requests.recover(self._attempts):
+            self._put(waiting)
+
+    def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
+        if self._stopping.is_set():
+            raise ShuttingDown("the service is shutting down")
+        kept = self._store.trace_requests.add(request, idempotency, queue_max=self._queue_max)
+        if kept.id == request.id:
+            self._put(kept)
+        return kept
+
+    def cancel(self, request_id: str) -> TraceRequest:
+        cancelled = self._store.trace_requests.cancel(request_id)
+        with self._lock:
+            cancellation = self._running.get(request_id)
+        # Not there, it was not begun, and a claim will find it cancelled.
+        if cancellation is not None:
+            cancellation.set("cancelled")
+        return cancelled
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        with self._lock:
+            self._stopping.set()
+            running = [*self._running.values()]
+            lines = [*self._lines.values()]
+        for line in lines:
+            line.close()
+        for cancellation in running:
+            cancellation.set("stopping")
+        until = monotonic() + grace_s
+        for line in lines:
+            line.join(until)
+
+    def _put(self, waiting: TraceStatus) -> None:
+        with self._lock:
+            if self._stopping.is_set():
+                return  # it is queued in the table, where the next start finds it
+            if waiting.pool not in self._lines:
+                self._lines[waiting.pool] = _Line(waiting.pool, self._slots, self._run)
+            self._lines[waiting.pool].put(waiting)
+
+    def _run(self, request_id: str) -> None:
+        cancellation = Cancellation()
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            self._running[request_id] = cancellation
+        try:
+            self._work(request_id, cancellation)
+        except Exception:
+            log.exception("the worker raised", extra={"trace_request": request_id})
+            # A full disk, for one, is not better at once, and the request is first in line again.
+            self._stopping.wait(self._pause_s)
+        finally:
+            with self._lock:
+                del self._running[request_id]
+        self._settle(request_id)
+
+    def _settle(self, request_id: str) -> None:
+        """Once its work is over, a request is not running; if it is queued again it is in line again."""
+        while True:
+            try:
+                return self._put_back(request_id)
+            except StorageUnavailable:
+                log.exception("a trace request could not be settled", extra={"trace_request": request_id})
+                if self._stopping.wait(self._pause_s):
+                    return None  # the next start finds it running, and takes it up
+
+    def _put_back(self, request_id: str) -> None:
+        requests = self._store.trace_requests
+        status = requests.status(request_id)
+        if status.state is State.RUNNING:
+            lost = TracerLost("the worker left it unended", attempt=status.attempt)
+            requests.retry(request_id, status.attempt, lost.failure(), self._attempts)
+            status = requests.status(request_id)
+        if status.state is State.QUEUED:
+            self._put(status)
+
+
+class _Line:
+    """One pool's requests that wait, and the threads that take them, oldest first."""
+
+    # Before anything that waits.
+    _CLOSED = (datetime.min.replace(tzinfo=UTC), "")
+
+    def __init__(self, pool: str, slots: int, run: Callable[[str], None]) -> None:
+        self._run = run
+        self._waiting: PriorityQueue[tuple[datetime, str]] = PriorityQueue()
+        self._threads = [
+            threading.Thread(target=self._take, name=f"{pool} {slot}", daemon=True) for slot in range(slots)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, waiting: TraceStatus) -> None:
+        self._waiting.put((waiting.created_at, waiting.id))
+
+    def close(self) -> None:
+        """Each thread ends when it has done with what it is running."""
+        for _ in self._threads:
+            self._waiting.put(self._CLOSED)
+
+    def join(self, until: float) -> None:
+        for thread in self._threads:
+            thread.join(max(0.0, until - monotonic()))
+
+    def _take(self) -> None:
+        while (entry := self._waiting.get()) != self._CLOSED:
+            self._run(entry[1])

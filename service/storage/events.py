@@ -1,0 +1,94 @@
+"""Events: what happened to each trace request, numbered without gaps."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+from sqlalchemy import Connection, insert, select, update
+
+from service.domain.errors import TraceRequestNotFound
+from service.domain.event import Event, EventKind
+from service.domain.trace_request import State
+from service.storage import tables
+from service.storage.transactions import AnyRow, Transactions
+
+_LOG_PAGE = 64
+
+
+class Events:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def append(self, request_id: str, kind: EventKind, data: dict[str, JsonValue]) -> bool:
+        """False if the request has ended, as nothing comes after its `end`. Raises TraceRequestNotFound."""
+        request = tables.trace_requests.c
+        open_states = [State.QUEUED.value, State.RUNNING.value]
+        take_seq = (
+            update(tables.trace_requests)
+            .where(request.id == request_id, request.state.in_(open_states))
+            .values(events=request.events + 1)
+            .returning(request.id, request.events, request.attempt)
+        )
+        with self._transactions.write() as connection:
+            row = connection.execute(take_seq).one_or_none()
+            if row is not None:
+                _record(connection, row, kind, data)
+                return True
+            if connection.scalar(select(request.id).where(request.id == request_id)) is None:
+                raise TraceRequestNotFound("there is no trace request with this id", id=request_id)
+            return False
+
+    def after(self, request_id: str, seq: int, limit: int) -> list[Event]:
+        """The next events, oldest first; none for a request that is not there."""
+        event = tables.events.c
+        query = (
+            select(event.request_id, event.seq, event.kind, event.data, event.created_at)
+            .where(event.request_id == request_id, event.seq > seq)
+            .order_by(event.seq)
+            .limit(limit)
+        )
+        with self._transactions.read() as connection:
+            return [Event(**row) for row in connection.execute(query).mappings()]
+
+    def log(self, request_id: str) -> Iterator[str]:
+        """What the model code printed, piece by piece; of several attempts, the newest that was claimed."""
+        seq = 0
+        while page := self._log_page(request_id, seq):
+            for row in page:
+                yield row.data["text"]
+            seq = page[-1].seq
+
+    def _log_page(self, request_id: str, seq: int) -> Sequence[AnyRow]:
+        # A page at a time: the reader may be a slow client, and a transaction must not wait for one.
+        event, request = tables.events.c, tables.trace_requests.c
+        query = (
+            select(event.seq, event.data)
+            .join(tables.trace_requests, request.id == event.request_id)
+            .where(event.request_id == request_id, event.attempt == request.attempt)
+            .where(event.kind == "log", event.seq > seq)
+            .order_by(event.seq)
+            .limit(_LOG_PAGE)
+        )
+        with self._transactions.read() as connection:
+            return connection.execute(query).all()
+
+
+def record_change(connection: Connection, row: AnyRow) -> None:
+    """Tell of the state that a trace request's row has just been given; `events` was counted up with it."""
+    if State(row.state).ended:
+        _record(connection, row, "end", {"state": row.state, "verdict": row.verdict})
+    else:
+        _record(connection, row, "stage", {"stage": row.stage, "progress": row.progress, "state": row.state})
+
+
+def _record(connection: Connection, row: AnyRow, kind: EventKind, data: dict[str, JsonValue]) -> None:
+    connection.execute(
+        insert(tables.events).values(
+            request_id=row.id,
+            seq=row.events,
+            attempt=row.attempt,
+            kind=kind,
+            data=data,
+            created_at=datetime.now(UTC),
+        )
+    )

@@ -1,0 +1,161 @@
+"""The tables. `migrations/` make them, and `python -m migrations.check` says whether they agree."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter
+from sqlalchemy import (
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+from service.domain.blob import BlobRef
+from service.domain.errors import Failure
+from service.domain.trace_check import Finding
+from service.domain.trace_request import DeviceArtifact, TraceSpec
+
+
+class Document(TypeDecorator[Any]):
+    """A domain value as JSON text: built anew, and so checked, where a row is read."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.kind = kind
+        self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
+        return None if value is None else self._adapter.dump_json(value).decode()
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
+        return None if value is None else self._adapter.validate_json(value)
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC; SQLite keeps no time zones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.replace(tzinfo=UTC)
+
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+trace_requests = Table(
+    "trace_requests",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("content", Text, nullable=False),
+    Column("pool", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("stage", Text, nullable=False),
+    Column("progress", Float, nullable=False),
+    Column("attempt", Integer, nullable=False),  # the fence: grows with each claim, and only then
+    Column("faults", Integer, nullable=False),  # attempts that ended by a fault of ours
+    Column("events", Integer, nullable=False),  # the newest event's seq
+    Column("verdict", Text),
+    Column("model_name", Text, nullable=False),
+    Column("model_version", Integer),  # null until one is registered
+    Column("artifacts", Document(list[DeviceArtifact]), nullable=False),
+    Column("findings", Document(list[Finding]), nullable=False),
+    Column("failure", Document(Failure)),
+    Column("created_at", Moment, nullable=False),
+    Column("started_at", Moment),
+    Column("ended_at", Moment),
+    Index(None, "created_at", "id"),
+    Index(None, "state", "created_at", "id"),
+    Index(None, "content", "created_at"),
+)
+
+# Apart, because SQLite writes a whole row anew with each change, and a spec may hold megabytes of inline data.
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("request_id", ForeignKey("trace_requests.id"), primary_key=True),
+    Column("spec", Document(TraceSpec), nullable=False),
+    Column("files", Document(dict[str, BlobRef]), nullable=False),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("content", Text, nullable=False),
+    # Checked at the end of the transaction: the key goes first, so that of two alike submissions the later one waits.
+    Column("request_id", ForeignKey("trace_requests.id", deferrable=True, initially="DEFERRED"), nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("request_id", ForeignKey("trace_requests.id"), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("data", Document(dict[str, JsonValue]), nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("manifest", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+# A row stays when the model is deleted, so that no number is given twice: a version's, or an alias's revision.
+models = Table(
+    "models",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("last_version", Integer, nullable=False),
+    Column("last_revision", Integer, nullable=False),
+)
+
+model_versions = Table(
+    "model_versions",
+    metadata,
+    Column("name", ForeignKey("models.name"), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("artifacts", Document(dict[str, str]), nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("trace_request", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+)
+
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("alias", Text, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("revision", Integer, nullable=False),
+    ForeignKeyConstraint(["name", "version"], ["model_versions.name", "model_versions.version"]),
+)

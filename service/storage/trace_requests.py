@@ -1,0 +1,311 @@
+"""Trace requests: the one truth about what was submitted and how far it has come.
+
+Every change of state appends its event in the same transaction. An attempt that was claimed again, cancelled or ended
+is fenced: what it still reports changes nothing.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, Field
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, update
+
+from service.domain.errors import (
+    Failure,
+    IdempotencyKeyReused,
+    QueueFull,
+    TraceRequestEnded,
+    TraceRequestNotFound,
+    TracerLost,
+)
+from service.domain.idempotency import Idempotency
+from service.domain.outcome import Ended, Outcome, Succeeded
+from service.domain.trace_request import (
+    DeviceArtifact,
+    ModelVersionRef,
+    Stage,
+    State,
+    TraceRequest,
+    TraceStatus,
+)
+from service.storage import tables
+from service.storage.artifacts import keep
+from service.storage.events import record_change
+from service.storage.models import register
+from service.storage.page import Cursor, Page
+from service.storage.transactions import AnyRow, Transactions, upsert
+
+_request = tables.trace_requests.c
+_submission = tables.submissions.c
+_PLAIN = [name for name in TraceStatus.model_fields if name != "model"]
+_STATUS = (*(_request[name] for name in _PLAIN), _request.model_name, _request.model_version)
+_CHANGED = tuple(_request[name] for name in ("id", "events", "attempt", "state", "stage", "progress", "verdict"))
+_UNENDED = _request.state.in_([State.QUEUED.value, State.RUNNING.value])
+_BACK_TO_QUEUED: dict[str, Any] = {
+    "state": State.QUEUED.value,
+    "stage": Stage.QUEUED.value,
+    "progress": 0.0,
+    "started_at": None,
+}
+# A forged cursor can hold no time or text that a database chokes on.
+_Moment = Annotated[AwareDatetime, Field(gt=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC))]
+_cursor = Cursor(tuple[_Moment, Annotated[str, Field(pattern="^[0-9a-z-]{1,64}$")]])
+
+
+class TraceRequests:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(
+        self, request: TraceRequest, idempotency: Idempotency | None = None, *, queue_max: int | None = None
+    ) -> TraceRequest:
+        """Keep a new request; returns the earlier one if the key was used for the same content.
+
+        Raises IdempotencyKeyReused, and QueueFull if `queue_max` are waiting.
+        """
+        with self._transactions.write() as connection:
+            if idempotency is not None and not _take_key(connection, idempotency, request):
+                return _first_under(connection, idempotency)
+            if queue_max is not None:
+                _refuse_beyond(connection, queue_max)
+            _insert(connection, request)
+        return request
+
+    def get(self, request_id: str) -> TraceRequest:
+        """Raises TraceRequestNotFound."""
+        with self._transactions.read() as connection:
+            return _get(connection, request_id)
+
+    def status(self, request_id: str) -> TraceStatus:
+        """Without what was submitted, which may be large. Raises TraceRequestNotFound."""
+        with self._transactions.read() as connection:
+            row = connection.execute(select(*_STATUS).where(_request.id == request_id)).one_or_none()
+        if row is None:
+            raise _not_found(request_id)
+        return TraceStatus.model_validate(_fields(row))
+
+    def list(
+        self, limit: int, after: str | None = None, *, state: State | None = None, model: str | None = None
+    ) -> Page[TraceStatus]:
+        """Newest first, and stable while others come. Raises InvalidCursor."""
+        query = select(*_STATUS).order_by(_request.created_at.desc(), _request.id.desc()).limit(limit + 1)
+        if state is not None:
+            query = query.where(_request.state == state.value)
+        if model is not None:
+            query = query.where(_request.model_name == model)
+        if after is not None:
+            created_at, request_id = _cursor.place(after)
+            query = query.where(
+                or_(
+                    _request.created_at < created_at,
+                    and_(_request.created_at == created_at, _request.id < request_id),
+                )
+            )
+        with self._transactions.read() as connection:
+            found = [TraceStatus.model_validate(_fields(row)) for row in connection.execute(query)]
+        return _cursor.page(found, limit, lambda status: (status.created_at, status.id))
+
+    def find_succeeded(self, content: str) -> TraceRequest | None:
+        """The newest request of that content which has succeeded or still may.
+
+        One whose model version was deleted since is not what a submitter of the same content asks for.
+        """
+        version = tables.model_versions.c
+        version_is_there = exists().where(
+            version.name == _request.model_name, version.version == _request.model_version
+        )
+        succeeded = and_(
+            _request.state == State.SUCCEEDED.value, or_(_request.model_version.is_(None), version_is_there)
+        )
+        query = (
+            select(_request.id)
+            .where(_request.content == content, or_(_UNENDED, succeeded))
+            .order_by(_request.created_at.desc(), _request.id.desc())
+            .limit(1)
+        )
+        with self._transactions.read() as connection:
+            request_id = connection.scalar(query)
+            return None if request_id is None else _get(connection, request_id)
+
+    def take_key(self, idempotency: Idempotency, request: TraceRequest) -> TraceRequest:
+        """What the key stands for: from now on this request, if it stood for none. Raises IdempotencyKeyReused."""
+        with self._transactions.write() as connection:
+            _take_key(connection, idempotency, request)
+            return _first_under(connection, idempotency)
+
+    def claim(self, request_id: str) -> TraceRequest | None:
+        """Queued becomes running, as the next attempt; None for a request in any other state."""
+        claimed = {
+            "state": State.RUNNING.value,
+            "stage": Stage.LOADING.value,
+            "attempt": _request.attempt + 1,
+            "started_at": datetime.now(UTC),
+        }
+        with self._transactions.write() as connection:
+            row = _change(connection, _request.id == request_id, _request.state == State.QUEUED.value, **claimed)
+        # Read once that is done: a request that cannot be read has then used up an attempt, and ends after a few.
+        return None if row is None else self.get(request_id)
+
+    def report(self, request_id: str, attempt: int, stage: Stage, progress: float) -> bool:
+        """How far the attempt is; False if it is fenced."""
+        with self._transactions.write() as connection:
+            changed = _change(connection, *_running(request_id, attempt), stage=stage.value, progress=progress)
+        return changed is not None
+
+    def finish(self, request_id: str, attempt: int, outcome: Outcome) -> bool:
+        """The attempt's end, with its artifact and model version; False, and nothing is kept, if it is fenced."""
+        with self._transactions.write() as connection:
+            return _finish(connection, request_id, attempt, outcome)
+
+    def release(self, request_id: str, attempt: int) -> bool:
+        """Back to queued, and nobody's fault; False if the attempt is fenced."""
+        with self._transactions.write() as connection:
+            return _change(connection, *_running(request_id, attempt), **_BACK_TO_QUEUED) is not None
+
+    def retry(self, request_id: str, attempt: int, failure: Failure, attempts: int) -> bool:
+        """By a fault of ours back to queued, or failed if it is the last of `attempts`; False if fenced."""
+        with self._transactions.write() as connection:
+            return _retry(connection, request_id, attempt, failure, attempts)
+
+    def cancel(self, request_id: str) -> TraceRequest:
+        """Raises TraceRequestNotFound and TraceRequestEnded."""
+        cancelled = {"state": State.CANCELLED.value, "ended_at": datetime.now(UTC)}
+        with self._transactions.write() as connection:
+            changed = _change(connection, _request.id == request_id, _UNENDED, **cancelled)
+            request = _get(connection, request_id)
+        if changed is None:
+            raise TraceRequestEnded("the trace request has already ended", id=request_id, state=request.state.value)
+        return request
+
+    def recover(self, attempts: int) -> Sequence[TraceStatus]:
+        """All that are queued, oldest first, and with them those that a lost process was running.
+
+        Only for a process that is alone on the database, before it claims anything.
+        """
+        running = select(_request.id, _request.attempt).where(_request.state == State.RUNNING.value)
+        queued = select(*_STATUS).where(_request.state == State.QUEUED.value).order_by(_request.created_at, _request.id)
+        with self._transactions.write() as connection:
+            for request_id, attempt in connection.execute(running).all():
+                lost = TracerLost("the process that ran this was lost", attempts=attempts)
+                _retry(connection, request_id, attempt, lost.failure(), attempts)
+            return [TraceStatus.model_validate(_fields(row)) for row in connection.execute(queued)]
+
+
+def _change(connection: Connection, *conditions: ColumnElement[bool], **values: Any) -> AnyRow | None:
+    """Change the one row that meets the conditions, and tell its watchers; None if there is none."""
+    changing = update(tables.trace_requests).where(*conditions).values(events=_request.events + 1, **values)
+    row = connection.execute(changing.returning(*_CHANGED)).one_or_none()
+    if row is not None:
+        record_change(connection, row)
+    return row
+
+
+def _running(request_id: str, attempt: int) -> tuple[ColumnElement[bool], ...]:
+    """The fence."""
+    return _request.id == request_id, _request.attempt == attempt, _request.state == State.RUNNING.value
+
+
+def _finish(connection: Connection, request_id: str, attempt: int, outcome: Outcome) -> bool:
+    # The fence first: of two ends of one attempt, the later one waits here and then finds nothing to end.
+    ended = _success(outcome) if isinstance(outcome, Succeeded) else _failure(outcome)
+    if _change(connection, *_running(request_id, attempt), **ended) is None:
+        return False
+    if isinstance(outcome, Succeeded):
+        digest = keep(connection, outcome.artifact)
+        if outcome.registered:
+            by_device = {outcome.artifact.device: digest}
+            version = register(connection, outcome.name, by_device, outcome.check.verdict, request_id)
+            named = {"model_name": outcome.name, "model_version": version}
+            connection.execute(update(tables.trace_requests).where(_request.id == request_id).values(named))
+    return True
+
+
+def _success(outcome: Succeeded) -> dict[str, Any]:
+    artifact = outcome.artifact
+    return {
+        "state": State.SUCCEEDED.value,
+        "stage": Stage.DONE.value,
+        "progress": 1.0,
+        "verdict": artifact.check.verdict.value,
+        "artifacts": [DeviceArtifact(device=artifact.device, digest=artifact.digest)],
+        "findings": artifact.check.findings,
+        "ended_at": datetime.now(UTC),
+    }
+
+
+def _failure(outcome: Ended) -> dict[str, Any]:
+    return {"state": State.FAILED.value, "failure": outcome.failure, "ended_at": datetime.now(UTC)}
+
+
+def _retry(connection: Connection, request_id: str, attempt: int, failure: Failure, attempts: int) -> bool:
+    faults = connection.scalar(select(_request.faults).where(*_running(request_id, attempt)))
+    if faults is None:
+        return False
+    end = _failure(Ended(failure=failure)) if faults + 1 >= attempts else _BACK_TO_QUEUED
+    return _change(connection, *_running(request_id, attempt), faults=faults + 1, **end) is not None
+
+
+def _take_key(connection: Connection, idempotency: Idempotency, request: TraceRequest) -> bool:
+    """False if it is taken. Where another submission is just taking it, this waits until that one is done."""
+    key = upsert(connection, tables.idempotency_keys).values(
+        key=idempotency.key,
+        content=idempotency.content,
+        request_id=request.id,
+        created_at=request.created_at,
+    )
+    taken = key.on_conflict_do_nothing().returning(tables.idempotency_keys.c.key)
+    return connection.execute(taken).one_or_none() is not None
+
+
+def _first_under(connection: Connection, idempotency: Idempotency) -> TraceRequest:
+    keys = tables.idempotency_keys
+    first = connection.execute(select(keys).where(keys.c.key == idempotency.key)).one()
+    if first.content != idempotency.content:
+        raise IdempotencyKeyReused(
+            "the Idempotency-Key was used before with another request",
+            key=idempotency.key,
+            trace_request=first.request_id,
+        )
+    return _get(connection, first.request_id)
+
+
+def _refuse_beyond(connection: Connection, queue_max: int) -> None:
+    """On PostgreSQL, submissions that come at the same time may go over by as many: it is a guard, not a promise."""
+    queued = select(func.count()).select_from(tables.trace_requests).where(_request.state == State.QUEUED.value)
+    waiting = connection.execute(queued).scalar_one()
+    if waiting >= queue_max:
+        raise QueueFull("too many trace requests are waiting", waiting=waiting, limit=queue_max)
+
+
+def _get(connection: Connection, request_id: str) -> TraceRequest:
+    query = (
+        select(*_STATUS, _submission.spec, _submission.files)
+        .join(tables.submissions, _submission.request_id == _request.id)
+        .where(_request.id == request_id)
+    )
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise _not_found(request_id)
+    return TraceRequest.model_validate({**_fields(row), "spec": row.spec, "files": row.files})
+
+
+def _fields(row: AnyRow) -> dict[str, Any]:
+    """A row's columns as the fields of a TraceStatus."""
+    version = row.model_version
+    model = None if version is None else ModelVersionRef(name=row.model_name, version=version)
+    return {"model": model, **{name: row._mapping[name] for name in _PLAIN}}
+
+
+def _insert(connection: Connection, request: TraceRequest) -> None:
+    row = {name: getattr(request, name) for name in _PLAIN}
+    row |= {"state": request.state.value, "stage": request.stage.value, "model_name": request.spec.model}
+    adding = insert(tables.trace_requests).values(**row, faults=0, events=1).returning(*_CHANGED)
+    added = connection.execute(adding).one()
+    submission = {"request_id": request.id, "spec": request.spec, "files": request.files}
+    connection.execute(insert(tables.submissions).values(submission))
+    record_change(connection, added)
+
+
+def _not_found(request_id: str) -> TraceRequestNotFound:
+    return TraceRequestNotFound("there is no trace request with this id", id=request_id)

@@ -1,0 +1,55 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from service.domain.trace_request import TraceRequest, TraceSpec
+from service.engine.embedded import EmbeddedEngine
+from service.engine.queue import Engine, Work
+from service.storage.database import Store
+
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(f"sqlite:///{tmp_path / 'tracehouse.db'}", (tmp_path / "blobs").as_uri())
+    yield store
+    store.close()
+
+
+@pytest.fixture(params=[EmbeddedEngine])
+def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
+    """Make an engine that runs this work; each is stopped at the end. Other engines join as further parameters."""
+    engines: list[Engine] = []
+
+    def new_engine(work: Work, slots: int = 2, queue_max: int = 100, attempts: int = 3) -> Engine:
+        engine: Engine = request.param(store, work, slots, queue_max, attempts, pause_s=0.01)
+        engines.append(engine)
+        return engine
+
+    yield new_engine
+    for engine in engines:
+        engine.stop(PATIENCE_S)
+
+
+@pytest.fixture
+def new_request() -> Callable[[], TraceRequest]:
+    def new_request() -> TraceRequest:
+        source = {"files": {"net.py": ""}, "entrypoint": "net:Net"}
+        spec = TraceSpec.model_validate({"model": "net", "source": source, "example_inputs": [1.0]})
+        return TraceRequest.submitted(spec, {}, torch_version="2")
+
+    return new_request
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], bool]], None]:
+    def wait_until(holds: Callable[[], bool]) -> None:
+        until = monotonic() + PATIENCE_S
+        while not holds():
+            assert monotonic() < until, "it did not come to hold"
+            sleep(0.005)
+
+    return wait_until

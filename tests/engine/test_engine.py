@@ -1,0 +1,281 @@
+"""What holds for any engine, at the seam that the API sees."""
+
+from threading import Event, Semaphore
+
+import pytest
+
+from service.domain.errors import Failure, QueueFull, ShuttingDown, TraceRequestEnded, TraceRequestNotFound
+from service.domain.idempotency import Idempotency
+from service.domain.outcome import Ended
+from service.domain.trace_request import State
+from service.engine.cancellation import Cancellation
+
+FAILURE = Failure(slug="model-raised", detail="boom")
+PATIENCE_S = 10.0
+
+
+class Worker:
+    """Ends each request as failed. It waits for `gate` where there is one, unless it is cancelled or stopped."""
+
+    def __init__(self, store, gate: Event | None = None) -> None:
+        self.requests = store.trace_requests
+        self.gate = gate
+        self.begun: list[str] = []
+        self.reasons: list[str | None] = []
+        self.started = Semaphore(0)
+
+    def run(self, request_id: str, cancellation: Cancellation) -> None:
+        claimed = self.requests.claim(request_id)
+        if claimed is None:
+            return
+        self.begun.append(request_id)
+        self.started.release()
+        if self.gate is not None:
+            with cancellation.calls(self.gate.set):
+                assert self.gate.wait(PATIENCE_S)
+        self.reasons.append(cancellation.reason)
+        if cancellation.reason == "stopping":
+            self.requests.release(request_id, claimed.attempt)
+        else:
+            self.requests.finish(request_id, claimed.attempt, Ended(failure=FAILURE))
+
+    def wait_for_start(self) -> None:
+        assert self.started.acquire(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def state_of(store):
+    return lambda request: store.trace_requests.status(request.id).state
+
+
+@pytest.fixture
+def ended(state_of):
+    return lambda *requests: all(state_of(request).ended for request in requests)
+
+
+def test_what_is_submitted_is_run(store, new_engine, new_request, wait_until, ended):
+    worker = Worker(store)
+    engine = new_engine(worker.run)
+    engine.start()
+
+    requests = [engine.submit(new_request()) for _ in range(10)]
+
+    wait_until(lambda: ended(*requests))
+    assert sorted(worker.begun) == sorted(request.id for request in requests)
+
+
+def test_the_oldest_runs_first(store, new_engine, new_request, wait_until, ended):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    requests = [new_request() for _ in range(5)]
+    engine.submit(requests[0])
+    worker.wait_for_start()
+    for request in (requests[3], requests[1], requests[4], requests[2]):
+        engine.submit(request)
+
+    worker.gate.set()
+
+    wait_until(lambda: ended(*requests))
+    assert worker.begun == [request.id for request in requests]
+
+
+def test_no_more_run_at_a_time_than_there_are_slots(store, new_engine, new_request, wait_until, ended):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=2)
+    engine.start()
+
+    requests = [engine.submit(new_request()) for _ in range(4)]
+
+    worker.wait_for_start()
+    worker.wait_for_start()
+    assert not worker.started.acquire(timeout=0.05)
+    worker.gate.set()
+    wait_until(lambda: ended(*requests))
+
+
+def test_what_an_earlier_process_left_is_run(store, new_engine, new_request, wait_until, ended):
+    waiting, running = (store.trace_requests.add(new_request()) for _ in range(2))
+    store.trace_requests.claim(running.id)
+
+    new_engine(Worker(store).run).start()
+
+    wait_until(lambda: ended(waiting, running))
+    assert store.trace_requests.status(running.id).attempt == 2
+
+
+# --- faults of ours ------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_engine, new_request, wait_until, ended):
+    attempts = []
+
+    def raises(request_id: str, _: Cancellation) -> None:
+        attempts.append(store.trace_requests.claim(request_id).attempt)
+        raise ZeroDivisionError
+
+    engine = new_engine(raises, attempts=3)
+    engine.start()
+    request = engine.submit(new_request())
+
+    wait_until(lambda: ended(request))
+    status = store.trace_requests.status(request.id)
+    assert (attempts, status.state, status.failure.slug) == ([1, 2, 3], State.FAILED, "tracer-lost")
+
+
+def test_a_worker_that_raises_takes_no_slot_with_it(store, new_engine, new_request, wait_until, ended):
+    worker = Worker(store)
+    poisoned = set()
+
+    def raises_on_poison(request_id: str, cancellation: Cancellation) -> None:
+        if request_id in poisoned:
+            store.trace_requests.claim(request_id)
+            raise ZeroDivisionError
+        worker.run(request_id, cancellation)
+
+    engine = new_engine(raises_on_poison, slots=1)
+    engine.start()
+    poison, request = new_request(), new_request()
+    poisoned.add(poison.id)
+    engine.submit(poison)
+    engine.submit(request)
+
+    wait_until(lambda: ended(poison, request))
+    assert worker.begun == [request.id]
+
+
+def test_a_worker_that_leaves_a_request_running_does_not_leave_it_for_ever(
+    store, new_engine, new_request, wait_until, ended
+):
+    engine = new_engine(lambda request_id, _: store.trace_requests.claim(request_id), attempts=2)
+    engine.start()
+
+    request = engine.submit(new_request())
+
+    wait_until(lambda: ended(request))
+    assert store.trace_requests.status(request.id).failure.slug == "tracer-lost"
+
+
+def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, wait_until, ended):
+    worker = Worker(store)
+
+    def fails_at_first(request_id: str, cancellation: Cancellation) -> None:
+        if store.trace_requests.status(request_id).attempt:
+            return worker.run(request_id, cancellation)
+        store.trace_requests.claim(request_id)
+        store.trace_requests.retry(request_id, 1, FAILURE, attempts=3)
+        return None
+
+    engine = new_engine(fails_at_first)
+    engine.start()
+    request = engine.submit(new_request())
+
+    wait_until(lambda: ended(request))
+    assert store.trace_requests.status(request.id).attempt == 2
+
+
+# --- cancel --------------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine, new_request, wait_until, ended):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    running = engine.submit(new_request())
+    worker.wait_for_start()
+    waiting, last = engine.submit(new_request()), engine.submit(new_request())
+
+    assert engine.cancel(waiting.id).state is State.CANCELLED
+
+    worker.gate.set()
+    wait_until(lambda: ended(last))
+    assert worker.begun == [running.id, last.id]
+
+
+def test_a_request_that_runs_is_cancelled_at_once_and_its_worker_is_told(
+    store, new_engine, new_request, wait_until, state_of
+):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run)
+    engine.start()
+    request = engine.submit(new_request())
+    worker.wait_for_start()
+
+    assert engine.cancel(request.id).state is State.CANCELLED
+
+    wait_until(lambda: worker.reasons == ["cancelled"])
+    assert state_of(request) is State.CANCELLED
+
+
+def test_only_what_is_there_and_has_not_ended_can_be_cancelled(store, new_engine, new_request, wait_until, ended):
+    engine = new_engine(Worker(store).run)
+    engine.start()
+    request = engine.submit(new_request())
+    wait_until(lambda: ended(request))
+
+    with pytest.raises(TraceRequestEnded):
+        engine.cancel(request.id)
+    with pytest.raises(TraceRequestNotFound):
+        engine.cancel("nowhere")
+
+
+# --- stop ----------------------------------------------------------------------------------------------------
+
+
+def test_what_runs_when_it_stops_is_queued_again_and_runs_under_the_next(
+    store, new_engine, new_request, wait_until, ended, state_of
+):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    running = engine.submit(new_request())
+    worker.wait_for_start()
+    waiting = engine.submit(new_request())
+
+    engine.stop(PATIENCE_S)
+
+    assert worker.reasons == ["stopping"]
+    assert (state_of(running), state_of(waiting)) == (State.QUEUED, State.QUEUED)
+    new_engine(Worker(store).run).start()
+    wait_until(lambda: ended(running, waiting))
+    assert store.trace_requests.status(running.id).attempt == 2
+
+
+def test_a_stopped_engine_takes_nothing(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run)
+    engine.start()
+    engine.stop(PATIENCE_S)
+
+    with pytest.raises(ShuttingDown):
+        engine.submit(new_request())
+
+    assert store.trace_requests.list(10).items == []
+
+
+# --- submit --------------------------------------------------------------------------------------------------
+
+
+def test_a_full_queue_takes_no_more(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1, queue_max=1)
+    engine.start()
+    engine.submit(new_request())
+    worker.wait_for_start()
+    engine.submit(new_request())
+
+    with pytest.raises(QueueFull):
+        engine.submit(new_request())
+
+
+def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_request, wait_until, ended):
+    worker = Worker(store)
+    engine = new_engine(worker.run)
+    engine.start()
+    first, again, last = (new_request() for _ in range(3))
+
+    engine.submit(first, Idempotency.of("key", first))
+
+    assert engine.submit(again, Idempotency.of("key", again)).id == first.id
+    engine.submit(last)
+    wait_until(lambda: ended(first, last))
+    assert sorted(worker.begun) == sorted([first.id, last.id])

@@ -1,0 +1,10 @@
+import pytest
+
+from service.domain.errors import ArtifactNotFound
+
+
+def test_an_artifact_that_is_not_there_is_named(store):
+    with pytest.raises(ArtifactNotFound) as raised:
+        store.artifacts.get("sha256:0")
+
+    assert raised.value.facts == {"digest": "sha256:0"}

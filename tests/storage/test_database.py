@@ -1,0 +1,85 @@
+import os
+import subprocess
+import sys
+
+import pytest
+from sqlalchemy import text
+
+from migrations.check import empty_schema
+from service.domain.errors import StorageUnavailable
+from service.storage.database import Store
+from service.storage.transactions import Transactions, connect
+
+
+def test_what_was_stored_is_there_when_it_is_opened_again(database_url, blob_url, new_request):
+    first = Store.open(database_url, blob_url)
+    request = first.trace_requests.add(new_request())
+    first.close()
+
+    again = Store.open(database_url, blob_url)
+
+    again.ping()
+    assert again.trace_requests.get(request.id) == request
+    again.close()
+
+
+def test_processes_that_open_a_new_store_at_once_all_have_it(database_url, blob_url):
+    program = [sys.executable, "-c", OPENS_WHEN_TOLD, database_url, blob_url]
+    opening = [
+        subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    for process in opening:
+        assert process.stdout.readline() == b"ready\n"
+
+    for process in opening:
+        process.stdin.write(b"now\n")
+        process.stdin.flush()
+
+    ends = [(process.communicate()[1][-500:], process.returncode) for process in opening]
+    assert ends == [(b"", 0)] * 4
+
+
+OPENS_WHEN_TOLD = """
+import sys
+from service.storage.database import Store
+
+print("ready", flush=True)
+sys.stdin.readline()
+store = Store.open(*sys.argv[1:])
+store.ping()
+store.close()
+"""
+
+
+def test_a_database_that_does_not_answer_is_unavailable(blob_url):
+    with pytest.raises(StorageUnavailable):
+        Store.open("postgresql://nobody@127.0.0.1:1/nothing", blob_url)
+
+
+def test_a_database_of_a_newer_release_is_refused(store, database_url, blob_url):
+    administrator = Transactions(connect(database_url))
+    with administrator.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    administrator.close()
+
+    with pytest.raises(StorageUnavailable) as raised:
+        Store.open(database_url, blob_url)
+
+    assert raised.value.facts["revision"] == "9999"
+
+
+@pytest.mark.skipif("TEST_POSTGRES_URL" not in os.environ, reason="no TEST_POSTGRES_URL: storage is tested on SQLite")
+def test_a_lost_connection_to_postgresql_is_replaced(blob_url, new_request):
+    with empty_schema(os.environ["TEST_POSTGRES_URL"]) as url:
+        store = Store.open(f"{url}&application_name=doomed", blob_url)
+        request = store.trace_requests.add(new_request())
+
+        administrator = Transactions(connect(url))
+        with administrator.write() as connection:
+            cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'doomed'"
+            assert connection.scalar(text(cut)) == 1
+        administrator.close()
+
+        assert store.trace_requests.get(request.id) == request
+        store.close()
