@@ -4,6 +4,7 @@ import logging
 import sys
 from contextvars import ContextVar
 
+from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 http_request_id: ContextVar[str | None] = ContextVar("http_request_id", default=None)
@@ -17,10 +18,12 @@ def configure(level: str) -> None:
             "{asctime}{levelname}{name}{message}",
             style="{",
             rename_fields={"asctime": "at", "levelname": "level", "name": "logger"},
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's, for terminals
         )
     )
     handler.addFilter(_with_request_id)
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports each of its own modules
 
 
 def _with_request_id(record: logging.LogRecord) -> bool:

@@ -27,7 +27,9 @@ class Settings(Frozen):
     trace_slots: int = Field(2, gt=0, description="Trace requests that run at the same time.")
     trace_wall_s: float = Field(600.0, gt=0, description="A longer trace ends as limit-exceeded.")
     trace_cpu_s: int = Field(1200, gt=0, description="The same for its processor time.")
-    trace_memory_mib: int = Field(8192, gt=0, description="Address space of a tracing process; beyond it, MemoryError.")
+    trace_memory_mib: int = Field(
+        8192, gt=0, description="Address space of a tracing process; beyond it, limit-exceeded."
+    )
     trace_log_max_bytes: int = Field(MIB, gt=0, description="Printed output beyond it is cut, and the log says so.")
     trace_attempts: int = Field(3, gt=0, description="Tries for faults that are the service's own.")
     preload: Path | None = Field(None, description="Python file run once in the process that all others fork from.")
@@ -39,7 +41,7 @@ class Settings(Frozen):
     infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")
 
     shutdown_grace_s: float = Field(10.0, ge=0, description="Running inference is waited for, then cut.")
-    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR.")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:

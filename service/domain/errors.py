@@ -328,10 +328,6 @@ class GraphRaised(InferenceError):
     """The artifact raised on these inputs"""
 
 
-class ModelRefused(InferenceError):
-    """The model's verdict keeps it from being served"""
-
-
 class InferenceTimeout(InferenceError):
     """The artifact did not answer in time"""
 

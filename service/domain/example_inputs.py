@@ -95,24 +95,28 @@ class TupleInput(Frozen):
     tuple: list["InputTree"]
 
 
+# Names that no member has: an error's location names the branch, and a pointer into the request must not.
+_TENSORS = ("inline-tensor", "random-tensor", "file-tensor")
+
+
 def _kind(value: Any) -> str | None:
     match value:
         case InlineTensor() | {"datatype": _, "data": _}:
-            return "inline"
+            return "inline-tensor"
         case RandomTensor() | {"datatype": _, "random": _}:
-            return "random"
+            return "random-tensor"
         case {"datatype": _}:
-            return "inline"
+            return "inline-tensor"
         case FileTensor() | {"file": str()}:
-            return "file"
+            return "file-tensor"
         case TupleInput():
-            return "tuple"
+            return "tuple-of-inputs"
         case {"tuple": _} if len(value) == 1:
-            return "tuple"
+            return "tuple-of-inputs"
         case dict():
-            return "dict"
+            return "dict-of-inputs"
         case list() | tuple():
-            return "list"
+            return "list-of-inputs"
     return "scalar"
 
 
@@ -122,12 +126,12 @@ else:
     InputTree = TypeAliasType(
         "InputTree",
         Annotated[
-            Annotated[InlineTensor, Tag("inline")]
-            | Annotated[RandomTensor, Tag("random")]
-            | Annotated[FileTensor, Tag("file")]
-            | Annotated[TupleInput, Tag("tuple")]
-            | Annotated[dict[str, "InputTree"], Tag("dict")]
-            | Annotated[list["InputTree"], Tag("list")]
+            Annotated[InlineTensor, Tag("inline-tensor")]
+            | Annotated[RandomTensor, Tag("random-tensor")]
+            | Annotated[FileTensor, Tag("file-tensor")]
+            | Annotated[TupleInput, Tag("tuple-of-inputs")]
+            | Annotated[dict[str, "InputTree"], Tag("dict-of-inputs")]
+            | Annotated[list["InputTree"], Tag("list-of-inputs")]
             | Annotated[StrictBool | StrictInt | StrictFloat | StrictStr | None, Tag("scalar")],
             Discriminator(_kind),
         ],
@@ -136,7 +140,7 @@ else:
 
 def _arguments(value: Any) -> Any:
     """A single tensor stands for a list of one, as torch takes it."""
-    return [value] if _kind(value) in ("inline", "random", "file") else value
+    return [value] if _kind(value) in _TENSORS else value
 
 
 Arguments = Annotated[list[InputTree], BeforeValidator(_arguments), Field(max_length=256)]
@@ -162,7 +166,7 @@ class CheckInput(MethodInputs):
     @model_validator(mode="before")
     @classmethod
     def _bare_arguments(cls, value: Any) -> Any:
-        bare = isinstance(value, list) or _kind(value) in ("inline", "random", "file")
+        bare = isinstance(value, list) or _kind(value) in _TENSORS
         return {"example_inputs": value} if bare else value
 
 

@@ -1,12 +1,14 @@
 """Blobs: bytes kept under the SHA-256 of their content. Written once, never changed."""
 
+import errno
 import fcntl
 import hashlib
 import os
 import re
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -16,7 +18,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from service.domain.blob import DIGEST_PATTERN, BlobRef
-from service.domain.errors import BlobMissing
+from service.domain.errors import BlobMissing, DiskFull
 
 
 class Blobs:
@@ -76,7 +78,10 @@ class Blobs:
 
 
 class Staged:
-    """Bytes on their way to being a blob; as a context manager it is discarded unless it was committed."""
+    """Bytes on their way to being a blob; as a context manager it is discarded unless it was committed.
+
+    `write` and `commit` raise DiskFull.
+    """
 
     def __init__(self, blobs: Blobs, staging: Path) -> None:
         self._blobs = blobs
@@ -85,23 +90,26 @@ class Staged:
         self.byte_size = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._file.write(data)
+        with _room_expected():
+            self._file.write(data)
         self._sha256.update(data)
         self.byte_size += len(data)
 
     def commit(self) -> BlobRef:
         """On disk, under its digest, before this returns. Bytes that are there already are kept as they are."""
         blob = BlobRef(digest=f"sha256:{self._sha256.hexdigest()}", byte_size=self.byte_size)
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._blobs.keep(self._path, blob)
+        with _room_expected():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._blobs.keep(self._path, blob)
         self.discard()
         return blob
 
     def discard(self) -> None:
         """Let go of the file. After a commit there is nothing left to discard."""
         self._path.unlink(missing_ok=True)
-        self._file.close()
+        with suppress(OSError):  # what is still buffered finds no more room now than before
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -110,6 +118,16 @@ class Staged:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.discard()
+
+
+@contextmanager
+def _room_expected() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DiskFull("there is too little room on the disk") from error
 
 
 def _create_locked(staging: Path) -> tuple[Path, BinaryIO]:

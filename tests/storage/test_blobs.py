@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from service.domain.blob import BlobRef
-from service.domain.errors import BlobMissing
+from service.domain.errors import BlobMissing, DiskFull
 from service.storage.blobs import Blobs
 
 
@@ -140,3 +140,21 @@ print("begun", flush=True)
 sys.stdin.readline()
 print(staged.commit().digest)
 """
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small]
+    if subprocess.run(mount, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        blobs = Blobs(small.as_uri())
+
+        with pytest.raises(DiskFull), blobs.stage() as staged:
+            staged.write(bytes(2**20))
+            staged.commit()
+
+        assert put(blobs, b"small enough").byte_size == 12
+    finally:
+        subprocess.run(["umount", "--lazy", small], check=True)
