@@ -1,0 +1,4 @@
+import time
+
+print("here")
+time.sleep(3600)

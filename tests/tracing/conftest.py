@@ -1,0 +1,149 @@
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from service.domain.artifact import Printout
+from service.domain.errors import Failure
+from service.domain.trace_check import Comparison, Finding, Verdict
+from service.domain.trace_request import Init, TraceSpec
+from service.sandbox.channel import Channel
+from service.sandbox.messages import Failed, File, Progress, Trace, Traced, from_tracer
+from workers.tracing import child, model, printouts
+from workers.tracing.model import Model
+from workers.tracing.source import Source
+
+MODELS = Path(__file__).parents[1] / "models"
+MIB = 2**20
+
+
+def text(name: str) -> str:
+    return (MODELS / f"{name}.py").read_text()
+
+
+def spec(name: str, entrypoint: str = "Net", **members: Any) -> dict[str, Any]:
+    """A submission of one of tests/models; with `example_inputs` or `methods` among the members."""
+    source = {"files": {f"{name}.py": text(name)}, "entrypoint": f"{name}:{entrypoint}"}
+    return {"model": "net", "source": source, **members}
+
+
+def tensor(data: Any, datatype: str = "FP32") -> dict[str, Any]:
+    value = torch.tensor(data)
+    return {"datatype": datatype, "shape": list(value.shape), "data": data}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.:DeprecationWarning")
+
+
+@dataclass
+class Told:
+    """What a tracing child said."""
+
+    stages: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    last: Traced | Failed | None = None
+
+    @property
+    def traced(self) -> Traced:
+        assert isinstance(self.last, Traced), self.last
+        return self.last
+
+    @property
+    def failure(self) -> Failure:
+        assert isinstance(self.last, Failed), self.last
+        return self.last.failure
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.traced.check.verdict
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        return {finding.kind: finding for finding in self.traced.check.findings}
+
+    @property
+    def comparisons(self) -> dict[str, Comparison]:
+        return {comparison.case: comparison for comparison in self.traced.check.comparisons}
+
+    @property
+    def printouts(self) -> list[Printout]:
+        return printouts.read(self.files["printouts"])
+
+
+@pytest.fixture
+def installed() -> Iterator[Callable[[Source], Source]]:
+    """Sources that can be imported until the test's end."""
+    sources: list[Source] = []
+
+    def install(source: Source) -> Source:
+        source.install()
+        sources.append(source)
+        return source
+
+    yield install
+    for source in sources:
+        source.uninstall()
+
+
+@pytest.fixture
+def load(installed: Callable[[Source], Source]) -> Callable[..., Model]:
+    """The model of one of tests/models."""
+
+    def load(name: str, entrypoint: str = "Net", *args: Any, seed: int = 0, **kwargs: Any) -> Model:
+        source = installed(Source.inline({f"{name}.py": text(name)}))
+        return model.load(source, f"{name}:{entrypoint}", Init(args=list(args), kwargs=kwargs), seed)
+
+    return load
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
+    """The tracing child's program, run in this process."""
+
+    def run(submitted: dict[str, Any], files: dict[str, bytes] | None = None) -> Told:
+        ours, theirs = socket.socketpair()
+        told = Told()
+        listener = threading.Thread(target=_listen, args=(Channel(ours), told))
+        listener.start()
+        descriptors = [_opened(tmp_path / name, content) for name, content in (files or {}).items()]
+        Channel(ours).send(
+            Trace(
+                spec=TraceSpec.model_validate(submitted),
+                files={name: place for place, name in enumerate(files or {})},
+                threads=1,
+                source_max_bytes=MIB,
+            ).model_dump(mode="json")
+        )
+        child.main(Channel(theirs), descriptors)
+        listener.join(30)
+        return told
+
+    yield run
+    # A child ends with its source installed; this process goes on.
+    for finder in [finder for finder in sys.meta_path if isinstance(finder, Source)]:
+        finder.uninstall()
+
+
+def _opened(path: Path, content: bytes) -> int:
+    path.write_bytes(content)
+    return os.open(path, os.O_RDONLY)
+
+
+def _listen(channel: Channel, told: Told) -> None:
+    while told.last is None:
+        header, body = channel.receive()
+        match message := from_tracer.validate_python(header):
+            case Progress():
+                told.stages.append(message.stage)
+            case File():
+                told.files[message.name] = bytes(body)
+            case _:
+                told.last = message

@@ -1,0 +1,234 @@
+"""Attempts and the worker: real children from a real zygote, a real store; what a request's watcher sees."""
+
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from service.domain.errors import Failure
+from service.domain.trace_check import Verdict
+from service.domain.trace_request import State, TraceRequest, TraceSpec
+from service.engine.cancellation import Cancellation
+from service.sandbox.zygote import Zygote
+from service.storage.database import Store
+from tests.tracing.conftest import spec, tensor, text
+from workers.tracing.attempt import TraceLimits
+from workers.tracing.worker import Worker
+
+X = tensor([[1.0, 2.0, 3.0, 4.0]])
+LIMITS = TraceLimits(wall_s=60, cpu_s=30, memory_mib=4096, threads=1)
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    with Zygote(["workers.warmup", "workers.tracing.child"]) as zygote:
+        yield zygote
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(f"sqlite:///{tmp_path / 'test.db'}", (tmp_path / "blobs").as_uri())
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def add(store: Store) -> Callable[..., str]:
+    """The id of a request that waits."""
+
+    def add(submitted: dict[str, Any], files: dict[str, bytes] | None = None) -> str:
+        blobs = {}
+        for name, content in (files or {}).items():
+            with store.blobs.stage() as staged:
+                staged.write(content)
+                blobs[name] = staged.commit()
+        request = TraceRequest.submitted(TraceSpec.model_validate(submitted), blobs, torch_version="2")
+        return store.trace_requests.add(request, None, queue_max=10).id
+
+    return add
+
+
+@pytest.fixture
+def work(store: Store, zygote: Zygote, add: Callable[..., str]) -> Callable[..., TraceRequest]:
+    """The request as it stands after one attempt."""
+
+    def work(
+        submitted: dict[str, Any],
+        files: dict[str, bytes] | None = None,
+        cancellation: Cancellation | None = None,
+        **limits: Any,
+    ) -> TraceRequest:
+        request_id = add(submitted, files)
+        worker = Worker(store, zygote, LIMITS.model_copy(update=limits), attempts=2)
+        worker.run(request_id, cancellation or Cancellation())
+        return store.trace_requests.get(request_id)
+
+    return work
+
+
+Work = Callable[..., TraceRequest]
+
+
+def failure(request: TraceRequest) -> Failure:
+    assert request.state is State.FAILED
+    assert request.failure is not None
+    return request.failure
+
+
+def test_a_request_becomes_an_artifact_and_a_version(work: Work, store: Store) -> None:
+    request = work(spec("linear", example_inputs=[X]))
+
+    assert (request.state, request.verdict) == (State.SUCCEEDED, Verdict.VERIFIED)
+    assert request.model is not None
+    artifact = store.artifacts.get(request.artifacts[0].digest)
+    with store.blobs.open(artifact.archive.digest) as archive:
+        assert torch.jit.load(io.BytesIO(archive.read()))(torch.zeros(1, 4)).shape == (1, 3)
+    assert (artifact.entrypoint, artifact.device) == ("linear:Net", "cpu")
+
+
+def test_the_same_request_gives_the_same_artifact_byte_by_byte(work: Work) -> None:
+    submitted = spec("linear", example_inputs=[{"datatype": "FP32", "shape": [2, 4], "random": {"seed": 1}}])
+
+    assert work(submitted).artifacts == work(submitted).artifacts
+
+
+def test_watchers_see_the_stages_in_order_and_the_end(work: Work, store: Store) -> None:
+    request = work(spec("prints", example_inputs=[X]))
+    events = store.events.after(request.id, 0, 100)
+
+    stages = [event.data["stage"] for event in events if event.kind == "stage"]
+    assert stages == sorted(stages, key=["queued", "loading", "tracing", "checking", "printing", "storing"].index)
+    assert events[-1].data == {"state": "succeeded", "verdict": "verified"}
+
+
+def test_what_the_source_prints_is_its_log(work: Work, store: Store) -> None:
+    request = work(spec("prints", example_inputs=[X]))
+    log = "".join(store.events.log(request.id))
+
+    assert log.startswith("imported\ncalled \\x1b[2J\n")
+
+
+def test_a_log_without_end_is_cut(work: Work, store: Store) -> None:
+    request = work(spec("prints_without_end", example_inputs=[X]), log_max_bytes=100_000)
+    log = "".join(store.events.log(request.id))
+
+    assert request.verdict is Verdict.VERIFIED
+    assert len(log) < 101_000
+    assert log.endswith("[the log is cut after 100000 bytes]\n")
+
+
+def test_uploaded_files_reach_the_child(work: Work) -> None:
+    weights, inputs = io.BytesIO(), io.BytesIO()
+    torch.save({"layer.weight": torch.ones(3, 4), "layer.bias": torch.zeros(3)}, weights)
+    torch.save({"x": torch.ones(2, 4), "y": torch.ones(5, 4)}, inputs)
+    request = work(
+        {
+            "model": "net",
+            "source": {"file": "net.py", "entrypoint": "net:Net"},
+            "weights": {"file": "w.pt"},
+            "example_inputs": [{"file": "x.pt", "key": "x"}],
+            "check": {"check_inputs": [[{"file": "x.pt", "key": "y"}]]},
+        },
+        {"net.py": text("linear").encode(), "w.pt": weights.getvalue(), "x.pt": inputs.getvalue()},
+    )
+
+    assert (request.state, request.verdict) == (State.SUCCEEDED, Verdict.VERIFIED)
+
+
+def test_a_rejected_trace_succeeds_and_is_registered_only_where_asked(work: Work) -> None:
+    submitted = spec("branches_on_data", example_inputs=[X])
+    refused, accepted = work(submitted), work({**submitted, "accept_unsound": True})
+
+    assert (refused.state, refused.verdict, refused.model) == (State.SUCCEEDED, Verdict.REJECTED, None)
+    assert accepted.model is not None
+    assert [finding.kind for finding in refused.findings] == ["tracer-warning", "output-differs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "slug", "facts"),
+    [
+        ("exits", "model-exited", {"line": 8}),
+        ("exits_hard", "model-exited", {"code": 3}),
+        ("segfaults", "model-crashed", {"signal": "SIGSEGV"}),
+        ("eats_memory", "limit-exceeded", {"limit": "memory"}),
+        ("raises_in_forward", "model-raised", {"line": 9}),
+        ("forges_its_result", "model-crashed", {}),
+        ("closes_its_channel", "model-exited", {"code": 0}),
+    ],
+)
+def test_however_model_code_ends_the_request_says_it(work: Work, name: str, slug: str, facts: dict[str, Any]) -> None:
+    ended = failure(work(spec(name, example_inputs=[X])))
+
+    assert ended.slug == slug
+    assert ended.facts.items() >= facts.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "limit"), [("hangs", {"wall_s": 0.3}, "wall"), ("burns_time", {"cpu_s": 1}, "cpu")]
+)
+def test_a_limit_ends_it(work: Work, name: str, limits: dict[str, Any], limit: str) -> None:
+    ended = failure(work(spec(name, example_inputs=[X]), **limits))
+
+    assert (ended.slug, ended.facts["limit"]) == ("limit-exceeded", limit)
+
+
+def test_a_result_over_its_limit_ends_it(work: Work) -> None:
+    wide = {**spec("linear", example_inputs=[tensor([[1.0] * 40_000])])}
+    wide["source"]["init"] = {"args": [40_000]}
+
+    assert failure(work(wide, result_max_bytes=100_000)).slug == "limit-exceeded"
+
+
+@pytest.mark.parametrize(("reason", "state"), [("cancelled", State.RUNNING), ("stopping", State.QUEUED)])
+def test_a_running_attempt_is_stopped(
+    store: Store, zygote: Zygote, add: Callable[..., str], reason: Any, state: State
+) -> None:
+    """An engine has marked a cancelled request already; one that is stopped is queued again."""
+    request_id, cancellation = add(spec("hangs_aloud", example_inputs=[X])), Cancellation()
+    worker = Worker(store, zygote, LIMITS, attempts=2)
+    working = threading.Thread(target=worker.run, args=(request_id, cancellation))
+    working.start()
+    until = time.monotonic() + 30
+    while not any(event.kind == "log" for event in store.events.after(request_id, 0, 10)):
+        assert time.monotonic() < until
+    cancellation.set(reason)
+    working.join(30)
+
+    request = store.trace_requests.get(request_id)
+    assert (request.state, request.attempt) == (state, 1)
+
+
+def test_a_stopped_attempt_may_have_been_told_before_it_began(work: Work) -> None:
+    cancellation = Cancellation()
+    cancellation.set("stopping")
+
+    assert work(spec("linear", example_inputs=[X]), cancellation=cancellation).state is State.QUEUED
+
+
+def test_a_lost_zygote_is_a_fault_of_ours_and_tried_again(store: Store, add: Callable[..., str]) -> None:
+    request_id = add(spec("kills_its_parent", example_inputs=[X]))
+    with Zygote(["workers.warmup", "workers.tracing.child"]) as zygote:
+        Worker(store, zygote, LIMITS, attempts=2).run(request_id, Cancellation())
+
+    request = store.trace_requests.get(request_id)
+    assert (request.state, request.attempt) == (State.QUEUED, 1)
+
+
+def test_a_request_that_is_not_queued_is_left_alone(work: Work, store: Store, zygote: Zygote) -> None:
+    request = work(spec("linear", example_inputs=[X]))
+    Worker(store, zygote, LIMITS, attempts=2).run(request.id, Cancellation())
+
+    assert store.trace_requests.get(request.id) == request
+
+
+def test_parents_never_load_torch() -> None:
+    code = "import sys, workers.tracing.worker; sys.exit('torch' in sys.modules)"
+
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

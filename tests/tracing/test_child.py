@@ -1,0 +1,216 @@
+"""The child's program from its first message to its last, in this process."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from service.domain.contract import DictNode, TensorLeaf, TupleNode
+from service.domain.trace_check import Verdict
+from tests.tracing.conftest import Told, spec, tensor
+
+Run = Callable[..., Told]
+X = tensor([[1.0, 2.0, 3.0, 4.0], [-1.0, 0.5, 0.0, 2.0]])
+
+
+def test_a_linear_layer_is_traced_checked_and_sent(run: Run) -> None:
+    told = run(spec("linear", example_inputs=[X]))
+
+    assert told.stages == ["loading", "tracing", "checking", "printing", "storing"]
+    assert told.verdict is Verdict.VERIFIED
+    assert told.traced.check.findings == []
+    assert told.traced.check.torch.passed
+    assert {spec.name: spec.shape for spec in told.traced.parameters} == {"layer.weight": (3, 4), "layer.bias": (3,)}
+    assert [(part.name, part.type, part.methods) for part in told.traced.submodules] == [
+        ("layer", "Linear", ["forward"])
+    ]
+    assert told.traced.versions.torch == torch.__version__
+
+
+def test_plain_torch_loads_the_archive_and_its_schema_has_the_arguments_names(run: Run) -> None:
+    told = run(spec("linear", example_inputs=[X]))
+
+    archive = torch.jit.load(io.BytesIO(told.files["archive"]))
+
+    assert [argument.name for argument in archive.forward.schema.arguments] == ["self", "x"]
+    assert archive(torch.zeros(2, 4)).shape == (2, 3)
+
+
+def test_all_methods_are_traced_into_one_archive(run: Run) -> None:
+    told = run(
+        spec(
+            "two_methods",
+            methods={
+                "forward": {"example_inputs": [X]},
+                "encode": {"example_inputs": [X], "example_kwarg_inputs": {"scale": 3.0}},
+                "decode": {"example_kwarg_inputs": {"code": tensor([[1.0, 2.0]])}},
+            },
+        )
+    )
+
+    archive = torch.jit.load(io.BytesIO(told.files["archive"]))
+    x, code = torch.ones(2, 4), torch.ones(1, 2)
+    assert told.verdict is Verdict.VERIFIED
+    assert torch.equal(archive.encode(x), archive.encoder(x) * 3.0)
+    assert torch.equal(archive.forward(x), archive.decode(archive.encoder(x) * 2.0))
+    assert archive.decode(code).shape == (1, 4)
+
+
+def test_forward_stands_for_a_bound_method(run: Run) -> None:
+    told = run(spec("two_methods", "encode", example_inputs=[X]))
+
+    archive = torch.jit.load(io.BytesIO(told.files["archive"]))
+    assert archive(torch.zeros(2, 4)).shape == (2, 2)
+    assert [argument.name for argument in archive.forward.schema.arguments] == ["self", "x"]
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "inputs", "names"),
+    [
+        ("add", {"example_inputs": [X, X]}, ["x", "y"]),
+        ("scaled", {"example_inputs": [X]}, None),
+        ("total", {"example_inputs": [X, X, X], "example_kwarg_inputs": {"weight": 0.5}}, None),
+        ("keywords", {"example_inputs": [X], "example_kwarg_inputs": {"extra": X, "bias": X}}, ["x", "bias", "extra"]),
+        ("instance", {"example_inputs": [X]}, ["x"]),
+    ],
+)
+def test_functions_of_every_signature_are_traced(
+    run: Run, entrypoint: str, inputs: dict[str, Any], names: list[str] | None
+) -> None:
+    told = run(spec("functions", entrypoint, **inputs))
+
+    assert told.verdict is Verdict.VERIFIED
+    archive = torch.jit.load(io.BytesIO(told.files["archive"]))
+    taken = [argument.name for argument in archive.forward.schema.arguments][1:]
+    contract = told.traced.contract.methods["forward"]
+    assert taken == (names or taken)
+    assert taken == [argument.name for argument in contract.arguments if "baked" not in argument.structure.model_dump()]
+
+
+def test_what_nests_comes_back_nested(run: Run) -> None:
+    told = run(spec("nested_output", example_inputs=[X]))
+
+    contract = told.traced.contract.methods["forward"]
+    leaf = TensorLeaf
+    assert told.verdict is Verdict.VERIFIED
+    assert contract.returns == TupleNode(
+        tuple=[
+            leaf(tensor="output.0"),
+            TupleNode(
+                tuple=[
+                    leaf(tensor="output.1.0"),
+                    TupleNode(tuple=[leaf(tensor="output.1.1.0"), leaf(tensor="output.1.1.1")]),
+                ]
+            ),
+        ]
+    )
+    assert [(output.name, output.datatype, output.shape) for output in contract.outputs] == [
+        ("output.0", "FP32", (2, 4)),
+        ("output.1.0", "FP32", ()),
+        ("output.1.1.0", "BOOL", (2, 4)),
+        ("output.1.1.1", "INT64", (2, 4)),
+    ]
+
+
+def test_nested_and_baked_arguments_are_in_the_contract(run: Run) -> None:
+    told = run(
+        spec(
+            "nested_input",
+            example_inputs=[{"tuple": [X, X]}, {"scale": X, "note": "kept"}, 2.0],
+            example_kwarg_inputs={"mask": tensor([[True, False, False, True]], "BOOL")},
+        )
+    )
+
+    contract = told.traced.contract.methods["forward"]
+    archive = torch.jit.load(io.BytesIO(told.files["archive"]))
+    x, mask = torch.ones(2, 4), torch.tensor([[True, False, False, True]])
+    assert told.verdict is Verdict.VERIFIED
+    assert {argument.name: argument.structure.model_dump() for argument in contract.arguments} == {
+        "pair": {"tuple": [{"tensor": "pair.0"}, {"tensor": "pair.1"}]},
+        "batch": {"mapping": {"scale": {"tensor": "batch.scale"}, "note": {"baked": "kept"}}},
+        "factor": {"baked": 2.0},
+        "mask": {"tensor": "mask"},
+    }
+    assert [one.name for one in contract.inputs] == ["pair.0", "pair.1", "batch.scale", "mask"]
+    assert torch.equal(archive((x, x), {"scale": x}, mask), torch.tensor([[0.0, 3.0, 3.0, 0.0]] * 2))
+
+
+def test_a_dict_is_returned_where_strict_is_off(run: Run) -> None:
+    told = run(spec("dict_output", example_inputs=[X], options={"strict": False}))
+
+    assert told.verdict is Verdict.VERIFIED
+    returns = told.traced.contract.methods["forward"].returns
+    assert returns == DictNode(
+        mapping={"doubled": TensorLeaf(tensor="output.doubled"), "halved": TensorLeaf(tensor="output.halved")}
+    )
+
+
+@pytest.mark.parametrize("name", ["dict_output", "returns_text"])
+def test_outputs_that_a_trace_cannot_return_are_refused_with_a_remedy(run: Run, name: str) -> None:
+    failure = run(spec(name, example_inputs=[X])).failure
+
+    assert failure.slug == "unsupported-output"
+    assert failure.facts["remedy"]
+    assert (failure.facts["file"], failure.facts["line"]) == (f"{name}.py", 5)
+
+
+def test_every_datatype_goes_in_and_comes_out(run: Run) -> None:
+    told = run(
+        spec(
+            "every_datatype",
+            example_inputs=[
+                tensor([1.5], "FP16"),
+                tensor([1.5, -2.0], "BF16"),
+                tensor([[1e300]], "FP64"),
+                tensor(7, "INT64"),
+                {"datatype": "UINT8", "shape": [0, 2], "data": []},
+                tensor([True, False], "BOOL"),
+            ],
+        )
+    )
+
+    contract = told.traced.contract.methods["forward"]
+    assert told.verdict is Verdict.VERIFIED
+    assert [(one.datatype, one.shape) for one in contract.outputs] == [
+        ("FP16", (1,)),
+        ("BF16", (2,)),
+        ("FP64", (1, 1)),
+        ("INT64", ()),
+        ("UINT8", (0, 2)),
+        ("BOOL", (2,)),
+    ]
+
+
+def test_the_seed_decides_random_weights(run: Run) -> None:
+    submitted = spec("initialised_at_random", example_inputs=[X])
+    first, again = run(submitted), run(submitted)
+    other = run({**submitted, "options": {"seed": 1}})
+
+    assert first.files["golden"] == again.files["golden"]
+    assert first.files["golden"] != other.files["golden"]
+
+
+def test_model_code_that_exits_is_told_so(run: Run) -> None:
+    failure = run(spec("exits", example_inputs=[X])).failure
+
+    assert failure.slug == "model-exited"
+    assert (failure.facts["file"], failure.facts["line"]) == ("exits.py", 8)
+
+
+def test_memory_that_cannot_be_had_is_a_limit(run: Run) -> None:
+    failure = run(spec("eats_memory", example_inputs=[X])).failure
+
+    assert (failure.slug, failure.facts["limit"]) == ("limit-exceeded", "memory")
+
+
+def test_a_model_that_raises_on_its_example_shows_the_users_lines(run: Run) -> None:
+    failure = run(spec("raises_in_forward", example_inputs=[X])).failure
+
+    assert failure.slug == "model-raised"
+    assert [(frame["file"], frame["line"]) for frame in failure.facts["traceback"]] == [
+        ("raises_in_forward.py", 6),
+        ("raises_in_forward.py", 9),
+    ]
+    assert (failure.facts["line"], failure.facts["source"]) == (9, "return x @ x")

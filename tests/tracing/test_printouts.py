@@ -1,0 +1,66 @@
+"""Printouts: text and nodes of every method and submodule, with the user's lines."""
+
+from collections.abc import Callable
+
+import torch
+
+from service.domain.artifact import Printout
+from tests.tracing.conftest import Told, spec, tensor
+from workers.tracing import printouts
+
+Run = Callable[..., Told]
+X = tensor([[1.0, 2.0, 3.0, 4.0]])
+
+
+def printed(told: Told) -> dict[tuple[str, str, str], Printout]:
+    return {(printout.submodule, printout.method, printout.kind): printout for printout in told.printouts}
+
+
+def test_each_method_and_submodule_has_its_three_printouts(run: Run) -> None:
+    methods = {"forward": {"example_inputs": [X]}, "encode": {"example_inputs": [X]}}
+    shown = printed(run(spec("two_methods", methods=methods)))
+
+    kinds = {"graph", "inlined_graph", "code"}
+    for submodule, method in [("", "forward"), ("", "encode"), ("encoder", "forward"), ("decoder", "forward")]:
+        assert {kind for of, named, kind in shown if (of, named) == (submodule, method)} == kinds
+
+
+def test_a_node_has_its_operator_values_types_scope_and_line(run: Run) -> None:
+    shown = printed(run(spec("linear", example_inputs=[X])))
+    graph = shown["", "forward", "inlined_graph"]
+
+    (linear,) = [node for node in graph.nodes if node.operator == "aten::linear"]
+    assert (linear.file, linear.line, linear.source) == ("linear.py", 10, "return self.layer(x)")
+    assert linear.scope == "layer"
+    assert linear.types == ["Float(1, 3)"]
+    assert linear.outputs == graph.outputs
+    assert graph.inputs[1] == "x"
+    assert linear.inputs[0] == "x"
+
+
+def test_code_is_torchscript(run: Run) -> None:
+    code = printed(run(spec("linear", example_inputs=[X])))["", "forward", "code"]
+
+    assert code.text.startswith("def forward(self,\n    x: Tensor) -> Tensor:")
+    assert code.nodes == []
+
+
+def test_the_blocks_of_scripted_parts_are_among_the_nodes(run: Run) -> None:
+    graph = printed(run(spec("scripted_part", example_inputs=[X])))["", "forward", "inlined_graph"]
+    operators = [node.operator for node in graph.nodes]
+
+    assert operators.index("prim::If") < operators.index("aten::zeros_like")
+
+
+def test_no_text_shows_this_machines_paths(run: Run) -> None:
+    assert not any("site-packages" in printout.text for printout in run(spec("linear", example_inputs=[X])).printouts)
+
+
+def test_what_is_over_the_limit_is_cut_and_says_so() -> None:
+    with torch.no_grad():
+        module = torch.jit.trace(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU()), torch.ones(1))
+    taken = printouts.read(printouts.take(module, max_bytes=1000))
+
+    assert len(taken) == 9
+    assert taken[-1].text.startswith("[cut")
+    assert taken[-1].nodes == []

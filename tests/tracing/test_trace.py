@@ -1,0 +1,79 @@
+"""Tracing: what torch refuses comes out as a named problem with the user's line, what it warns of as data."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from service.domain.errors import UntraceableModel
+from service.domain.trace_request import TraceOptions
+from workers.tracing.call import bind
+from workers.tracing.model import Model
+from workers.tracing.trace import Traced, load_archive, trace
+
+Load = Callable[..., Model]
+
+
+def traced(model: Model, *args: Any, check: bool = True, **options: Any) -> Traced:
+    calls = {"forward": bind(model.module, "forward", model.method_name("forward"), args, {})}
+    return trace(model, calls, TraceOptions(**options), check=check, tolerance=1e-5)
+
+
+def test_a_captured_parameter_is_refused_with_a_remedy(load: Load) -> None:
+    with pytest.raises(UntraceableModel) as raised:
+        traced(load("captures_a_parameter", "scale"), torch.ones(4))
+    assert (raised.value.facts["file"], raised.value.facts["line"]) == ("captures_a_parameter.py", 7)
+    assert "buffer" in raised.value.facts["remedy"]
+
+
+def test_backward_hooks_are_refused_with_a_remedy(load: Load) -> None:
+    with pytest.raises(UntraceableModel) as raised:
+        traced(load("has_a_backward_hook", "make"), torch.ones(1, 4))
+    assert "backward hooks" in raised.value.facts["remedy"]
+
+
+def test_a_warning_of_the_tracer_has_the_users_line_once(load: Load) -> None:
+    found = traced(load("branches_on_data"), torch.ones(3)).warnings
+
+    assert [(warned.line.file, warned.line.line) for warned in found if warned.line] == [("branches_on_data.py", 6)]
+    assert "Python boolean" in found[0].message
+
+
+def test_other_warnings_are_shown_as_always(load: Load) -> None:
+    with pytest.warns(UserWarning, match="mine"):
+        traced(load("warns"), torch.ones(3))
+
+
+def test_torchs_filters_are_as_they_were(load: Load) -> None:
+    before = list(warnings.filters)
+    traced(load("linear"), torch.ones(1, 4))
+
+    assert warnings.filters == before
+
+
+def test_a_check_of_torchs_that_fails_is_reported_and_decides_nothing(load: Load) -> None:
+    result = traced(load("counts_calls"), torch.ones(3))
+
+    assert result.torch_check.passed is False
+    assert result.torch_check.message is not None
+    assert load_archive(result.archive)(torch.ones(3)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_model_itself_is_not_touched(load: Load) -> None:
+    model = load("counts_calls")
+    traced(model, torch.ones(3))
+
+    assert model.module.calls == 0
+    assert "forward" not in vars(model.module)
+
+
+def test_outplace_is_handed_to_torch(load: Load) -> None:
+    inplace, outplace = (
+        str(traced(load("writes_its_input"), torch.ones(3), force_outplace=force).module.graph)
+        for force in (False, True)
+    )
+
+    assert "aten::add_(" in inplace
+    assert "aten::add_(" not in outplace

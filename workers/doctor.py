@@ -1,0 +1,20 @@
+"""What torch can do on this machine: run in a child, because only children load torch."""
+
+from pydantic import JsonValue
+
+from service.sandbox.channel import Channel
+
+
+def main(channel: Channel, files: list[int]) -> None:  # noqa: ARG001 - every program is called like this
+    import torch
+
+    cuda = [f"cuda:{index} {torch.cuda.get_device_name(index)}" for index in range(torch.cuda.device_count())]
+    devices: list[JsonValue] = ["cpu", *cuda]
+    traced = torch.jit.trace(torch.nn.Linear(2, 2).eval(), torch.zeros(1, 2), check_trace=False)
+    channel.send(
+        {
+            "torch": torch.__version__,
+            "devices": devices,
+            "traces": "aten::linear" in str(traced.inlined_graph),
+        }
+    )

@@ -1,0 +1,60 @@
+"""Tensors as bytes and as torch's own, in the protocol's datatypes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from service.domain.errors import InvalidTensor
+from service.domain.tensor import Datatype, TensorSpec
+
+DTYPES = {
+    Datatype.BOOL: torch.bool,
+    Datatype.UINT8: torch.uint8,
+    Datatype.UINT16: torch.uint16,
+    Datatype.UINT32: torch.uint32,
+    Datatype.UINT64: torch.uint64,
+    Datatype.INT8: torch.int8,
+    Datatype.INT16: torch.int16,
+    Datatype.INT32: torch.int32,
+    Datatype.INT64: torch.int64,
+    Datatype.FP16: torch.float16,
+    Datatype.BF16: torch.bfloat16,
+    Datatype.FP32: torch.float32,
+    Datatype.FP64: torch.float64,
+}
+_DATATYPES = {dtype: datatype for datatype, dtype in DTYPES.items()}
+
+
+def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray | memoryview) -> torch.Tensor:
+    """A tensor with memory of its own, aligned as torch wants it. Raises InvalidTensor if the size does not fit."""
+    tensor = torch.empty(tuple(shape), dtype=DTYPES[datatype], device="cpu")
+    given = memoryview(data).nbytes
+    if given != tensor.nbytes:
+        raise InvalidTensor(
+            f"{datatype} of shape {list(shape)} has {tensor.nbytes} bytes, not {given}",
+            expected=tensor.nbytes,
+            actual=given,
+        )
+    _bytes_of(tensor)[:] = np.frombuffer(data, np.uint8)
+    return tensor
+
+
+def to_bytes(tensor: torch.Tensor) -> memoryview:
+    """Row-major bytes. They may be the tensor's own memory: use them before it changes."""
+    return _bytes_of(tensor.detach().cpu().resolve_neg().contiguous()).data
+
+
+def datatype_of(tensor: torch.Tensor) -> Datatype | None:
+    """None for what has no datatype in the protocol: complex, quantised, sparse or nested tensors."""
+    return None if tensor.layout is not torch.strided or tensor.is_nested else _DATATYPES.get(tensor.dtype)
+
+
+def spec_of(name: str, tensor: torch.Tensor) -> TensorSpec | None:
+    """None where `datatype_of` is."""
+    datatype = datatype_of(tensor)
+    return None if datatype is None else TensorSpec(name=name, datatype=datatype, shape=tuple(tensor.shape))
+
+
+def _bytes_of(tensor: torch.Tensor) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
+    return tensor.reshape(-1).view(torch.uint8).numpy()

@@ -1,0 +1,181 @@
+"""A call: one method of the model and the values it is called with, bound to its parameters' names.
+
+The eager model is called as a person would call it. The artifact takes tensors alone, in the order of the parameters:
+everything else that the call was given is baked into it.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from inspect import Parameter, Signature
+from types import MethodType
+from typing import Any
+
+import torch
+
+from service.domain.errors import ArgumentMismatch, TraceMethodNotFound
+from workers import structure
+from workers.tracing import lines
+
+_NAMES_MAX = 50
+
+
+@dataclass(frozen=True)
+class Call:
+    """`method` is its name in the contract, `function` its name in Python; they differ for a bound method alone."""
+
+    method: str
+    function: str
+    # In the order of the parameters; what `*args` takes is one tuple, what `**kwargs` takes stands under its own names.
+    arguments: dict[str, Any]
+    by_name: frozenset[str]  # of the arguments, those that were given as keywords
+    variadic: str | None  # the name of `*args`
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        found: dict[str, torch.Tensor] = {}
+        for name, value in self.arguments.items():
+            found |= structure.tensors(value, name)
+        return found
+
+    def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> "Call":
+        """The same call on other tensors."""
+        return replace(self, arguments={name: _replaced(v, name, tensors) for name, v in self.arguments.items()})
+
+    def cloned(self) -> "Call":
+        """For a callee that may write into its inputs."""
+        return self.with_tensors({name: tensor.clone() for name, tensor in self.tensors.items()})
+
+    def run(self, module: torch.nn.Module) -> Any:
+        """Call the eager model."""
+        args, kwargs = self.given(self.arguments)
+        return _callee(module, self.function)(*args, **kwargs)
+
+    def given(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Those arguments as this call gives them: by position or by name, as a model's hooks may tell them apart."""
+        args: list[Any] = []
+        for name, value in arguments.items():
+            if name not in self.by_name:
+                args += value if name == self.variadic else [value]
+        return args, {name: arguments[name] for name in arguments if name in self.by_name}
+
+    def run_traced(self, module: torch.nn.Module) -> Any:
+        """Call the artifact."""
+        return _callee(module, self.method)(*self.handed_over())
+
+    def handed_over(self) -> tuple[Any, ...]:
+        """What the artifact is called with."""
+        return tuple(structure.handed_over(value) for value in self.arguments.values() if structure.has_tensors(value))
+
+
+def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    """Raises TraceMethodNotFound, and ArgumentMismatch with the names that the method knows."""
+    callee = _method(module, method, function)
+    signature = _signature(callee, args)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        names = [str(parameter) for parameter in signature.parameters.values()]
+        line = lines.of_function(callee)
+        raise ArgumentMismatch(
+            f"{method}({', '.join(names)}) cannot be called so: {error}",
+            method=method,
+            parameters=list(signature.parameters),
+            unknown=sorted(set(kwargs) - set(signature.parameters)),
+            **(line.model_dump() if line else {}),
+        ) from error
+    arguments: dict[str, Any] = {}
+    variadic = None
+    for name, value in bound.arguments.items():
+        match signature.parameters[name].kind:
+            case Parameter.VAR_KEYWORD:
+                arguments |= value
+                continue
+            case Parameter.VAR_POSITIONAL:
+                variadic = name
+        arguments[name] = value
+    return Call(method, function, arguments, frozenset(kwargs), variadic)
+
+
+def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
+    """Let the module's methods take only what is handed over, by position; the rest is as in the calls.
+
+    torch.jit.trace names and passes positional tensors alone.
+    """
+    if all(_is_plain(call) for call in calls.values()):
+        return
+    within: list[str] = []  # a method that another one calls is called as it always was
+    for call in calls.values():
+        module.__dict__[call.method] = MethodType(_baked(call, getattr(module, call.function), within), module)
+
+
+def _baked(call: Call, original: Callable[..., Any], within: list[str]) -> Callable[..., Any]:
+    names = [name for name, value in call.arguments.items() if structure.has_tensors(value)]
+
+    def baked(_: torch.nn.Module, *given: Any, **others: Any) -> Any:
+        if within:
+            return original(*given, **others)
+        values = dict(zip(names, given, strict=True))
+        completed = {
+            name: structure.completed(example, values[name]) if name in values else example
+            for name, example in call.arguments.items()
+        }
+        args, kwargs = call.given(completed)
+        within.append(call.method)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            within.pop()
+
+    # torch reads the arguments' names off it, the first being the module itself.
+    taken = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    baked.__signature__ = Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *taken])  # type: ignore[attr-defined]
+    return baked
+
+
+def _is_plain(call: Call) -> bool:
+    """Whether the method can be traced as it stands: called by position, with tensors alone."""
+    by_position = not call.by_name and call.variadic is None and call.method == call.function
+    return by_position and all(structure.only_tensors(value) for value in call.arguments.values())
+
+
+def _method(module: torch.nn.Module, method: str, function: str) -> Callable[..., Any]:
+    found: Any = getattr(module, function, None)
+    if function == "forward":
+        missing = getattr(found, "__func__", None) is torch.nn.Module.forward
+    else:
+        missing = not callable(found) or isinstance(found, torch.nn.Module) or hasattr(torch.nn.Module, function)
+    if missing or found is None:
+        raise TraceMethodNotFound(f"the model has no method {method!r}", method=method, methods=_methods(module))
+    return found  # type: ignore[no-any-return]
+
+
+def _methods(module: torch.nn.Module) -> list[str]:
+    names = [name for name in dir(type(module)) if not name.startswith("_") and not hasattr(torch.nn.Module, name)]
+    own_forward = ["forward"] if getattr(module.forward, "__func__", None) is not torch.nn.Module.forward else []
+    return (own_forward + [name for name in names if callable(getattr(type(module), name, None))])[:_NAMES_MAX]
+
+
+def _signature(callee: Callable[..., Any], args: Sequence[Any]) -> Signature:
+    try:
+        return inspect.signature(callee)
+    except (TypeError, ValueError):  # a builtin, such as torch.relu
+        return Signature([Parameter(f"input{index}", Parameter.POSITIONAL_OR_KEYWORD) for index in range(len(args))])
+
+
+def _callee(module: torch.nn.Module, name: str) -> Callable[..., Any]:
+    # forward is called through the module, for its hooks.
+    return module if name == "forward" else getattr(module, name)
+
+
+def _replaced(value: Any, name: str, tensors: Mapping[str, torch.Tensor]) -> Any:
+    match value:
+        case Mapping():
+            return {key: _replaced(item, f"{name}.{key}", tensors) for key, item in value.items()}
+        case tuple():
+            return tuple(_replaced(item, f"{name}.{index}", tensors) for index, item in enumerate(value))
+        case list():
+            return [_replaced(item, f"{name}.{index}", tensors) for index, item in enumerate(value)]
+        case torch.Tensor():
+            return tensors[name]
+    return value

@@ -1,0 +1,1 @@
+"""The trace check: the saved archive against the eager model."""

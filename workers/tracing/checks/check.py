@@ -1,0 +1,260 @@
+"""The trace check: the archive as it was saved, against the eager model, on every input at hand.
+
+verdict: a difference on inputs that the contract takes rejects the trace; one on other inputs restricts it.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from service.domain.errors import ModelRaised
+from service.domain.trace_check import Comparison, Finding, TraceCheck, Verdict
+from workers import structure
+from workers.tracing import contract, graphs, lines
+from workers.tracing.blame import is_out_of_memory, out_of_memory
+from workers.tracing.call import Call
+from workers.tracing.checks import findings
+from workers.tracing.checks.compare import Compared, Difference, compare
+from workers.tracing.checks.eager import Answer, Eager, TooSlow, artifact_answer
+from workers.tracing.checks.probe import probes
+from workers.tracing.golden import Case
+from workers.tracing.trace import Traced, load_archive
+
+# torch's profiling executor records the first call, and specialises on the second and third.
+CALLS_OF_EXAMPLE = 3
+# Beside the examples, so many golden cases and no more bytes of them are kept.
+GOLDEN_CASES = 4
+GOLDEN_BYTES = 16 * 2**20
+# Two runs can draw alike by chance, as where a model skips a layer now and then.
+CALLS_WHERE_RANDOM = 6
+# New probes are started until then, at least one of each method; the check is to stay small beside the trace.
+PROBES_S = 1.0
+# A probe's values can make a loop of the model's very long.
+PROBE_AT_LEAST_S = 1.0
+PROBE_TIMES_EXAMPLE = 20
+
+
+@dataclass(frozen=True)
+class CheckCall:
+    """A check input, bound."""
+
+    name: str
+    call: Call
+
+
+@dataclass(frozen=True)
+class Checked:
+    check: TraceCheck
+    golden: list[Case]
+
+
+class Check:
+    """One check. `example` comes before the trace, for what eager refuses needs none; `run` comes after it."""
+
+    def __init__(self, eager: Eager, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
+        self._eager = eager
+        self._calls = calls
+        self._tolerance = tolerance
+        self._seed = seed
+        self._examples: dict[str, list[Answer]] = {}  # two consecutive calls of each method
+        self._example_s: dict[str, float] = {}
+        self._comparisons: list[Comparison] = []
+        self._findings: list[Finding] = []
+        self._golden: list[Case] = []
+
+    def examples(self) -> dict[str, Any]:
+        """Eager's outputs on the examples. Raises ModelRaised."""
+        for method, call in self._calls.items():
+            started = time.monotonic()
+            self._examples[method] = self._eager.repeated(call, 2)
+            self._example_s[method] = (time.monotonic() - started) / 2
+        return {method: first.outputs for method, (first, _) in self._examples.items()}
+
+    def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool) -> Checked:
+        self._traced = traced
+        self._artifact = load_archive(traced.archive)
+        for call in self._calls.values():
+            self._check_example(call)
+            self._check_repeated(call)
+        for given in check_calls:
+            self._check_given(given)
+        if probe:
+            self._probe()
+        return Checked(
+            TraceCheck(
+                verdict=_verdict(self._comparisons, self._findings),
+                tolerance=self._tolerance,
+                comparisons=self._comparisons,
+                findings=[*self._of_torch(), *self._findings],
+                torch=traced.torch_check,
+            ),
+            self._golden,
+        )
+
+    # --- what is asked ---
+
+    def _check_example(self, call: Call) -> None:
+        answer = self._examples[call.method][0]
+        compared = [self._compared(call, answer) for _ in range(CALLS_OF_EXAMPLE)]
+        worst = next((one for one in compared if not one.agrees), compared[0])
+        self._record(call, "example", worst, in_contract=True)
+        self._golden.append(_golden(call, answer))
+        written = [
+            name for name, tensor in call.tensors.items() if not compare(tensor, answer.inputs[name], 0.0).agrees
+        ]
+        if written:
+            self._findings.append(findings.changes_input(call, written))
+
+    def _check_repeated(self, call: Call) -> None:
+        """Whether eager itself answers the same again: if not, there is nothing that an artifact could equal."""
+        first, *others = self._examples[call.method]
+        if first.drew or self._traced.torch_check.passed is False:
+            others = [*others, *self._eager.repeated(call, CALLS_WHERE_RANDOM)]
+        for again in others:
+            repeated = compare(first.outputs, again.outputs, self._tolerance, sides=("the first call", "a later one"))
+            if repeated.difference is None:
+                continue
+            if first.drew:
+                graph = graphs.methods(self._traced.module)[call.method].inlined_graph
+                self._findings.append(findings.nondeterministic(call, repeated.difference, graph))
+            else:
+                self._findings.append(findings.hidden_state(call, repeated.difference))
+            return
+
+    def _check_given(self, given: CheckCall) -> None:
+        example = self._calls[given.call.method]
+        try:
+            answer = self._eager.answer(given.call)
+        except ModelRaised as error:
+            self._findings.append(findings.refused_check_input(given.name, error))
+            return
+        if (baked := _baked_otherwise(example, given.call)) is not None:
+            self._record(given.call, given.name, Compared(None, baked), in_contract=False)
+            return
+        compared = self._compared(given.call, answer)
+        self._record(given.call, given.name, compared, in_contract=contract.same(example, given.call))
+        self._keep_golden(example, given.call, answer, compared)
+
+    def _probe(self) -> None:
+        until = time.monotonic() + PROBES_S
+        left_out: list[str] = []
+        too_slow: list[str] = []
+        for method, example in self._calls.items():
+            for name, probe in probes(example):
+                if time.monotonic() > until:
+                    left_out.append(f"{method} {name}")
+                    continue
+                within_s = max(PROBE_AT_LEAST_S, PROBE_TIMES_EXAMPLE * self._example_s[method])
+                try:
+                    answer = self._eager.answer(probe, within_s=within_s)
+                except ModelRaised:
+                    continue  # such values are none for this model
+                except TooSlow:
+                    too_slow.append(f"{method} {name}")
+                    continue
+                compared = self._compared(probe, answer)
+                self._record(probe, name, compared, in_contract=True)
+                self._keep_golden(example, probe, answer, compared)
+        if left_out:
+            self._findings.append(findings.probes_left_out(left_out, f"the probes took over {PROBES_S:g} s"))
+        if too_slow:
+            self._findings.append(
+                findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
+            )
+
+    # --- how it is judged ---
+
+    def _compared(self, call: Call, eager: Answer) -> Compared:
+        try:
+            answer = artifact_answer(self._artifact, call, self._seed)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(error) from error
+            return Compared(None, Difference("output", f"the artifact raised: {_last_line(error)}"))
+        outputs = compare(eager.outputs, answer.outputs, self._tolerance)
+        if not outputs.agrees:
+            return outputs
+        inputs = compare(eager.inputs, answer.inputs, self._tolerance, "input")
+        if inputs.difference is None:
+            return outputs
+        left = inputs.difference
+        return Compared(
+            outputs.largest,
+            Difference(left.leaf, f"afterwards {left.what}", left.index, left.eager, left.artifact),
+        )
+
+    def _record(self, call: Call, case: str, compared: Compared, *, in_contract: bool) -> None:
+        difference = compared.difference
+        self._comparisons.append(
+            Comparison(
+                method=call.method,
+                case=case,
+                in_contract=in_contract,
+                agrees=compared.agrees,
+                largest_difference=compared.largest,
+                difference=f"{difference.leaf}: {difference.what}" if difference else None,
+            )
+        )
+        if difference is not None and not self._reported(call, in_contract):
+            suspect = next((warned.line for warned in self._traced.warnings if warned.line), None)
+            self._findings.append(findings.differs(call, case, difference, in_contract=in_contract, suspect=suspect))
+
+    def _reported(self, call: Call, in_contract: bool) -> bool:
+        """One finding of a method is enough of each kind: the comparisons list all cases."""
+        kind = "output-differs" if in_contract else "output-differs-elsewhere"
+        return any(f.kind == kind and f.evidence["method"] == call.method for f in self._findings)
+
+    def _keep_golden(self, example: Call, call: Call, answer: Answer, compared: Compared) -> None:
+        case = _golden(call, answer)
+        extra = self._golden[len(self._calls) :]
+        size = case.byte_size + sum(kept.byte_size for kept in extra)
+        if compared.agrees and contract.same(example, call) and len(extra) < GOLDEN_CASES and size <= GOLDEN_BYTES:
+            self._golden.append(case)
+
+    def _of_torch(self) -> list[Finding]:
+        found = [findings.tracer_warning(warned) for warned in self._traced.warnings]
+        if self._traced.torch_check.message is not None:
+            found.append(findings.torch_check_failed(self._traced.torch_check.message))
+        return found
+
+
+def _golden(call: Call, answer: Answer) -> Case:
+    return Case(call.method, call.tensors, structure.tensors(answer.outputs, "output"))
+
+
+def _verdict(comparisons: Sequence[Comparison], found: Sequence[Finding]) -> Verdict:
+    unsound = any(finding.kind in ("nondeterministic", "hidden-state") for finding in found)
+    if unsound or any(one.in_contract and not one.agrees for one in comparisons):
+        return Verdict.REJECTED
+    return Verdict.VERIFIED if all(one.agrees for one in comparisons) else Verdict.RESTRICTED
+
+
+def _baked_otherwise(example: Call, call: Call) -> Difference | None:
+    """Where a call gives another value than the one that the trace baked in."""
+    baked, given = _constants(example), _constants(call)
+    for name in [*baked, *given]:
+        if baked.get(name, _ABSENT) != given.get(name, _ABSENT):
+            was, is_ = baked.get(name, _ABSENT), given.get(name, _ABSENT)
+            return Difference(name, f"the trace was made with {was}, and this call has {is_}")
+    return None
+
+
+_ABSENT = "nothing"
+
+
+def _constants(call: Call) -> dict[str, str]:
+    return {
+        path: repr(leaf)
+        for name, value in call.arguments.items()
+        for path, leaf in structure.leaves(value, name)
+        if not isinstance(leaf, torch.Tensor)
+    }
+
+
+def _last_line(error: Exception) -> str:
+    """torch puts what happened at the end, after the lines of the graph."""
+    text = lines.text_of(error).strip()
+    return text.splitlines()[-1] if text else type(error).__name__

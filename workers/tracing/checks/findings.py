@@ -1,0 +1,133 @@
+"""Findings: what the check saw, each with its kind, its line where one is known, and what to write instead."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from service.domain.errors import ModelRaised
+from service.domain.trace_check import Finding
+from workers.tracing import graphs, lines
+from workers.tracing.call import Call
+from workers.tracing.checks.compare import Difference
+from workers.tracing.trace import Warned
+
+# By what torch's warning says.
+_REMEDIES = [
+    ("to a Python boolean", "choose by torch.where, or put the branch into a torch.jit.script function"),
+    (
+        "to a Python integer",
+        "keep it a tensor; read a size where it is used, as x.shape[0]",
+    ),
+    ("to a Python float", "keep it a tensor, and compute with torch"),
+    ("to a Python index", "index with the tensor itself"),
+    ("to a Python number", "keep it a tensor, and compute with torch"),
+    ("to a Python list", "keep it a tensor"),
+    ("to a NumPy array", "compute with torch instead of numpy"),
+    ("Iterating over a tensor", "compute on the whole tensor, or put the loop into a torch.jit.script function"),
+    ("Using len to get tensor shape", "use x.shape[0]"),
+    ("are registered as constants", "make the tensor in __init__ as a buffer, or from the inputs with torch operators"),
+    ("in-place", "write into a tensor that forward made itself, or use the operator that is not in place"),
+]
+_ADVICE_WITHOUT_LINE = (
+    "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
+)
+
+
+def tracer_warning(warned: Warned) -> Finding:
+    """What the tracer could not record. Whether it matters, the comparisons tell."""
+    message = warned.message.strip()
+    return Finding(
+        kind="tracer-warning",
+        detail=message,
+        remedy=next((remedy for words, remedy in _REMEDIES if words in message), None),
+        **_where(warned.line),
+    )
+
+
+def differs(call: Call, case: str, difference: Difference, *, in_contract: bool, suspect: lines.Line | None) -> Finding:
+    """Eager and artifact answer differently."""
+    where = "" if in_contract else ", on inputs that the contract leaves out"
+    return Finding(
+        kind="output-differs" if in_contract else "output-differs-elsewhere",
+        detail=f"{call.method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
+        confirmed=True,
+        evidence={
+            "method": call.method,
+            "case": case,
+            "inputs": list(call.tensors),
+            "output": difference.leaf,
+            "index": difference.index,
+            "eager": difference.eager,
+            "artifact": difference.artifact,
+        },
+        remedy="this line read a value that the trace then kept" if suspect else _ADVICE_WITHOUT_LINE,
+        **_where(suspect),
+    )
+
+
+def nondeterministic(call: Call, difference: Difference, graph: Any) -> Finding:
+    """Eager answers otherwise when it draws other random numbers."""
+    node = next((node for node in graphs.nodes(graph) if node.isNondeterministic()), None)
+    return Finding(
+        kind="nondeterministic",
+        detail=f"{call.method} draws random numbers, and answers differently each time: {difference.what}",
+        confirmed=True,
+        evidence={"method": call.method, "output": difference.leaf, "operator": node.kind() if node else None},
+        remedy="pass training=self.training to dropout, or draw the numbers outside and make them an input",
+        **_where(graphs.line_of(node) if node else None),
+    )
+
+
+def hidden_state(call: Call, difference: Difference) -> Finding:
+    """Eager answers otherwise when it is asked again."""
+    return Finding(
+        kind="hidden-state",
+        detail=f"a second call of {call.method} on the same inputs answers differently: {difference.what}",
+        confirmed=True,
+        evidence={
+            "method": call.method,
+            "output": difference.leaf,
+            "first": difference.eager,
+            "second": difference.artifact,
+        },
+        remedy="let forward change nothing that it reads: make the state an input and an output",
+    )
+
+
+def changes_input(call: Call, names: Sequence[str]) -> Finding:
+    """It writes into its inputs, as does the artifact."""
+    return Finding(
+        kind="changes-its-input",
+        detail=f"{call.method} writes into {', '.join(names)}, as the artifact does; a reply does not show it",
+        confirmed=True,
+        evidence={"method": call.method, "inputs": list(names)},
+    )
+
+
+def refused_check_input(case: str, error: ModelRaised) -> Finding:
+    """The eager model itself refuses a check input, which then says nothing of the trace."""
+    facts = error.facts
+    return Finding(
+        kind="check-input-refused",
+        detail=f"{case}: {error.detail}",
+        evidence={"case": case, "exception": facts.get("exception")},
+        file=facts.get("file"),
+        line=facts.get("line"),
+        source=facts.get("source"),
+    )
+
+
+def probes_left_out(names: Sequence[str], why: str) -> Finding:
+    """What the check did not try."""
+    return Finding(
+        kind="probes-left-out", detail=f"{why}; not tried: {', '.join(names)}", evidence={"probes": list(names)}
+    )
+
+
+def torch_check_failed(message: str) -> Finding:
+    """torch's own check refuses the trace; ours decides."""
+    first_lines = " ".join(message.strip().splitlines()[:2])
+    return Finding(kind="torch-check-failed", detail=first_lines, evidence={"message": message})
+
+
+def _where(line: lines.Line | None) -> dict[str, Any]:
+    return line.model_dump() if line else {}

@@ -1,0 +1,83 @@
+"""The contract as the examples show it: names, datatypes and shapes of every leaf, and how they nest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from service.domain.contract import Argument, Contract, MethodContract
+from service.domain.errors import ArgumentMismatch, UnsupportedOutput
+from service.domain.tensor import TensorSpec
+from workers import structure
+from workers.tensors import spec_of
+from workers.tracing import lines
+from workers.tracing.call import Call
+
+
+def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
+    """From one call of each method and what eager answered."""
+    return Contract(methods={method: _observed(call, outputs[method]) for method, call in calls.items()})
+
+
+def same(example: Call, call: Call) -> bool:
+    """Whether a call lies inside the contract that the example makes."""
+    return _arguments(example) == _arguments(call) and _specs(example.tensors) == _specs(call.tensors)
+
+
+def check_inputs(call: Call) -> None:
+    """Raises ArgumentMismatch where two leaves would have one name."""
+    leaves = [path for name, value in call.arguments.items() for path, _ in structure.leaves(value, name)]
+    twice = sorted({path for path in leaves if leaves.count(path) > 1})
+    if twice:
+        raise ArgumentMismatch(f"two inputs are called {twice[0]!r}", method=call.method, names=twice)
+
+
+def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: bool) -> None:
+    """Raises UnsupportedOutput where the eager model returns what a traced one cannot."""
+    line = lines.of_function(getattr(module, call.function, None))
+    where: dict[str, Any] = {"method": call.method, **(line.model_dump() if line else {})}
+    leaves = list(structure.leaves(outputs, "output"))
+    if not leaves:
+        raise UnsupportedOutput("the model returns no tensors", remedy="return at least one tensor", **where)
+    for name, leaf in leaves:
+        if not isinstance(leaf, torch.Tensor):
+            raise UnsupportedOutput(
+                f"{name!r} is of type {type(leaf).__name__}; a traced model returns tensors alone",
+                output=name, type=type(leaf).__name__, remedy="return tensors, in tuples, lists or dicts", **where,
+            )  # fmt: skip
+        if spec_of(name, leaf) is None:
+            kind = f"{leaf.dtype}, {leaf.layout}"
+            raise UnsupportedOutput(f"{name!r} is {kind}, which has no datatype", output=name, type=kind, **where)
+    if strict and (container := _loose_container(outputs)) is not None:
+        raise UnsupportedOutput(
+            f"the model returns a {container}, whose size a trace cannot keep",
+            type=container, remedy="return a tuple or a NamedTuple, or set options.strict to false", **where,
+        )  # fmt: skip
+
+
+def _observed(call: Call, outputs: Any) -> MethodContract:
+    return MethodContract(
+        arguments=_arguments(call),
+        inputs=_specs(call.tensors),
+        outputs=_specs(structure.tensors(outputs, "output")),
+        returns=structure.describe(outputs, "output"),
+    )
+
+
+def _arguments(call: Call) -> list[Argument]:
+    return [Argument(name=name, structure=structure.describe(value, name)) for name, value in call.arguments.items()]
+
+
+def _specs(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
+    return [spec for name, tensor in tensors.items() if (spec := spec_of(name, tensor)) is not None]
+
+
+def _loose_container(value: Any) -> str | None:
+    match value:
+        case Mapping():
+            return "dict"
+        case list():
+            return "list"
+        case tuple():
+            return next((found for item in value if (found := _loose_container(item)) is not None), None)
+    return None

@@ -1,0 +1,35 @@
+"""Graphs: a traced module's methods, and the user's lines that their nodes come from."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from workers.tracing import lines
+
+# A node of torch's graphs has no type in Python.
+Node = Any
+
+
+def methods(module: torch.jit.ScriptModule) -> dict[str, Any]:
+    """The compiled methods by their names."""
+    return {name: module._c._get_method(name) for name in module._c._method_names()}
+
+
+def nodes(block: Any) -> Iterator[Node]:
+    """The nodes of a graph in the order of its text, those of nested blocks after the node that has them."""
+    for node in block.nodes():
+        yield node
+        for nested in node.blocks():
+            yield from nodes(nested)
+
+
+def line_of(node: Node) -> lines.Line | None:
+    return _line_of(node.sourceRange())
+
+
+@lru_cache(maxsize=10_000)
+def _line_of(source_range: str) -> lines.Line | None:
+    """Neighbouring nodes share their stacks."""
+    return lines.of_node(source_range)

@@ -1,0 +1,129 @@
+"""Which line of the user's own code a stack, an error or a node of a graph belongs to.
+
+A submitted file counts first; else the nearest frame that is neither torch's, nor Python's, nor ours: a library such
+as timm is user code, for it was not written to be traced.
+"""
+
+import linecache
+import os
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import torch
+from pydantic import JsonValue
+
+from service.domain.frozen import Frozen
+
+_TRACEBACK_MAX_FRAMES = 20
+_TEXT_MAX_CHARACTERS = 4000
+_TORCH = str(Path(torch.__file__).parent) + os.sep
+_TORCH_JIT = _TORCH + "jit" + os.sep
+_OURS = str(Path(__file__).parents[1]) + os.sep
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
+_SITE_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
+_PATH_COMMENT = re.compile(r"# (?:/[^\s:]*)?[/\\](?:site|dist)-packages[/\\]")
+# As a stack reads in node.sourceRange().
+_STACK_LINE = re.compile(r"^\s*(\S.*?)\((\d+)\): ", re.MULTILINE)
+
+# The files that were submitted, by the paths that their code objects carry.
+submitted: set[str] = set()
+
+
+class Line(Frozen):
+    """A line of Python; `file` is as the user knows it, without this machine's paths."""
+
+    file: str
+    line: int
+    source: str
+
+
+def of_frame(frame: FrameType | None) -> Line | None:
+    """The user's line that a running frame is, or was called from."""
+    return _nearest(_frames(frame))
+
+
+def of_node(source_range: str) -> Line | None:
+    """The user's line that made a node, innermost frame first."""
+    return _nearest((file, int(line)) for file, line in _STACK_LINE.findall(source_range))
+
+
+def of_function(function: object) -> Line | None:
+    """The line where a function is defined."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return None if code is None or not is_user(code.co_filename) else line_at(code.co_filename, code.co_firstlineno)
+
+
+def of_error(error: BaseException) -> Line | None:
+    """The user's line that raised, or that called what raised."""
+    if isinstance(error, SyntaxError) and error.filename in submitted and error.lineno is not None:
+        return line_at(error.filename, error.lineno)
+    return _nearest(reversed(_traceback(error)))
+
+
+def facts_of(error: BaseException) -> dict[str, JsonValue]:
+    """What a user can act on: the exception, the line, and the traceback's frames that are the user's."""
+    line = of_error(error)
+    frames = [line_at(file, number) for file, number in _traceback(error) if is_user(file)]
+    return {
+        "exception": type(error).__name__,
+        "message": text_of(error),
+        **(line.model_dump() if line else {}),
+        "traceback": [frame.model_dump() for frame in frames[-_TRACEBACK_MAX_FRAMES:]],
+    }
+
+
+def text_of(error: BaseException) -> str:
+    """What the exception says; an exception that cannot say it is a submitted one."""
+    try:
+        text = str(error)
+    except Exception as unprintable:  # noqa: BLE001 - submitted code: __str__ may raise anything
+        text = f"<its __str__ raised {type(unprintable).__name__}>"
+    # Lone surrogates cannot be sent as JSON.
+    text = text.encode(errors="backslashreplace").decode()
+    return text if len(text) <= _TEXT_MAX_CHARACTERS else text[:_TEXT_MAX_CHARACTERS] + " ..."
+
+
+def is_user(file: str) -> bool:
+    if file in submitted:
+        return True
+    if file.startswith(("<", _TORCH, _OURS)):
+        return False
+    return _SITE_PACKAGES.match(file) is not None or not file.startswith(_STANDARD_LIBRARY)
+
+
+def is_library_of_torch(file: str) -> bool:
+    """torch's modules, but for the tracer itself."""
+    return file.startswith(_TORCH) and not file.startswith(_TORCH_JIT)
+
+
+def line_at(file: str, number: int) -> Line:
+    return Line(file=_SITE_PACKAGES.sub("", file), line=number, source=linecache.getline(file, number).strip())
+
+
+def without_paths(text: str) -> str:
+    """A graph's text or code, its comments on where a line comes from without this machine's paths."""
+    return _PATH_COMMENT.sub("# ", text)
+
+
+def _nearest(innermost_first: Iterable[tuple[str, int]]) -> Line | None:
+    library: tuple[str, int] | None = None
+    for file, number in innermost_first:
+        if file in submitted:
+            return line_at(file, number)
+        if library is None and is_user(file):
+            library = (file, number)
+    return line_at(*library) if library else None
+
+
+def _frames(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def _traceback(error: BaseException) -> list[tuple[str, int]]:
+    return [(frame.f_code.co_filename, number) for frame, number in traceback.walk_tb(error.__traceback__)]

@@ -1,0 +1,50 @@
+"""What the model code prints, on its way to the request's events: in text, in pieces, and not without end."""
+
+import codecs
+import re
+import time
+from collections.abc import Callable
+
+_PIECE_CHARACTERS = 16 * 1024
+PIECE_S = 0.3
+# Logs are shown on terminals, and PostgreSQL keeps no null character.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class PrintedLog:
+    """Gathers chunks of bytes and hands on pieces of text: the first at once, then one every `PIECE_S` seconds."""
+
+    def __init__(self, hand_on: Callable[[str], object], max_bytes: int) -> None:
+        self._hand_on = hand_on
+        self._left = max_bytes
+        self._max_bytes = max_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._gathered = ""
+        self._handed_on = float("-inf")
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._gathered)
+
+    def write(self, chunk: bytes) -> None:
+        kept = chunk[: self._left]
+        self._gathered += _visible(self._decoder.decode(kept))
+        if len(kept) < len(chunk) and self._left:
+            self._gathered += f"\n[the log is cut after {self._max_bytes} bytes]\n"
+        self._left -= len(kept)
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        due = time.monotonic() - self._handed_on >= PIECE_S
+        if self._gathered and (due or len(self._gathered) >= _PIECE_CHARACTERS):
+            self.flush()
+
+    def flush(self) -> None:
+        if self._gathered:
+            piece, self._gathered = self._gathered, ""
+            self._handed_on = time.monotonic()
+            self._hand_on(piece)
+
+
+def _visible(text: str) -> str:
+    return _CONTROL.sub(lambda control: f"\\x{ord(control[0]):02x}", text.replace("\r\n", "\n"))

@@ -1,0 +1,212 @@
+"""The model: made from its entrypoint, in eval mode.
+
+An entrypoint may be
+
+- a class of nn.Module, which is called with `init`;
+- an nn.Module, or a method bound to one, for which `forward` then stands;
+- a function. If its signature takes `init` (nothing, where none was given), it is called as a factory, and what it
+  returns is the model, an nn.Module or a function. If it needs other arguments, or returns something else, then it is
+  itself what is traced.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch.nn.parameter import UninitializedParameter
+
+from service.domain.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelRaised
+from service.domain.trace_request import Init
+from workers.tracing import lines
+from workers.tracing.blame import blamed
+from workers.tracing.call import Call
+from workers.tracing.source import Source, seed_all
+
+_NAMES_MAX = 50
+
+
+class Function(torch.nn.Module):
+    """A plain function as a module, so that there is one way to trace."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.__dict__["forward"] = function  # setattr would take a callable object that is a module for a child
+
+
+class Model:
+    """A module in eval mode, and copies of it for everything that may change it."""
+
+    def __init__(
+        self, module: torch.nn.Module, alias: str | None = None, make: Callable[[], torch.nn.Module] | None = None
+    ) -> None:
+        self.module = module
+        self._alias = alias
+        self._make = make
+
+    def method_name(self, requested: str) -> str:
+        """The name of the method in Python."""
+        return self._alias if self._alias is not None and requested == "forward" else requested
+
+    def initialise(self, calls: Iterable[Call], seed: int) -> None:
+        """Give lazy modules their shapes, which they take from a first call."""
+        if any(isinstance(parameter, UninitializedParameter) for parameter in self.module.parameters()):
+            seed_all(seed)
+            for call in calls:
+                with torch.no_grad(), blamed(ModelRaised, f"{call.method} raised", method=call.method):
+                    call.cloned().run(self.module)
+
+    def fresh(self) -> torch.nn.Module:
+        """A copy that shares nothing but the parameters: they are large, and a call that writes them is found out."""
+        try:
+            return copy.deepcopy(self.module, _shared(self.module))
+        except Exception:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
+            return self._made_again()
+
+    def _made_again(self) -> torch.nn.Module:
+        if self._make is None:
+            return self.module  # an instance that cannot be copied: there is only this one
+        module = self._make()
+        module.load_state_dict(self.module.state_dict())
+        return module.eval()
+
+
+def load(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
+    """Import the source and make the model. Raises a TraceError that names the line at fault."""
+    module_name, _, path = entrypoint.partition(":")
+    found = _resolve(source.import_module(module_name, seed), path, entrypoint)
+    match found:
+        case type() if issubclass(found, torch.nn.Module):
+            _check_takes(found, init, entrypoint)
+            return _made(found, init, seed, entrypoint)
+        case type():
+            raise _unusable(entrypoint, f"{path!r} is a class, but not one of nn.Module")
+        case torch.nn.Module():
+            return _as_it_is(found, None, init, entrypoint)
+        case MethodType(__self__=torch.nn.Module() as owner):
+            return _as_it_is(owner, found.__name__, init, entrypoint)
+    if not callable(found):
+        raise _unusable(entrypoint, f"{path!r} is of type {type(found).__name__}")
+    if inspect.isfunction(found) and _is_unbound(found):
+        raise _unusable(
+            entrypoint,
+            f"{path!r} is a method of a class",
+            remedy="let the entrypoint be the class, and name the method under `methods`",
+        )
+    if _takes(found, init):
+        return _made(found, init, seed, entrypoint)
+    if init.args or init.kwargs:
+        raise InitFailed(f"{path!r} does not take the arguments in `init`", parameters=_parameters(found))
+    return Model(Function(found).eval())
+
+
+def _resolve(module: ModuleType, path: str, entrypoint: str) -> Any:
+    found: Any = module
+    for name in path.split("."):
+        with blamed(InitFailed, f"reading {entrypoint!r} raised"):
+            try:
+                found = getattr(found, name)
+            except AttributeError as error:
+                names = _names(found)
+                raise EntrypointNotFound(
+                    f"there is no {name!r} in {entrypoint!r}; there is {', '.join(names) or 'nothing'}",
+                    entrypoint=entrypoint,
+                    names=names,
+                ) from error
+    return found
+
+
+def _names(owner: Any) -> list[str]:
+    """What could have been meant: the callables that were defined there come first."""
+    here = getattr(owner, "__name__", None)
+    names = [name for name, value in vars(owner).items() if not name.startswith("_") and callable(value)]
+    defined = [name for name in names if getattr(getattr(owner, name, None), "__module__", None) == here]
+    return (defined or names)[:_NAMES_MAX]
+
+
+def _made(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -> Model:
+    """Called once now, and again for a copy if the model refuses to be copied."""
+
+    def make() -> Any:
+        seed_all(seed)
+        with blamed(InitFailed, f"making {entrypoint!r} raised"):
+            return factory(*copy.deepcopy(init.args), **copy.deepcopy(init.kwargs))
+
+    result = make()
+    if isinstance(result, torch.nn.Module):
+        return Model(_traceable(result, entrypoint).eval(), make=make)
+    if isinstance(result, MethodType) and isinstance(result.__self__, torch.nn.Module):
+        return Model(_traceable(result.__self__, entrypoint).eval(), result.__name__)
+    if callable(result) and not isinstance(result, type):
+        return Model(Function(result).eval())
+    if _parameters(factory) and not (init.args or init.kwargs or isinstance(factory, type)):
+        return Model(Function(factory).eval())
+    raise _unusable(entrypoint, f"{entrypoint!r} was called as a factory, and returned a {type(result).__name__}")
+
+
+def _as_it_is(module: torch.nn.Module, method: str | None, init: Init, entrypoint: str) -> Model:
+    if init.args or init.kwargs:
+        raise InitFailed(f"{entrypoint!r} is a model already: it takes no `init`", entrypoint=entrypoint)
+    return Model(_traceable(module, entrypoint).eval(), method)
+
+
+def _traceable(module: torch.nn.Module, entrypoint: str) -> torch.nn.Module:
+    if isinstance(module, torch.jit.ScriptModule):
+        raise _unusable(entrypoint, f"{entrypoint!r} is a ScriptModule already", remedy="leave out torch.jit.script")
+    return module
+
+
+def _check_takes(factory: Callable[..., Any], init: Init, entrypoint: str) -> None:
+    if not _takes(factory, init):
+        raise InitFailed(
+            f"{entrypoint!r} does not take the arguments in `init`: {_mismatch(factory, init)}",
+            parameters=_parameters(factory),
+            **(line.model_dump() if (line := lines.of_function(getattr(factory, "__init__", None))) else {}),
+        )
+
+
+def _takes(function: Callable[..., Any], init: Init) -> bool:
+    return _mismatch(function, init) is None
+
+
+def _mismatch(function: Callable[..., Any], init: Init) -> str | None:
+    try:
+        inspect.signature(function).bind(*init.args, **init.kwargs)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # it has no signature, as torch.relu has none: only a call can tell
+        return None if init.args or init.kwargs else "it has no signature"
+    return None
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    try:
+        return [str(parameter) for parameter in inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return []
+
+
+def _is_unbound(function: FunctionType) -> bool:
+    """Whether it was defined in a class's body and needs an instance."""
+    *owner, name = function.__qualname__.split(".")
+    holder: Any = inspect.getmodule(function)
+    for part in owner:
+        holder = getattr(holder, part, None)
+    return isinstance(holder, type) and inspect.isfunction(inspect.getattr_static(holder, name, None))
+
+
+def _shared(module: torch.nn.Module) -> dict[int, Any]:
+    """deepcopy's memo, with what a copy is not to copy."""
+    memo: dict[int, Any] = {id(parameter): parameter for parameter in module.parameters()}
+    for part in module.modules():
+        for value in vars(part).values():
+            # deepcopy refuses a tensor with a history, such as the weight that torch.nn.utils.weight_norm leaves.
+            if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+                memo[id(value)] = value.detach().clone()
+    return memo
+
+
+def _unusable(entrypoint: str, detail: str, **facts: Any) -> EntrypointUnusable:
+    return EntrypointUnusable(detail, entrypoint=entrypoint, **facts)

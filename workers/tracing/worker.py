@@ -1,0 +1,70 @@
+"""The worker: takes a trace request by its id, has it attempted, and keeps what came of it."""
+
+import logging
+import time
+from typing import Any
+
+from service.domain.errors import ServiceError
+from service.domain.outcome import Outcome, Succeeded
+from service.domain.trace_request import TraceRequest
+from service.sandbox.zygote import Zygote
+from service.storage.database import Store
+from workers.tracing.attempt import Attempt, Cancellation, Stopped, TraceLimits
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Any number of threads may share one. `attempts` are the tries for faults that are the service's own."""
+
+    def __init__(self, store: Store, zygote: Zygote, limits: TraceLimits, attempts: int) -> None:
+        self._store = store
+        self._zygote = zygote
+        self._limits = limits
+        self._attempts = attempts
+
+    def run(self, request_id: str, cancellation: Cancellation) -> None:
+        """Attempt the request once, if it is there to be claimed."""
+        request = self._store.trace_requests.claim(request_id)
+        if request is None:
+            return
+        started = time.monotonic()
+        attempt = Attempt(request, self._store, self._zygote, self._limits, cancellation)
+        end: str
+        try:
+            outcome = attempt.run()
+        except Stopped:
+            self._stopped(request, cancellation)
+            end = cancellation.reason or "stopping"
+        except ServiceError as error:
+            self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
+            log.error("trace lost", extra={"trace_request": request.id, "error": error.slug(), "detail": error.detail})
+            end = error.slug()
+        else:
+            # The fence: a claim that is no longer the newest keeps nothing.
+            kept = self._store.trace_requests.finish(request.id, request.attempt, outcome)
+            end = _end_of(outcome) if kept else "fenced"
+        log.info(
+            "trace ended",
+            extra={
+                "trace_request": request.id,
+                "attempt": request.attempt,
+                "end": end,
+                "seconds": round(time.monotonic() - started, 3),
+                **_used(attempt),
+            },
+        )
+
+    def _stopped(self, request: TraceRequest, cancellation: Cancellation) -> None:
+        """A cancelled request has its end already; one that the service's end interrupts waits for the next start."""
+        if cancellation.reason == "stopping":
+            self._store.trace_requests.release(request.id, request.attempt)
+
+
+def _end_of(outcome: Outcome) -> str:
+    return outcome.check.verdict.value if isinstance(outcome, Succeeded) else outcome.failure.slug
+
+
+def _used(attempt: Attempt) -> dict[str, Any]:
+    end = attempt.exit
+    return {} if end is None else {"cpu_s": round(end.cpu_s, 3), "maxrss_kib": end.maxrss_kib}
