@@ -1,0 +1,53 @@
+"""The app: every route, every reply to what goes wrong, and the documentation of both."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from service.api import artifacts, docs, events, health, inference, models, problems, trace_requests
+from service.api.access_log import AccessLog
+from service.api.deps import Parts
+from service.api.problems import InternalError, problem_responses
+from service.domain.errors import StorageUnavailable
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+_TAGS = [
+    {"name": "Trace requests", "description": "Submit a model, and follow what becomes of it."},
+    {"name": "Inference", "description": "Ask a model for answers. Inputs outside its contract are refused."},
+    {"name": "Models", "description": "Names, their versions, and aliases that point at versions."},
+    {"name": "Artifacts", "description": "What a trace left: contract, check, printouts, archive."},
+    {"name": "Problems", "description": "What can go wrong, and what each problem's `code` means."},
+    {"name": "Health", "description": "For whatever keeps the service running."},
+]
+
+
+class App(FastAPI):
+    """Starlette puts its answer to uncaught errors outside of any middleware that is added: the log goes round that."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        return AccessLog(super().build_middleware_stack())
+
+
+def create_app(parts: Parts, lifespan: Lifespan | None = None) -> FastAPI:
+    app = App(
+        title="Tracehouse",
+        version=version("tracehouse"),
+        description=docs.DESCRIPTION,
+        openapi_tags=_TAGS,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        lifespan=lifespan,
+        responses=problem_responses(InternalError, StorageUnavailable),
+    )
+    app.state.parts = parts
+    problems.install(app)
+    for noun in (trace_requests, events, inference, models, artifacts, health):
+        app.include_router(noun.router)
+    docs.install(app)
+    return app

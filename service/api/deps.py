@@ -1,0 +1,53 @@
+"""What a route may ask for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from service.engine.queue import Engine
+from service.serving.pool import Pool
+from service.storage.database import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What `main` built. `stopping` is set when the server begins to shut down, so that open streams end."""
+
+    store: Store
+    engine: Engine
+    pool: Pool
+    sandbox_alive: Callable[[], bool]
+    state_dir: Path
+    torch_version: str
+    request_max_bytes: int
+    upload_max_bytes: int
+    heartbeat_s: float = 15.0  # an event stream says something at least this often, so that no proxy closes it
+    stopping: Event = field(default_factory=Event)
+
+
+# Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.
+async def _parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+async def _store(request: Request) -> Store:
+    return (await _parts(request)).store
+
+
+async def _engine(request: Request) -> Engine:
+    return (await _parts(request)).engine
+
+
+async def _pool(request: Request) -> Pool:
+    return (await _parts(request)).pool
+
+
+PartsDep = Annotated[Parts, Depends(_parts)]
+StoreDep = Annotated[Store, Depends(_store)]
+EngineDep = Annotated[Engine, Depends(_engine)]
+PoolDep = Annotated[Pool, Depends(_pool)]

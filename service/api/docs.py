@@ -1,0 +1,106 @@
+"""The API's documentation: Swagger UI with its files from here, so that it works without the internet."""
+
+import secrets
+from importlib.resources import files
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel
+
+from service.api.models import AliasTarget
+from service.api.problems import Problem
+from service.domain.artifact import Printout
+from service.domain.trace_request import TraceSpec
+
+ASSETS = files("fastapi_swagger.resources")
+OPENAPI_PATH = "/openapi.json"
+
+DESCRIPTION = """\
+Give it PyTorch model code, weights and example inputs; it traces the model, checks the trace against the model itself,
+keeps the artifact with its graph printouts, and serves it.
+
+**Try it from top to bottom:** `POST /trace` has a small model filled in. Send it as it is, then follow the paths in its
+reply's `links`; the routes under *Models* and *Inference* are filled in with that model's name, `linear`.
+
+Everything that goes wrong is answered as `application/problem+json`: `code` says what, `fault` says whose.
+"""
+
+# Bodies that a route reads by itself, and replies in several forms: FastAPI does not see these in a signature.
+_FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (TraceSpec, AliasTarget, Problem, Printout)
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Tracehouse API</title>
+<link rel="icon" type="image/png" href="/docs/assets/favicon-32x32.png">
+<link rel="stylesheet" href="/docs/assets/swagger-ui.css">
+</head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/docs/assets/swagger-ui-bundle.js"></script>
+<script nonce="{nonce}">
+SwaggerUIBundle({{
+  url: "{openapi}",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  displayRequestDuration: true,
+  validatorUrl: null,
+}});
+</script>
+</body>
+</html>
+"""
+
+router = APIRouter(include_in_schema=False)
+
+
+def install(app: FastAPI) -> None:
+    """Serve the page and its files, and complete the OpenAPI document."""
+    app.include_router(router)
+    app.mount("/docs/assets", StaticFiles(directory=str(ASSETS)))
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # as FastAPI's documentation has it
+
+
+@router.get("/")
+async def index() -> RedirectResponse:
+    return RedirectResponse("/docs")
+
+
+@router.get("/docs")
+async def page() -> HTMLResponse:
+    nonce = secrets.token_urlsafe(16)
+    # Swagger UI sets styles from its script and has its icons as data.
+    policy = (
+        f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data:; font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+    return HTMLResponse(
+        _PAGE.format(nonce=nonce, openapi=OPENAPI_PATH),
+        headers={"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"},
+    )
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            tags=app.openapi_tags,
+        )
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        for model in _FURTHER_SCHEMAS:
+            schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            for name, definition in {**schema.pop("$defs", {}), model.__name__: schema}.items():
+                schemas.setdefault(name, definition)
+        document["components"]["schemas"] = dict(sorted(schemas.items()))
+        app.openapi_schema = document
+    return app.openapi_schema

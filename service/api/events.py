@@ -1,0 +1,85 @@
+"""Events: what happens to a trace request, told while it happens, as server-sent events."""
+
+from collections.abc import AsyncIterator
+from time import monotonic
+from typing import Annotated
+
+import anyio
+import orjson
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+
+from service.api.deps import Parts, PartsDep
+from service.api.prefer import pause_s
+from service.api.problems import problem_responses
+from service.api.trace_requests import RequestId
+from service.domain.errors import InvalidRequest, MalformedHeader, TraceRequestNotFound
+from service.domain.event import Event
+
+_BATCH = 100
+
+router = APIRouter(tags=["Trace requests"])
+
+
+@router.get(
+    "/trace/{id}/events",
+    response_class=StreamingResponse,
+    summary="Watch a trace request",
+    responses={
+        200: {
+            "description": "Events until the end: each with its `seq` as id, its kind as event and JSON as data.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        204: {"description": "It has ended, and everything was told: a browser stops asking again."},
+        **problem_responses(MalformedHeader, InvalidRequest, TraceRequestNotFound),
+    },
+)
+async def watch(
+    parts: PartsDep,
+    request_id: RequestId,
+    after: Annotated[int, Query(ge=0, lt=2**31, description="Only what came after this `seq`.")] = 0,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="The same, as a browser sends it that was cut off.")
+    ] = None,
+) -> Response:
+    """Kinds: `stage` ({stage, progress, state}), `log` ({text}), and at last `end` ({state, verdict}).
+
+    Everything is told from the beginning, or after a given event, so that no watcher misses any.
+    """
+    seq = after if last_event_id is None else _seq(last_event_id)
+    request = await run_in_threadpool(parts.store.trace_requests.status, request_id)
+    if request.state.ended and not await run_in_threadpool(parts.store.events.after, request_id, seq, 1):
+        return Response(status_code=204)
+    # Proxies that collect replies before passing them on would hold back what is meant for now.
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return EventSourceResponse(_told(parts, request_id, seq), headers=headers)
+
+
+def _seq(last_event_id: str) -> int:
+    if not (last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) < 10):
+        raise MalformedHeader("Last-Event-ID is the id of an event of this stream", header="Last-Event-ID")
+    return int(last_event_id)
+
+
+async def _told(parts: Parts, request_id: str, seq: int) -> AsyncIterator[bytes]:
+    quiet_since = said_at = monotonic()
+    while not parts.stopping.is_set():
+        for event in (events := await run_in_threadpool(parts.store.events.after, request_id, seq, _BATCH)):
+            yield _written(event)
+            seq = event.seq
+            if event.kind == "end":
+                return
+        now = monotonic()
+        if events:
+            quiet_since = said_at = now
+            continue
+        if now - said_at >= parts.heartbeat_s:
+            said_at = now
+            yield KEEPALIVE_COMMENT
+        await anyio.sleep(pause_s(now - quiet_since))
+
+
+def _written(event: Event) -> bytes:
+    return format_sse_event(id=str(event.seq), event=event.kind, data_str=orjson.dumps(event.data).decode())

@@ -1,0 +1,53 @@
+"""Health: whether the process lives, and whether it can do its work."""
+
+import shutil
+from pathlib import Path
+from typing import Literal
+
+from fastapi import APIRouter
+
+from service.api.deps import PartsDep
+from service.api.problems import problem_responses
+from service.domain.errors import DiskFull, SandboxUnavailable, ShuttingDown, StorageUnavailable
+from service.domain.frozen import Frozen
+
+# SQLite and the blobs need room to write in; with less than this the next upload may be the one that fails.
+DISK_MIN_BYTES = 256 * 2**20
+
+router = APIRouter(tags=["Health"])
+
+
+class Alive(Frozen):
+    status: Literal["alive"] = "alive"
+
+
+class Ready(Frozen):
+    status: Literal["ready"] = "ready"
+
+
+@router.get("/livez", summary="Is the process alive?")
+async def livez() -> Alive:
+    """Asks nothing of anything else: a restart would not help what is wrong elsewhere."""
+    return Alive()
+
+
+@router.get(
+    "/readyz",
+    summary="Can it do its work?",
+    responses=problem_responses(StorageUnavailable, SandboxUnavailable, DiskFull, ShuttingDown),
+)
+def readyz(parts: PartsDep) -> Ready:
+    """The database answers, model code can be run, and there is room on the disk."""
+    if parts.stopping.is_set():
+        raise ShuttingDown("the service is shutting down")
+    parts.store.ping()
+    if not parts.sandbox_alive():
+        raise SandboxUnavailable("the process that all others are forked from is gone")
+    _check_disk(parts.state_dir)
+    return Ready()
+
+
+def _check_disk(state_dir: Path) -> None:
+    free = shutil.disk_usage(state_dir).free
+    if free < DISK_MIN_BYTES:
+        raise DiskFull(f"{free} bytes are free", free=free, needed=DISK_MIN_BYTES)

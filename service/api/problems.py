@@ -1,0 +1,322 @@
+"""Problems: every error as `application/problem+json` (RFC 9457). The only place where an error has an HTTP status."""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from inspect import cleandoc
+from typing import Annotated, Any, ClassVar
+from urllib.parse import quote
+
+from fastapi import APIRouter, FastAPI, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+
+from service.domain.errors import (
+    CallerError,
+    Conflict,
+    ContractViolation,
+    Failure,
+    Fault,
+    InferenceError,
+    InferenceTimeout,
+    InvalidRequest,
+    MalformedRequest,
+    NotFound,
+    PayloadTooLarge,
+    PreconditionFailed,
+    PreconditionRequired,
+    RunnerLost,
+    ServiceError,
+    TraceError,
+    TracerLost,
+    Unavailable,
+    UnsupportedMediaType,
+    UploadTruncated,
+    leaves,
+)
+from service.domain.frozen import Frozen
+from service.log import http_request_id
+
+log = logging.getLogger(__name__)
+
+PROBLEM_JSON = "application/problem+json"
+ERRORS_MAX = 20
+DETAIL_MAX = 500
+
+
+class MethodNotAllowed(CallerError):
+    """This path does not take this method"""
+
+
+class RangeNotSatisfiable(CallerError):
+    """The range lies outside the file"""
+
+
+class InternalError(ServiceError):
+    """The service made a mistake
+
+    Nothing about it is told here; the log has it under the request's id.
+    """
+
+
+class ProblemNotFound(NotFound):
+    """There is no problem of this name"""
+
+
+# Looked up along the class's MRO: an error without a line of its own has its family's status.
+_STATUS: dict[type[ServiceError], int] = {
+    MalformedRequest: 400,
+    NotFound: 404,
+    MethodNotAllowed: 405,
+    Conflict: 409,
+    PreconditionFailed: 412,
+    PayloadTooLarge: 413,
+    UnsupportedMediaType: 415,
+    RangeNotSatisfiable: 416,
+    InvalidRequest: 422,
+    ContractViolation: 422,
+    TraceError: 422,
+    InferenceError: 422,
+    PreconditionRequired: 428,
+    CallerError: 400,
+    RunnerLost: 502,
+    TracerLost: 502,
+    Unavailable: 503,
+    InferenceTimeout: 504,
+    ServiceError: 500,
+}
+
+# What Starlette itself raises.
+_BY_STATUS: dict[int, type[ServiceError]] = {
+    404: NotFound,
+    405: MethodNotAllowed,
+    413: PayloadTooLarge,
+    415: UnsupportedMediaType,
+    416: RangeNotSatisfiable,
+}
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+class Problem(BaseModel):
+    """What went wrong, whose fault it is, and the facts that a program can act on (as further members)."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+
+    type: str = Field(description="Path of its description.", examples=["/problems/shape-mismatch"])
+    title: str
+    status: int
+    detail: str
+    instance: str | None = Field(None, description="The path that was asked for.")
+    code: str = Field(description="The stable name to match on.", examples=["shape-mismatch"])
+    error: str = Field(description="The detail again, where the Open Inference Protocol looks for it.")
+    fault: Fault = Field(description="Who has to change something: the caller, the model's code, or the service.")
+    request_id: str | None = Field(None, description="The X-Request-ID under which the service logged it.")
+
+
+def status_of(error: type[ServiceError]) -> int:
+    return next(_STATUS[family] for family in error.__mro__ if family in _STATUS)
+
+
+def problem_of(failure: Failure, *, instance: str | None = None, request_id: str | None = None) -> Problem:
+    """A failure as a problem document; one that a newer release wrote is shown under its family's name."""
+    error = leaves().get(failure.slug, ServiceError)
+    standard = {
+        "type": f"/problems/{failure.slug}",
+        "title": error.title(),
+        "status": status_of(error),
+        "detail": failure.detail,
+        "instance": instance,
+        "code": failure.slug,
+        "error": failure.detail,
+        "fault": error.fault,
+        "request_id": request_id,
+    }
+    return Problem.model_validate(failure.facts | standard)
+
+
+def problem_responses(*errors: type[ServiceError]) -> dict[int | str, dict[str, Any]]:
+    """For a route's `responses`: each status that these errors have, with the slugs that come under it."""
+    by_status: dict[int | str, list[type[ServiceError]]] = {}
+    for error in errors:
+        by_status.setdefault(status_of(error), []).append(error)
+    return {
+        status: {
+            "description": "; ".join(f"`{error.slug()}`: {error.title()}" for error in listed),
+            "content": {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status, listed in sorted(by_status.items(), key=lambda item: str(item[0]))
+    }
+
+
+def invalid_body(error: ValidationError, body: JsonValue) -> InvalidRequest:
+    """What pydantic found, as `errors` that point into the body. What was sent is never repeated."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    errors = [
+        {
+            "pointer": json_pointer(each["loc"], body, missing=each["type"] == "missing"),
+            "detail": each["msg"][:DETAIL_MAX],
+        }
+        for each in found[:ERRORS_MAX]
+    ]
+    return _invalid(errors, len(found))
+
+
+def json_pointer(location: Iterable[int | str], body: JsonValue, *, missing: bool = False) -> str:
+    """RFC 6901. pydantic's location also names branches of unions, and list items that the body left out: not these."""
+    steps = list(location)
+    here, path = body, []
+    for place, step in enumerate(steps):
+        if isinstance(here, dict) and step in here:
+            here = here[str(step)]
+        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+            here = here[step]
+        elif not (missing and place == len(steps) - 1):
+            continue
+        path.append(str(step).replace("~", "~0").replace("/", "~1"))
+    return "".join(f"/{step}" for step in path)
+
+
+def _invalid(errors: list[dict[str, str]], found: int) -> InvalidRequest:
+    first = errors[0]
+    where = first.get("pointer") or first.get("parameter") or "the body"
+    more = f" (and {found - 1} more)" if found > 1 else ""
+    return InvalidRequest(f"{where}: {first['detail']}{more}", errors=errors)
+
+
+# --- replies -------------------------------------------------------------------------------------------------
+
+
+def install(app: FastAPI) -> None:
+    """Whatever goes wrong in this app is answered with a problem document."""
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(RequestValidationError, _invalid_parameters)
+    app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(ClientDisconnect, _client_gone)
+    app.add_exception_handler(Exception, _mistake)
+    app.include_router(router)
+
+
+async def _service_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)
+    if error.fault == "service":
+        level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
+        log.log(level, "request failed", extra={"error": error.slug(), "detail": error.detail}, exc_info=error)
+    return _reply(request, error)
+
+
+async def _invalid_parameters(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    errors = [
+        {"in": str(each["loc"][0]), "parameter": str(each["loc"][-1]), "detail": str(each["msg"])[:DETAIL_MAX]}
+        for each in found[:ERRORS_MAX]
+    ]
+    return _reply(request, _invalid(errors, len(found)))
+
+
+async def _http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    default = InternalError if error.status_code >= 500 else MalformedRequest
+    kind = _BY_STATUS.get(error.status_code, default)
+    headers = dict(error.headers or {})
+    if kind is MethodNotAllowed:
+        headers["Allow"] = ", ".join(_allowed(request))
+        return _reply(request, kind(f"{request.method[:20]} is not one of {headers['Allow']}"), headers)
+    detail = "" if error.detail == HTTPStatus(error.status_code).phrase else f": {error.detail}"
+    return _reply(request, kind(f"{kind.title()}{detail}"), headers)
+
+
+async def _client_gone(request: Request, _: Exception) -> Response:
+    return _reply(request, UploadTruncated("the connection ended before the body did"))
+
+
+async def _mistake(request: Request, _: Exception) -> Response:
+    return _reply(request, InternalError("the log has it under this request's id"))
+
+
+def _reply(request: Request, error: ServiceError, headers: Mapping[str, str] | None = None) -> Response:
+    problem = problem_of(error.failure(), instance=_instance(request), request_id=http_request_id.get())
+    response = Response(
+        # A fact may be any number or text: this writes them all, where a faster writer knows limits.
+        json.dumps(problem.model_dump(exclude_none=True), default=str),
+        status_code=problem.status,
+        headers=headers,
+        media_type=PROBLEM_JSON,
+    )
+    if isinstance(error, Unavailable):
+        response.headers["Retry-After"] = str(error.facts.get("retry_after_s", 1))
+    return response
+
+
+def _instance(request: Request) -> str:
+    return quote(request.scope["path"], safe="/:@", errors="replace")[:DETAIL_MAX]
+
+
+def _allowed(request: Request) -> list[str]:
+    """Every method that some route takes on this path: the one route that Starlette asked knows only its own."""
+    routes = request.app.router.routes
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches(dict(request.scope, method=method))[0] is Match.FULL for route in routes)
+    ]
+
+
+# --- their descriptions --------------------------------------------------------------------------------------
+
+router = APIRouter(tags=["Problems"])
+
+
+class ProblemKind(Frozen):
+    """One kind of problem: what its `type` points at."""
+
+    code: str
+    type: str
+    title: str
+    description: str
+    status: int
+    fault: Fault
+
+
+class ProblemKinds(Frozen):
+    problems: list[ProblemKind]
+
+
+def _kind(error: type[ServiceError]) -> ProblemKind:
+    docstring = cleandoc(error.__doc__ or "")
+    return ProblemKind(
+        code=error.slug(),
+        type=f"/problems/{error.slug()}",
+        title=error.title(),
+        description=" ".join(docstring.splitlines()[1:]).strip() or f"{error.title()}.",
+        status=status_of(error),
+        fault=error.fault,
+    )
+
+
+@router.get("/problems", summary="List every kind of problem")
+def list_problems() -> ProblemKinds:
+    """Each problem document's `type` is the path of one of these, and its `code` is the last part of that path."""
+    return ProblemKinds(problems=[_kind(error) for _, error in sorted(leaves().items())])
+
+
+@router.get(
+    "/problems/{code}",
+    summary="Describe one kind of problem",
+    responses=problem_responses(ProblemNotFound, InvalidRequest),
+)
+def get_problem(
+    code: Annotated[
+        str,
+        Path(description="A problem document's `code`.", openapi_examples={"for example": {"value": "shape-mismatch"}}),
+    ],
+) -> ProblemKind:
+    """What a problem document's `type` points at."""
+    if code not in leaves():
+        raise ProblemNotFound("there is no problem of this name", code=code[:80])
+    return _kind(leaves()[code])

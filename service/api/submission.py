@@ -1,0 +1,207 @@
+"""A submission: the body of `POST /trace`, as JSON or as multipart whose files are staged while they arrive."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from multipart import MultipartError, MultipartSegment, PushMultipartParser
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from service.api.body import batches, media_type, parse_json, read_json
+from service.api.problems import ERRORS_MAX, invalid_body, json_pointer
+from service.domain.blob import BlobRef
+from service.domain.errors import (
+    FileNotUploaded,
+    FileNotUsed,
+    InvalidFileName,
+    InvalidRequest,
+    MalformedMultipart,
+    PayloadTooLarge,
+    UnsupportedMediaType,
+    UploadTruncated,
+)
+from service.domain.example_inputs import FileTensor, MethodInputs, TupleInput
+from service.domain.trace_request import FileName, TraceSpec
+from service.storage.blobs import Blobs, Staged
+
+PARTS_MAX = 1000
+
+# The endings that the tracing child can read, by what the file is for.
+SUFFIXES = {
+    "source": (".py", ".zip"),
+    "weights": (".safetensors", ".pt", ".pth"),
+    "inputs": (".safetensors", ".npz", ".pt"),
+}
+
+_file_name: TypeAdapter[str] = TypeAdapter(FileName)
+Location = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What was asked for, and the uploaded files, kept as blobs, by the names that it uses for them."""
+
+    spec: TraceSpec
+    files: dict[str, BlobRef]
+
+
+async def read_submission(
+    request: Request, blobs: Blobs, *, request_max_bytes: int, upload_max_bytes: int
+) -> Submission:
+    """Nothing of a submission that is refused, cut off or broken off stays on disk."""
+    kind, options = media_type(request)
+    if kind == "application/json":
+        body = await read_json(request, request_max_bytes)
+        return Submission(await run_in_threadpool(_checked, body, ()), {})
+    if kind != "multipart/form-data":
+        supported = ["application/json", "multipart/form-data"]
+        raise UnsupportedMediaType(f"this route takes {' or '.join(supported)}", actual=kind[:80], supported=supported)
+    upload = Upload(blobs, options.get("boundary", ""), request_max_bytes)
+    try:
+        async for batch in batches(request, upload_max_bytes):
+            await run_in_threadpool(upload.feed, batch)
+        return await run_in_threadpool(upload.finish)
+    finally:
+        await run_in_threadpool(upload.close)
+
+
+class Upload:
+    """One multipart body: a part `request` and any number of parts `files`, in any order."""
+
+    def __init__(self, blobs: Blobs, boundary: str, request_max_bytes: int) -> None:
+        try:
+            self._parser = PushMultipartParser(boundary, max_segment_count=PARTS_MAX)
+        except MultipartError as error:
+            raise MalformedMultipart(f"the content type has no usable boundary: {error}") from error
+        self._blobs = blobs
+        self._request_max_bytes = request_max_bytes
+        self._request: bytearray | None = None
+        self._files: dict[str, Staged] = {}
+        self._file: Staged | None = None  # of the part that is arriving; None in the part `request`
+        self._parts = 0
+
+    def feed(self, batch: bytes) -> None:
+        try:
+            for event in self._parser.parse(batch):
+                if isinstance(event, MultipartSegment):
+                    self._begin(event)
+                elif event is not None:
+                    self._write(event)
+        except MultipartError as error:
+            raise MalformedMultipart(str(error), part=self._parts) from error
+
+    def finish(self) -> Submission:
+        """All of the body was fed: keep its files."""
+        try:
+            self._parser.close()
+        except MultipartError as error:
+            if self._parts == 0:
+                raise MalformedMultipart("the boundary was not found in the body") from error
+            raise UploadTruncated(f"the body ended within part {self._parts}", part=self._parts) from error
+        if self._request is None:
+            raise MalformedMultipart("there is no part named request, which says what to do with the files")
+        spec = _checked(parse_json(self._request), self._files)
+        return Submission(spec, {name: staged.commit() for name, staged in self._files.items()})
+
+    def close(self) -> None:
+        """Discard what was not kept."""
+        for staged in self._files.values():
+            staged.discard()
+
+    def _begin(self, part: MultipartSegment) -> None:
+        self._parts += 1
+        match part.name:
+            case "request" if self._request is None:
+                self._request, self._file = bytearray(), None
+            case "request":
+                raise MalformedMultipart("there are two parts named request", part=self._parts)
+            case "files":
+                name = _valid_name(part.filename)
+                if name in self._files:
+                    raise MalformedMultipart(f"two files are named {name!r}", part=self._parts, file=name)
+                self._file = self._files[name] = self._blobs.stage()
+            case _:
+                raise MalformedMultipart(
+                    "a part is named request or files", part=self._parts, actual=(part.name or "")[:80]
+                )
+
+    def _write(self, data: bytes | bytearray) -> None:
+        if self._file is not None:
+            self._file.write(data)
+        elif self._request is not None:
+            if len(self._request) + len(data) > self._request_max_bytes:
+                raise PayloadTooLarge(
+                    f"the part request may have {self._request_max_bytes} bytes", limit=self._request_max_bytes
+                )
+            self._request += data
+
+
+def _valid_name(name: str | None) -> str:
+    if name is None:
+        raise InvalidFileName("a part named files has no file name")
+    try:
+        return _file_name.validate_python(name)
+    except ValidationError as error:
+        raise InvalidFileName(error.errors()[0]["msg"], file=name[:80]) from error
+
+
+# --- what it says, held against what was uploaded ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A place in the request that names a file."""
+
+    at: Location
+    file: str
+    use: str
+
+    def error(self, detail: str, body: JsonValue) -> dict[str, str]:
+        return {"pointer": json_pointer(self.at, body), "detail": detail}
+
+
+def _checked(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
+    try:
+        spec = TraceSpec.model_validate(body)
+    except ValidationError as error:
+        raise invalid_body(error, body) from error
+    references = list(_references(spec))
+    if misfits := [each for each in references if not each.file.endswith(SUFFIXES[each.use])]:
+        detail = f"a file for {misfits[0].use} ends in {', '.join(SUFFIXES[misfits[0].use])}"
+        raise InvalidRequest(detail, errors=[each.error(detail, body) for each in misfits[:ERRORS_MAX]])
+    if missing := [each for each in references if each.file not in uploaded]:
+        detail = f"{missing[0].file[:80]!r} was not uploaded"
+        errors = [each.error(f"{each.file[:80]!r} was not uploaded", body) for each in missing[:ERRORS_MAX]]
+        raise FileNotUploaded(detail, file=missing[0].file[:80], uploaded=sorted(uploaded)[:ERRORS_MAX], errors=errors)
+    if unused := sorted(set(uploaded) - {each.file for each in references}):
+        raise FileNotUsed(f"the request does not refer to {unused[0]!r}", files=unused[:ERRORS_MAX])
+    return spec
+
+
+def _references(spec: TraceSpec) -> Iterator[_Reference]:
+    if spec.source.file is not None:
+        yield _Reference(("source", "file"), spec.source.file, "source")
+    if spec.weights is not None:
+        yield _Reference(("weights", "file"), spec.weights.file, "weights")
+    calls: list[tuple[Location, MethodInputs | TraceSpec]] = [((), spec)]
+    calls += [(("methods", name), call) for name, call in spec.methods.items()]
+    calls += [(("check", "check_inputs", index), call) for index, call in enumerate(spec.check.check_inputs)]
+    for at, call in calls:
+        yield from _in_tree(call.example_inputs, (*at, "example_inputs"))
+        yield from _in_tree(call.example_kwarg_inputs, (*at, "example_kwarg_inputs"))
+
+
+def _in_tree(tree: Any, at: Location) -> Iterator[_Reference]:
+    match tree:
+        case FileTensor():
+            yield _Reference((*at, "file"), tree.file, "inputs")
+        case TupleInput():
+            yield from _in_tree(tree.tuple, (*at, "tuple"))
+        case list():
+            for index, item in enumerate(tree):
+                yield from _in_tree(item, (*at, index))
+        case dict():
+            for key, item in tree.items():
+                yield from _in_tree(item, (*at, key))

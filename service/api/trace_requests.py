@@ -1,0 +1,342 @@
+"""Trace requests: submitted, listed, looked at, cancelled."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from pydantic import Field
+
+from service.api.blobs import attachment, partial_responses
+from service.api.deps import EngineDep, Parts, PartsDep, StoreDep
+from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
+from service.api.pages import Cursor, Limit, link_next
+from service.api.prefer import WAIT_MAX_S, preferred_wait_s, wait_for_end
+from service.api.problems import Problem, RangeNotSatisfiable, problem_of, problem_responses
+from service.api.submission import read_submission
+from service.domain.errors import (
+    FileNotUploaded,
+    FileNotUsed,
+    IdempotencyKeyReused,
+    InvalidCursor,
+    InvalidFileName,
+    InvalidRequest,
+    MalformedHeader,
+    MalformedJson,
+    MalformedMultipart,
+    PayloadTooLarge,
+    QueueFull,
+    ShuttingDown,
+    TraceRequestEnded,
+    TraceRequestNotFound,
+    UnsupportedMediaType,
+    UploadTruncated,
+)
+from service.domain.frozen import Frozen
+from service.domain.idempotency import Idempotency
+from service.domain.model import ModelName
+from service.domain.trace_check import Finding, Verdict
+from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
+
+router = APIRouter(tags=["Trace requests"])
+
+# Printable ASCII: what a header can carry without anybody's encoding being in doubt.
+_IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
+
+RequestId = Annotated[
+    str,
+    Path(
+        alias="id",
+        pattern="^[0-9a-f]{32}$",
+        description="The `id` in the reply to `POST /trace`. Send that first, then copy it here.",
+    ),
+]
+
+
+class TraceRequestLinks(Frozen):
+    """Paths. Null where there is nothing there, or not yet."""
+
+    self: str
+    events: str
+    log: str
+    source: str
+    cancel: str | None
+    artifact: str | None
+    infer: str | None
+
+
+class TraceRequestReply(Frozen):
+    """A trace request as its submitter sees it."""
+
+    id: str
+    state: State = Field(description="`succeeded`: it was traced; the verdict says how well.")
+    stage: Stage
+    progress: float
+    pool: str
+    attempt: int
+    verdict: Verdict | None
+    model: ModelVersionRef | None = Field(description="Null where no version was registered.")
+    artifacts: list[DeviceArtifact]
+    findings: list[Finding]
+    problem: Problem | None = Field(description="Why it failed.")
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    links: TraceRequestLinks
+
+    @classmethod
+    def of(cls, request: TraceStatus) -> "TraceRequestReply":
+        shown = {name: getattr(request, name) for name in cls.model_fields.keys() - {"problem", "links"}}
+        path = f"/trace/{request.id}"
+        problem = problem_of(request.failure, instance=path) if request.failure else None
+        return cls(**shown, problem=problem, links=_links(request, path))
+
+
+class TraceRequestList(Frozen):
+    """Newest first."""
+
+    trace_requests: list[TraceRequestReply]
+    next_cursor: str | None = Field(description="Gives the next page; null on the last one.")
+
+
+class InlineSource(Frozen):
+    """Source that was submitted in the request itself."""
+
+    entrypoint: str
+    files: dict[str, str]
+
+
+def _links(request: TraceStatus, path: str) -> TraceRequestLinks:
+    artifact = f"/artifacts/{request.artifacts[0].digest}" if request.artifacts else None
+    infer = f"/infer/{request.model.name}:{request.model.version}" if request.model else None
+    return TraceRequestLinks(
+        self=path,
+        events=f"{path}/events",
+        log=f"{path}/log",
+        source=f"{path}/source",
+        cancel=None if request.state.ended else f"{path}/cancel",
+        artifact=artifact,
+        infer=infer,
+    )
+
+
+# --- submit --------------------------------------------------------------------------------------------------
+
+_SUBMISSION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "JSON where everything is inline; multipart where files come with it.",
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/TraceSpec"},
+                "example": LINEAR_REQUEST,
+            },
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["request"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "request": {"$ref": "#/components/schemas/TraceSpec"},
+                        "files": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "description": "The files that the request names, under those names.",
+                        },
+                    },
+                },
+                "encoding": {"request": {"contentType": "application/json"}},
+                "example": {"request": LINEAR_UPLOAD},
+            },
+        },
+    }
+}
+
+_FOLLOW_UPS: dict[str, Any] = {
+    operation: {"operationId": operation, "parameters": {"id": "$response.body#/id"}}
+    for operation in ("get_trace_request", "get_log", "get_source", "cancel")
+}
+
+_ACCEPTED_HEADERS: dict[str, Any] = {
+    "Location": {"description": "Where to follow it.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds after which looking again makes sense.", "schema": {"type": "integer"}},
+}
+
+
+@router.post(
+    "/trace",
+    status_code=202,
+    summary="Submit a model to be traced",
+    response_description="It is queued, or the same content is already on its way.",
+    responses={
+        200: {
+            "model": TraceRequestReply,
+            "description": "The same content was traced before, or it ended while `Prefer: wait` waited.",
+            "links": _FOLLOW_UPS,
+        },
+        202: {"headers": _ACCEPTED_HEADERS, "links": _FOLLOW_UPS},
+        **problem_responses(
+            MalformedJson,
+            MalformedMultipart,
+            UploadTruncated,
+            MalformedHeader,
+            PayloadTooLarge,
+            UnsupportedMediaType,
+            InvalidRequest,
+            InvalidFileName,
+            FileNotUploaded,
+            FileNotUsed,
+            IdempotencyKeyReused,
+            QueueFull,
+            ShuttingDown,
+        ),
+    },
+    openapi_extra=_SUBMISSION,
+)
+async def submit(
+    request: Request,
+    response: Response,
+    parts: PartsDep,
+    prefer: Annotated[  # noqa: ARG001 - documented here; it may come several times, and is read from all of them
+        str | None,
+        Header(alias="Prefer", description=f"`wait=N` waits for the end, up to N seconds and at most {WAIT_MAX_S}."),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            description="Sent again with the same content, it gives the same trace request, however often.",
+        ),
+    ] = None,
+) -> TraceRequestReply:
+    """Source, weights and example inputs go in; a trace request comes back at once, and the work goes on behind it.
+
+    The example traces a small model under the name `linear`. Everything else on this page then has something to show.
+    """
+    key = _idempotency_key(idempotency_key)
+    submission = await read_submission(
+        request,
+        parts.store.blobs,
+        request_max_bytes=parts.request_max_bytes,
+        upload_max_bytes=parts.upload_max_bytes,
+    )
+    submitted = TraceRequest.submitted(submission.spec, submission.files, torch_version=parts.torch_version)
+    status = await run_in_threadpool(_submit, parts, submitted, key)
+    wait_s = preferred_wait_s(request.headers.getlist("prefer"))
+    if wait_s is not None:
+        status = await wait_for_end(parts.store.trace_requests, status, wait_s, parts.stopping)
+    if status.state is State.SUCCEEDED or (status.state.ended and wait_s is not None):
+        response.status_code = 200
+        if wait_s is not None:
+            response.headers["Preference-Applied"] = f"wait={wait_s}"
+    else:
+        response.headers["Retry-After"] = "1"
+    response.headers["Location"] = f"/trace/{status.id}"
+    return TraceRequestReply.of(status)
+
+
+def _idempotency_key(value: str | None) -> str | None:
+    if value is not None and not _IDEMPOTENCY_KEY.fullmatch(value):
+        raise MalformedHeader("an Idempotency-Key has 1 to 255 printable ASCII characters", header="Idempotency-Key")
+    return value
+
+
+def _submit(parts: Parts, submitted: TraceRequest, key: str | None) -> TraceStatus:
+    idempotency = None if key is None else Idempotency.of(key, submitted)
+    requests = parts.store.trace_requests
+    same = None if submitted.spec.force else requests.find_succeeded(submitted.content)
+    if same is None:
+        return parts.engine.submit(submitted, idempotency)
+    return same if idempotency is None else requests.take_key(idempotency, same)
+
+
+# --- look ----------------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/trace",
+    summary="List trace requests",
+    responses=problem_responses(InvalidRequest, InvalidCursor),
+)
+def list_trace_requests(
+    request: Request,
+    response: Response,
+    store: StoreDep,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    state: Annotated[State | None, Query(description="Only those in this state.")] = None,
+    model: Annotated[ModelName | None, Query(description="Only those submitted under this name.")] = None,
+) -> TraceRequestList:
+    """Newest first, a page at a time."""
+    page = store.trace_requests.list(limit, cursor, state=state, model=model)
+    link_next(request, response, page.next_cursor)
+    return TraceRequestList(
+        trace_requests=[TraceRequestReply.of(each) for each in page.items], next_cursor=page.next_cursor
+    )
+
+
+_ARTIFACTS: dict[str, Any] = {
+    operation: {"operationId": operation, "parameters": {"digest": "$response.body#/artifacts/0/digest"}}
+    for operation in ("get_artifact", "get_archive", "list_printouts", "get_graph")
+}
+
+
+@router.get(
+    "/trace/{id}",
+    summary="Look at one trace request",
+    responses={200: {"links": _ARTIFACTS}, **problem_responses(InvalidRequest, TraceRequestNotFound)},
+)
+def get_trace_request(store: StoreDep, request_id: RequestId) -> TraceRequestReply:
+    """State, stage and progress; at its end the verdict, the findings and the artifacts, or the problem."""
+    return TraceRequestReply.of(store.trace_requests.status(request_id))
+
+
+@router.get(
+    "/trace/{id}/log",
+    response_class=PlainTextResponse,
+    summary="Read what the model's code printed",
+    responses=problem_responses(InvalidRequest, TraceRequestNotFound),
+)
+def get_log(store: StoreDep, request_id: RequestId) -> StreamingResponse:
+    """Standard output and standard error of the newest attempt, as it printed them; cut where there was too much."""
+    store.trace_requests.status(request_id)
+    # The text is the model's: a browser must not take it for anything else, which `nosniff` sees to.
+    return StreamingResponse(store.events.log(request_id), media_type="text/plain; charset=utf-8")
+
+
+@router.get(
+    "/trace/{id}/source",
+    response_model=InlineSource,
+    summary="Get back the source that was submitted",
+    responses={
+        200: {
+            "description": "Inline source as JSON; an uploaded file as it was uploaded.",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **partial_responses(),
+        **problem_responses(InvalidRequest, TraceRequestNotFound, RangeNotSatisfiable),
+    },
+)
+def get_source(request: Request, store: StoreDep, request_id: RequestId) -> Response:
+    """Byte for byte what was traced."""
+    trace_request = store.trace_requests.get(request_id)
+    source = trace_request.spec.source
+    if source.file is not None:
+        return attachment(request, store.blobs, trace_request.files[source.file], filename=source.file)
+    inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {})
+    return JSONResponse(inline.model_dump())
+
+
+# --- cancel --------------------------------------------------------------------------------------------------
+
+
+@router.post(
+    "/trace/{id}/cancel",
+    summary="Cancel a trace request",
+    responses=problem_responses(InvalidRequest, TraceRequestNotFound, TraceRequestEnded),
+)
+def cancel(engine: EngineDep, request_id: RequestId) -> TraceRequestReply:
+    """Queued or running: it ends as `cancelled`, and what runs of it is stopped."""
+    return TraceRequestReply.of(engine.cancel(request_id))

@@ -1,0 +1,1 @@
+"""Runners as the API process sees them."""

@@ -1,0 +1,244 @@
+"""A runner from outside: one confined process with one artifact loaded, which answers one request at a time."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from service.domain.artifact import Artifact
+from service.domain.errors import Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
+from service.domain.frozen import Frozen
+from service.domain.tensor import Tensor, TensorSpec
+from service.domain.trace_check import Verdict
+from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
+from service.sandbox.child import Child, Exit
+from service.sandbox.limits import Limits
+from service.sandbox.messages import Failed, Infer, Inferred, Load, Ready, from_runner
+from service.sandbox.zygote import Zygote
+from service.storage.blobs import Blobs
+
+_PROGRAM = "workers.runner"
+_HEADER_MAX_BYTES = 2**20
+_DETAIL_MAX_CHARACTERS = 5000
+_LOG_MAX_BYTES = 16 * 1024
+_END_S = 10.0
+_OWN_END_S = 1.0
+# What it has copied of the zygote's pages once it answers: 6 MiB for a tiny model with torch 2.13.
+_COPIED_BYTES = 16 * 2**20
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+_log = logging.getLogger(__name__)
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    READY = "ready"
+    BUSY = "busy"
+    GONE = "gone"
+
+
+class Runner:
+    """starting → ready ⇄ busy → gone. What it says is checked against what it was asked; over nonsense it is killed."""
+
+    def __init__(self, artifact: Artifact, digest: str, *, expected_bytes: int, infer_timeout_s: float) -> None:
+        self.state = State.STARTING
+        self._artifact = artifact
+        self._digest = digest
+        self._infer_timeout_s = infer_timeout_s
+        self._resident_bytes = expected_bytes
+        self._inherited_bytes = 0
+        self._child: Child | None = None
+        self._channel: AsyncChannel | None = None
+        self._exchange: asyncio.Task[list[Tensor]] | None = None
+        self._end: asyncio.Task[None] | None = None
+        self._exit: Exit | None = None
+
+    async def start(self, zygote: Zygote, blobs: Blobs, limits: Limits, *, threads: int, timeout_s: float) -> None:
+        """Load the archive and have its golden cases replayed. Raises RunnerLost; then the runner is gone."""
+        try:
+            child = self._child = await asyncio.to_thread(self._fork, zygote, blobs, limits)
+        finally:
+            if self._child is None:
+                self.state = State.GONE
+        self._inherited_bytes = _anonymous_bytes(child.pid) or 0
+        self._channel = await child.open_async()
+        self._end = asyncio.create_task(self._outlive(child))
+        if self.state is State.GONE:  # closed while it was forked
+            child.kill()
+        check = self._artifact.check
+        load = Load(
+            contract=self._artifact.contract,
+            freeze=self._artifact.freeze,
+            tolerance=None if check.verdict is Verdict.REJECTED else check.tolerance,
+            threads=threads,
+        )
+        try:
+            message, _ = await self._ask(self._channel, load, (), timeout_s)
+        except TimeoutError:
+            raise await self._lost(f"it did not load within {timeout_s:g} s") from None
+        match message:
+            case Ready() if self.state is State.STARTING:
+                self._resident_bytes = message.resident_bytes
+                self.state = State.READY
+            case Failed():
+                await self.close()
+                raise _not_loaded(message.failure)
+            case _:
+                raise await self._lost("it did not get as far as being asked")
+
+    async def infer(self, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs in the contract's order. Raises GraphRaised, InferenceTimeout or RunnerLost.
+
+        An answer whose caller has gone is read all the same, or the next caller would be given it: `settle` first.
+        """
+        if self.state is not State.READY or self._channel is None:
+            raise RunnerLost("the runner ended before it was asked")
+        self.state = State.BUSY
+        self._exchange = asyncio.create_task(self._answer(self._channel, method, inputs))
+        return await asyncio.shield(self._exchange)
+
+    async def settle(self) -> None:
+        """Wait until it computes nothing any more."""
+        if self._exchange is not None and not self._exchange.done():
+            await asyncio.wait([self._exchange])
+
+    async def close(self) -> None:
+        """Kill it, and wait until it is gone."""
+        self.state = State.GONE
+        if self._child is not None and self._end is not None:
+            self._child.kill()
+            await asyncio.wait([self._end], timeout=_END_S)
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child is not None else None
+
+    @property
+    def ended_with_zygote(self) -> bool:
+        """It ended because its zygote did, and not by its own doing."""
+        return self._exit is not None and self._exit.with_zygote
+
+    @property
+    def resident_bytes(self) -> int:
+        """What it is expected to take while it starts; then what it takes, pages that it shares not counted."""
+        if self.state is State.GONE:
+            return 0
+        if self._child is not None and self.state is not State.STARTING:
+            taken = _anonymous_bytes(self._child.pid)
+            if taken is not None:
+                self._resident_bytes = max(taken - self._inherited_bytes, 0) + _COPIED_BYTES
+        return self._resident_bytes
+
+    def _fork(self, zygote: Zygote, blobs: Blobs, limits: Limits) -> Child:
+        with ExitStack() as opened:
+            files = [
+                opened.enter_context(blobs.open(blob.digest))
+                for blob in (self._artifact.archive, self._artifact.golden)
+            ]
+            return zygote.fork(
+                _PROGRAM,
+                limits,
+                [file.fileno() for file in files],
+                log_max_bytes=_LOG_MAX_BYTES,
+                header_max_bytes=_HEADER_MAX_BYTES,
+            )
+
+    async def _answer(self, channel: AsyncChannel, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+        specs = [TensorSpec(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape) for tensor in inputs]
+        ask = Infer(method=method, inputs=specs)
+        try:
+            message, body = await self._ask(channel, ask, [tensor.data for tensor in inputs], self._infer_timeout_s)
+        except TimeoutError:
+            await self.close()
+            raise InferenceTimeout(
+                f"no answer came within {self._infer_timeout_s:g} s", limit_s=self._infer_timeout_s
+            ) from None
+        match message:
+            case Inferred() if self._fits(method, message, body):
+                self._be_ready()
+                return _split(message.outputs, body)
+            case Failed():
+                self._be_ready()
+                raise GraphRaised(message.failure.detail[:_DETAIL_MAX_CHARACTERS], method=method)
+        raise await self._lost("its answer does not fit what it was asked")
+
+    def _be_ready(self) -> None:
+        if self.state is State.BUSY:  # it may have ended right after its answer
+            self.state = State.READY
+
+    async def _ask(
+        self, channel: AsyncChannel, message: Frozen, body: Sequence[Buffer], timeout_s: float
+    ) -> tuple[Ready | Inferred | Failed, bytes]:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await channel.send(message.model_dump(mode="json"), *body)
+                header, answer = await channel.receive()
+            return from_runner.validate_python(header), answer
+        except ChannelClosed:
+            if self._end is not None:
+                await asyncio.wait([self._end], timeout=_OWN_END_S)  # so that it is its own end that is told of
+            raise await self._lost("it ended before it answered") from None
+        except (MalformedFrame, ValidationError) as error:
+            _log.warning("a runner spoke nonsense", extra={"artifact": self._digest, "said": str(error)[:1000]})
+            raise await self._lost("its answer could not be read") from None
+
+    def _fits(self, method: str, said: Inferred, body: bytes) -> bool:
+        expected = self._artifact.contract.method(method).outputs
+        return [(spec.name, spec.datatype) for spec in said.outputs] == [
+            (spec.name, spec.datatype) for spec in expected
+        ] and sum(spec.byte_size for spec in said.outputs) == len(body)
+
+    async def _lost(self, reason: str) -> RunnerLost:
+        await self.close()
+        how = _described(self._exit) if self._exit is not None else "it did not end when it was killed"
+        return RunnerLost(f"the artifact's process was lost: {reason} ({how})", reason=reason, ended=how)
+
+    async def _outlive(self, child: Child) -> None:
+        """Wait for its end, whoever brings it about, and let go of it."""
+        self._exit = await child.wait_async()
+        unasked = self.state is not State.GONE
+        self.state = State.GONE
+        await child.close_async()
+        if unasked:
+            _log.warning("runner ended", extra={"artifact": self._digest, "ended": _described(self._exit)})
+        if printed := child.log.text():
+            _log.info("runner printed", extra={"artifact": self._digest, "printed": printed})
+
+
+def _not_loaded(failure: Failure) -> RunnerLost:
+    """Only what we know how to read: an artifact may have made the rest up."""
+    kind = GoldenCaseFailed if failure.slug == GoldenCaseFailed.slug() else RunnerLost
+    facts = {name: failure.facts[name] for name in ("method", "largest_difference") if name in failure.facts}
+    return kind(failure.detail[:_DETAIL_MAX_CHARACTERS], **facts)
+
+
+def _anonymous_bytes(pid: int) -> int | None:
+    """Resident memory but for mapped files, be it shared with the zygote; None where this cannot be told."""
+    try:
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    except OSError:  # it is ending, or there is no /proc
+        return None
+    return (int(resident) - int(shared)) * _PAGE_BYTES
+
+
+def _split(outputs: Sequence[TensorSpec], body: bytes) -> list[Tensor]:
+    tensors, start = [], 0
+    for spec in outputs:
+        end = start + spec.byte_size
+        tensors.append(Tensor(spec.name, spec.datatype, spec.shape, memoryview(body)[start:end]))
+        start = end
+    return tensors
+
+
+def _described(end: Exit) -> str:
+    if end.with_zygote:
+        return "with the process that it was forked from"
+    if end.signal is not None:
+        return f"by signal {end.signal}, {signal.strsignal(end.signal)}"
+    return f"with status {end.code}"

@@ -1,0 +1,302 @@
+"""Inference over HTTP, on real runners."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from service.api.app import create_app
+from service.api.deps import Parts
+from service.domain.artifact import Artifact
+from service.domain.outcome import Succeeded
+from service.domain.trace_check import Finding, Verdict
+from service.domain.trace_request import TraceRequest, TraceSpec
+from service.sandbox.limits import Limits
+from service.sandbox.zygote import Zygote
+from service.serving.pool import Pool
+from service.storage.database import Store
+from tests.api.conftest import REQUEST_MAX_BYTES, problem
+
+X = [[1.0, 2.0], [3.0, 4.0]]
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [1.0, 2.0, 3.0, 4.0]}
+
+
+@pytest.fixture
+def parts(parts: Parts, store: Store, runner_zygote: Zygote) -> Parts:
+    limits = Limits(address_space_mib=4096, cpu_s=None)
+    pool = Pool(
+        runner_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
+    )
+    return replace(parts, pool=pool)
+
+
+@pytest.fixture
+def app(parts: Parts) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await parts.pool.close(grace_s=0)
+
+    return create_app(parts, lifespan)
+
+
+Register = Callable[..., None]
+
+
+@pytest.fixture
+def register(store: Store) -> Register:
+    """Make the artifact the next version of a model."""
+
+    def register(model: str, artifact: Artifact) -> None:
+        source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
+        spec = TraceSpec.model_validate(
+            {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True}
+        )
+        added = store.trace_requests.add(TraceRequest.submitted(spec, {}, torch_version="2"))
+        claimed = store.trace_requests.claim(added.id)
+        assert claimed is not None
+        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifact))
+
+    return register
+
+
+@pytest.fixture
+def net(store: Store, trace, register: Register) -> Artifact:
+    """Model `net`: forward(x 2×2, pair (ids, [mask]), mode="fast") → (x + 1, any of mask, ids doubled)."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x, pair, mode):
+            ids, (mask,) = pair
+            return x + 1, mask.any(), ids * 2
+
+    artifact = trace(
+        store.blobs, Net(), torch.zeros(2, 2), (torch.zeros(3, dtype=torch.int64), [torch.zeros(2) > 0]), "fast"
+    )
+    register("net", artifact)
+    return artifact
+
+
+PAIR = [[1, 2, 3], [[False, True]]]
+
+
+@pytest.fixture
+def asked(client: TestClient, net: Artifact) -> Iterator[Callable[..., Any]]:
+    """The reply of `net` to a body."""
+
+    def asked(body: Any, path: str = "/infer/net", **options: Any) -> Any:
+        return client.post(path, **({"content": body} if isinstance(body, bytes) else {"json": body}), **options)
+
+    return asked
+
+
+def test_the_reply_is_the_protocols(asked) -> None:
+    reply = asked({"id": "sieben", "args": [X, PAIR]})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == "application/json"
+    assert "warning" not in reply.headers
+    assert reply.json() == {
+        "model_name": "net",
+        "model_version": "1",
+        "id": "sieben",
+        "outputs": [
+            {"name": "output.0", "datatype": "FP32", "shape": [2, 2], "data": [2.0, 3.0, 4.0, 5.0]},
+            {"name": "output.1", "datatype": "BOOL", "shape": [], "data": [True]},
+            {"name": "output.2", "datatype": "INT64", "shape": [3], "data": [2, 4, 6]},
+        ],
+    }
+
+
+IDS = {"name": "pair.0", "datatype": "INT64", "shape": [3], "data": [1, 2, 3]}
+MASK = {"name": "pair.1.0", "datatype": "BOOL", "shape": [2], "data": [False, True]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"inputs": [TENSOR, IDS, MASK]},
+        {"inputs": [MASK, TENSOR | {"data": X}, IDS], "outputs": [{"name": "output.2"}]},
+        {"inputs": {"x": X, "pair": PAIR}},
+        {"inputs": {"x": X, "pair.0": [1, 2, 3], "pair.1.0": {"data": [False, True]}}},
+        {"args": [X, {"tuple": PAIR}, "fast"]},
+        {"args": [X], "kwargs": {"pair": PAIR, "mode": "fast"}},
+    ],
+)
+def test_every_form_is_answered(asked, body: dict[str, Any]) -> None:
+    reply = asked(body)
+    assert reply.status_code == 200, reply.text
+    outputs = {output["name"]: output["data"] for output in reply.json()["outputs"]}
+    assert outputs["output.2"] == [2, 4, 6]
+    assert len(outputs) == (1 if "outputs" in body else 3)
+
+
+def test_a_body_may_name_the_model(asked) -> None:
+    assert asked({"model": "net:1", "args": [X, PAIR]}, "/infer").json()["model_version"] == "1"
+
+
+def test_a_body_without_content_type_is_taken_for_json(asked) -> None:
+    assert asked(b'{"args": [[[1, 2], [3, 4]], [[1, 2, 3], [[true, false]]]]}').status_code == 200
+
+
+def test_versions_and_aliases_answer_for_themselves(asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    register("net", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1)))
+    store.models.put_alias("net", "prod", 1, None)
+    assert asked({"args": [[-2.0]]}).json()["outputs"][0]["data"] == [0.0]
+    assert asked({"args": [X, PAIR]}, "/infer/net:1").json()["model_version"] == "1"
+    assert asked({"args": [X, PAIR]}, "/infer/net@prod").json()["model_version"] == "1"
+    store.models.put_alias("net", "prod", 2, "*")
+    assert asked({"args": [[-2.0]]}, "/infer/net@prod").json()["model_version"] == "2"
+
+
+def test_what_json_cannot_say_is_said_by_name(asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    class Inverse(torch.nn.Module):
+        def forward(self, batch):
+            return 1 / batch["größe"]
+
+    register("inverse", trace(store.blobs, Inverse(), {"größe": torch.ones(4, dtype=torch.float64)}))
+    reply = asked({"inputs": {"batch.größe": [0, "-Infinity", "NaN", 4]}}, "/infer/inverse")
+    assert reply.json()["outputs"][0]["data"] == ["Infinity", 0.0, "NaN", 0.25]
+
+
+def test_an_empty_tensor_is_answered(asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    register("empty", trace(store.blobs, torch.nn.ReLU(), torch.zeros(3, 0)))
+    reply = asked({"args": [[[], [], []]]}, "/infer/empty")
+    assert reply.json()["outputs"] == [{"name": "output", "datatype": "FP32", "shape": [3, 0], "data": []}]
+
+
+def test_every_reply_of_a_rejected_version_carries_the_warning(asked, net: Artifact, register: Register) -> None:
+    finding = Finding(kind="nondeterministic", detail="two calls differ")
+    check = net.check.model_copy(update={"verdict": Verdict.REJECTED, "findings": [finding]})
+    register("unsound", net.model_copy(update={"check": check}))
+    reply = asked({"args": [X, PAIR]}, "/infer/unsound")
+    assert reply.status_code == 200
+    assert reply.json()["warnings"][1] == "two calls differ"
+    assert "rejected" in reply.headers["warning"]
+
+
+def test_what_the_artifact_raises_is_the_models_fault(asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    register("embedding", trace(store.blobs, torch.nn.Embedding(4, 2), torch.tensor([1])))
+    document = problem(asked({"args": [[4]]}, "/infer/embedding"), 422, "graph-raised")
+    assert document["fault"] == "model"
+    assert "index out of range" in document["detail"]
+
+
+def test_an_artifact_that_does_not_give_its_golden_answers_is_not_served(
+    asked, net, store: Store, trace, register
+) -> None:
+    import torch
+
+    other = trace(store.blobs, torch.nn.ReLU(), torch.zeros(2))
+    register("broken", net.model_copy(update={"golden": other.golden}))
+    document = problem(asked({"args": [X, PAIR]}, "/infer/broken"), 502, "golden-case-failed")
+    assert (document["fault"], document["held_back"]) == ("service", True)
+
+
+REFUSED: dict[str, tuple[Any, int, str]] = {
+    "no body": (b"", 400, "malformed-json"),
+    "half an object": (b'{"args": [', 400, "malformed-json"),
+    "NaN": (b'{"args": [[[NaN, 2], [3, 4]]]}', 400, "malformed-json"),
+    "an infinity": (b'{"args": [[[1e999, 2], [3, 4]]]}', 400, "malformed-json"),
+    "no UTF-8": (b'{"id": "\xff"}', 400, "malformed-json"),
+    "half a surrogate": (b'{"id": "\\ud800"}', 400, "malformed-json"),
+    "nested 10,000 deep": (b"[" * 10_000 + b"]" * 10_000, 400, "malformed-json"),
+    "nested 200 deep": (b'{"args":' + b"[" * 200 + b"]" * 200 + b"}", 400, "malformed-json"),
+    "more than is taken": (b" " * (REQUEST_MAX_BYTES + 1), 413, "payload-too-large"),
+    "a list": ([], 422, "invalid-request"),
+    "null": (b"null", 422, "invalid-request"),
+    "no form": ({}, 422, "invalid-request"),
+    "the member of another service": ({"instances": [X]}, 422, "invalid-request"),
+    "two forms": ({"inputs": [TENSOR], "args": [X]}, 422, "invalid-request"),
+    "a model in the body as well": ({"model": "net", "args": [X, PAIR]}, 422, "invalid-request"),
+    "an unknown output": ({"args": [X, PAIR], "outputs": [{"name": "output"}]}, 422, "invalid-request"),
+    "a number for an id": ({"args": [X, PAIR], "id": 1}, 422, "invalid-request"),
+    "a missing input": ({"inputs": [TENSOR, IDS]}, 422, "missing-input"),
+    "a missing argument": ({"args": [X]}, 422, "missing-input"),
+    "nothing at all": ({"inputs": {}}, 422, "missing-input"),
+    "an unknown input": ({"inputs": {"x": X, "pair": PAIR, "z": 1}}, 422, "unexpected-input"),
+    "one argument more": ({"args": [X, PAIR, "fast", 1]}, 422, "unexpected-input"),
+    "an unknown keyword": ({"args": [X, PAIR], "kwargs": {"modus": "fast"}}, 422, "unexpected-input"),
+    "an input sent twice": ({"inputs": [TENSOR, TENSOR, IDS, MASK]}, 422, "unexpected-input"),
+    "another datatype": ({"inputs": [TENSOR | {"datatype": "FP64"}, IDS, MASK]}, 422, "datatype-mismatch"),
+    "bytes": ({"inputs": [TENSOR | {"datatype": "BYTES"}, IDS, MASK]}, 422, "datatype-mismatch"),
+    "another shape": ({"inputs": [TENSOR | {"shape": [4]}, IDS, MASK]}, 422, "shape-mismatch"),
+    "another batch": ({"args": [[*X, [5.0, 6.0]], PAIR]}, 422, "shape-mismatch"),
+    "ragged": ({"args": [[[1.0, 2.0], [3.0]], PAIR]}, 422, "shape-mismatch"),
+    "too few values": ({"inputs": [TENSOR | {"data": [1.0]}, IDS, MASK]}, 422, "invalid-tensor"),
+    "fractions for integers": ({"args": [X, [[1, 2, 2.5], [[True, True]]]]}, 422, "invalid-tensor"),
+    "text for numbers": ({"args": [[["1", "2"], ["3", "4"]], PAIR]}, 422, "invalid-tensor"),
+    "a shape of 2^60": ({"inputs": [TENSOR | {"shape": [2**60]}, IDS, MASK]}, 422, "invalid-tensor"),
+    "a shape below zero": ({"inputs": [TENSOR | {"shape": [-2, -2]}, IDS, MASK]}, 422, "invalid-tensor"),
+    "a tensor for a tuple": ({"args": [X, {"data": [1]}]}, 422, "structure-mismatch"),
+    "a tuple of three": ({"args": [X, [*PAIR, 1]]}, 422, "structure-mismatch"),
+    "another baked value": ({"args": [X, PAIR, "slow"]}, 422, "baked-argument"),
+}
+
+
+@pytest.mark.parametrize(("body", "status", "code"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_bad_body_is_refused_and_asks_no_runner(asked, parts: Parts, body: Any, status: int, code: str) -> None:
+    problem(asked(body, headers={"content-type": "application/json"}), status, code)
+    assert parts.pool.runners == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/infer/nets", 404, "model-not-found"),
+        ("/infer/net:2", 404, "version-not-found"),
+        ("/infer/net@prod", 404, "alias-not-found"),
+        ("/infer/net?method=backward", 404, "method-not-found"),
+        ("/infer/net?device=cuda", 422, "invalid-request"),
+        ("/infer/net:0", 422, "invalid-name"),
+        ("/infer/net:latest", 422, "invalid-name"),
+        ("/infer/net@", 422, "invalid-name"),
+        ("/infer/..%2fnet", 404, "not-found"),
+        ("/infer/nét", 422, "invalid-name"),
+        ("/infer/", 404, "not-found"),
+        ("/infer", 422, "invalid-request"),
+    ],
+)
+def test_what_is_not_there_is_told(asked, path: str, status: int, code: str) -> None:
+    problem(asked({"args": [X, PAIR]}, path), status, code)
+
+
+def test_a_refusal_tells_what_was_expected(asked) -> None:
+    document = problem(asked({"inputs": {"x": [[1.0, 2.0, 3.0]]}}), 422, "shape-mismatch")
+    assert (document["input"], document["expected"], document["actual"]) == ("x", [2, 2], [1, 3])
+    assert document["known"] == "observed"
+
+
+def test_malformed_json_is_pointed_at(asked) -> None:
+    document = problem(asked(b'{\n"args": [NaN]}'), 400, "malformed-json")
+    assert (document["line"], document["column"]) == (2, 10)
+
+
+def test_only_json_is_taken(asked) -> None:
+    form = asked(b"x=1", headers={"content-type": "application/x-www-form-urlencoded"})
+    problem(form, 415, "unsupported-media-type")
+
+
+def test_a_body_that_is_declared_too_long_is_not_waited_for(asked) -> None:
+    declared = asked(b"{}", headers={"content-length": str(2**31)})
+    problem(declared, 413, "payload-too-large")
+
+
+def test_the_documented_examples_have_the_documented_forms(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    for path, members in (("/infer/{model}", set()), ("/infer", {"model"})):
+        content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        examples = [example["value"] for example in content["examples"].values()]
+        assert len(examples) == len(content["schema"]["anyOf"]) == 3
+        assert all(example.keys() - {"inputs", "args"} == members for example in examples)

@@ -1,0 +1,123 @@
+"""Pictures of graphs: well-formed whatever is in them, and of a size that can be looked at."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from service.api.svg import BOXES_MAX, draw
+from service.domain.artifact import GraphNode, Printout
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def printout(nodes: list[GraphNode], inputs: list[str], outputs: list[str]) -> Printout:
+    return Printout(
+        kind="inlined_graph", method="forward", submodule="", text="", inputs=inputs, outputs=outputs, nodes=nodes
+    )
+
+
+def chain(length: int, scopes: int = 1) -> Printout:
+    """A long model with skips: each node is fed by the one before it, every tenth by an earlier one, too."""
+    nodes = []
+    for number in range(length):
+        skipped = [f"v{number - 10}"] if number >= 10 and number % 10 == 0 else []
+        block = number * scopes // length
+        nodes.append(
+            GraphNode(
+                operator="aten::add",
+                inputs=[f"v{number - 1}" if number else "x", *skipped],
+                outputs=[f"v{number}"],
+                types=["Float(1, 4)"],
+                scope=f"__module.layer{block}/__module.layer{block}.{number % 2}",
+            )
+        )
+    return printout(nodes, ["x"], [f"v{length - 1}"])
+
+
+def boxes(svg: str) -> list[ElementTree.Element]:
+    return [rect for rect in ElementTree.fromstring(svg).iter(f"{SVG}rect") if rect.get("class") == "box"]
+
+
+def test_data_flows_downwards() -> None:
+    heights = [float(box.get("y", "")) for box in boxes(draw(chain(30)))]
+
+    assert len(heights) == 32
+    assert heights == sorted(heights)
+    assert len(set(heights)) == 32
+
+
+def test_no_two_boxes_lie_over_each_other() -> None:
+    wide = [GraphNode(operator="f", inputs=["x"], outputs=[f"v{n}"], types=[]) for n in range(40)]
+    wide.append(GraphNode(operator="g", inputs=[f"v{n}" for n in range(40)], outputs=["y"], types=[]))
+
+    corners = {(box.get("x"), box.get("y")) for box in boxes(draw(printout(wide, ["x"], ["y"])))}
+
+    assert len(corners) == 43
+
+
+def test_constants_and_the_way_to_weights_are_left_out() -> None:
+    nodes = [
+        GraphNode(operator='prim::GetAttr[name="w"]', inputs=["self"], outputs=["w"], types=["Tensor"]),
+        GraphNode(operator="prim::Constant[value=1]", inputs=[], outputs=["one"], types=["int"]),
+        GraphNode(operator="prim::ListConstruct", inputs=["one", "one"], outputs=["stride"], types=["int[]"]),
+        GraphNode(operator="aten::conv2d", inputs=["x", "w", "stride"], outputs=["y"], types=["Tensor"]),
+        GraphNode(operator="prim::ListConstruct", inputs=["y", "one"], outputs=["z"], types=["Tensor[]"]),
+    ]
+
+    assert len(boxes(draw(printout(nodes, ["self", "x"], ["z"])))) == 4  # x, conv2d, the list of y, return
+
+
+def test_a_call_bears_the_name_of_what_is_called_and_a_type_is_shown_without_its_strides() -> None:
+    node = GraphNode(
+        operator="prim::CallMethod",
+        inputs=["layer1", "x"],
+        outputs=["y"],
+        types=["Float(1, 2, strides=[2, 1], requires_grad=0, device=cpu)"],
+    )
+
+    texts = [text.text for text in ElementTree.fromstring(draw(printout([node], ["x"], ["y"]))).iter(f"{SVG}text")]
+
+    assert texts == ["x", "layer1()", "Float(1, 2)", "return", "y"]
+
+
+def test_hostile_names_stay_text() -> None:
+    evil = '</title><script>alert(1)</script>\x00\x1b\ud800\uffff&amp;"'
+    node = GraphNode(
+        operator=evil, inputs=[evil], outputs=["y"], types=[evil], scope=evil, file=evil, line=1, source=evil
+    )
+
+    picture = draw(printout([node], [evil], ["y"]).model_copy(update={"method": evil, "submodule": evil}))
+
+    tags = {element.tag.removeprefix(SVG) for element in ElementTree.fromstring(picture.encode()).iter()}
+    assert tags == {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "text"}
+
+
+@pytest.mark.parametrize(("length", "scopes"), [(BOXES_MAX + 1, 3), (5000, 4000), (20_000, 2)])
+def test_a_very_large_graph_is_folded_by_module(length: int, scopes: int) -> None:
+    drawn = boxes(draw(chain(length, scopes)))
+
+    assert len(drawn) <= BOXES_MAX + 2
+
+
+def test_a_folded_graph_says_how_many_nodes_stand_in_a_box() -> None:
+    titles = [title.text or "" for title in ElementTree.fromstring(draw(chain(3000, 3))).iter(f"{SVG}title")]
+
+    assert any(title.startswith("layer1\n1000 nodes") for title in titles)
+
+
+def test_a_graph_of_nothing() -> None:
+    assert boxes(draw(printout([], [], []))) == []
+
+
+def test_an_input_that_is_returned_as_it_is() -> None:
+    assert len(boxes(draw(printout([], ["x"], ["x"])))) == 2
+
+
+def test_values_that_feed_themselves_or_come_from_nowhere() -> None:
+    nodes = [
+        GraphNode(operator="a", inputs=["loop", "nowhere"], outputs=["loop"], types=["T"]),
+        GraphNode(operator="b", inputs=["loop", "later"], outputs=["y"], types=["T"]),
+        GraphNode(operator="c", inputs=["y"], outputs=["later"], types=["T"]),
+    ]
+
+    assert len(boxes(draw(printout(nodes, [], ["y"])))) == 4

@@ -1,0 +1,42 @@
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.sandbox.limits import Limits
+from service.sandbox.zygote import Zygote
+from service.serving.pool import Pool
+from service.storage.blobs import Blobs
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The loop that the service runs on."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Blobs:
+    return Blobs(tmp_path.as_uri())
+
+
+@pytest.fixture
+async def new_pool(runner_zygote: Zygote, blobs: Blobs) -> AsyncIterator[Callable[..., Pool]]:
+    """Pools that differ from the usual one in what the test says; closed when it ends."""
+    pools = []
+
+    def new_pool(zygote: Zygote = runner_zygote, **changes: Any) -> Pool:
+        usual = {"memory_max_bytes": 2**34, "waiting_max": 8, "infer_timeout_s": 30.0}
+        limits = Limits(address_space_mib=4096, cpu_s=None)
+        pools.append(Pool(zygote, blobs, limits=limits, threads=1, **(usual | changes)))
+        return pools[-1]
+
+    yield new_pool
+    for pool in pools:
+        await pool.close(grace_s=0)
+
+
+@pytest.fixture
+def pool(new_pool: Callable[..., Pool]) -> Pool:
+    return new_pool()

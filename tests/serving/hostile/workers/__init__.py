@@ -1,0 +1,1 @@
+"""A runner that lies, in place of the real one."""

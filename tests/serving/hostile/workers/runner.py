@@ -1,0 +1,55 @@
+"""Says what the first method of its contract is called."""
+
+import json
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+READY = {"kind": "ready", "resident_bytes": 0}
+OUTPUT = {"name": "output", "datatype": "FP32", "shape": [2]}
+
+
+def main(channel: Any, files: list[int]) -> None:
+    load, _ = channel.receive()
+    lie = next(iter(load["contract"]["methods"]))
+    if lie != "answers_unasked":
+        channel.send(READY)
+        channel.receive()
+    LIES[lie](channel)
+    time.sleep(60)
+
+
+def frame(header: bytes, declared_body: int = 0, body: bytes = b"") -> Callable[[Any], None]:
+    return lambda channel: channel._socket.sendall(struct.pack("<IQ", len(header), declared_body) + header + body)
+
+
+def inferred(*outputs: dict[str, Any], body: bytes = b"") -> Callable[[Any], None]:
+    return lambda channel: channel.send({"kind": "inferred", "outputs": list(outputs)}, body)
+
+
+def failed(**failure: Any) -> Callable[[Any], None]:
+    return lambda channel: channel.send({"kind": "failed", "failure": failure})
+
+
+LIES: dict[str, Callable[[Any], None]] = {
+    "answers_unasked": inferred(OUTPUT, body=bytes(8)),
+    "is_ready_again": lambda channel: channel.send(READY),
+    "no_json": frame(b"\xff\xfe{}"),
+    "no_object": frame(b"[1]"),
+    "nests_deeply": frame(b"[" * 500_000),
+    "declares_too_much": frame(json.dumps({"kind": "inferred", "outputs": []}).encode(), 2**60),
+    "header_without_end": lambda channel: channel._socket.sendall(struct.pack("<IQ", 2**31, 0)),
+    "unknown_kind": lambda channel: channel.send({"kind": "traced"}),
+    "too_few_bytes": inferred(OUTPUT, body=bytes(4)),
+    "too_many_bytes": inferred(OUTPUT, body=bytes(12)),
+    "another_name": inferred(OUTPUT | {"name": "input"}, body=bytes(8)),
+    "another_datatype": inferred(OUTPUT | {"datatype": "INT32"}, body=bytes(8)),
+    "one_more": inferred(OUTPUT, OUTPUT, body=bytes(16)),
+    "none": inferred(),
+    "immense_shape": inferred(OUTPUT | {"shape": [2**48] * 32}, body=bytes(8)),
+    "negative_shape": inferred(OUTPUT | {"shape": [-2]}, body=bytes(8)),
+    "closes": lambda channel: channel.close(),
+    "facts_that_clash": failed(slug="graph-raised", detail="x" * 100_000, facts={"detail": 1, "self": 2}),
+    "no_such_slug": failed(slug="service-error", detail="says so", facts={"status": 200}),
+}
