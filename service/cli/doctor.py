@@ -1,0 +1,91 @@
+"""`tracehouse doctor`: what works on this machine."""
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.domain.errors import SandboxUnavailable
+from service.sandbox.limits import Limits
+from service.sandbox.zygote import Zygote, ZygoteFailed
+from service.settings import Settings
+
+GIB = 2**30
+_PROGRAM = "workers.doctor"
+
+
+def doctor(
+    state: Annotated[Path | None, typer.Option(help="The state directory to look at.")] = None,
+) -> None:
+    """Say what works on this machine: torch, devices, disk."""
+    settings = Settings.from_environment()
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        ("processors", lambda: f"{os.cpu_count()}"),
+        ("torch", _torch),
+        ("timm, transformers", _model_packages),
+        ("disk", lambda: _disk(state or settings.state_dir)),
+        (
+            "isolation",
+            lambda: "resource limits and a process per job; submitted code is NOT confined: trust its authors",
+        ),
+    ]
+    failures = 0
+    for name, check in checks:
+        try:
+            typer.echo(f"ok    {name:<20} {check()}")
+        except (OSError, RuntimeError, ZygoteFailed, SandboxUnavailable) as error:
+            failures += 1
+            typer.echo(f"FAIL  {name:<20} {error}")
+    raise typer.Exit(1 if failures else 0)
+
+
+def _torch() -> str:
+    began = time.monotonic()
+    found = _ask_child()
+    if not found.get("traces"):
+        raise RuntimeError(f"torch {found.get('torch')} does not trace here")
+    return (
+        f"{found['torch']} traces in a forked child ({time.monotonic() - began:.1f} s from cold); "
+        f"devices: {', '.join(found['devices'])}"
+    )
+
+
+def _ask_child() -> dict[str, Any]:
+    zygote = Zygote(modules=[_PROGRAM])
+    zygote.start()
+    try:
+        with zygote.fork(_PROGRAM, Limits()) as child:
+            found, _ = child.channel.receive(until=time.monotonic() + 60)
+            return found
+    finally:
+        zygote.close()
+
+
+def _model_packages() -> str:
+    found = []
+    for name in ("timm", "transformers"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} not installed (only sources that import it need it)")
+    return ", ".join(found)
+
+
+def _disk(state: Path) -> str:
+    there = next(path for path in (state.absolute(), *state.absolute().parents) if path.exists())
+    with tempfile.TemporaryFile(dir=there) as probe:
+        probe.write(b"\0")
+        probe.flush()
+        os.fsync(probe.fileno())
+    free = shutil.disk_usage(there).free
+    if free < GIB:
+        raise RuntimeError(f"only {free / GIB:.1f} GiB free for {state}")
+    return f"{free / GIB:.0f} GiB free for {state.absolute()}"

@@ -1,0 +1,46 @@
+"""`tracehouse infer`: ask a served model from the shell."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import orjson
+import typer
+
+from service.cli.client import DEFAULT_URL, Client, ServiceRefused, Url
+
+
+def infer(
+    model: Annotated[str, typer.Argument(help="model, model@alias or model:version")],
+    body: Annotated[
+        str, typer.Argument(help='JSON such as {"args": [[1.0, 2.0]]}; @FILE reads a file, - standard input.')
+    ],
+    method: Annotated[str, typer.Option(help="The method to call.")] = "forward",
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Send one inference request and print the reply."""
+    try:
+        reply = Client(url).infer(model, _read(body), method)
+    except ServiceRefused as refused:
+        _print(refused.problem, sys.stderr)
+        raise typer.Exit(1) from None
+    except httpx.HTTPError as error:
+        typer.echo(f"No service answers at {url} ({error}); start one with: tracehouse serve", err=True)
+        raise typer.Exit(1) from None
+    _print(reply, sys.stdout)
+
+
+def _read(body: str) -> bytes:
+    if body == "-":
+        return sys.stdin.buffer.read()
+    if body.startswith("@"):
+        path = Path(body[1:])
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {path}")
+        return path.read_bytes()
+    return body.encode()
+
+
+def _print(document: dict[str, Any], stream: Any) -> None:
+    stream.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -1,0 +1,59 @@
+"""Example inputs as a shell writes them.
+
+1x3x224x224              a random FP32 tensor
+ids=2x8:INT64@0..1000    a named one, its datatype, and the range it is drawn from
+x=inputs.npz#x           a tensor in a file: .safetensors, .npz or .pt; the key may be left out
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+
+_NAMED = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>.+)")
+_FILE = re.compile(r"(?P<path>.+\.(?:safetensors|npz|pt))(?:#(?P<key>.+))?")
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_RANDOM = re.compile(
+    rf"(?P<shape>scalar|\d+(?:x\d+)*)(?::(?P<datatype>[A-Z]+\d*))?(?:@(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?"
+)
+
+
+@dataclass
+class ShellInputs:
+    """What `--input` said: arguments as a trace request takes them, and the files that they are in."""
+
+    args: list[dict[str, Any]] = field(default_factory=list)
+    kwargs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, texts: list[str], seed: int) -> "ShellInputs":
+        """Raises typer.BadParameter."""
+        inputs = cls()
+        for number, text in enumerate(texts):
+            named = _NAMED.fullmatch(text)
+            if named is None:
+                raise typer.BadParameter(f"{text!r} is not an input; write 1x3x224x224 or ids=2x8:INT64@0..1000")
+            tensor = inputs._tensor(named["value"], seed + number)
+            if named["name"]:
+                inputs.kwargs[named["name"]] = tensor
+            else:
+                inputs.args.append(tensor)
+        return inputs
+
+    def _tensor(self, text: str, seed: int) -> dict[str, Any]:
+        if file := _FILE.fullmatch(text):
+            path = Path(file["path"])
+            if path not in self.files:
+                self.files.append(path)
+            return {"file": path.name, "key": file["key"]} if file["key"] else {"file": path.name}
+        drawn = _RANDOM.fullmatch(text)
+        if drawn is None:
+            raise typer.BadParameter(f"{text!r} is neither a shape such as 1x3x224x224 nor a tensor file")
+        shape = [] if drawn["shape"] == "scalar" else [int(size) for size in drawn["shape"].split("x")]
+        random: dict[str, Any] = {"seed": seed}
+        if drawn["low"] is not None:
+            random |= {"low": float(drawn["low"]), "high": float(drawn["high"])}
+        return {"datatype": drawn["datatype"] or "FP32", "shape": shape, "random": random}

@@ -1,0 +1,128 @@
+"""A real service in a process of its own, driven over HTTP."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+TRACEHOUSE = Path(sys.executable).with_name("tracehouse")
+READY_S = 60
+
+LINEAR = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, features: int = 2):
+        super().__init__()
+        self.linear = torch.nn.Linear(features, 3)
+
+    def forward(self, x):
+        return self.linear(x).relu()
+"""
+
+
+def linear(**changes: Any) -> dict[str, Any]:
+    """A submission that is traced and verified."""
+    return {
+        "model": "linear",
+        "source": {"files": {"net.py": LINEAR}, "entrypoint": "net:Net"},
+        "example_inputs": [{"datatype": "FP32", "shape": [1, 2], "random": {"seed": 0}}],
+    } | changes
+
+
+class Service:
+    """`tracehouse serve` on a state directory; it can be killed and started again."""
+
+    def __init__(self, state: Path, **environment: str) -> None:
+        self.state = state
+        self.log = state / "service.log"
+        self._environment = os.environ | environment
+        self.address = ""
+        self.start()
+
+    def start(self) -> None:
+        self.state.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [TRACEHOUSE, "serve", "--port", "0", "--state", self.state],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        watchdog = threading.Timer(READY_S, self.process.kill)
+        watchdog.start()
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        watchdog.cancel()
+        assert "ready at " in line, self.log.read_text()[-3000:]
+        self.address = line.split("ready at ")[1].split()[0]
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.address, timeout=60)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.terminate()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+StartService = Callable[..., Service]
+
+
+@pytest.fixture
+def start_service(tmp_path: Path) -> Iterator[StartService]:
+    """Start a service with settings of its own; it is stopped after the test."""
+    with ExitStack() as running:
+
+        def start(**environment: str) -> Service:
+            service = Service(tmp_path / "state", **environment)
+            running.callback(service.close)
+            return service
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service for a module whose tests leave it as they found it."""
+    running = Service(tmp_path_factory.mktemp("service") / "state", TRACE_WALL_S="8", TRACE_MEMORY_MIB="4096")
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[httpx.Client]:
+    with service.client() as opened:
+        yield opened
+
+
+def ended(client: httpx.Client, submitted: httpx.Response) -> dict[str, Any]:
+    """The trace request as it ended, by its event stream."""
+    assert submitted.status_code in (200, 202), submitted.text
+    request = submitted.json()
+    with client.stream("GET", request["links"]["events"]) as events:
+        for _ in events.iter_lines():
+            pass
+    answer: dict[str, Any] = client.get(request["links"]["self"]).raise_for_status().json()
+    assert answer["state"] in ("succeeded", "failed", "cancelled"), answer
+    return answer

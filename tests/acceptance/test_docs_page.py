@@ -1,0 +1,72 @@
+"""The API documentation in a real browser that reaches nothing but this service."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service as Driver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.acceptance.conftest import StartService, ended
+
+WAIT_S = 30
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,3000",
+]
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no chromium with its driver is installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for option in (*OPTIONS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(option)
+    opened = webdriver.Chrome(options=options, service=Driver(driver))
+    yield opened
+    opened.quit()
+
+
+def test_the_worked_examples_can_be_sent_as_they_are(start_service: StartService, browser: webdriver.Chrome) -> None:
+    service = start_service()
+    browser.get(f"{service.address}/docs")
+    assert send_example(browser, "post", "/trace") == "202"
+    with service.client() as client:
+        [request] = client.get("/trace").json()["trace_requests"]
+        assert ended(client, client.get(request["links"]["self"]))["verdict"] == "verified"
+    assert send_example(browser, "post", "/infer/{model}") == "200"
+    assert send_example(browser, "get", "/models/{name}") == "200"
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert all(address.startswith((service.address, "data:")) for address in loaded), loaded
+
+
+def send_example(browser: webdriver.Chrome, method: str, path: str) -> str:
+    """Open a route, press "Try it out" and "Execute", change nothing: the status of the reply."""
+    route = find(browser, f"//div[contains(@class,'opblock-{method}')][.//span[@data-path='{path}']]")
+    click(browser, find(browser, ".//button[contains(@class,'opblock-summary-control')]", route))
+    click(browser, find(browser, ".//button[contains(@class,'try-out__btn')]", route))
+    click(browser, find(browser, ".//button[contains(@class,'execute')]", route))
+    status = ".//tr[@class='response']/td[contains(@class,'response-col_status')]"
+    return find(browser, f".//table[contains(@class,'live-responses-table')]{status[1:]}", route).text.split()[0]
+
+
+def find(browser: webdriver.Chrome, xpath: str, within: WebElement | None = None) -> WebElement:
+    return WebDriverWait(browser, WAIT_S).until(lambda _: (within or browser).find_element(By.XPATH, xpath))
+
+
+def click(browser: webdriver.Chrome, button: WebElement) -> None:
+    browser.execute_script("arguments[0].click()", button)

@@ -1,0 +1,107 @@
+"""kill -9 at any moment, and a restart: nothing acknowledged is lost, nothing is done twice."""
+
+import random
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import httpx
+
+from tests.acceptance.conftest import Service, StartService, ended, linear
+
+KILLS = 20
+# Between two kills at the most: long enough for some traces to end, short enough to catch others half-way.
+LIFE_S = 2.0
+
+
+class Submitter(threading.Thread):
+    """Submits a new model again and again, whether or not the service is there, and keeps what was acknowledged."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(daemon=True)
+        self.service = service
+        self.acknowledged: dict[str, str] = {}
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        number = 0
+        while not self.done.is_set():
+            number += 1
+            name = f"model-{number}"
+            body = linear(model=name, options={"seed": number})
+            try:
+                answer = httpx.post(f"{self.service.address}/trace", json=body, timeout=30)
+            except httpx.HTTPError:
+                self.done.wait(0.05)  # it is down: a client waits before it asks again
+                continue
+            if answer.status_code == 202:
+                self.acknowledged[answer.json()["id"]] = name
+            else:
+                assert answer.status_code == 503, answer.text
+            self.done.wait(0.05)
+
+
+def test_every_acknowledged_request_ends_exactly_once(start_service: StartService) -> None:
+    service = start_service(TRACE_ATTEMPTS="100")
+    submitter = Submitter(service)
+    submitter.start()
+    chance = random.Random(20)
+    for _ in range(KILLS):
+        time.sleep(chance.uniform(0, LIFE_S))
+        service.kill()
+        service.start()
+    submitter.done.set()
+    submitter.join()
+    assert len(submitter.acknowledged) > KILLS
+
+    with service.client() as client:
+        for request_id, name in submitter.acknowledged.items():
+            request = ended(client, client.get(f"/trace/{request_id}"))
+            assert request["state"] == "succeeded", request
+            assert kinds_of_events(client, request)["end"] == 1
+            assert [version["version"] for version in client.get(f"/models/{name}").json()["versions"]] == [1]
+
+
+def test_a_running_request_is_traced_again_after_a_kill(start_service: StartService) -> None:
+    service = start_service()
+    with service.client() as client:
+        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+        wait_until_running(client, request["id"])
+        service.kill()
+    service.start()
+    with service.client() as client:
+        after = ended(client, client.get(f"/trace/{request['id']}"))
+    assert (after["state"], after["attempt"]) == ("succeeded", 2)
+
+
+def test_a_request_that_takes_the_service_with_it_is_given_up(start_service: StartService) -> None:
+    service = start_service(TRACE_ATTEMPTS="2")
+    with service.client() as client:
+        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+    for _ in range(2):
+        with service.client() as client:
+            wait_until_running(client, request["id"])
+        service.kill()
+        service.start()
+    with service.client() as client:
+        after = ended(client, client.get(f"/trace/{request['id']}"))
+    assert (after["state"], after["problem"]["code"]) == ("failed", "tracer-lost")
+
+
+def slow_source() -> dict[str, Any]:
+    text = "import time\nimport torch\ntime.sleep(2)\nnet = torch.nn.Linear(2, 3)\n"
+    return {"files": {"slow.py": text}, "entrypoint": "slow:net"}
+
+
+def wait_until_running(client: httpx.Client, request_id: str) -> None:
+    with client.stream("GET", f"/trace/{request_id}/events") as events:
+        for line in events.iter_lines():
+            if line.startswith("data:") and '"loading"' in line.replace(" ", ""):
+                return
+    raise AssertionError("the request never ran")
+
+
+def kinds_of_events(client: httpx.Client, request: dict[str, Any]) -> Counter[str]:
+    lines = client.get(request["links"]["events"]).text.splitlines()
+    return Counter(line.removeprefix("event:").strip() for line in lines if line.startswith("event:"))

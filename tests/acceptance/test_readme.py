@@ -1,0 +1,84 @@
+"""The README's sessions give what the README shows."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import StartService
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+ADDRESS = "http://127.0.0.1:8000"
+BIN = str(Path(sys.executable).parent)
+
+
+def parse(block: str) -> list[tuple[str, str]]:
+    """(command, what it prints): a command stands after `$ ` and goes on after `> `; `…` stands for anything."""
+    steps: list[tuple[str, str]] = []
+    for line in block.splitlines(keepends=True):
+        if line.startswith("$ "):
+            steps.append((line[2:], ""))
+        elif line.startswith(">"):
+            steps[-1] = (steps[-1][0] + (line[2:] or "\n"), "")
+        else:
+            steps[-1] = (steps[-1][0], steps[-1][1] + line)
+    return steps
+
+
+BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+[DEMO] = [parse(block)[0][1] for block in BLOCKS if block.startswith("$ make demo")]
+SESSION = [step for block in BLOCKS if not block.startswith("$ make demo") for step in parse(block)]
+
+
+def test_the_session_with_the_command_and_curl(start_service: StartService, tmp_path: Path) -> None:
+    service = start_service()
+    environment = os.environ | {
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "TRACEHOUSE_URL": service.address,
+        "COLUMNS": "110",
+        "TERM": "dumb",
+    }
+    for command, shown in SESSION:
+        if command.startswith("tracehouse serve"):
+            continue
+        run = subprocess.run(
+            ["bash", "-c", command.replace(ADDRESS, service.address)],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert_as_shown(run.stdout, shown)
+
+
+@pytest.mark.skipif(find_spec("timm") is None, reason="needs the models extra: make demo installs it")
+def test_the_demo(tmp_path: Path) -> None:
+    state = tmp_path / "demo"
+    environment = os.environ | {"DEMO_STATE": str(state), "PORT": "0"}
+    try:
+        for _ in range(2):  # the second time it finds the service and the artifacts
+            run = subprocess.run(
+                [sys.executable, ROOT / "examples" / "demo.py"],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+            assert_as_shown(run.stdout.replace((state / "address").read_text(), ADDRESS), DEMO)
+    finally:
+        os.kill(int((state / "pid").read_text()), 15)
+
+
+def assert_as_shown(printed: str, shown: str) -> None:
+    printed = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+    pattern = shown.replace("…", "...")
+    if not doctest.OutputChecker().check_output(pattern, printed.replace("…", "..."), doctest.ELLIPSIS):
+        raise AssertionError(f"printed:\n{printed}\nshown:\n{shown}")

@@ -1,0 +1,31 @@
+"""Every reply to every request that the OpenAPI document allows, and to many that it forbids, is as documented."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.acceptance.conftest import Service
+
+SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
+
+
+def test_no_server_error_and_no_undocumented_reply(service: Service, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [
+            SCHEMATHESIS,
+            *("run", f"{service.address}/openapi.json"),
+            *(
+                "--checks",
+                "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+            ),
+            *("--max-examples", "25"),
+            *("--seed", "1"),
+            *("--workers", "2"),
+            *("--exclude-path-regex", "/events$"),
+            *("--report", "junit", "--report-dir", str(tmp_path)),
+        ],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

@@ -1,0 +1,85 @@
+"""SIGTERM: what runs is not lost, what is asked is answered, nothing stays behind."""
+
+import subprocess
+import threading
+from typing import Any
+
+import httpx
+import psutil
+
+from tests.acceptance.conftest import TRACEHOUSE, StartService, ended, linear
+from tests.acceptance.test_kill import slow_source, wait_until_running
+
+SLOW_GRAPH = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(300):
+            x = torch.mm(x, x).softmax(-1)
+        return x
+"""
+
+
+def test_a_running_trace_is_queued_again_and_costs_no_attempt(start_service: StartService) -> None:
+    service = start_service(TRACE_ATTEMPTS="1")
+    with service.client() as client:
+        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+        wait_until_running(client, request["id"])
+    assert service.terminate() == 0
+    service.start()
+    with service.client() as client:
+        after = ended(client, client.get(f"/trace/{request['id']}"))
+    assert after["state"] == "succeeded"
+
+
+def test_inference_in_flight_is_answered(start_service: StartService) -> None:
+    service = start_service()
+    size = [256, 256]
+    with service.client() as client:
+        spec = linear(
+            model="slow",
+            source={"files": {"net.py": SLOW_GRAPH}, "entrypoint": "net:Net"},
+            example_inputs=[{"datatype": "FP32", "shape": size, "random": {"seed": 0}}],
+        )
+        assert ended(client, client.post("/trace", json=spec))["verdict"] == "verified"
+        body: dict[str, Any] = {"args": [[[0.01] * size[1]] * size[0]]}
+        assert client.post("/infer/slow", json=body).status_code == 200
+    answers: list[int] = []
+    asked = threading.Event()
+
+    def ask() -> None:
+        asked.set()
+        answers.append(httpx.post(f"{service.address}/infer/slow", json=body, timeout=60).status_code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    asked.wait()
+    while not any(
+        connection.status == "ESTABLISHED" for connection in psutil.Process(service.process.pid).net_connections()
+    ):
+        pass
+    assert service.terminate() == 0
+    asking.join()
+    assert answers == [200]
+
+
+def test_no_process_stays_behind(start_service: StartService) -> None:
+    service = start_service()
+    with service.client() as client:
+        ended(client, client.post("/trace", json=linear()))
+        assert client.post("/infer/linear", json={"args": [[[1, 2]]]}).status_code == 200
+    family = psutil.Process(service.process.pid).children(recursive=True)
+    assert family
+    assert service.terminate() == 0
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+
+
+def test_a_second_service_on_the_same_state_is_refused(start_service: StartService) -> None:
+    service = start_service()
+    second = subprocess.run(
+        [TRACEHOUSE, "serve", "--port", "0", "--state", service.state], capture_output=True, check=False, text=True
+    )
+    assert (second.returncode, "--state" in second.stderr) == (2, True)
