@@ -7,7 +7,7 @@ TORCH  := 2.13.0
 SLOW   := tests/acceptance tests/containers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-all check fix lock bench image clean
+.PHONY: help setup demo serve test test-all check fix openapi lock bench image clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ check: .venv/.dev ## Check format, lint, types, floors, and that the migrations 
 fix: .venv/.dev ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+openapi: .venv/.dev ## Write tests/api/openapi.json, the reviewed API document, anew
+	$(BIN)/python -m tests.api.test_openapi
 
 bench: .venv/.models ## Measure trace latency against torch.jit.trace in a plain process
 	$(BIN)/python benchmarks/trace_latency.py

@@ -1,0 +1,35 @@
+# Built in one stage, run in another: the image that runs has no compiler, no pip and no development tool of ours.
+FROM python:3.11-slim-bookworm AS build
+
+# Where a CPU build of torch is found; without it, the default index's build brings the CUDA libraries along.
+ARG PIP_EXTRA_INDEX_URL
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+RUN python -m venv --without-pip /opt/tracehouse
+
+# The packages first: this layer, by far the largest, stays as it is when only our code changes.
+COPY pyproject.toml requirements.lock ./
+RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' > dependencies.txt \
+ && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
+
+COPY LICENSE README.md ./
+COPY service service
+COPY workers workers
+COPY migrations migrations
+RUN python -m pip --python /opt/tracehouse/bin/python install --no-deps .
+
+
+FROM python:3.11-slim-bookworm
+
+RUN useradd --uid 10001 --create-home tracehouse \
+ && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse
+COPY --from=build /opt/tracehouse /opt/tracehouse
+ENV PATH=/opt/tracehouse/bin:$PATH PYTHONUNBUFFERED=1
+
+USER tracehouse
+WORKDIR /var/lib/tracehouse
+VOLUME /var/lib/tracehouse
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
+CMD ["tracehouse", "serve", "--host", "0.0.0.0", "--port", "8000", "--state", "/var/lib/tracehouse"]

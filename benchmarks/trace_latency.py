@@ -1,0 +1,122 @@
+"""How long a trace takes, from POST to its end, beside torch.jit.trace with its check in a plain process.
+
+Both sides run in turn within one run of this program, and the figures are ratios, because machines are noisy.
+The plain process has its packages imported already, as the warm service has (PRELOAD).
+
+    make bench
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).parents[1]
+MODELS = ROOT / "examples" / "models"
+ROUNDS = 7
+
+LINEAR = "import torch\n\n\ndef linear():\n    return torch.nn.Linear(16, 16)\n"
+PLAIN = """\
+import runpy, sys, time
+sys.path.insert(0, sys.argv[1])
+runpy.run_path(sys.argv[1] + "/preload.py")
+import torch
+from resnet18 import resnet18
+torch.set_num_threads(2)
+makers = {"linear": lambda: torch.nn.Linear(16, 16), "resnet18": resnet18}
+shapes = {"linear": (1, 16), "resnet18": (1, 3, 224, 224)}
+torch.jit.trace(makers["resnet18"]().eval(), torch.zeros(shapes["resnet18"]))  # the first trace of a process pays extra
+print("ready", flush=True)
+for line in sys.stdin:
+    name = line.strip()
+    model, example = makers[name]().eval(), torch.randn(shapes[name])
+    began = time.perf_counter()
+    torch.jit.trace(model, example)
+    print(time.perf_counter() - began, flush=True)
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as state:
+        service, address = start_service(Path(state))
+        plain = start_plain()
+        try:
+            report(httpx.Client(base_url=address, timeout=120), plain)
+        finally:
+            plain.terminate()
+            service.terminate()
+            service.wait()
+
+
+def report(client: httpx.Client, plain: "subprocess.Popen[str]") -> None:
+    sources = {
+        "linear": ({"linear.py": LINEAR}, "linear:linear", [1, 16]),
+        "resnet18": (
+            {name: (MODELS / name).read_text() for name in ("resnet18.py", "torchvision_operators.py")},
+            "resnet18:resnet18",
+            [1, 3, 224, 224],
+        ),
+    }
+    print(f"median of {ROUNDS} rounds, in turn")
+    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'ratio less 1 s':>15}")
+    for name, (files, entrypoint, shape) in sources.items():
+        torch_s, service_s = [], []
+        for round_number in range(ROUNDS + 1):
+            torch_s.append(measure_plain(plain, name))
+            began = time.perf_counter()
+            submit(client, name, files, entrypoint, shape, round_number)
+            service_s.append(time.perf_counter() - began)
+        # The first round finds caches cold on both sides.
+        ours, theirs = statistics.median(service_s[1:]), statistics.median(torch_s[1:])
+        less_one = (ours - 1) / theirs
+        print(f"{name:<10} {theirs * 1000:>9.0f} ms {ours * 1000:>7.0f} ms {ours / theirs:>7.2f} {less_one:>15.2f}")
+
+
+def submit(
+    client: httpx.Client, name: str, files: dict[str, str], entrypoint: str, shape: list[int], seed: int
+) -> None:
+    spec = {
+        "model": name,
+        "source": {"files": files, "entrypoint": entrypoint},
+        "example_inputs": [{"datatype": "FP32", "shape": shape, "random": {"seed": 0}}],
+        "options": {"seed": seed},
+    }
+    answer = client.post("/trace", json=spec, headers={"prefer": "wait=60"}).raise_for_status().json()
+    if answer["verdict"] != "verified":
+        sys.exit(f"{name}: {answer['state']}, {answer['verdict']}, {answer['problem']}")
+
+
+def measure_plain(plain: "subprocess.Popen[str]", name: str) -> float:
+    assert plain.stdin is not None
+    assert plain.stdout is not None
+    plain.stdin.write(name + "\n")
+    plain.stdin.flush()
+    return float(plain.stdout.readline())
+
+
+def start_plain() -> "subprocess.Popen[str]":
+    plain = subprocess.Popen(
+        [sys.executable, "-c", PLAIN, str(MODELS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert plain.stdout is not None
+    plain.stdout.readline()
+    return plain
+
+
+def start_service(state: Path) -> tuple["subprocess.Popen[str]", str]:
+    service = subprocess.Popen(
+        [Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
+        env={"PRELOAD": str(MODELS / "preload.py"), "LOG_LEVEL": "ERROR"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert service.stdout is not None
+    return service, service.stdout.readline().split("ready at ")[1].split()[0]
+
+
+if __name__ == "__main__":
+    main()
