@@ -43,11 +43,6 @@ async def _engine(request: Request) -> Engine:
     return (await _parts(request)).engine
 
 
-async def _pool(request: Request) -> Pool:
-    return (await _parts(request)).pool
-
-
 PartsDep = Annotated[Parts, Depends(_parts)]
 StoreDep = Annotated[Store, Depends(_store)]
 EngineDep = Annotated[Engine, Depends(_engine)]
-PoolDep = Annotated[Pool, Depends(_pool)]

@@ -73,9 +73,9 @@ class TraceRequestReply(Frozen):
     id: str
     state: State = Field(description="`succeeded`: it was traced; the verdict says how well.")
     stage: Stage
-    progress: float
-    pool: str
-    attempt: int
+    progress: float = Field(description="From 0 to 1.")
+    pool: str = Field(description="The workers that take it.")
+    attempt: int = Field(description="How often it was begun; 0 while it waits for the first time.")
     verdict: Verdict | None
     model: ModelVersionRef | None = Field(description="Null where no version was registered.")
     artifacts: list[DeviceArtifact]

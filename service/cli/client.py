@@ -51,7 +51,9 @@ class Client:
 
     def text(self, path: str, **params: str) -> str:
         response = self._http.get(path, params=params, headers={"accept": "text/plain"})
-        return response.text if response.is_success else str(self._json(response))
+        if not response.is_success:
+            raise ServiceRefused(orjson.loads(response.content))
+        return response.text
 
     def infer(self, model: str, body: bytes, method: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"}

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
+from service.cli.environment import settings_of
 from service.domain.errors import SandboxUnavailable
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote, ZygoteFailed
-from service.settings import Settings
 
 GIB = 2**30
 _PROGRAM = "workers.doctor"
@@ -25,16 +25,16 @@ def doctor(
     state: Annotated[Path | None, typer.Option(help="The state directory to look at.")] = None,
 ) -> None:
     """Say what works on this machine: torch, devices, disk."""
-    settings = Settings.from_environment()
+    settings = settings_of(state)
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("processors", lambda: f"{os.cpu_count()}"),
         ("torch", _torch),
         ("timm, transformers", _model_packages),
-        ("disk", lambda: _disk(state or settings.state_dir)),
+        ("disk", lambda: _disk(settings.state_dir)),
         (
             "isolation",
-            lambda: "resource limits and a process per job; submitted code is NOT confined: trust its authors",
+            lambda: "resource limits and processes of its own; submitted code is NOT confined: trust its authors",
         ),
     ]
     failures = 0

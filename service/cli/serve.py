@@ -3,7 +3,6 @@
 import fcntl
 import ipaddress
 import logging
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +11,10 @@ from typing import Annotated
 
 import typer
 import uvicorn
-from pydantic import ValidationError
 
 from service import log
+from service.cli.environment import settings_of
 from service.main import Server, build
-from service.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ def serve(
     state: Annotated[Path | None, typer.Option(help="Directory of the database and the files.")] = None,
 ) -> None:
     """Serve on the embedded default: SQLite and a directory, tracing workers and runners as child processes."""
-    settings = _settings(state)
+    settings = settings_of(state)
     log.configure(settings.log_level)
     if not _is_loopback(host):
         logger.warning(
@@ -55,18 +53,6 @@ class Announcing(Server):
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
             typer.echo(f"Tracehouse is ready at {address} (API documentation: {address}/docs)")
-
-
-def _settings(state: Path | None) -> Settings:
-    environ = dict(os.environ)
-    if state is not None:
-        environ["STATE_DIR"] = str(state)
-    try:
-        return Settings.from_environment(environ)
-    except ValidationError as error:
-        for problem in error.errors():
-            typer.echo(f"{str(problem['loc'][0]).upper()}: {problem['msg']}", err=True)
-        raise typer.Exit(2) from None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
+import orjson
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -69,10 +70,8 @@ def _source(entrypoint: str) -> tuple[dict[str, Any], list[Path]]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    import json
-
     try:
-        value = json.loads(text)
+        value = orjson.loads(text)
     except ValueError as error:
         raise typer.BadParameter(f"--init is not JSON: {error}") from error
     if not isinstance(value, dict):

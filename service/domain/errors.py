@@ -3,23 +3,24 @@
 A family says whose fault it is; a leaf's docstring is its title, its class name is its slug, and `facts` are
 the values a client can act on. Only `service.api.problems` knows which HTTP status a family has.
 
-ServiceError
-├─ MalformedRequest      caller   the body could not be read
-├─ InvalidRequest        caller   the body was read and says something impossible
-├─ PayloadTooLarge       caller
-├─ UnsupportedMediaType  caller
-├─ NotFound              caller
-├─ Conflict              caller
-├─ PreconditionFailed    caller
-├─ PreconditionRequired  caller
-├─ ContractViolation     caller   an inference input lies outside the artifact's contract
-├─ TraceError            model    an outcome of tracing; stored, never raised to a client
-│  └─ TracerLost         service  tried again, then final
-├─ InferenceError        model
-│  ├─ InferenceTimeout   model
-│  └─ RunnerLost         service
-├─ BlobMissing           service  a row names bytes that are gone
-└─ Unavailable           service  come back later
+ServiceError                service
+├─ CallerError              caller
+│  ├─ MalformedRequest               the body could not be read
+│  ├─ InvalidRequest                 the body was read and says something impossible
+│  ├─ PayloadTooLarge
+│  ├─ UnsupportedMediaType
+│  ├─ NotFound
+│  ├─ Conflict
+│  ├─ PreconditionFailed
+│  ├─ PreconditionRequired
+│  └─ ContractViolation              an inference input lies outside the artifact's contract
+├─ TraceError               model    an outcome of tracing; stored, never raised to a client
+│  └─ TracerLost            service  tried again, then final
+├─ InferenceError           model
+│  ├─ InferenceTimeout      model
+│  └─ RunnerLost            service
+├─ BlobMissing              service  a row names bytes that are gone
+└─ Unavailable              service  come back later
 """
 
 import re
@@ -161,7 +162,7 @@ class AliasNotFound(NotFound):
 
 
 class MethodNotFound(NotFound):
-    """The model has no such method"""
+    """The artifact has no such method"""
 
 
 class Conflict(CallerError):
@@ -234,7 +235,7 @@ class SourceUnreadable(TraceError):
 
 
 class SourceUnsafe(TraceError):
-    """The source archive holds names that leave it"""
+    """The source holds names that it may not have"""
 
 
 class SourceTooLarge(TraceError):

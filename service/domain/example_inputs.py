@@ -3,7 +3,6 @@
 torch calls what a trace is recorded on `example_inputs`, and what it is checked on `check_inputs`.
 """
 
-from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -153,10 +152,6 @@ class MethodInputs(Frozen):
     example_inputs: Arguments = Field([], description="Positional arguments.")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Keyword arguments.")
 
-    def file_names(self) -> set[str]:
-        trees = [*self.example_inputs, *self.example_kwarg_inputs.values()]
-        return {leaf.file for tree in trees for leaf in leaves(tree) if isinstance(leaf, FileTensor)}
-
 
 class CheckInput(MethodInputs):
     """A further call to compare on. A bare list is the positional arguments of `forward`."""
@@ -168,19 +163,3 @@ class CheckInput(MethodInputs):
     def _bare_arguments(cls, value: Any) -> Any:
         bare = isinstance(value, list) or _kind(value) in _TENSORS
         return {"example_inputs": value} if bare else value
-
-
-def leaves(tree: Any) -> Iterator[Any]:
-    """The leaves of an input tree, left to right."""
-    match tree:
-        case TupleInput():
-            for item in tree.tuple:
-                yield from leaves(item)
-        case list():
-            for item in tree:
-                yield from leaves(item)
-        case dict():
-            for item in tree.values():
-                yield from leaves(item)
-        case _:
-            yield tree

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from service.domain.frozen import Frozen
 
@@ -22,28 +22,28 @@ class Comparison(Frozen):
     """One call of the eager model and of the artifact on the same inputs.
 
     `case` is "example", "check_inputs[0]" or a probe such as "probe: zeros"; `largest_difference` is the largest
-    absolute difference over all output leaves, None where they cannot be subtracted.
+    absolute difference over all output leaves, null where they cannot be subtracted.
     """
 
     method: str
     case: str
-    in_contract: bool
+    in_contract: bool = Field(description="Whether the contract takes these inputs. Elsewhere a difference restricts.")
     agrees: bool
     largest_difference: float | None = None
-    difference: str | None = None
+    difference: str | None = Field(None, description="The first output leaf that differs, and how.")
 
 
 class Finding(Frozen):
     """Something about the trace that a person must know: what, which line, how it is known, what to write instead."""
 
-    kind: str
+    kind: str = Field(description="Its stable name, such as `tracer-warning` or `output-differs`.")
     detail: str
-    file: str | None = None
+    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
     line: int | None = None
-    source: str | None = None
-    confirmed: bool | None = None
-    evidence: dict[str, JsonValue] = {}
-    remedy: str | None = None
+    source: str | None = Field(None, description="The text of that line.")
+    confirmed: bool | None = Field(None, description="True where inputs were found that show it; null where unknown.")
+    evidence: dict[str, JsonValue] = Field({}, description="What shows it: the method, the output, what each gave.")
+    remedy: str | None = Field(None, description="What to write instead.")
 
 
 class TorchCheck(Frozen):
@@ -62,8 +62,3 @@ class TraceCheck(Frozen):
     comparisons: list[Comparison]
     findings: list[Finding]
     torch: TorchCheck
-
-    @property
-    def largest_difference(self) -> float:
-        """Over all comparisons that count: those inside the contract."""
-        return max((c.largest_difference or 0.0 for c in self.comparisons if c.in_contract), default=0.0)

@@ -95,14 +95,14 @@ class CheckOptions(Frozen):
     check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
     check_tolerance: float = Field(1e-5, gt=0, le=1, description="Relative tolerance, as torch.jit.trace takes it.")
     probes: Literal["auto", "off"] = Field("auto", description="Vary the examples' values, and compare on those too.")
-    gradients: Literal[False] = False
+    gradients: Literal[False] = Field(False, description="Backward passes are not compared.")
 
 
 class TraceOptions(Frozen):
     """Handed to torch.jit.trace, and how the artifact is served."""
 
     strict: bool = Field(True, description="As torch.jit.trace takes it: false lets dicts and lists be returned.")
-    force_outplace: bool = False
+    force_outplace: bool = Field(False, description="Record operators in place as those that are not.")
     freeze: bool = Field(False, description="Serve the form that torch.jit.freeze makes; the archive stays as traced.")
     seed: int = Field(0, ge=0, lt=2**63, description="For random weights, and whatever else the source draws.")
 
@@ -114,7 +114,7 @@ class TraceSpec(Frozen):
     source: ModelSource
     weights: Weights | None = None
     mode: Literal["trace"] = "trace"
-    training: Literal[False] = False
+    training: Literal[False] = Field(False, description="The model is traced in eval mode.")
     methods: dict[MethodName, MethodInputs] = Field({}, max_length=32)
     example_inputs: Arguments = Field([], description="Stands for methods.forward.example_inputs.")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Stands for methods.forward.example_kwarg_inputs.")
@@ -147,13 +147,6 @@ class TraceSpec(Frozen):
             return self.methods
         forward = MethodInputs(example_inputs=self.example_inputs, example_kwarg_inputs=self.example_kwarg_inputs)
         return {"forward": forward, **self.methods}
-
-    def file_names(self) -> set[str]:
-        """The uploaded files that this refers to."""
-        names = {self.source.file, self.weights.file if self.weights else None} - {None}
-        for inputs in (*self.calls.values(), *self.check.check_inputs):
-            names |= inputs.file_names()
-        return {name for name in names if name is not None}
 
 
 class State(StrEnum):

@@ -46,13 +46,6 @@ class Blobs:
         except FileNotFoundError as error:
             raise _missing(digest) from error
 
-    def size(self, digest: str) -> int:
-        """In bytes. Raises BlobMissing."""
-        try:
-            return int(self._files.size(self._path(digest)))
-        except FileNotFoundError as error:
-            raise _missing(digest) from error
-
     def clear_staging(self) -> None:
         """Remove what killed processes left. A file that is being written is locked, and stays."""
         for path in self._staging.iterdir():

@@ -1,6 +1,10 @@
 """The error tree."""
 
-from service.domain.errors import ShapeMismatch, leaves
+from service.domain.errors import ServiceError, ShapeMismatch, leaves
+
+
+def all_of(family: type[ServiceError]) -> list[type[ServiceError]]:
+    return [family, *(error for child in family.__subclasses__() for error in all_of(child))]
 
 
 def test_a_slug_comes_from_the_class_name() -> None:
@@ -8,9 +12,9 @@ def test_a_slug_comes_from_the_class_name() -> None:
 
 
 def test_every_error_has_its_own_slug_title_and_fault() -> None:
-    errors = leaves()
-    assert len({error.__name__ for error in errors.values()}) == len(errors)
-    for error in errors.values():
+    errors = all_of(ServiceError)
+    assert len(leaves()) == len({error.title() for error in errors}) == len(errors)
+    for error in errors:
         assert error.__doc__
         assert error.fault in ("caller", "model", "service")
 

@@ -35,7 +35,8 @@ def test_a_bare_list_is_a_check_input_of_forward() -> None:
 
 def test_inputs_nest() -> None:
     nested = {"pair": {"tuple": [TENSOR, [{"file": "x.npz", "key": "x"}]]}, "flag": None, "rate": 0.5}
-    assert spec(example_kwarg_inputs=nested).file_names() == {"x.npz"}
+    given = spec(example_kwarg_inputs=nested).example_kwarg_inputs
+    assert (given["pair"].tuple[1][0].file, given["flag"], given["rate"]) == ("x.npz", None, 0.5)
 
 
 def test_a_trace_request_survives_json() -> None:

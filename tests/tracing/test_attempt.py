@@ -155,12 +155,12 @@ def test_a_rejected_trace_succeeds_and_is_registered_only_where_asked(work: Work
     ("name", "slug", "facts"),
     [
         ("exits", "model-exited", {"line": 8}),
-        ("exits_hard", "model-exited", {"code": 3}),
+        ("exits_hard", "model-exited", {"exit_status": 3}),
         ("segfaults", "model-crashed", {"signal": "SIGSEGV"}),
         ("eats_memory", "limit-exceeded", {"limit": "memory"}),
         ("raises_in_forward", "model-raised", {"line": 9}),
         ("forges_its_result", "model-crashed", {}),
-        ("closes_its_channel", "model-exited", {"code": 0}),
+        ("closes_its_channel", "model-exited", {"exit_status": 0}),
     ],
 )
 def test_however_model_code_ends_the_request_says_it(work: Work, name: str, slug: str, facts: dict[str, Any]) -> None:
@@ -198,6 +198,7 @@ def test_a_running_attempt_is_stopped(
     until = time.monotonic() + 30
     while not any(event.kind == "log" for event in store.events.after(request_id, 0, 10)):
         assert time.monotonic() < until
+        time.sleep(0.01)
     cancellation.set(reason)
     working.join(30)
 

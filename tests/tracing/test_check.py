@@ -19,7 +19,7 @@ def test_a_branch_on_values_is_rejected_at_its_line(run: Run) -> None:
     assert told.verdict is Verdict.REJECTED
     assert (differs.file, differs.line, differs.source) == ("branches_on_data.py", 6, "if x.sum() > 0:")
     assert differs.evidence["eager"] != differs.evidence["artifact"]
-    assert told.findings["tracer-warning"].line == 6
+    assert (told.findings["tracer-warning"].line, told.findings["tracer-warning"].confirmed) == (6, True)
     assert told.comparisons["example"].agrees
     assert not told.comparisons["probe: negated"].agrees
 
@@ -136,7 +136,7 @@ def test_a_check_input_that_eager_refuses_is_told_with_its_line(run: Run) -> Non
 
 
 def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "PROBE_AT_LEAST_S", 0.05)
+    monkeypatch.setattr(check, "PROBE_S", 0.05)
     told = run(spec("loops_on_zeros", example_inputs=[X]))
 
     assert told.verdict is Verdict.VERIFIED
@@ -144,7 +144,8 @@ def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypat
 
 
 def test_probes_that_the_budget_cuts_are_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "PROBES_S", -1.0)
+    monkeypatch.setattr(check, "PROBES_S", 0.0)
+    monkeypatch.setattr(check, "PROBES_TIMES_EXAMPLE", 0)
     told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])]))
 
     assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]
@@ -175,6 +176,23 @@ def test_a_transformer_encoder_takes_its_fast_path_in_both(run: Run) -> None:
 )
 def test_models_that_are_hard_to_copy_or_read_are_verified(run: Run, name: str) -> None:
     assert run(spec(name, example_inputs=[tensor([[1.0, 2.0, 3.0, 4.0]])])).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("methods", [["forward"], ["forward", "encode"]])
+def test_the_frozen_form_is_checked_where_it_is_to_be_served(run: Run, methods: list[str]) -> None:
+    inputs = {"example_inputs": [tensor([[1.0, 2.0, 3.0, 4.0]])]}
+    told = run(spec("two_methods", methods=dict.fromkeys(methods, inputs), options={"freeze": True}))
+
+    frozen = [one for one in told.traced.check.comparisons if one.case == "example, frozen"]
+    assert [one.method for one in frozen] == methods
+    assert told.verdict is Verdict.VERIFIED
+
+
+def test_what_differs_without_a_warning_has_the_line_where_two_traces_part(run: Run) -> None:
+    told = run(spec("counts_calls", example_inputs=[X]))
+
+    assert told.findings["hidden-state"].line == 11
+    assert told.findings["torch-check-failed"].line == 11
 
 
 def test_torchs_check_can_be_left_out(run: Run) -> None:

@@ -156,6 +156,17 @@ def test_outputs_that_a_trace_cannot_return_are_refused_with_a_remedy(run: Run, 
     assert (failure.facts["file"], failure.facts["line"]) == (f"{name}.py", 5)
 
 
+@pytest.mark.parametrize(
+    ("name", "inputs", "slug"),
+    [
+        ("nested_input", [{"tuple": [X, X]}, {"scale": X, "a.b": X, "a": {"b": X}}, 2.0], "argument-mismatch"),
+        ("two_outputs_of_one_name", [X], "unsupported-output"),
+    ],
+)
+def test_two_leaves_of_one_name_are_refused(run: Run, name: str, inputs: list[Any], slug: str) -> None:
+    assert run(spec(name, example_inputs=inputs, options={"strict": False})).failure.slug == slug
+
+
 def test_every_datatype_goes_in_and_comes_out(run: Run) -> None:
     told = run(
         spec(

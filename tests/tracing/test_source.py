@@ -135,6 +135,14 @@ def test_too_many_files_are_refused() -> None:
         Source.uploaded(zipped(*[(f"f{n}.py", "") for n in range(FILES_MAX + 1)]), "net.zip", "net", MIB)
 
 
+def test_damaged_data_in_an_archive_is_unreadable() -> None:
+    packed = bytearray(zipped(("net.py", "".join(map(str, range(1000))))).getvalue())
+    packed[60:90] = b"\xff" * 30
+
+    with pytest.raises(SourceUnreadable):
+        Source.uploaded(io.BytesIO(packed), "net.zip", "net", MIB)
+
+
 @pytest.mark.parametrize("content", [b"not a zip", b"", zipped(("net.py", "x" * 1000)).getvalue()[:60]])
 def test_what_is_no_zip_is_refused(content: bytes) -> None:
     with pytest.raises(SourceUnreadable):

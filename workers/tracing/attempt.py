@@ -34,6 +34,7 @@ from workers.tracing.log import PIECE_S, PrintedLog
 PROGRAM = "workers.tracing.child"
 _DEVICE = "cpu"
 _END_S = 5.0
+_WHY_MAX_CHARACTERS = 1000
 _FILES = {"archive", "printouts", "golden"}
 
 
@@ -208,13 +209,15 @@ def _blame(end: Exit, limits: TraceLimits) -> ServiceError:
     if end.with_zygote:
         return TracerLost("the process that tracing processes are forked from died")
     if end.signal is None:
-        return ModelExited(f"the model code ended its process with status {end.code}", code=end.code)
+        return ModelExited(f"the model code ended its process with status {end.code}", exit_status=end.code)
     # Past the limit the kernel sends SIGXCPU, and SIGKILL a second later to whoever ignores that.
     if end.signal == signal.SIGXCPU or (end.signal == signal.SIGKILL and end.cpu_s >= limits.cpu_s):
         detail = f"the model code used more than {limits.cpu_s} s of processor time"
         return LimitExceeded(detail, limit="cpu", limit_s=limits.cpu_s)
     name = _signal_name(end.signal)
-    return ModelCrashed(f"the model code ended its process by {name}", signal=name)
+    # The kernel's answer to a machine without memory, too.
+    killed = ", or the machine ran out of memory" if end.signal == signal.SIGKILL else ""
+    return ModelCrashed(f"the model code ended its process by {name}{killed}", signal=name)
 
 
 def _signal_name(number: int) -> str:
@@ -235,4 +238,4 @@ def _ended(failure: Failure) -> Ended:
 
 
 def _malformed(why: str) -> ModelCrashed:
-    return ModelCrashed(f"the tracing process did not say what it should: {why}")
+    return ModelCrashed(f"the tracing process did not say what it should: {why[:_WHY_MAX_CHARACTERS]}")

@@ -28,6 +28,8 @@ from workers.tracing.checks.eager import Eager
 from workers.tracing.source import Source
 from workers.tracing.trace import trace
 
+_VERSIONS = Versions(torch=torch.__version__, python=platform.python_version(), tracehouse=version("tracehouse"))
+
 
 def main(channel: Channel, files: list[int]) -> None:
     header, _ = channel.receive()
@@ -71,7 +73,7 @@ class Tracing:
         # Already now: while this goes on, the parent hashes and writes it.
         self._send_file("archive", traced.archive)
         self._progress(Stage.CHECKING, 0.5)
-        checked = check.run(traced, check_calls, probe=checks.probes == "auto")
+        checked = check.run(traced, check_calls, probe=checks.probes == "auto", freeze=options.freeze)
 
         self._progress(Stage.PRINTING, 0.8)
         taken = printouts.take(traced.module)
@@ -88,9 +90,7 @@ class Tracing:
             buffers=_specs(traced.module.named_buffers()),
             missing_weights=fit.missing,
             unexpected_weights=fit.unexpected,
-            versions=Versions(
-                torch=torch.__version__, python=platform.python_version(), tracehouse=version("tracehouse")
-            ),
+            versions=_VERSIONS,
         )
 
     def _source(self) -> Source:

@@ -1,5 +1,6 @@
 """The contract as the examples show it: names, datatypes and shapes of every leaf, and how they nest."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,8 +27,7 @@ def same(example: Call, call: Call) -> bool:
 
 def check_inputs(call: Call) -> None:
     """Raises ArgumentMismatch where two leaves would have one name."""
-    leaves = [path for name, value in call.arguments.items() for path, _ in structure.leaves(value, name)]
-    twice = sorted({path for path in leaves if leaves.count(path) > 1})
+    twice = _twice([path for name, value in call.arguments.items() for path, _ in structure.leaves(value, name)])
     if twice:
         raise ArgumentMismatch(f"two inputs are called {twice[0]!r}", method=call.method, names=twice)
 
@@ -43,15 +43,17 @@ def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: 
         if not isinstance(leaf, torch.Tensor):
             raise UnsupportedOutput(
                 f"{name!r} is of type {type(leaf).__name__}; a traced model returns tensors alone",
-                output=name, type=type(leaf).__name__, remedy="return tensors, in tuples, lists or dicts", **where,
+                output=name, actual=type(leaf).__name__, remedy="return tensors, in tuples, lists or dicts", **where,
             )  # fmt: skip
         if spec_of(name, leaf) is None:
             kind = f"{leaf.dtype}, {leaf.layout}"
-            raise UnsupportedOutput(f"{name!r} is {kind}, which has no datatype", output=name, type=kind, **where)
+            raise UnsupportedOutput(f"{name!r} is {kind}, which has no datatype", output=name, actual=kind, **where)
+    if twice := _twice([name for name, _ in leaves]):
+        raise UnsupportedOutput(f"two outputs are called {twice[0]!r}", names=twice, **where)
     if strict and (container := _loose_container(outputs)) is not None:
         raise UnsupportedOutput(
             f"the model returns a {container}, whose size a trace cannot keep",
-            type=container, remedy="return a tuple or a NamedTuple, or set options.strict to false", **where,
+            actual=container, remedy="return a tuple or a NamedTuple, or set options.strict to false", **where,
         )  # fmt: skip
 
 
@@ -70,6 +72,11 @@ def _arguments(call: Call) -> list[Argument]:
 
 def _specs(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
     return [spec for name, tensor in tensors.items() if (spec := spec_of(name, tensor)) is not None]
+
+
+def _twice(names: list[str]) -> list[str]:
+    """A dict's keys may have dots, and make two leaves of one name."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def _loose_container(value: Any) -> str | None:

@@ -32,4 +32,4 @@ def line_of(node: Node) -> lines.Line | None:
 @lru_cache(maxsize=10_000)
 def _line_of(source_range: str) -> lines.Line | None:
     """Neighbouring nodes share their stacks."""
-    return lines.of_node(source_range)
+    return lines.of_stack(source_range)

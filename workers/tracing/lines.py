@@ -46,9 +46,9 @@ def of_frame(frame: FrameType | None) -> Line | None:
     return _nearest(_frames(frame))
 
 
-def of_node(source_range: str) -> Line | None:
-    """The user's line that made a node, innermost frame first."""
-    return _nearest((file, int(line)) for file, line in _STACK_LINE.findall(source_range))
+def of_stack(text: str) -> Line | None:
+    """The user's line in a stack as torch prints it with a node, innermost frame first."""
+    return _nearest((file, int(line)) for file, line in _STACK_LINE.findall(text))
 
 
 def of_function(function: object) -> Line | None:

@@ -37,9 +37,17 @@ def _all(module: torch.jit.ScriptModule) -> Iterator[Printout]:
         if not isinstance(submodule, torch.jit.ScriptModule):
             continue
         for name, method in graphs.methods(submodule).items():
-            yield _of_graph("graph", name, path, method.graph)
-            yield _of_graph("inlined_graph", name, path, method.inlined_graph)
+            graph = _of_graph("graph", name, path, method.graph)
+            yield graph
+            yield _inlined(graph, method.inlined_graph)
             yield Printout(kind="code", method=name, submodule=path, text=lines.without_paths(method.code))
+
+
+def _inlined(graph: Printout, inlined: Any) -> Printout:
+    """Most submodules call none: there is nothing to inline, and the nodes need not be read again."""
+    if any(node.operator in ("prim::CallMethod", "prim::CallFunction") for node in graph.nodes):
+        return _of_graph("inlined_graph", graph.method, graph.submodule, inlined)
+    return graph.model_copy(update={"kind": "inlined_graph"})
 
 
 def _of_graph(kind: PrintoutKind, method: str, submodule: str, graph: Any) -> Printout:
@@ -63,7 +71,9 @@ def _node(node: graphs.Node) -> GraphNode:
         outputs=[value.debugName() for value in outputs],
         types=[_type(value.type()) for value in outputs],
         scope=_scope(node.scopeName()),
-        **(line.model_dump() if line else {}),
+        file=line.file if line else None,
+        line=line.line if line else None,
+        source=line.source if line else None,
     )
 
 

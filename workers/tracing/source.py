@@ -26,9 +26,10 @@ from service.domain.errors import (
     SourceTooLarge,
     SourceUnreadable,
     SourceUnsafe,
+    TraceError,
 )
 from workers.tracing import lines
-from workers.tracing.blame import blamed
+from workers.tracing.blame import blamed, is_out_of_memory, out_of_memory
 
 FILES_MAX = 5000
 _STEP_BYTES = 2**20
@@ -171,10 +172,12 @@ def _unpacked(file: BinaryIO, max_bytes: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(file) as archive:
             return _read_all(archive, max_bytes)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
-        raise SourceUnreadable(f"the source is not a zip archive that can be read: {error}") from error
-    except RuntimeError as error:  # zipfile's word for an entry that is encrypted
-        raise SourceUnreadable(f"the source archive cannot be read: {error}") from error
+    except TraceError:
+        raise
+    except Exception as error:  # a submitted file: zipfile and its decompressors raise nearly everything
+        if is_out_of_memory(error):
+            raise out_of_memory(error) from error
+        raise SourceUnreadable(f"the source is not a zip archive that can be read: {lines.text_of(error)}") from error
 
 
 def _read_all(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, bytes]:

@@ -30,10 +30,11 @@ GOLDEN_CASES = 4
 GOLDEN_BYTES = 16 * 2**20
 # Two runs can draw alike by chance, as where a model skips a layer now and then.
 CALLS_WHERE_RANDOM = 6
-# New probes are started until then, at least one of each method; the check is to stay small beside the trace.
+# The check is to stay small beside the trace: no probe is started after so long, or so many times the examples' time.
 PROBES_S = 1.0
-# A probe's values can make a loop of the model's very long.
-PROBE_AT_LEAST_S = 1.0
+PROBES_TIMES_EXAMPLE = 20
+# A probe's values can make a loop of the model's very long: eager is stopped after so long.
+PROBE_S = 1.0
 PROBE_TIMES_EXAMPLE = 20
 
 
@@ -52,7 +53,7 @@ class Checked:
 
 
 class Check:
-    """One check. `example` comes before the trace, for what eager refuses needs none; `run` comes after it."""
+    """One check. `examples` comes before the trace, for what eager refuses needs none; `run` comes after it."""
 
     def __init__(self, eager: Eager, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
         self._eager = eager
@@ -73,12 +74,14 @@ class Check:
             self._example_s[method] = (time.monotonic() - started) / 2
         return {method: first.outputs for method, (first, _) in self._examples.items()}
 
-    def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool) -> Checked:
+    def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool, freeze: bool) -> Checked:
         self._traced = traced
         self._artifact = load_archive(traced.archive)
         for call in self._calls.values():
             self._check_example(call)
             self._check_repeated(call)
+        if freeze:
+            self._check_frozen()
         for given in check_calls:
             self._check_given(given)
         if probe:
@@ -121,8 +124,22 @@ class Check:
                 graph = graphs.methods(self._traced.module)[call.method].inlined_graph
                 self._findings.append(findings.nondeterministic(call, repeated.difference, graph))
             else:
-                self._findings.append(findings.hidden_state(call, repeated.difference))
+                self._findings.append(findings.hidden_state(call, repeated.difference, self._suspect))
             return
+
+    def _check_frozen(self) -> None:
+        """The form that is going to be served computes in another order, and may refuse to be made at all."""
+        others = [method for method in self._calls if method != "forward"]
+        try:
+            frozen = torch.jit.freeze(self._artifact, preserved_attrs=others)
+        except RuntimeError as error:
+            failed = Compared(None, Difference("output", f"torch.jit.freeze raised: {_last_line(error)}"))
+            for call in self._calls.values():
+                self._record(call, "example, frozen", failed, in_contract=True)
+            return
+        for call in self._calls.values():
+            compared = self._compared(call, self._examples[call.method][0], frozen)
+            self._record(call, "example, frozen", compared, in_contract=True)
 
     def _check_given(self, given: CheckCall) -> None:
         example = self._calls[given.call.method]
@@ -139,7 +156,8 @@ class Check:
         self._keep_golden(example, given.call, answer, compared)
 
     def _probe(self) -> None:
-        until = time.monotonic() + PROBES_S
+        budget_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * sum(self._example_s.values()))
+        until = time.monotonic() + budget_s
         left_out: list[str] = []
         too_slow: list[str] = []
         for method, example in self._calls.items():
@@ -147,7 +165,7 @@ class Check:
                 if time.monotonic() > until:
                     left_out.append(f"{method} {name}")
                     continue
-                within_s = max(PROBE_AT_LEAST_S, PROBE_TIMES_EXAMPLE * self._example_s[method])
+                within_s = max(PROBE_S, PROBE_TIMES_EXAMPLE * self._example_s[method])
                 try:
                     answer = self._eager.answer(probe, within_s=within_s)
                 except ModelRaised:
@@ -159,7 +177,7 @@ class Check:
                 self._record(probe, name, compared, in_contract=True)
                 self._keep_golden(example, probe, answer, compared)
         if left_out:
-            self._findings.append(findings.probes_left_out(left_out, f"the probes took over {PROBES_S:g} s"))
+            self._findings.append(findings.probes_left_out(left_out, f"the probes took over {budget_s:.3g} s"))
         if too_slow:
             self._findings.append(
                 findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
@@ -167,9 +185,9 @@ class Check:
 
     # --- how it is judged ---
 
-    def _compared(self, call: Call, eager: Answer) -> Compared:
+    def _compared(self, call: Call, eager: Answer, form: torch.jit.ScriptModule | None = None) -> Compared:
         try:
-            answer = artifact_answer(self._artifact, call, self._seed)
+            answer = artifact_answer(form or self._artifact, call, self._seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise out_of_memory(error) from error
@@ -199,8 +217,9 @@ class Check:
             )
         )
         if difference is not None and not self._reported(call, in_contract):
-            suspect = next((warned.line for warned in self._traced.warnings if warned.line), None)
-            self._findings.append(findings.differs(call, case, difference, in_contract=in_contract, suspect=suspect))
+            self._findings.append(
+                findings.differs(call, case, difference, in_contract=in_contract, suspect=self._suspect)
+            )
 
     def _reported(self, call: Call, in_contract: bool) -> bool:
         """One finding of a method is enough of each kind: the comparisons list all cases."""
@@ -214,10 +233,21 @@ class Check:
         if compared.agrees and contract.same(example, call) and len(extra) < GOLDEN_CASES and size <= GOLDEN_BYTES:
             self._golden.append(case)
 
+    @property
+    def _suspect(self) -> lines.Line | None:
+        """The line that most likely made them differ: where a value left the trace, or where two traces part."""
+        warned = next((warned.line for warned in self._traced.warnings if warned.line), None)
+        return warned or lines.of_stack(self._traced.torch_check.message or "")
+
     def _of_torch(self) -> list[Finding]:
-        found = [findings.tracer_warning(warned) for warned in self._traced.warnings]
-        if self._traced.torch_check.message is not None:
-            found.append(findings.torch_check_failed(self._traced.torch_check.message))
+        differs = any(finding.kind == "output-differs" for finding in self._findings)
+        found = [
+            findings.tracer_warning(warned, confirmed=True if differs and warned.line == self._suspect else None)
+            for warned in self._traced.warnings
+        ]
+        message = self._traced.torch_check.message
+        if message is not None:
+            found.append(findings.torch_check_failed(message, lines.of_stack(message)))
         return found
 
 

@@ -32,12 +32,13 @@ _ADVICE_WITHOUT_LINE = (
 )
 
 
-def tracer_warning(warned: Warned) -> Finding:
+def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
     """What the tracer could not record. Whether it matters, the comparisons tell."""
     message = warned.message.strip()
     return Finding(
         kind="tracer-warning",
         detail=message,
+        confirmed=confirmed,
         remedy=next((remedy for words, remedy in _REMEDIES if words in message), None),
         **_where(warned.line),
     )
@@ -77,7 +78,7 @@ def nondeterministic(call: Call, difference: Difference, graph: Any) -> Finding:
     )
 
 
-def hidden_state(call: Call, difference: Difference) -> Finding:
+def hidden_state(call: Call, difference: Difference, suspect: lines.Line | None) -> Finding:
     """Eager answers otherwise when it is asked again."""
     return Finding(
         kind="hidden-state",
@@ -90,6 +91,7 @@ def hidden_state(call: Call, difference: Difference) -> Finding:
             "second": difference.artifact,
         },
         remedy="let forward change nothing that it reads: make the state an input and an output",
+        **_where(suspect),
     )
 
 
@@ -123,10 +125,10 @@ def probes_left_out(names: Sequence[str], why: str) -> Finding:
     )
 
 
-def torch_check_failed(message: str) -> Finding:
+def torch_check_failed(message: str, line: lines.Line | None) -> Finding:
     """torch's own check refuses the trace; ours decides."""
     first_lines = " ".join(message.strip().splitlines()[:2])
-    return Finding(kind="torch-check-failed", detail=first_lines, evidence={"message": message})
+    return Finding(kind="torch-check-failed", detail=first_lines, evidence={"message": message}, **_where(line))
 
 
 def _where(line: lines.Line | None) -> dict[str, Any]:

@@ -1,0 +1,22 @@
+"""The environment's settings, for the commands that run on them."""
+
+import os
+from pathlib import Path
+
+import typer
+from pydantic import ValidationError
+
+from service.settings import Settings
+
+
+def settings_of(state: Path | None) -> Settings:
+    """What the environment sets; `state` goes before its STATE_DIR. Exits with 2, naming what makes no sense."""
+    environ = dict(os.environ)
+    if state is not None:
+        environ["STATE_DIR"] = str(state)
+    try:
+        return Settings.from_environment(environ)
+    except ValidationError as error:
+        for problem in error.errors():
+            typer.echo(f"{str(problem['loc'][0]).upper()}: {problem['msg']}", err=True)
+        raise typer.Exit(2) from None
