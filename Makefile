@@ -20,8 +20,9 @@ demo: .venv/.models ## Trace and serve three well-known models, and leave the se
 serve: .venv/.service ## Run the service on http://127.0.0.1:8000
 	$(BIN)/tracehouse serve
 
+# Two processes, a file at a time: what the tests of a file share is made once.
 test: .venv/.dev ## Run the tests that need nothing but this machine's Python
-	$(BIN)/pytest -q $(SLOW:%=--ignore=%)
+	$(BIN)/pytest -q --numprocesses 2 --dist loadfile $(SLOW:%=--ignore=%)
 
 test-all: .venv/.dev ## Run all tests, the slow ones too
 	$(BIN)/pytest -q

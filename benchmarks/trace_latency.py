@@ -2,6 +2,7 @@
 
 Both sides run in turn within one run of this program, and the figures are ratios, because machines are noisy.
 The plain process has its packages imported already, as the warm service has (PRELOAD).
+A warm service is to take no longer than 1.5 times plain torch and 1 s: that is the last column.
 
     make bench
 """
@@ -62,7 +63,7 @@ def report(client: httpx.Client, plain: "subprocess.Popen[str]") -> None:
         ),
     }
     print(f"median of {ROUNDS} rounds, in turn")
-    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'ratio less 1 s':>15}")
+    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'at most':>10}")
     for name, (files, entrypoint, shape) in sources.items():
         torch_s, service_s = [], []
         for round_number in range(ROUNDS + 1):
@@ -72,8 +73,10 @@ def report(client: httpx.Client, plain: "subprocess.Popen[str]") -> None:
             service_s.append(time.perf_counter() - began)
         # The first round finds caches cold on both sides.
         ours, theirs = statistics.median(service_s[1:]), statistics.median(torch_s[1:])
-        less_one = (ours - 1) / theirs
-        print(f"{name:<10} {theirs * 1000:>9.0f} ms {ours * 1000:>7.0f} ms {ours / theirs:>7.2f} {less_one:>15.2f}")
+        most = 1.5 * theirs + 1
+        print(
+            f"{name:<10} {theirs * 1000:>9.0f} ms {ours * 1000:>7.0f} ms {ours / theirs:>7.2f} {most * 1000:>7.0f} ms"
+        )
 
 
 def submit(

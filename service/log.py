@@ -3,6 +3,7 @@
 import logging
 import sys
 from contextvars import ContextVar
+from datetime import UTC, datetime
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
@@ -14,7 +15,7 @@ def configure(level: str) -> None:
     """Send every logger of this process to standard error as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        JsonFormatter(
+        _Formatter(
             "{asctime}{levelname}{name}{message}",
             style="{",
             rename_fields={"asctime": "at", "levelname": "level", "name": "logger"},
@@ -24,6 +25,12 @@ def configure(level: str) -> None:
     handler.addFilter(_with_request_id)
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports each of its own modules
+
+
+class _Formatter(JsonFormatter):
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002
+        """In UTC, as RFC 3339 writes it: wherever the log is read, there is no doubt when that was."""
+        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
 def _with_request_id(record: logging.LogRecord) -> bool:

@@ -1,9 +1,10 @@
 """The wiring: settings in, the whole service out. The only place that builds anything."""
 
 import logging
+import resource
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
@@ -12,19 +13,49 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from service.api.app import create_app
+from service.api.connection import bounded
 from service.api.deps import Parts
+from service.domain.sizes import MIB
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
-from service.settings import MIB, Settings
+from service.settings import Settings
 from service.storage.database import Store
 from workers.tracing.attempt import TraceLimits
 from workers.tracing.worker import Worker
 
+# macOS calls its limit infinite, and refuses to be asked for that.
+_FILES_ENOUGH = 2**16
+
 PROGRAMS = ("workers.tracing.child", "workers.runner")
 
 log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, listening: socket.socket, *, on_ready: Callable[[str], object]) -> None:
+    """Serve on a bound socket until a signal ends it; `on_ready` is given the address."""
+    config = uvicorn.Config(
+        build(settings),
+        http=bounded(
+            idle_s=settings.request_idle_s, connections_max=min(settings.connections_max, _open_files_max() // 2)
+        ),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+    )
+    Server(config, on_ready).run([listening])
+
+
+def _open_files_max() -> int:
+    """How many files this process may open, once it has raised that as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _FILES_ENOUGH
+    raised = _FILES_ENOUGH if hard == resource.RLIM_INFINITY else max(soft, min(hard, _FILES_ENOUGH))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    return raised
 
 
 def build(settings: Settings) -> FastAPI:
@@ -44,6 +75,7 @@ def build(settings: Settings) -> FastAPI:
         memory_max_bytes=settings.pool_memory_mib * MIB,
         waiting_max=settings.pool_waiting,
         infer_timeout_s=settings.infer_timeout_s,
+        answer_max_bytes=settings.infer_result_max_bytes,
     )
 
     @asynccontextmanager
@@ -68,6 +100,8 @@ def build(settings: Settings) -> FastAPI:
         torch_version=version("torch"),
         request_max_bytes=settings.request_max_bytes,
         upload_max_bytes=settings.upload_max_bytes,
+        request_idle_s=settings.request_idle_s,
+        streams_max=settings.streams_max,
     )
     return create_app(parts, lifespan)
 
@@ -84,13 +118,23 @@ def _trace_limits(settings: Settings) -> TraceLimits:
 
 
 class Server(uvicorn.Server):
-    """Ends open event streams as soon as it is told to stop, and takes being told to stop for no failure."""
+    """Says its address once it can be reached. Told to stop, it ends open event streams at once, and has not failed."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[str], object]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         # uvicorn raises the signal that stopped it once more when it is done; without these it would kill us then.
         for stop in (signal.SIGTERM, signal.SIGINT):
             signal.signal(stop, lambda *_: None)
         super().run(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         app = self.config.app

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field
+from pydantic import Field, FilePath
 
 from service.domain.frozen import Frozen
-
-MIB = 2**20
+from service.domain.sizes import MIB
 
 
 class Settings(Frozen):
@@ -32,7 +31,7 @@ class Settings(Frozen):
     )
     trace_log_max_bytes: int = Field(MIB, gt=0, description="Printed output beyond it is cut, and the log says so.")
     trace_attempts: int = Field(3, gt=0, description="Tries for faults that are the service's own.")
-    preload: Path | None = Field(None, description="Python file run once in the process that all others fork from.")
+    preload: FilePath | None = Field(None, description="Python file run once in the process that all others fork from.")
 
     runner_memory_mib: int = Field(8192, gt=0, description="Address space of a runner.")
     runner_threads: int = Field(2, gt=0, description="Threads that torch uses in a runner, and in a tracing process.")
@@ -40,6 +39,13 @@ class Settings(Frozen):
     pool_waiting: int = Field(64, gt=0, description="More requests waiting for one runner are refused with 503.")
     infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")
 
+    infer_result_max_bytes: int = Field(64 * MIB, gt=0, description="A larger answer ends as answer-too-large.")
+
+    request_idle_s: float = Field(30.0, gt=0, description="A request that stops arriving for longer ends with 408.")
+    connections_max: int = Field(
+        1000, gt=0, description="More connections are refused with 503; never more than half the files it may open."
+    )
+    streams_max: int = Field(200, gt=0, description="More open event streams are refused with 503.")
     shutdown_grace_s: float = Field(10.0, ge=0, description="Running inference is waited for, then cut.")
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR.")
 

@@ -1,20 +1,28 @@
-"""What the tests of serving and of the API share: a process to fork runners from, and artifacts traced here."""
+"""What the tests of several packages share: a process to fork from, artifacts, new stores, and waiting."""
 
 import io
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from service.domain.artifact import Artifact, Versions
 from service.domain.blob import BlobRef
+from service.domain.contract import Contract
 from service.domain.trace_check import TorchCheck, TraceCheck, Verdict
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
+from service.storage.database import Store
 
 if TYPE_CHECKING:
     import torch
+
+PATIENCE_S = 30.0
+NO_BLOB = BlobRef(digest="sha256:" + "0" * 64, byte_size=0)
 
 
 class Trace(Protocol):
@@ -30,9 +38,58 @@ class Trace(Protocol):
 
 
 @pytest.fixture(scope="session")
-def runner_zygote() -> Iterator[Zygote]:
-    with Zygote(["workers.warmup", "workers.runner"]) as zygote:
+def torch_zygote() -> Iterator[Zygote]:
+    """The service's, with a program of the tests: one for all tests, because torch takes seconds to load."""
+    programs = ["workers.tracing.child", "workers.runner", "programs.convolves"]
+    with Zygote(["workers.warmup", *programs], path=[Path(__file__).parent / "sandbox"]) as zygote:
         yield zygote
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """For what nothing announces."""
+    until = monotonic() + PATIENCE_S
+    while not holds():
+        assert monotonic() < until, "it did not come to hold"
+        sleep(0.005)
+
+
+NewStore = Callable[[Path], Store]
+
+
+@pytest.fixture(scope="session")
+def new_store(tmp_path_factory: pytest.TempPathFactory) -> NewStore:
+    """A new store in this directory. Its tables are a copy: tests/storage makes them as the service does."""
+    migrated = tmp_path_factory.mktemp("migrated")
+    _open(migrated).close()
+
+    def new_store(directory: Path) -> Store:
+        shutil.copy(migrated / "tracehouse.db", directory)
+        return _open(directory)
+
+    return new_store
+
+
+def _open(directory: Path) -> Store:
+    return Store.open(f"sqlite:///{directory / 'tracehouse.db'}", (directory / "blobs").as_uri())
+
+
+def make_artifact(**changes: Any) -> Artifact:
+    """One of nothing but what is said."""
+    nothing: dict[str, Any] = {
+        "device": "cpu",
+        "entrypoint": "net:Net",
+        "contract": Contract(methods={}),
+        "check": TraceCheck(verdict=Verdict.VERIFIED, comparisons=[], findings=[], torch=TorchCheck(ran=False)),
+        "archive": NO_BLOB,
+        "printouts": NO_BLOB,
+        "golden": NO_BLOB,
+        "freeze": False,
+        "submodules": [],
+        "parameters": [],
+        "buffers": [],
+        "versions": Versions(torch="2", python="3", tracehouse="0"),
+    }
+    return Artifact(**(nothing | changes))
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +109,8 @@ def _trace(
     # Here and not above: most tests need no torch, whose import takes seconds.
     import torch
 
-    from workers import structure
-    from workers.tracing import contract, golden
+    from workers import golden, structure
+    from workers.tracing import contract
     from workers.tracing.call import bake, bind
 
     module.eval()
@@ -67,23 +124,17 @@ def _trace(
         warnings.simplefilter("ignore")
         inputs = {"forward": call.handed_over()}
         torch.jit.save(torch.jit.trace_module(module, inputs, strict=False, check_trace=False), archive)
-    return Artifact(
-        device="cpu",
-        entrypoint="net:Net",
+    return make_artifact(
         contract=contract.observe({"forward": call}, {"forward": outputs}),
         check=TraceCheck(verdict=verdict, comparisons=[], findings=[], torch=TorchCheck(ran=False)),
-        archive=_keep(blobs, archive.getvalue()),
-        printouts=_keep(blobs, b"[]"),
-        golden=_keep(blobs, golden.write([case])),
+        archive=keep(blobs, archive.getvalue()),
+        printouts=keep(blobs, b"[]"),
+        golden=keep(blobs, golden.write([case])),
         freeze=freeze,
-        submodules=[],
-        parameters=[],
-        buffers=[],
-        versions=Versions(torch=torch.__version__, python="3", tracehouse="0"),
     )
 
 
-def _keep(blobs: Blobs, data: bytes) -> BlobRef:
+def keep(blobs: Blobs, data: bytes) -> BlobRef:
     with blobs.stage() as staged:
         staged.write(data)
         return staged.commit()

@@ -14,7 +14,10 @@ def test_a_setting_is_its_name_in_capitals() -> None:
     assert Settings.from_environment({"TRACE_SLOTS": "3", "HOME": "/root"}).trace_slots == 3
 
 
-@pytest.mark.parametrize(("name", "value"), [("TRACE_SLOTS", "0"), ("TRACE_WALL_S", "soon"), ("LOG_LEVEL", "LOUD")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("TRACE_SLOTS", "0"), ("TRACE_WALL_S", "soon"), ("LOG_LEVEL", "LOUD"), ("PRELOAD", "/no/such/file.py")],
+)
 def test_a_setting_that_makes_no_sense_is_named(name: str, value: str) -> None:
     with pytest.raises(ValidationError) as refused:
         Settings.from_environment({name: value})

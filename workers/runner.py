@@ -10,13 +10,12 @@ from typing import Any
 import torch
 
 from service.domain.contract import Contract
-from service.domain.errors import GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
+from service.domain.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
 from service.domain.tensor import TensorSpec
 from service.sandbox.channel import Channel, ChannelClosed
 from service.sandbox.messages import Failed, Infer, Inferred, Load, Ready
-from workers import structure, tensors
-from workers.tracing import golden
-from workers.tracing.checks.compare import compare
+from workers import golden, structure, tensors
+from workers.compare import compare
 
 _TEXT_MAX_CHARACTERS = 4000
 # torch's profiling executor specialises on the second and third call: what answers from then on is proved as well.
@@ -51,12 +50,12 @@ class LoadedArtifact:
     def infer(self, method: str, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The outputs by name, in the contract's order. Raises GraphRaised."""
         contract = self._contract.methods[method]
+        arguments = [
+            structure.assemble(argument.structure, inputs)
+            for argument in contract.arguments
+            if structure.is_traced(argument.structure)
+        ]
         try:
-            arguments = [
-                structure.assemble(argument.structure, inputs)
-                for argument in contract.arguments
-                if structure.is_traced(argument.structure)
-            ]
             outputs = structure.tensors(self._methods[method](*arguments), "output")
             return {spec.name: outputs[spec.name] for spec in contract.outputs}
         except Exception as error:
@@ -89,7 +88,7 @@ class LoadedArtifact:
 
 def _proved(load: Load, archive: int, golden_cases: int) -> LoadedArtifact:
     artifact = LoadedArtifact(_load(archive, load), load.contract)
-    cases = _golden_cases(golden_cases)
+    cases = _golden_cases(golden_cases, load.contract)
     if load.tolerance is None:
         artifact.warm(cases)
     else:
@@ -117,11 +116,15 @@ def _load(file: int, load: Load) -> torch.jit.ScriptModule:
         raise RunnerLost(f"the archive could not be loaded: {_text_of(error)}") from error
 
 
-def _golden_cases(file: int) -> list[golden.Case]:
+def _golden_cases(file: int, contract: Contract) -> list[golden.Case]:
     try:
-        return golden.read(file)
+        cases = golden.read(file)
     except Exception as error:
         raise GoldenCaseFailed(f"the golden cases cannot be read: {_text_of(error)}") from error
+    for case in cases:
+        if missing := {spec.name for spec in contract.method(case.method).inputs} - case.inputs.keys():
+            raise GoldenCaseFailed(f"a golden case lacks the inputs {sorted(missing)}", method=case.method)
+    return cases
 
 
 def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
@@ -133,6 +136,11 @@ def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
         channel.send(Failed(failure=error.failure()).model_dump(mode="json"))
         return
     specs = [tensors.spec_of(name, tensor) for name, tensor in outputs.items()]
+    byte_size = sum(tensor.numel() * tensor.element_size() for tensor in outputs.values())
+    if byte_size > asked.answer_max_bytes:
+        too_large = AnswerTooLarge(f"the answer has {byte_size} bytes", limit=asked.answer_max_bytes)
+        channel.send(Failed.of(too_large).model_dump(mode="json"))
+        return
     channel.send(
         Inferred(outputs=specs).model_dump(mode="json"), *(tensors.to_bytes(tensor) for tensor in outputs.values())
     )

@@ -7,9 +7,10 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from service.api import artifacts, docs, events, health, inference, models, problems, trace_requests
+from service.api import artifacts, docs, events, health, inference, models, problem_kinds, problems, trace_requests
 from service.api.access_log import AccessLog
 from service.api.deps import Parts
+from service.api.head import Head
 from service.api.problems import InternalError, problem_responses
 from service.domain.errors import StorageUnavailable
 
@@ -29,7 +30,7 @@ class App(FastAPI):
     """Starlette puts its answer to uncaught errors outside of any middleware that is added: the log goes round that."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return AccessLog(super().build_middleware_stack())
+        return AccessLog(Head(super().build_middleware_stack()))
 
 
 def create_app(parts: Parts, lifespan: Lifespan | None = None) -> FastAPI:
@@ -47,7 +48,7 @@ def create_app(parts: Parts, lifespan: Lifespan | None = None) -> FastAPI:
     )
     app.state.parts = parts
     problems.install(app)
-    for noun in (trace_requests, events, inference, models, artifacts, health):
+    for noun in (trace_requests, events, inference, models, artifacts, problem_kinds, health):
         app.include_router(noun.router)
     docs.install(app)
     return app

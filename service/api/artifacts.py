@@ -1,11 +1,13 @@
 """Artifacts: manifests, printouts, pictures and archives, under digests that never change their meaning."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import Field
+from pydantic import BaseModel, Field, TypeAdapter
 
 from service.api.blobs import IMMUTABLE, attachment, is_known, partial_responses
 from service.api.deps import StoreDep
@@ -13,7 +15,7 @@ from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.api.svg import draw
 from service.domain.artifact import Artifact, Printout, PrintoutKind
 from service.domain.blob import DIGEST_PATTERN
-from service.domain.errors import ArtifactNotFound, InvalidRequest, PrintoutNotFound
+from service.domain.errors import ArtifactNotFound, InvalidRequest, PrintoutNotFound, PrintoutsUnreadable
 from service.domain.frozen import Frozen
 from service.storage.database import Store
 
@@ -60,8 +62,20 @@ class PrintoutIndexEntry(Frozen):
 
 
 class PrintoutIndex(Frozen):
+    """The model itself first."""
+
     printouts: list[PrintoutIndexEntry]
 
+
+class _Name(BaseModel):
+    """Which printout it is, whatever else it holds."""
+
+    kind: PrintoutKind
+    method: str
+    submodule: str
+
+
+_names = TypeAdapter(list[_Name])
 
 _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names it."}}
 
@@ -102,16 +116,13 @@ def get_artifact(request: Request, response: Response, store: StoreDep, digest: 
 def get_archive(request: Request, store: StoreDep, digest: Digest) -> Response:
     """Whole, or the part that a `Range` asks for."""
     archive = store.artifacts.get(digest).archive
-    return attachment(request, store.blobs, archive, filename=f"{digest.removeprefix('sha256:')[:16]}.pt")
-
-
-# --- printouts -----------------------------------------------------------------------------------------------
+    return attachment(request, store.blobs, archive, filename=f"{digest.removeprefix('sha256:')[:12]}.pt")
 
 
 @router.get(
     "/artifacts/{digest}/printouts",
     summary="List an artifact's printouts",
-    responses=problem_responses(InvalidRequest, ArtifactNotFound),
+    responses=problem_responses(InvalidRequest, ArtifactNotFound, PrintoutsUnreadable),
 )
 def list_printouts(response: Response, store: StoreDep, digest: Digest) -> PrintoutIndex:
     """Which methods of which submodules there are printouts of."""
@@ -136,14 +147,14 @@ def list_printouts(response: Response, store: StoreDep, digest: Digest) -> Print
             "description": "As torch prints it; as JSON, with each node's place in the source.",
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Printout"}}},
         },
-        **problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound),
+        **problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound, PrintoutsUnreadable),
     },
 )
 def get_printout(
     request: Request,
     store: StoreDep,
     digest: Digest,
-    kind: PrintoutKind,
+    kind: Annotated[PrintoutKind, Path(description="Which view of it.")],
     method: MethodName = "forward",
     submodule: SubmoduleName = "",
     form: Annotated[
@@ -167,7 +178,7 @@ def get_printout(
             "description": "Operators in layers, coloured by module; each says where in the source it comes from.",
             "content": {"image/svg+xml": {"schema": {"type": "string"}}},
         },
-        **problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound),
+        **problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound, PrintoutsUnreadable),
     },
 )
 def get_graph(
@@ -175,7 +186,9 @@ def get_graph(
     digest: Digest,
     method: MethodName = "forward",
     submodule: SubmoduleName = "",
-    kind: Literal["graph", "inlined_graph"] = "inlined_graph",
+    kind: Annotated[
+        Literal["graph", "inlined_graph"], Query(description="As torch has it, or with the submodules' graphs put in.")
+    ] = "inlined_graph",
 ) -> Response:
     """The graph as a picture. Constants are left out; of a very large graph, neighbours in a module are one box."""
     picture = draw(_printout(store, digest, kind, method, submodule))
@@ -184,17 +197,28 @@ def get_graph(
 
 
 def _printouts(store: Store, digest: str) -> list[dict[str, Any]]:
-    with store.blobs.open(store.artifacts.get(digest).printouts.digest) as file:
-        # Of a large model these are megabytes, of which a reply takes one: that one is checked, when it is taken.
+    """Raises PrintoutsUnreadable: the process that ran the model's code made them, and may have made up anything."""
+    with store.blobs.open(store.artifacts.get(digest).printouts.digest) as file, _made_up(digest):
+        # Of a large model these are megabytes, of which a reply takes one: the rest of it is checked when it is taken.
         printouts: list[dict[str, Any]] = orjson.loads(file.read())
+        _names.validate_python(printouts)
         return printouts
+
+
+@contextmanager
+def _made_up(digest: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:  # neither JSON nor printouts
+        raise PrintoutsUnreadable("the printouts of this artifact cannot be read", digest=digest) from error
 
 
 def _printout(store: Store, digest: str, kind: str, method: str, submodule: str) -> Printout:
     printouts = _printouts(store, digest)
     for each in printouts:
         if (each["kind"], each["method"], each["submodule"]) == (kind, method, submodule):
-            return Printout.model_validate(each)
+            with _made_up(digest):
+                return Printout.model_validate(each)
     raise PrintoutNotFound(
         f"there is no {kind} of {method[:80]!r} of {submodule[:80] or 'the model'!r}",
         kind=kind,

@@ -1,23 +1,39 @@
 """A request's body: read up to a limit while it arrives, and JSON that is safe for whatever handles it next."""
 
-from collections.abc import AsyncIterator
-from typing import TypeVar
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from time import monotonic
+from typing import ParamSpec, TypeVar
 
 import orjson
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 from multipart import parse_options_header
 from pydantic import BaseModel, JsonValue, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
 
-from service.api.problems import invalid_body
-from service.domain.errors import MalformedJson, PayloadTooLarge, UnsupportedMediaType
+from service.api.deps import Parts
+from service.api.problems import RequestTimeout, invalid_body
+from service.api.waiting import LOOK_S
+from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
+from service.domain.sizes import MIB
 
 # Beyond these nobody means it. pydantic goes 255 levels deep, and keeps about a kilobyte for each mistake it finds.
 DEPTH_MAX = 100
 MEMBERS_MAX = 200_000
+CONTAINERS_MAX = 1_000_000
 
-_BATCH_BYTES = 2**20
+# What is done with less takes about a millisecond, and a hop to another thread and back a tenth of that.
+_SMALL_BYTES = 64 * 1024
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+_BATCH_BYTES = MIB
 
 Model = TypeVar("Model", bound=BaseModel)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def media_type(request: Request) -> tuple[str, dict[str, str]]:
@@ -28,12 +44,29 @@ def media_type(request: Request) -> tuple[str, dict[str, str]]:
 
 async def read_json(request: Request, max_bytes: int) -> JsonValue:
     """Raises UnsupportedMediaType, PayloadTooLarge and MalformedJson."""
+    check_is_json(request)
+    text = await read_text(request, max_bytes)
+    return await aside(len(text), parse_json, text)
+
+
+def check_is_json(request: Request) -> None:
+    """Raises UnsupportedMediaType."""
     kind, options = media_type(request)
     if kind != "application/json" or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
         raise UnsupportedMediaType(
             "this route takes application/json in UTF-8", actual=kind[:80], supported=["application/json"]
         )
-    return parse_json(b"".join([batch async for batch in batches(request, max_bytes)]))
+
+
+async def read_text(request: Request, max_bytes: int) -> bytes:
+    return b"".join([batch async for batch in batches(request, max_bytes)])
+
+
+async def aside(byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Done here if it is about few bytes, and else on a thread, so that nobody else waits for it."""
+    if byte_size <= _SMALL_BYTES:
+        return work(*args, **kwargs)
+    return await run_in_threadpool(work, *args, **kwargs)
 
 
 async def read_model(request: Request, model: type[Model], max_bytes: int = 2**16) -> Model:
@@ -46,14 +79,24 @@ async def read_model(request: Request, model: type[Model], max_bytes: int = 2**1
 
 
 async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body in pieces of about a megabyte: each costs its reader a hop to another thread."""
+    """The body in pieces of about a megabyte: each costs its reader a hop to another thread.
+
+    Raises RequestTimeout where it stops arriving, and ShuttingDown where the service stops meanwhile.
+    """
+    parts: Parts = request.app.state.parts
     if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
         raise UnsupportedMediaType("no content encoding is taken", actual=encoding[:80], supported=["identity"])
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
         raise _too_large(max_bytes)
-    received, batch = 0, bytearray()
-    async for chunk in request.stream():
+    received, batch, more = 0, bytearray(), True
+    while more:
+        message = await _receive(request, parts)
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        if more and parts.stopping.is_set():
+            raise _stopping()
         received += len(chunk)
         if received > max_bytes:
             raise _too_large(max_bytes)
@@ -65,8 +108,25 @@ async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
         yield bytes(batch)
 
 
+async def _receive(request: Request, parts: Parts) -> Message:
+    until = monotonic() + parts.request_idle_s
+    while (left_s := until - monotonic()) > 0:
+        try:
+            async with asyncio.timeout(min(left_s, LOOK_S)):
+                return await request.receive()
+        except TimeoutError:
+            if parts.stopping.is_set():
+                raise _stopping() from None
+    raise RequestTimeout(f"nothing came for {parts.request_idle_s:g} s", limit_s=parts.request_idle_s)
+
+
+def _stopping() -> ShuttingDown:
+    return ShuttingDown("the service stops, and the request has not arrived whole")
+
+
 def parse_json(text: bytes | bytearray) -> JsonValue:
     """Strict JSON: no NaN, no lone surrogates, UTF-8 alone, and nested no deeper than anybody means."""
+    _check_containers(text)
     try:
         value: JsonValue = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -78,6 +138,14 @@ def parse_json(text: bytes | bytearray) -> JsonValue:
         ) from error
     _check_bounds(value)
     return value
+
+
+def _check_containers(text: bytes | bytearray) -> None:
+    """Before they are made: an empty list takes two bytes of the body, and 56 of memory."""
+    if text.count(b"[") + text.count(b"{") > CONTAINERS_MAX:
+        bare = _TEXT.sub(b"", text)
+        if bare.count(b"[") + bare.count(b"{") > CONTAINERS_MAX:
+            raise MalformedJson(f"there are more than {CONTAINERS_MAX} lists and objects", limit=CONTAINERS_MAX)
 
 
 def _check_bounds(value: JsonValue) -> None:

@@ -25,6 +25,9 @@ class Parts:
     torch_version: str
     request_max_bytes: int
     upload_max_bytes: int
+    request_idle_s: float = 30.0
+    streams_max: int = 200
+    streams: set[object] = field(default_factory=set)  # one for each that is open
     heartbeat_s: float = 15.0  # an event stream says something at least this often, so that no proxy closes it
     stopping: Event = field(default_factory=Event)
 

@@ -1,10 +1,8 @@
 """Events: what happens to a trace request, told while it happens, as server-sent events."""
 
 from collections.abc import AsyncIterator
-from time import monotonic
 from typing import Annotated
 
-import anyio
 import orjson
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
@@ -12,9 +10,9 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
 from service.api.deps import Parts, PartsDep
-from service.api.prefer import pause_s
-from service.api.problems import problem_responses
+from service.api.problems import TooManyStreams, problem_responses
 from service.api.trace_requests import RequestId
+from service.api.waiting import heard, listening
 from service.domain.errors import InvalidRequest, MalformedHeader, TraceRequestNotFound
 from service.domain.event import Event
 
@@ -33,7 +31,7 @@ router = APIRouter(tags=["Trace requests"])
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         204: {"description": "It has ended, and everything was told: a browser stops asking again."},
-        **problem_responses(MalformedHeader, InvalidRequest, TraceRequestNotFound),
+        **problem_responses(MalformedHeader, InvalidRequest, TraceRequestNotFound, TooManyStreams),
     },
 )
 async def watch(
@@ -52,6 +50,8 @@ async def watch(
     request = await run_in_threadpool(parts.store.trace_requests.status, request_id)
     if request.state.ended and not await run_in_threadpool(parts.store.events.after, request_id, seq, 1):
         return Response(status_code=204)
+    if len(parts.streams) >= parts.streams_max:
+        raise TooManyStreams("too many event streams are open", limit=parts.streams_max)
     # Proxies that collect replies before passing them on would hold back what is meant for now.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return EventSourceResponse(_told(parts, request_id, seq), headers=headers)
@@ -64,21 +64,20 @@ def _seq(last_event_id: str) -> int:
 
 
 async def _told(parts: Parts, request_id: str, seq: int) -> AsyncIterator[bytes]:
-    quiet_since = said_at = monotonic()
-    while not parts.stopping.is_set():
-        for event in (events := await run_in_threadpool(parts.store.events.after, request_id, seq, _BATCH)):
-            yield _written(event)
-            seq = event.seq
-            if event.kind == "end":
-                return
-        now = monotonic()
-        if events:
-            quiet_since = said_at = now
-            continue
-        if now - said_at >= parts.heartbeat_s:
-            said_at = now
-            yield KEEPALIVE_COMMENT
-        await anyio.sleep(pause_s(now - quiet_since))
+    parts.streams.add(stream := object())
+    try:
+        with listening(parts.store.changes, request_id) as changed:
+            while not parts.stopping.is_set():
+                changed.clear()
+                for event in (events := await run_in_threadpool(parts.store.events.after, request_id, seq, _BATCH)):
+                    yield _written(event)
+                    seq = event.seq
+                    if event.kind == "end":
+                        return
+                if len(events) < _BATCH and not await heard(changed, parts.heartbeat_s, parts.stopping):
+                    yield KEEPALIVE_COMMENT
+    finally:
+        parts.streams.discard(stream)
 
 
 def _written(event: Event) -> bytes:

@@ -9,14 +9,15 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field, JsonValue
 
-from service.api.body import batches, parse_json, read_json
+from service.api.body import aside, check_is_json, parse_json, read_text
 from service.api.deps import Parts, PartsDep
-from service.api.examples import LINEAR_INFERENCE
-from service.api.problems import InternalError, problem_responses
+from service.api.inference_body import MODEL_MEMBER, NOT_FINITE, request_body
+from service.api.problems import InternalError, RequestTimeout, problem_responses
 from service.domain import inference
 from service.domain.artifact import Artifact
 from service.domain.errors import (
     AliasNotFound,
+    AnswerTooLarge,
     ArtifactNotFound,
     BakedArgument,
     BlobMissing,
@@ -52,8 +53,8 @@ from service.storage.database import Store
 
 router = APIRouter(tags=["Inference"])
 
+_PIECE_BYTES = 128 * 1024  # whole items of every datatype
 _UNSOUND = "the check rejected this version: its answers are not known to be right"
-_NOT_FINITE = 'JSON has no NaN and no infinities: they are "NaN", "Infinity" and "-Infinity".'
 
 
 class OutputTensor(Frozen):
@@ -62,7 +63,7 @@ class OutputTensor(Frozen):
     name: str
     datatype: Datatype
     shape: list[int]
-    data: list[JsonValue] = Field(description=f"Row-major, flat. {_NOT_FINITE}")
+    data: list[JsonValue] = Field(description=f"Row-major, flat. {NOT_FINITE}")
 
 
 class InferenceReply(Frozen):
@@ -77,81 +78,6 @@ class InferenceReply(Frozen):
     outputs: list[OutputTensor]
 
 
-# --- the forms of a body, in OpenAPI's words -----------------------------------------------------------------
-
-_PARAMETERS = {"type": "object", "description": "Taken, as the protocol has it, and not used."}
-_TENSOR_MEMBERS: dict[str, Any] = {
-    "name": {"type": "string"},
-    "datatype": {"type": "string", "enum": [datatype.value for datatype in Datatype]},
-    "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-    "data": {"description": f"Row-major, flat or nested. {_NOT_FINITE}"},
-    "parameters": _PARAMETERS,
-}
-_COMMON_MEMBERS: dict[str, Any] = {
-    "id": {"type": "string", "description": "Comes back in the reply."},
-    "parameters": _PARAMETERS,
-    "outputs": {
-        "type": "array",
-        "description": "Which outputs to answer with; all of them where this is left out.",
-        "items": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["name"],
-            "properties": {"name": {"type": "string"}, "parameters": _PARAMETERS},
-        },
-    },
-}
-_PROTOCOL_MEMBERS: dict[str, Any] = {
-    "inputs": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["name", "data"],
-            "properties": _TENSOR_MEMBERS,
-        },
-    }
-}
-_NESTED = "A tensor is an object as in the protocol's form, or nested lists: then the contract has datatype and shape."
-_NAMED_MEMBERS: dict[str, Any] = {
-    "inputs": {
-        "type": "object",
-        "description": f"By an input's name, or by an argument's, nested as it nests. {_NESTED}",
-    }
-}
-_CALL_MEMBERS: dict[str, Any] = {
-    "args": {"type": "array", "items": {}, "description": f"In the method's order, nested as they nest. {_NESTED}"},
-    "kwargs": {"type": "object", "description": "By the method's names."},
-}
-_MODEL_MEMBER: dict[str, Any] = {
-    "model": {"type": "string", "description": "`name`, `name@alias` or `name:version`.", "examples": ["linear"]}
-}
-
-
-def _request_body(model: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
-    """In the three forms, each with an example that can be sent as it is."""
-    x = LINEAR_INFERENCE["inputs"]["x"]
-    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": x[0]}
-    forms: list[tuple[str, list[str], dict[str, Any], dict[str, Any]]] = [
-        ("By name", ["inputs"], _NAMED_MEMBERS, LINEAR_INFERENCE),
-        ("Open Inference Protocol", ["inputs"], _PROTOCOL_MEMBERS, {"inputs": [tensor]}),
-        ("As a call", [], _CALL_MEMBERS, {"args": [x]}),
-    ]
-    schemas = [
-        {
-            "title": title,
-            "type": "object",
-            "additionalProperties": False,
-            "required": [*model, *required],
-            "properties": {**model, **members, **_COMMON_MEMBERS},
-        }
-        for title, required, members, _ in forms
-    ]
-    examples = {title: {"value": example | sent} for title, _, _, sent in forms}
-    content = {"application/json": {"schema": {"anyOf": schemas}, "examples": examples}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "headers": {
@@ -164,6 +90,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     **problem_responses(
         MalformedJson,
         UploadTruncated,
+        RequestTimeout,
         ModelNotFound,
         VersionNotFound,
         AliasNotFound,
@@ -181,6 +108,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         StructureMismatch,
         BakedArgument,
         GraphRaised,
+        AnswerTooLarge,
         InternalError,
         BlobMissing,
         RunnerLost,
@@ -203,7 +131,7 @@ Device = Annotated[Literal["cpu"], Query(description="Whose artifact answers.")]
     response_model_exclude_unset=True,
     summary="Ask a model",
     responses=_RESPONSES,
-    openapi_extra=_request_body({}, {}),
+    openapi_extra=request_body({}, {}),
 )
 async def infer(
     request: Request,
@@ -223,7 +151,8 @@ async def infer(
     The first request after a while starts the process that answers, which takes longer.
     """
     served = await _resolve(parts, model, device)
-    return await _answer(parts, served, method, await _read(request, parts.request_max_bytes))
+    text = await _read(request, parts.request_max_bytes)
+    return await _answer(parts, served, method, await aside(len(text), parse_json, text), len(text))
 
 
 @router.post(
@@ -232,25 +161,26 @@ async def infer(
     response_model_exclude_unset=True,
     summary="Ask the model that the body names",
     responses=_RESPONSES,
-    openapi_extra=_request_body(_MODEL_MEMBER, {"model": "linear"}),
+    openapi_extra=request_body(MODEL_MEMBER, {"model": "linear"}),
 )
 async def infer_named(
     request: Request, parts: PartsDep, method: Method = "forward", device: Device = "cpu"
 ) -> Response:
     """The same as `POST /infer/{model}`, with one more member, `model`."""
-    body = await _read(request, parts.request_max_bytes)
+    text = await _read(request, parts.request_max_bytes)
+    body = await aside(len(text), parse_json, text)
     model = body.pop("model", None) if isinstance(body, dict) else None
     if not isinstance(model, str):
         detail = "name the model to ask"
         raise InvalidRequest(f"/model: {detail}", errors=[{"pointer": "/model", "detail": detail}])
-    return await _answer(parts, await _resolve(parts, model, device), method, body)
+    return await _answer(parts, await _resolve(parts, model, device), method, body, len(text))
 
 
-async def _read(request: Request, max_bytes: int) -> JsonValue:
+async def _read(request: Request, max_bytes: int) -> bytes:
     """A body without a content type is taken for JSON."""
     if "content-type" in request.headers:
-        return await read_json(request, max_bytes)
-    return parse_json(b"".join([batch async for batch in batches(request, max_bytes)]))
+        check_is_json(request)
+    return await read_text(request, max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +210,8 @@ def _artifact(store: Store, digest: str) -> Artifact:
     return store.artifacts.get(digest)
 
 
-async def _answer(parts: Parts, served: _Served, method: str, body: JsonValue) -> Response:
-    asked = inference.read(body, served.artifact.contract.method(method))
+async def _answer(parts: Parts, served: _Served, method: str, body: JsonValue, byte_size: int) -> Response:
+    asked = await aside(byte_size, inference.read, body, served.artifact.contract.method(method))
     outputs = await parts.pool.infer(served.artifact, served.digest, method, asked.inputs)
     reply: dict[str, Any] = {"model_name": served.name, "model_version": str(served.version.version)}
     if asked.id is not None:
@@ -291,14 +221,25 @@ async def _answer(parts: Parts, served: _Served, method: str, body: JsonValue) -
         reply["warnings"] = [_UNSOUND, *(finding.detail for finding in served.artifact.check.findings)]
         headers["Warning"] = f'299 - "{_UNSOUND}"'
     by_name = {tensor.name: tensor for tensor in outputs}
-    reply["outputs"] = [_shown(by_name[name]) for name in asked.outputs]
-    return Response(orjson.dumps(reply), media_type="application/json", headers=headers)
+    shown = [by_name[name] for name in asked.outputs]
+    text = await aside(sum(len(tensor.data) for tensor in shown), _written, reply, shown)
+    return Response(text, media_type="application/json", headers=headers)
+
+
+def _written(reply: dict[str, Any], outputs: list[Tensor]) -> bytes:
+    return orjson.dumps({**reply, "outputs": [_shown(tensor) for tensor in outputs]})
 
 
 def _shown(tensor: Tensor) -> dict[str, Any]:
+    data = memoryview(tensor.data)
+    # Piece by piece, so that numbers are objects only for a moment, and other threads come in between.
+    pieces = [
+        orjson.dumps(unpack(tensor.datatype, data[start : start + _PIECE_BYTES]))[1:-1]
+        for start in range(0, len(data), _PIECE_BYTES)
+    ]
     return {
         "name": tensor.name,
         "datatype": tensor.datatype.value,
         "shape": tensor.shape,
-        "data": unpack(tensor.datatype, tensor.data),
+        "data": orjson.Fragment(b"[" + b",".join(pieces) + b"]"),
     }

@@ -11,7 +11,7 @@ from pydantic import Field
 from service.api.body import read_model
 from service.api.deps import StoreDep
 from service.api.pages import Cursor, Limit, link_next
-from service.api.problems import problem_responses
+from service.api.problems import RequestTimeout, problem_responses
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
@@ -54,6 +54,8 @@ class VersionLinks(Frozen):
 
 
 class VersionReply(Frozen):
+    """One version: it never changes, and its number is never used again."""
+
     version: int
     verdict: Verdict
     artifacts: dict[str, str] = Field(description="The artifact's digest, by device.")
@@ -84,6 +86,8 @@ class AliasReply(Frozen):
 
 
 class ModelReply(Frozen):
+    """A name, its versions, and the aliases that point at them."""
+
     name: str
     versions: list[VersionReply]
     aliases: list[AliasReply]
@@ -108,9 +112,6 @@ class AliasTarget(Frozen):
     """Where an alias is to point."""
 
     version: int = Field(ge=1, lt=10**9, strict=True)
-
-
-# --- models and versions -------------------------------------------------------------------------------------
 
 
 @router.get("/models", summary="List models", responses=problem_responses(InvalidRequest, InvalidCursor))
@@ -151,8 +152,6 @@ def delete_version(store: StoreDep, name: Name, version: Version) -> None:
     store.models.delete_version(name, version)
 
 
-# --- aliases -------------------------------------------------------------------------------------------------
-
 _WITH_ETAG: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"ETag": {"description": "Its place, for `If-Match`.", "schema": {"type": "string"}}}}
 }
@@ -180,6 +179,7 @@ def get_alias(response: Response, store: StoreDep, name: Name, alias: AliasName)
         **problem_responses(
             MalformedJson,
             MalformedHeader,
+            RequestTimeout,
             ModelNotFound,
             VersionNotFound,
             AliasMoved,

@@ -4,11 +4,10 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from inspect import cleandoc
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import quote
 
-from fastapi import APIRouter, FastAPI, Path, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from starlette.exceptions import HTTPException
@@ -36,9 +35,8 @@ from service.domain.errors import (
     Unavailable,
     UnsupportedMediaType,
     UploadTruncated,
-    leaves,
+    by_slug,
 )
-from service.domain.frozen import Frozen
 from service.log import http_request_id
 
 log = logging.getLogger(__name__)
@@ -49,22 +47,56 @@ DETAIL_MAX = 500
 
 
 class MethodNotAllowed(CallerError):
-    """This path does not take this method"""
+    """This path does not take this method
+
+    Use one of those in `Allow`.
+    """
 
 
 class RangeNotSatisfiable(CallerError):
-    """The range lies outside the file"""
+    """The range lies outside the file
+
+    `Content-Range` in the reply says how long the file is.
+    """
+
+
+class MalformedHead(CallerError):
+    """This is not HTTP/1.1
+
+    Speak plain HTTP/1.1 here; whoever wants TLS puts a proxy before it.
+    """
+
+
+class HeadersTooLarge(CallerError):
+    """The request has more or longer headers than this service takes
+
+    Send fewer headers, and what is large in the body.
+    """
+
+
+class RequestTimeout(CallerError):
+    """The request stopped arriving
+
+    Send it again without pauses.
+    """
+
+
+class TooManyConnections(Unavailable):
+    """Too many connections are open"""
+
+
+class TooManyStreams(Unavailable):
+    """Too many event streams are open
+
+    Come back later, or look at the trace request now and then.
+    """
 
 
 class InternalError(ServiceError):
     """The service made a mistake
 
-    Nothing about it is told here; the log has it under the request's id.
+    The service's log says more, under this request's id.
     """
-
-
-class ProblemNotFound(NotFound):
-    """There is no problem of this name"""
 
 
 # Looked up along the class's MRO: an error without a line of its own has its family's status.
@@ -72,6 +104,7 @@ _STATUS: dict[type[ServiceError], int] = {
     MalformedRequest: 400,
     NotFound: 404,
     MethodNotAllowed: 405,
+    RequestTimeout: 408,
     Conflict: 409,
     PreconditionFailed: 412,
     PayloadTooLarge: 413,
@@ -82,6 +115,7 @@ _STATUS: dict[type[ServiceError], int] = {
     TraceError: 422,
     InferenceError: 422,
     PreconditionRequired: 428,
+    HeadersTooLarge: 431,
     CallerError: 400,
     RunnerLost: 502,
     TracerLost: 502,
@@ -115,6 +149,7 @@ class Problem(BaseModel):
     code: str = Field(description="The stable name to match on.", examples=["shape-mismatch"])
     error: str = Field(description="The detail again, where the Open Inference Protocol looks for it.")
     fault: Fault = Field(description="Who has to change something: the caller, the model's code, or the service.")
+    remedy: str | None = Field(None, description="What to do about it.")
     request_id: str | None = Field(None, description="The X-Request-ID under which the service logged it.")
 
 
@@ -124,7 +159,8 @@ def status_of(error: type[ServiceError]) -> int:
 
 def problem_of(failure: Failure, *, instance: str | None = None, request_id: str | None = None) -> Problem:
     """A failure as a problem document; one that a newer release wrote is shown under its family's name."""
-    error = leaves().get(failure.slug, ServiceError)
+    error = by_slug().get(failure.slug, ServiceError)
+    remedy = failure.facts.get("remedy")
     standard = {
         "type": f"/problems/{failure.slug}",
         "title": error.title(),
@@ -134,6 +170,7 @@ def problem_of(failure: Failure, *, instance: str | None = None, request_id: str
         "code": failure.slug,
         "error": failure.detail,
         "fault": error.fault,
+        "remedy": remedy if isinstance(remedy, str) else error.remedy(),
         "request_id": request_id,
     }
     return Problem.model_validate(failure.facts | standard)
@@ -188,9 +225,6 @@ def _invalid(errors: list[dict[str, str]], found: int) -> InvalidRequest:
     return InvalidRequest(f"{where}: {first['detail']}{more}", errors=errors)
 
 
-# --- replies -------------------------------------------------------------------------------------------------
-
-
 def install(app: FastAPI) -> None:
     """Whatever goes wrong in this app is answered with a problem document."""
     app.add_exception_handler(ServiceError, _service_error)
@@ -198,7 +232,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http_exception)
     app.add_exception_handler(ClientDisconnect, _client_gone)
     app.add_exception_handler(Exception, _mistake)
-    app.include_router(router)
 
 
 async def _service_error(request: Request, error: Exception) -> Response:
@@ -248,7 +281,7 @@ def _reply(request: Request, error: ServiceError, headers: Mapping[str, str] | N
         headers=headers,
         media_type=PROBLEM_JSON,
     )
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable) or "retry_after_s" in error.facts:
         response.headers["Retry-After"] = str(error.facts.get("retry_after_s", 1))
     return response
 
@@ -263,60 +296,7 @@ def _allowed(request: Request) -> list[str]:
     return [
         method
         for method in _METHODS
-        if any(route.matches(dict(request.scope, method=method))[0] is Match.FULL for route in routes)
+        # `service.api.head` answers HEAD by what GET answers.
+        for asked in (dict(request.scope, method=method.replace("HEAD", "GET")),)
+        if any(route.matches(asked)[0] is Match.FULL for route in routes)
     ]
-
-
-# --- their descriptions --------------------------------------------------------------------------------------
-
-router = APIRouter(tags=["Problems"])
-
-
-class ProblemKind(Frozen):
-    """One kind of problem: what its `type` points at."""
-
-    code: str
-    type: str
-    title: str
-    description: str
-    status: int
-    fault: Fault
-
-
-class ProblemKinds(Frozen):
-    problems: list[ProblemKind]
-
-
-def _kind(error: type[ServiceError]) -> ProblemKind:
-    docstring = cleandoc(error.__doc__ or "")
-    return ProblemKind(
-        code=error.slug(),
-        type=f"/problems/{error.slug()}",
-        title=error.title(),
-        description=" ".join(docstring.splitlines()[1:]).strip() or f"{error.title()}.",
-        status=status_of(error),
-        fault=error.fault,
-    )
-
-
-@router.get("/problems", summary="List every kind of problem")
-def list_problems() -> ProblemKinds:
-    """Each problem document's `type` is the path of one of these, and its `code` is the last part of that path."""
-    return ProblemKinds(problems=[_kind(error) for _, error in sorted(leaves().items())])
-
-
-@router.get(
-    "/problems/{code}",
-    summary="Describe one kind of problem",
-    responses=problem_responses(ProblemNotFound, InvalidRequest),
-)
-def get_problem(
-    code: Annotated[
-        str,
-        Path(description="A problem document's `code`.", openapi_examples={"for example": {"value": "shape-mismatch"}}),
-    ],
-) -> ProblemKind:
-    """What a problem document's `type` points at."""
-    if code not in leaves():
-        raise ProblemNotFound("there is no problem of this name", code=code[:80])
-    return _kind(leaves()[code])

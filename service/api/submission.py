@@ -1,6 +1,7 @@
 """A submission: the body of `POST /trace`, as JSON or as multipart whose files are staged while they arrive."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from service.api.body import batches, media_type, parse_json, read_json
+from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
 from service.api.problems import ERRORS_MAX, invalid_body, json_pointer
 from service.domain.blob import BlobRef
 from service.domain.errors import (
@@ -23,10 +25,11 @@ from service.domain.errors import (
     UploadTruncated,
 )
 from service.domain.example_inputs import FileTensor, MethodInputs, TupleInput
-from service.domain.trace_request import FileName, TraceSpec
+from service.domain.trace_request import FILES_MAX, FileName, TraceSpec
 from service.storage.blobs import Blobs, Staged
 
-PARTS_MAX = 1000
+# The part `request`, and the one file too many that is refused by name.
+PARTS_MAX = FILES_MAX + 2
 
 # The endings that the tracing child can read, by what the file is for.
 SUFFIXES = {
@@ -35,26 +38,59 @@ SUFFIXES = {
     "inputs": (".safetensors", ".npz", ".pt"),
 }
 
+REQUEST_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "JSON where everything is inline; multipart where files come with it.",
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/TraceSpec"},
+                "example": LINEAR_REQUEST,
+            },
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["request"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "request": {"$ref": "#/components/schemas/TraceSpec"},
+                        "files": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "description": "The files that the request names, under those names.",
+                        },
+                    },
+                },
+                "encoding": {"request": {"contentType": "application/json"}},
+                "example": {"request": LINEAR_UPLOAD},
+            },
+        },
+    }
+}
+
 _file_name: TypeAdapter[str] = TypeAdapter(FileName)
 Location = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What was asked for, and the uploaded files, kept as blobs, by the names that it uses for them."""
+    """What was asked for, and the uploaded files by the names that it uses for them: blobs once `keep` was called."""
 
     spec: TraceSpec
     files: dict[str, BlobRef]
+    keep: Callable[[], object]
 
 
-async def read_submission(
+@asynccontextmanager
+async def received(
     request: Request, blobs: Blobs, *, request_max_bytes: int, upload_max_bytes: int
-) -> Submission:
-    """Nothing of a submission that is refused, cut off or broken off stays on disk."""
+) -> AsyncIterator[Submission]:
+    """Nothing of a submission that is not kept, be it refused, cut off or broken off, stays on disk."""
     kind, options = media_type(request)
     if kind == "application/json":
         body = await read_json(request, request_max_bytes)
-        return Submission(await run_in_threadpool(_checked, body, ()), {})
+        yield Submission(await run_in_threadpool(_checked, body, ()), {}, keep=lambda: None)
+        return
     if kind != "multipart/form-data":
         supported = ["application/json", "multipart/form-data"]
         raise UnsupportedMediaType(f"this route takes {' or '.join(supported)}", actual=kind[:80], supported=supported)
@@ -62,13 +98,13 @@ async def read_submission(
     try:
         async for batch in batches(request, upload_max_bytes):
             await run_in_threadpool(upload.feed, batch)
-        return await run_in_threadpool(upload.finish)
+        yield await run_in_threadpool(upload.finish)
     finally:
         await run_in_threadpool(upload.close)
 
 
 class Upload:
-    """One multipart body: a part `request` and any number of parts `files`, in any order."""
+    """One multipart body: a part `request` and up to `FILES_MAX` parts `files`, in any order."""
 
     def __init__(self, blobs: Blobs, boundary: str, request_max_bytes: int) -> None:
         try:
@@ -93,7 +129,7 @@ class Upload:
             raise MalformedMultipart(str(error), part=self._parts) from error
 
     def finish(self) -> Submission:
-        """All of the body was fed: keep its files."""
+        """All of the body was fed."""
         try:
             self._parser.close()
         except MultipartError as error:
@@ -103,12 +139,16 @@ class Upload:
         if self._request is None:
             raise MalformedMultipart("there is no part named request, which says what to do with the files")
         spec = _checked(parse_json(self._request), self._files)
-        return Submission(spec, {name: staged.commit() for name, staged in self._files.items()})
+        return Submission(spec, {name: staged.blob for name, staged in self._files.items()}, keep=self._keep)
 
     def close(self) -> None:
         """Discard what was not kept."""
         for staged in self._files.values():
             staged.discard()
+
+    def _keep(self) -> None:
+        for staged in self._files.values():
+            staged.commit()
 
     def _begin(self, part: MultipartSegment) -> None:
         self._parts += 1
@@ -121,6 +161,8 @@ class Upload:
                 name = _valid_name(part.filename)
                 if name in self._files:
                     raise MalformedMultipart(f"two files are named {name!r}", part=self._parts, file=name)
+                if len(self._files) == FILES_MAX:
+                    raise InvalidRequest(f"a request has at most {FILES_MAX} files", limit=FILES_MAX)
                 self._file = self._files[name] = self._blobs.stage()
             case _:
                 raise MalformedMultipart(
@@ -145,9 +187,6 @@ def _valid_name(name: str | None) -> str:
         return _file_name.validate_python(name)
     except ValidationError as error:
         raise InvalidFileName(error.errors()[0]["msg"], file=name[:80]) from error
-
-
-# --- what it says, held against what was uploaded ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,6 @@ def draw(printout: Printout) -> str:
     )
 
 
-# --- what is drawn -------------------------------------------------------------------------------------------
-
-
 def _boxes_and_edges(printout: Printout) -> tuple[list[_Box], list[_Edge]]:
     shown = _without_constants(printout.nodes)
     types = {name: type_ for node in printout.nodes for name, type_ in zip(node.outputs, node.types, strict=False)}
@@ -155,9 +152,6 @@ def _module(scope: str) -> list[str]:
     return [step for step in scope.rpartition("/")[2].split(".") if step and step != "__module"]
 
 
-# --- where it stands -----------------------------------------------------------------------------------------
-
-
 def _layers(boxes: int, edges: Iterable[_Edge]) -> list[int]:
     """Each box below all that it needs; one that needs nothing, just above its first use."""
     layers = [0] * boxes
@@ -193,9 +187,6 @@ def _laid_out(boxes: int, edges: Sequence[_Edge], layers: Sequence[int]) -> tupl
     return places, [
         [places[edge.source], *(place(*point) for point in bends.get(edge, ())), places[edge.target]] for edge in edges
     ]
-
-
-# --- how it looks --------------------------------------------------------------------------------------------
 
 
 def _drawn_edge(edge: _Edge, route: Sequence[Place]) -> str:

@@ -11,11 +11,11 @@ from pydantic import Field
 
 from service.api.blobs import attachment, partial_responses
 from service.api.deps import EngineDep, Parts, PartsDep, StoreDep
-from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
 from service.api.pages import Cursor, Limit, link_next
-from service.api.prefer import WAIT_MAX_S, preferred_wait_s, wait_for_end
-from service.api.problems import Problem, RangeNotSatisfiable, problem_of, problem_responses
-from service.api.submission import read_submission
+from service.api.prefer import WAIT_MAX_S, preferred_wait_s
+from service.api.problems import Problem, RangeNotSatisfiable, RequestTimeout, problem_of, problem_responses
+from service.api.submission import REQUEST_BODY, Submission, received
+from service.api.waiting import wait_for_end
 from service.domain.errors import (
     FileNotUploaded,
     FileNotUsed,
@@ -122,38 +122,6 @@ def _links(request: TraceStatus, path: str) -> TraceRequestLinks:
     )
 
 
-# --- submit --------------------------------------------------------------------------------------------------
-
-_SUBMISSION: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "JSON where everything is inline; multipart where files come with it.",
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/TraceSpec"},
-                "example": LINEAR_REQUEST,
-            },
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["request"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "request": {"$ref": "#/components/schemas/TraceSpec"},
-                        "files": {
-                            "type": "array",
-                            "items": {"type": "string", "format": "binary"},
-                            "description": "The files that the request names, under those names.",
-                        },
-                    },
-                },
-                "encoding": {"request": {"contentType": "application/json"}},
-                "example": {"request": LINEAR_UPLOAD},
-            },
-        },
-    }
-}
-
 _FOLLOW_UPS: dict[str, Any] = {
     operation: {"operationId": operation, "parameters": {"id": "$response.body#/id"}}
     for operation in ("get_trace_request", "get_log", "get_source", "cancel")
@@ -181,6 +149,7 @@ _ACCEPTED_HEADERS: dict[str, Any] = {
             MalformedJson,
             MalformedMultipart,
             UploadTruncated,
+            RequestTimeout,
             MalformedHeader,
             PayloadTooLarge,
             UnsupportedMediaType,
@@ -193,7 +162,7 @@ _ACCEPTED_HEADERS: dict[str, Any] = {
             ShuttingDown,
         ),
     },
-    openapi_extra=_SUBMISSION,
+    openapi_extra=REQUEST_BODY,
 )
 async def submit(
     request: Request,
@@ -216,17 +185,16 @@ async def submit(
     The example traces a small model under the name `linear`. Everything else on this page then has something to show.
     """
     key = _idempotency_key(idempotency_key)
-    submission = await read_submission(
+    async with received(
         request,
         parts.store.blobs,
         request_max_bytes=parts.request_max_bytes,
         upload_max_bytes=parts.upload_max_bytes,
-    )
-    submitted = TraceRequest.submitted(submission.spec, submission.files, torch_version=parts.torch_version)
-    status = await run_in_threadpool(_submit, parts, submitted, key)
+    ) as submission:
+        status: TraceStatus = await run_in_threadpool(_submit, parts, submission, key)
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
     if wait_s is not None:
-        status = await wait_for_end(parts.store.trace_requests, status, wait_s, parts.stopping)
+        status = await wait_for_end(parts, request, status, wait_s)
     if status.state is State.SUCCEEDED or (status.state.ended and wait_s is not None):
         response.status_code = 200
         if wait_s is not None:
@@ -243,16 +211,12 @@ def _idempotency_key(value: str | None) -> str | None:
     return value
 
 
-def _submit(parts: Parts, submitted: TraceRequest, key: str | None) -> TraceStatus:
+def _submit(parts: Parts, submission: Submission, key: str | None) -> TraceStatus:
+    submitted = TraceRequest.submitted(submission.spec, submission.files, torch_version=parts.torch_version)
     idempotency = None if key is None else Idempotency.of(key, submitted)
-    requests = parts.store.trace_requests
-    same = None if submitted.spec.force else requests.find_succeeded(submitted.content)
-    if same is None:
-        return parts.engine.submit(submitted, idempotency)
-    return same if idempotency is None else requests.take_key(idempotency, same)
-
-
-# --- look ----------------------------------------------------------------------------------------------------
+    parts.engine.refuse(submitted, idempotency)
+    submission.keep()  # before there is a row that names them
+    return parts.engine.submit(submitted, idempotency)
 
 
 @router.get(
@@ -327,9 +291,6 @@ def get_source(request: Request, store: StoreDep, request_id: RequestId) -> Resp
         return attachment(request, store.blobs, trace_request.files[source.file], filename=source.file)
     inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {})
     return JSONResponse(inline.model_dump())
-
-
-# --- cancel --------------------------------------------------------------------------------------------------
 
 
 @router.post(

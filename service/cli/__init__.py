@@ -1,9 +1,13 @@
 """The `tracehouse` command."""
 
+from importlib import metadata
+from typing import Annotated
+
 import typer
 
 from service.cli.doctor import doctor
 from service.cli.infer import infer
+from service.cli.models import models
 from service.cli.serve import serve
 from service.cli.trace import trace
 
@@ -11,10 +15,25 @@ app = typer.Typer(
     help="Trace PyTorch models, check the traces, keep and serve the artifacts.",
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
+    pretty_exceptions_enable=False,
 )
-for command in (serve, doctor, trace, infer):
+for command in (serve, doctor, trace, infer, models):
     app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(metadata.version("tracehouse"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and no more.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None: ...
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Client: the service over HTTP, for the commands that talk to one."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,24 +16,41 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 class ServiceRefused(Exception):
     """The service answered with a problem document."""
 
-    def __init__(self, problem: dict[str, Any]) -> None:
-        super().__init__(f"{problem.get('title')}: {problem.get('detail')} ({problem.get('code')})")
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(problem.get("detail"))
         self.problem = problem
+
+    def lines(self) -> Iterator[str]:
+        """The problem as a person reads it: what, where, which, and what to do."""
+        problem = self.problem
+        yield f"{problem.get('title')} ({problem.get('code')})"
+        errors = problem.get("errors") or []
+        yield from (f"  {error.get('pointer') or error.get('parameter')}: {error['detail']}" for error in errors)
+        if not errors:
+            yield f"  {problem.get('detail')}"
+        if problem.get("file"):
+            yield f"  {problem['file']}:{problem.get('line')}: {problem.get('source')}"
+        for fact, value in problem.items():
+            if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+                yield f"  {fact}: {', '.join(value)}"
+        if problem.get("remedy"):
+            yield f"  remedy: {problem['remedy']}"
 
 
 class Client:
     """Raises ServiceRefused for every problem document and httpx.HTTPError if the service cannot be reached."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(60, read=None))
+        with_scheme = url if "://" in url else f"http://{url}"
+        self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None))
 
-    def submit(self, spec: dict[str, Any], files: Sequence[Path]) -> dict[str, Any]:
-        """A trace request, its files streamed from disk."""
+    def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
+        """A trace request, and the files under the names that it refers to, streamed from disk."""
         if not files:
             return self._json(self._http.post("/trace", json=spec))
         with ExitStack() as opened:
             parts: list[tuple[str, Any]] = [("request", ("request.json", orjson.dumps(spec), "application/json"))]
-            parts += [("files", (path.name, opened.enter_context(path.open("rb")))) for path in files]
+            parts += [("files", (name, opened.enter_context(path.open("rb")))) for name, path in files.items()]
             return self._json(self._http.post("/trace", files=parts))
 
     def events(self, request_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -45,6 +62,9 @@ class Client:
                     kind = line.removeprefix("event:").strip()
                 elif line.startswith("data:"):
                     yield kind, orjson.loads(line.removeprefix("data:"))
+
+    def cancel(self, request_id: str) -> None:
+        self._json(self._http.post(f"/trace/{request_id}/cancel"))
 
     def get(self, path: str, **params: str) -> dict[str, Any]:
         return self._json(self._http.get(path, params=params))
@@ -65,3 +85,19 @@ class Client:
         if not response.is_success:
             raise ServiceRefused(answer)
         return answer
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Around what a command asks of the service: what goes wrong is told on standard error, and the command exits 1."""
+    try:
+        yield
+    except ServiceRefused as refused:
+        for line in refused.lines():
+            typer.echo(line, err=True)
+    except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as error:
+        typer.echo(f"No Tracehouse answers at {url} ({error}).", err=True)
+        typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)
+    else:
+        return
+    raise typer.Exit(1)

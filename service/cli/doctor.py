@@ -13,11 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.environment import settings_of
-from service.domain.errors import SandboxUnavailable
-from service.sandbox.limits import Limits
-from service.sandbox.zygote import Zygote, ZygoteFailed
+from service.domain.sizes import GIB
+from service.settings import Settings
 
-GIB = 2**30
 _PROGRAM = "workers.doctor"
 
 
@@ -25,11 +23,14 @@ def doctor(
     state: Annotated[Path | None, typer.Option(help="The state directory to look at.")] = None,
 ) -> None:
     """Say what works on this machine: torch, devices, disk."""
+    from service.domain.errors import SandboxUnavailable
+    from service.sandbox.zygote import ZygoteFailed
+
     settings = settings_of(state)
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("processors", lambda: f"{os.cpu_count()}"),
-        ("torch", _torch),
+        ("torch", lambda: _torch(settings)),
         ("timm, transformers", _model_packages),
         ("disk", lambda: _disk(settings.state_dir)),
         (
@@ -47,9 +48,9 @@ def doctor(
     raise typer.Exit(1 if failures else 0)
 
 
-def _torch() -> str:
+def _torch(settings: Settings) -> str:
     began = time.monotonic()
-    found = _ask_child()
+    found = _ask_child(settings)
     if not found.get("traces"):
         raise RuntimeError(f"torch {found.get('torch')} does not trace here")
     return (
@@ -58,11 +59,15 @@ def _torch() -> str:
     )
 
 
-def _ask_child() -> dict[str, Any]:
+def _ask_child(settings: Settings) -> dict[str, Any]:
+    from service.sandbox.limits import Limits
+    from service.sandbox.zygote import Zygote
+
+    limits = Limits(address_space_mib=settings.trace_memory_mib, cpu_s=settings.trace_cpu_s)
     zygote = Zygote(modules=[_PROGRAM])
     zygote.start()
     try:
-        with zygote.fork(_PROGRAM, Limits()) as child:
+        with zygote.fork(_PROGRAM, limits) as child:
             found, _ = child.channel.receive(until=time.monotonic() + 60)
             return found
     finally:

@@ -2,13 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import httpx
 import orjson
 import typer
 
-from service.cli.client import DEFAULT_URL, Client, ServiceRefused, Url
+from service.cli.client import DEFAULT_URL, Client, Url, explained
 
 
 def infer(
@@ -20,15 +19,9 @@ def infer(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Send one inference request and print the reply."""
-    try:
+    with explained(url):
         reply = Client(url).infer(model, _read(body), method)
-    except ServiceRefused as refused:
-        _print(refused.problem, sys.stderr)
-        raise typer.Exit(1) from None
-    except httpx.HTTPError as error:
-        typer.echo(f"No service answers at {url} ({error}); start one with: tracehouse serve", err=True)
-        raise typer.Exit(1) from None
-    _print(reply, sys.stdout)
+    typer.echo(orjson.dumps(reply, option=orjson.OPT_INDENT_2))
 
 
 def _read(body: str) -> bytes:
@@ -40,7 +33,3 @@ def _read(body: str) -> bytes:
             raise typer.BadParameter(f"there is no file {path}")
         return path.read_bytes()
     return body.encode()
-
-
-def _print(document: dict[str, Any], stream: Any) -> None:
-    stream.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -21,39 +21,58 @@ _RANDOM = re.compile(
 
 
 @dataclass
+class Uploads:
+    """Files by the names that they are uploaded under: their own, unless two have the same."""
+
+    files: dict[str, Path] = field(default_factory=dict)
+
+    def add(self, path: Path) -> str:
+        """The name that the request refers to it by."""
+        for name, uploaded in self.files.items():
+            if uploaded == path:
+                return name
+        name = path.name if path.name not in self.files else f"{len(self.files)}-{path.name}"
+        self.files[name] = path
+        return name
+
+
+@dataclass
 class ShellInputs:
-    """What `--input` said: arguments as a trace request takes them, and the files that they are in."""
+    """What `--input` said: arguments as a trace request takes them."""
 
     args: list[dict[str, Any]] = field(default_factory=list)
     kwargs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    files: list[Path] = field(default_factory=list)
 
     @classmethod
-    def parse(cls, texts: list[str], seed: int) -> "ShellInputs":
+    def parse(cls, texts: list[str], seed: int, uploads: Uploads) -> "ShellInputs":
         """Raises typer.BadParameter."""
         inputs = cls()
         for number, text in enumerate(texts):
             named = _NAMED.fullmatch(text)
             if named is None:
                 raise typer.BadParameter(f"{text!r} is not an input; write 1x3x224x224 or ids=2x8:INT64@0..1000")
-            tensor = inputs._tensor(named["value"], seed + number)
+            tensor = _tensor(named["value"], seed + number, uploads)
             if named["name"]:
                 inputs.kwargs[named["name"]] = tensor
             else:
                 inputs.args.append(tensor)
         return inputs
 
-    def _tensor(self, text: str, seed: int) -> dict[str, Any]:
-        if file := _FILE.fullmatch(text):
-            path = Path(file["path"])
-            if path not in self.files:
-                self.files.append(path)
-            return {"file": path.name, "key": file["key"]} if file["key"] else {"file": path.name}
-        drawn = _RANDOM.fullmatch(text)
-        if drawn is None:
-            raise typer.BadParameter(f"{text!r} is neither a shape such as 1x3x224x224 nor a tensor file")
-        shape = [] if drawn["shape"] == "scalar" else [int(size) for size in drawn["shape"].split("x")]
-        random: dict[str, Any] = {"seed": seed}
-        if drawn["low"] is not None:
-            random |= {"low": float(drawn["low"]), "high": float(drawn["high"])}
-        return {"datatype": drawn["datatype"] or "FP32", "shape": shape, "random": random}
+
+def _tensor(text: str, seed: int, uploads: Uploads) -> dict[str, Any]:
+    if file := _FILE.fullmatch(text):
+        path = Path(file["path"])
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {path}")
+        name = uploads.add(path)
+        return {"file": name, "key": file["key"]} if file["key"] else {"file": name}
+    drawn = _RANDOM.fullmatch(text)
+    if drawn is None:
+        raise typer.BadParameter(
+            f"{text!r} is neither a shape such as 1x3x224x224 nor a file that ends in .safetensors, .npz or .pt"
+        )
+    shape = [] if drawn["shape"] == "scalar" else [int(size) for size in drawn["shape"].split("x")]
+    random: dict[str, Any] = {"seed": seed}
+    if drawn["low"] is not None:
+        random |= {"low": float(drawn["low"]), "high": float(drawn["high"])}
+    return {"datatype": drawn["datatype"] or "FP32", "shape": shape, "random": random}

@@ -7,14 +7,12 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
-import uvicorn
 
 from service import log
 from service.cli.environment import settings_of
-from service.main import Server, build
 
 logger = logging.getLogger(__name__)
 
@@ -25,47 +23,53 @@ def serve(
     state: Annotated[Path | None, typer.Option(help="Directory of the database and the files.")] = None,
 ) -> None:
     """Serve on the embedded default: SQLite and a directory, tracing workers and runners as child processes."""
+    from service.main import run  # FastAPI and SQLAlchemy: no other command is to wait for them
+
     settings = settings_of(state)
     log.configure(settings.log_level)
     if not _is_loopback(host):
         logger.warning(
             "open to the network without keys or isolation: anybody who reaches it runs code", extra={"host": host}
         )
-    with _own(settings.state_dir):
-        config = uvicorn.Config(
-            build(settings),
-            host=host,
-            port=port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+    state_dir = settings.state_dir.absolute()
+    with _own(state_dir), _listening(host, port) as listening:
+        run(
+            settings,
+            listening,
+            on_ready=lambda address: typer.echo(
+                f"Tracehouse is ready at {address} (API documentation: {address}/docs; state: {state_dir})"
+            ),
         )
-        Announcing(config).run()
 
 
-class Announcing(Server):
-    """Says its address on standard output once it can be reached."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if not self.should_exit:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            typer.echo(f"Tracehouse is ready at {address} (API documentation: {address}/docs)")
+def _listening(host: str, port: int) -> socket.socket:
+    """Bound before anything is started, so that a port that is taken is told at once."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        _refuse(f"Cannot listen on {host}, port {port} ({error.strerror}); choose others with --host and --port")
 
 
 @contextmanager
 def _own(state: Path) -> Iterator[None]:
     """Hold the state directory: a second service would take the first one's running requests for lost."""
-    state.mkdir(parents=True, exist_ok=True)
-    with (state / "lock").open("w") as lock:
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        lock = (state / "lock").open("w")
+    except OSError as error:
+        _refuse(f"Cannot use {state} as the state directory ({error.strerror}); choose another with --state")
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            typer.echo(f"Another service uses {state.absolute()}; give this one its own with --state", err=True)
-            raise typer.Exit(2) from None
+            _refuse(f"Another service uses {state}; give this one its own with --state")
         yield
+
+
+def _refuse(why: str) -> NoReturn:
+    typer.echo(why, err=True)
+    raise typer.Exit(2)
 
 
 def _is_loopback(host: str) -> bool:

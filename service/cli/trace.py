@@ -10,63 +10,85 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from service.cli.client import DEFAULT_URL, Client, ServiceRefused, Url
-from service.cli.inputs import ShellInputs
+from service.cli.client import DEFAULT_URL, Client, ServiceRefused, Url, explained
+from service.cli.inputs import ShellInputs, Uploads
+
+# Success for a shell is a model that can be served.
+REJECTED = 3
 
 out, progress_out = Console(), Console(stderr=True)
 
 
 def trace(
-    entrypoint: Annotated[
-        str, typer.Argument(help="Source and entrypoint, such as net.py:Net or package.zip:pkg.net:Net.")
-    ],
+    entrypoint: Annotated[str, typer.Argument(help="Source and entrypoint: net.py:Net, or package.zip:pkg.net:Net.")],
     input: Annotated[  # noqa: A002 - the option is --input
-        list[str], typer.Option(help="An example input: 1x3x224x224, ids=2x8:INT64@0..1000 or x=inputs.npz#x.")
+        list[str],
+        typer.Option(
+            metavar="INPUT",
+            help="An example input, once for each: 1x3x224x224, ids=2x8:INT64@0..1000 (a keyword argument), "
+            "x=inputs.npz#x (a tensor in a file).",
+        ),
     ],
     name: Annotated[str | None, typer.Option(help="The model's name; the source's stem if not given.")] = None,
-    weights: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help=".safetensors or .pt")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="State dict: .safetensors, .pt or .pth.")
+    ] = None,
     init: Annotated[str, typer.Option(help="JSON: the keyword arguments that the entrypoint is called with.")] = "{}",
     seed: Annotated[int, typer.Option(help="For random inputs and random weights.")] = 0,
+    strict: Annotated[
+        bool, typer.Option(help="As torch.jit.trace takes it; --no-strict lets dicts be returned.")
+    ] = True,
+    accept_unsound: Annotated[bool, typer.Option(help="Register the model even if its trace is rejected.")] = False,
     force: Annotated[bool, typer.Option(help="Trace again, although the same was traced before.")] = False,
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = True,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Trace a model and print its verdict, contract and graph."""
-    source, files = _source(entrypoint)
-    inputs = ShellInputs.parse(input, seed)
+    """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected."""
+    uploads = Uploads()
+    source = _source(entrypoint, uploads)
+    inputs = ShellInputs.parse(input, seed, uploads)
     spec: dict[str, Any] = {
         "model": name or Path(entrypoint.split(":")[0]).stem,
         "source": {**source, "init": {"kwargs": _object(init)}},
         "example_inputs": inputs.args,
         "example_kwarg_inputs": inputs.kwargs,
-        "options": {"seed": seed},
+        "options": {"seed": seed, "strict": strict},
+        "accept_unsound": accept_unsound,
         "force": force,
     }
     if weights:
-        spec["weights"] = {"file": weights.name}
-        files.append(weights)
+        spec["weights"] = {"file": uploads.add(weights)}
     client = Client(url)
-    try:
-        ended = _watch(client, client.submit(spec, [*files, *inputs.files]))
+    with explained(url):
+        request = client.submit(spec, uploads.files)
+        _watch(client, request["id"])
+        ended = client.get(f"/trace/{request['id']}")
         _report(client, ended, printouts=printouts)
-    except ServiceRefused as refused:
-        progress_out.print(f"[red]{refused}[/red]", *refused.problem.get("errors", []), sep="\n")
-        raise typer.Exit(1) from None
-    except httpx.HTTPError as error:
-        progress_out.print(f"[red]No service answers at {url}[/red] ({error}); start one with: tracehouse serve")
-        raise typer.Exit(1) from None
-    raise typer.Exit(0 if ended["state"] == "succeeded" else 1)
+    if ended["model"] is None:
+        typer.echo(
+            "Not registered: change what the findings name, or accept it as it is with --accept-unsound.", err=True
+        )
+        raise typer.Exit(REJECTED)
 
 
-def _source(entrypoint: str) -> tuple[dict[str, Any], list[Path]]:
-    """The request's `source`, and what must be uploaded with it."""
+def _source(entrypoint: str, uploads: Uploads) -> dict[str, Any]:
+    """The request's `source`."""
     path_text, _, rest = entrypoint.partition(":")
     path = Path(path_text)
-    if not rest or not path.is_file():
-        raise typer.BadParameter(f"{entrypoint!r} is not FILE.py:NAME or FILE.zip:MODULE:NAME of a file that is here")
+    if path.suffix not in (".py", ".zip"):
+        raise typer.BadParameter(f"{path_text!r} is neither a .py nor a .zip file; write net.py:Net")
+    if not path.is_file():
+        raise typer.BadParameter(f"there is no file {path}")
+    if not rest:
+        raise typer.BadParameter(f"say what in {path} is to be traced: {entrypoint}:NAME")
     if path.suffix == ".zip":
-        return {"file": path.name, "entrypoint": rest}, [path]
-    return {"files": {path.name: path.read_text()}, "entrypoint": f"{path.stem}:{rest}"}, []
+        return {"file": uploads.add(path), "entrypoint": rest}
+    if not path.stem.isidentifier():
+        raise typer.BadParameter(f"{path.name} cannot be imported: rename it to a Python name")
+    try:
+        return {"files": {path.name: path.read_text("utf-8")}, "entrypoint": f"{path.stem}:{rest}"}
+    except UnicodeDecodeError:  # Python knows other encodings; JSON does not
+        return {"file": uploads.add(path), "entrypoint": f"{path.stem}:{rest}"}
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -79,23 +101,33 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
-def _watch(client: Client, request: dict[str, Any]) -> dict[str, Any]:
+def _watch(client: Client, request_id: str) -> None:
     """Show the progress until the request ends; what the source prints goes above the bar."""
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=progress_out, transient=True, disable=not progress_out.is_terminal) as bar:
-        task = bar.add_task("queued", total=1.0)
-        for kind, data in client.events(request["id"]):
-            if kind == "stage":
-                bar.update(task, description=data["stage"], completed=data["progress"])
-            elif kind == "log":
-                bar.console.print(data["text"], end="", markup=False, highlight=False)
-    return client.get(f"/trace/{request['id']}")
+    bar = Progress(*columns, console=progress_out, transient=True, disable=not progress_out.is_terminal)
+    try:
+        with bar:
+            task = bar.add_task("queued", total=1.0)
+            for kind, data in client.events(request_id):
+                if kind == "stage":
+                    bar.update(task, description=data["stage"], completed=data["progress"])
+                elif kind == "log":
+                    bar.console.print(data["text"], end="", markup=False, highlight=False)
+    except KeyboardInterrupt:
+        client.cancel(request_id)
+        typer.echo(f"Cancelled trace request {request_id}.", err=True)
+        raise typer.Exit(130) from None
+    except httpx.HTTPError:
+        typer.echo(
+            f"The service went away; it keeps trace request {request_id}, and goes on with it when it is back.",
+            err=True,
+        )
+        raise typer.Exit(1) from None
 
 
 def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None:
     if request["state"] != "succeeded":
-        problem = request["problem"] or {"title": request["state"], "detail": "", "code": request["state"]}
-        raise ServiceRefused(problem)
+        raise ServiceRefused(request["problem"] or {"title": "The trace request was cancelled", "code": "cancelled"})
     [artifact_ref] = request["artifacts"]
     artifact = client.get(f"/artifacts/{artifact_ref['digest']}")
     out.print(_contract(artifact["contract"]))
@@ -108,17 +140,20 @@ def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None
     for finding in request["findings"]:
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         typer.echo(f"{where}{finding['kind']}: {finding['detail']}")
+        if finding["remedy"]:
+            typer.echo(f"  remedy: {finding['remedy']}")
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {artifact_ref['digest']}")
 
 
 def _contract(contract: dict[str, Any]) -> Table:
-    table = Table("method", "", "name", "datatype", "shape", title="Contract", title_justify="left")
+    table = Table(title="Contract", title_justify="left")
+    for heading in ("method", "", "name", "datatype", "shape"):
+        table.add_column(heading, overflow="fold")
     for name, method in contract["methods"].items():
         for way in ("inputs", "outputs"):
             for spec in method[way]:
-                table.add_row(
-                    name, way[:-1], spec["name"], spec["datatype"], "x".join(map(str, spec["shape"])) or "scalar"
-                )
+                shape = "x".join(map(str, spec["shape"])) or "scalar"
+                table.add_row(name, way[:-1], spec["name"], spec["datatype"], shape)
     return table

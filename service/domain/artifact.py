@@ -41,12 +41,16 @@ class Printout(Frozen):
 
 
 class Submodule(Frozen):
+    """A part of the traced model under its dotted name, its Python type, and its methods that were traced."""
+
     name: str
     type: str
     methods: list[str] = []
 
 
 class Versions(Frozen):
+    """What it was made with."""
+
     torch: str
     python: str
     tracehouse: str

@@ -1,9 +1,10 @@
 """The contract: which inputs an artifact is right for, and what it returns."""
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, Union
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, Self, Union
 
-from pydantic import JsonValue
+from pydantic import JsonValue, model_validator
+from pydantic_core import PydanticCustomError
 
 from service.domain.errors import (
     DatatypeMismatch,
@@ -29,14 +30,20 @@ class BakedLeaf(Frozen):
 
 
 class ListNode(Frozen):
+    """A list, and what stands at each place."""
+
     list: "Sequence[Structure]"
 
 
 class TupleNode(Frozen):
+    """A tuple, and what stands at each place. JSON has none: it is sent as a list."""
+
     tuple: "Sequence[Structure]"
 
 
 class DictNode(Frozen):
+    """A dict, and what stands under each key."""
+
     mapping: "dict[str, Structure]"
 
 
@@ -61,6 +68,16 @@ class MethodContract(Frozen):
     outputs: list[TensorSpec]
     returns: Structure
 
+    @model_validator(mode="after")
+    def _every_tensor_has_one_place(self) -> Self:
+        names = [argument.name for argument in self.arguments]
+        if len(set(names)) < len(names):
+            raise PydanticCustomError("argument_twice", "two arguments have one name")
+        taken = [name for argument in self.arguments for name in _tensors_of(argument.structure)]
+        _agree(taken, self.inputs, "the arguments hold other tensors than the inputs")
+        _agree(list(_tensors_of(self.returns)), self.outputs, "what it returns holds other tensors than the outputs")
+        return self
+
     def accept(self, tensors: Iterable[Tensor]) -> list[Tensor]:
         """The tensors in the artifact's order. Raises a ContractViolation that names the clause."""
         sent = {tensor.name: tensor for tensor in tensors}
@@ -84,17 +101,46 @@ class Contract(Frozen):
         return self.methods[name]
 
 
+def _tensors_of(structure: Structure) -> Iterator[str]:
+    match structure:
+        case TensorLeaf():
+            yield structure.tensor
+        case ListNode():
+            for item in structure.list:
+                yield from _tensors_of(item)
+        case TupleNode():
+            for item in structure.tuple:
+                yield from _tensors_of(item)
+        case DictNode():
+            for item in structure.mapping.values():
+                yield from _tensors_of(item)
+
+
+def _agree(leaves: list[str], specs: list[TensorSpec], otherwise: str) -> None:
+    """The same names, each once."""
+    if len(set(leaves)) < len(leaves) or sorted(leaves) != sorted(spec.name for spec in specs):
+        raise PydanticCustomError("structure", otherwise)
+
+
+def datatype_mismatch(spec: TensorSpec, actual: str) -> DatatypeMismatch:
+    return DatatypeMismatch(
+        f"input {spec.name!r} is {actual}, not {spec.datatype}",
+        input=spec.name, expected=spec.datatype.value, actual=actual, known="observed",
+    )  # fmt: skip
+
+
+def shape_mismatch(spec: TensorSpec, actual: list[int] | str) -> ShapeMismatch:
+    return ShapeMismatch(
+        f"input {spec.name!r} is {actual}, not {list(spec.shape)}",
+        input=spec.name, expected=list(spec.shape), actual=actual, known="observed",
+    )  # fmt: skip
+
+
 def _fitting(spec: TensorSpec, tensor: Tensor | None) -> Tensor:
     if tensor is None:
         raise MissingInput(f"input {spec.name!r} is missing", input=spec.name)
     if tensor.datatype is not spec.datatype:
-        raise DatatypeMismatch(
-            f"input {spec.name!r} is {tensor.datatype}, not {spec.datatype}",
-            input=spec.name, expected=spec.datatype.value, actual=tensor.datatype.value, known="observed",
-        )  # fmt: skip
+        raise datatype_mismatch(spec, tensor.datatype.value)
     if tuple(tensor.shape) != spec.shape:
-        raise ShapeMismatch(
-            f"input {spec.name!r} is {list(tensor.shape)}, not {list(spec.shape)}",
-            input=spec.name, expected=list(spec.shape), actual=list(tensor.shape), known="observed",
-        )  # fmt: skip
+        raise shape_mismatch(spec, list(tensor.shape))
     return tensor

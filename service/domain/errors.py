@@ -1,7 +1,8 @@
 """Everything that can go wrong, by whose fault it is.
 
-A family says whose fault it is; a leaf's docstring is its title, its class name is its slug, and `facts` are
-the values a client can act on. Only `service.api.problems` knows which HTTP status a family has.
+A family says whose fault it is; a leaf's docstring is its title and then, where there is one, its remedy; its class
+name is its slug, and `facts` are the values a client can act on. Only `service.api.problems` knows which HTTP status
+a family has.
 
 ServiceError                service
 ├─ CallerError              caller
@@ -24,6 +25,7 @@ ServiceError                service
 """
 
 import re
+from inspect import cleandoc
 from typing import Any, ClassVar, Literal
 
 from pydantic import JsonValue
@@ -52,6 +54,12 @@ class ServiceError(Exception):
     def title(cls) -> str:
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
+    @classmethod
+    def remedy(cls) -> str | None:
+        """What to do about it: the docstring's second paragraph."""
+        _, *lines = cleandoc(cls.__dict__.get("__doc__") or "").splitlines()
+        return " ".join(lines).strip() or None
+
     def failure(self) -> "Failure":
         return Failure(slug=self.slug(), detail=self.detail, facts=self.facts)
 
@@ -62,9 +70,6 @@ class Failure(Frozen):
     slug: str
     detail: str
     facts: dict[str, JsonValue] = {}
-
-
-# --- the caller's fault --------------------------------------------------------------------------------------
 
 
 class CallerError(ServiceError):
@@ -78,19 +83,31 @@ class MalformedRequest(CallerError):
 
 
 class MalformedJson(MalformedRequest):
-    """The body is not JSON"""
+    """The body is not JSON
+
+    Send strict JSON in UTF-8: no comments, no NaN, no trailing commas.
+    """
 
 
 class MalformedMultipart(MalformedRequest):
-    """The body is not well-formed multipart/form-data"""
+    """The body is not well-formed multipart/form-data
+
+    Send one part `request` with the JSON, and a part `files` for each file.
+    """
 
 
 class UploadTruncated(MalformedRequest):
-    """The upload ended before its last part did"""
+    """The upload ended before its last part did
+
+    Send it again, all of it.
+    """
 
 
 class MalformedHeader(MalformedRequest):
-    """A header's value cannot be read"""
+    """A header's value cannot be read
+
+    Write the header as its description in the API documentation says.
+    """
 
 
 class InvalidRequest(CallerError):
@@ -98,39 +115,66 @@ class InvalidRequest(CallerError):
 
 
 class FileNotUploaded(InvalidRequest):
-    """The request refers to a file that was not uploaded"""
+    """The request refers to a file that was not uploaded
+
+    Send the file as a part `files` whose file name is the one in the request.
+    """
 
 
 class FileNotUsed(InvalidRequest):
-    """A file was uploaded that the request does not refer to"""
+    """A file was uploaded that the request does not refer to
+
+    Name the file in the request, or leave it out.
+    """
 
 
 class InvalidFileName(InvalidRequest):
-    """A file's name is not a plain name"""
+    """A file's name is not a plain name
+
+    Use letters, digits, `.`, `_` and `-`, and no slashes.
+    """
 
 
 class InvalidName(InvalidRequest):
-    """A name does not follow the grammar of names"""
+    """A name does not follow the grammar of names
+
+    Write `name`, `name@alias` or `name:version`, of letters, digits, `.`, `_` and `-`.
+    """
 
 
 class InvalidCursor(InvalidRequest):
-    """The cursor is not one that this list gave out"""
+    """The cursor is not one that this list gave out
+
+    Use the `next_cursor` of the page before, unchanged, or begin without one.
+    """
 
 
 class InvalidTensor(InvalidRequest):
-    """A tensor's data does not fit its datatype and shape"""
+    """A tensor's data does not fit its datatype and shape
+
+    Give as many values as the shape has, flat or nested as the shape, and of the datatype.
+    """
 
 
 class IdempotencyKeyReused(InvalidRequest):
-    """The Idempotency-Key was used before with another request"""
+    """The Idempotency-Key was used before with another request
+
+    Use a new key for a new request.
+    """
 
 
 class PayloadTooLarge(CallerError):
-    """The request is larger than this service takes"""
+    """The request is larger than this service takes
+
+    Send less, large tensors as files, or raise the limit where the service is started.
+    """
 
 
 class UnsupportedMediaType(CallerError):
-    """The body's content type is not one that this route takes"""
+    """The body's content type is not one that this route takes
+
+    Set `Content-Type` to one that is supported, and send the body unencoded.
+    """
 
 
 class NotFound(CallerError):
@@ -138,31 +182,59 @@ class NotFound(CallerError):
 
 
 class TraceRequestNotFound(NotFound):
-    """There is no trace request with this id"""
+    """There is no trace request with this id
+
+    Use the `id` in the reply to `POST /trace`; `GET /trace` lists them.
+    """
 
 
 class ArtifactNotFound(NotFound):
-    """There is no artifact with this digest"""
+    """There is no artifact with this digest
+
+    Use the digest in `artifacts` of a trace request that succeeded.
+    """
 
 
 class PrintoutNotFound(NotFound):
-    """The artifact has no such printout"""
+    """The artifact has no such printout
+
+    `GET /artifacts/{digest}/printouts` lists what there is.
+    """
 
 
 class ModelNotFound(NotFound):
-    """There is no model of this name"""
+    """There is no model of this name
+
+    `GET /models` lists the names; a model is there once a trace request of its name was accepted.
+    """
 
 
 class VersionNotFound(NotFound):
-    """The model has no such version"""
+    """The model has no such version
+
+    `GET /models/{name}` lists its versions.
+    """
 
 
 class AliasNotFound(NotFound):
-    """The model has no such alias"""
+    """The model has no such alias
+
+    `GET /models/{name}` lists its aliases.
+    """
+
+
+class PrintoutsUnreadable(NotFound):
+    """The artifact's printouts cannot be read
+
+    Trace it again with `force`; archive and inference do not need them.
+    """
 
 
 class MethodNotFound(NotFound):
-    """The artifact has no such method"""
+    """The artifact has no such method
+
+    Ask for a method that was traced: the contract in the manifest has them.
+    """
 
 
 class Conflict(CallerError):
@@ -170,11 +242,17 @@ class Conflict(CallerError):
 
 
 class TraceRequestEnded(Conflict):
-    """The trace request has already ended"""
+    """The trace request has already ended
+
+    There is nothing left to cancel; submit it again if it is to run again.
+    """
 
 
 class VersionAliased(Conflict):
-    """An alias points at this version"""
+    """An alias points at this version
+
+    Move or delete the alias first.
+    """
 
 
 class PreconditionFailed(CallerError):
@@ -182,7 +260,10 @@ class PreconditionFailed(CallerError):
 
 
 class AliasMoved(PreconditionFailed):
-    """The alias is not where If-Match says it is"""
+    """The alias is not where If-Match says it is
+
+    Read the alias again, and send its present ETag as `If-Match`.
+    """
 
 
 class PreconditionRequired(CallerError):
@@ -190,7 +271,10 @@ class PreconditionRequired(CallerError):
 
 
 class IfMatchRequired(PreconditionRequired):
-    """Moving an alias needs If-Match"""
+    """Moving an alias needs If-Match
+
+    Send the ETag that the alias has now as `If-Match`, or `*` to move it from wherever it is.
+    """
 
 
 class ContractViolation(CallerError):
@@ -198,30 +282,45 @@ class ContractViolation(CallerError):
 
 
 class MissingInput(ContractViolation):
-    """An input of the contract was not sent"""
+    """An input of the contract was not sent
+
+    Send every input of the contract.
+    """
 
 
 class UnexpectedInput(ContractViolation):
-    """An input was sent that the contract does not know"""
+    """An input was sent that the contract does not know
+
+    Send only inputs of the contract, under their names.
+    """
 
 
 class DatatypeMismatch(ContractViolation):
-    """An input has another datatype than the contract"""
+    """An input has another datatype than the contract
+
+    Send the datatype of the contract.
+    """
 
 
 class ShapeMismatch(ContractViolation):
-    """An input has another shape than the contract"""
+    """An input has another shape than the contract
+
+    Send the shape of the contract, or trace the model again on inputs of this shape.
+    """
 
 
 class StructureMismatch(ContractViolation):
-    """An argument nests otherwise than the contract"""
+    """An argument nests otherwise than the contract
+
+    Nest the argument as the example input of the trace was nested.
+    """
 
 
 class BakedArgument(ContractViolation):
-    """An argument that the trace baked in was sent with another value"""
+    """An argument that the trace baked in was sent with another value
 
-
-# --- the model's fault: outcomes of tracing ------------------------------------------------------------------
+    Send the value that was traced, leave it out, or trace again with the other value.
+    """
 
 
 class TraceError(ServiceError):
@@ -316,9 +415,6 @@ class TracerLost(TraceError):
     fault: ClassVar[Fault] = "service"
 
 
-# --- inference -----------------------------------------------------------------------------------------------
-
-
 class InferenceError(ServiceError):
     """The artifact could not answer"""
 
@@ -326,11 +422,21 @@ class InferenceError(ServiceError):
 
 
 class GraphRaised(InferenceError):
-    """The artifact raised on these inputs"""
+    """The artifact raised on these inputs
+
+    Send inputs that the model takes; a trace knows only the checks that its examples passed.
+    """
 
 
 class InferenceTimeout(InferenceError):
     """The artifact did not answer in time"""
+
+
+class AnswerTooLarge(InferenceError):
+    """The artifact's answer is larger than this service sends
+
+    Send fewer inputs at once, trace a model that returns less, or raise the limit where the service is started.
+    """
 
 
 class RunnerLost(InferenceError):
@@ -371,12 +477,16 @@ class DiskFull(Unavailable):
     """There is too little room on the disk"""
 
 
+class TooManyOpenFiles(Unavailable):
+    """The service has too many files open to open another"""
+
+
 class SandboxUnavailable(Unavailable):
     """No process for model code could be started"""
 
 
-def leaves() -> dict[str, type[ServiceError]]:
-    """Every error by its slug."""
+def by_slug() -> dict[str, type[ServiceError]]:
+    """Every error, the families too."""
     found: dict[str, type[ServiceError]] = {}
     waiting = [ServiceError]
     while waiting:

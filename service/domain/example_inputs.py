@@ -23,10 +23,11 @@ from typing_extensions import TypeAliasType
 
 from service.domain.errors import InvalidTensor
 from service.domain.frozen import Frozen
+from service.domain.sizes import GIB
 from service.domain.tensor import Datatype, Shape, pack
 
 # A tensor drawn at random costs the submitter no upload: without a cap, a line of JSON could ask for terabytes.
-RANDOM_TENSOR_MAX_BYTES = 2**30
+RANDOM_TENSOR_MAX_BYTES = GIB
 
 
 class InlineTensor(Frozen):

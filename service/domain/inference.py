@@ -13,14 +13,22 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from service.domain.contract import BakedLeaf, DictNode, ListNode, MethodContract, Structure, TensorLeaf, TupleNode
+from service.domain.contract import (
+    BakedLeaf,
+    DictNode,
+    ListNode,
+    MethodContract,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+    datatype_mismatch,
+    shape_mismatch,
+)
 from service.domain.errors import (
     BakedArgument,
-    DatatypeMismatch,
     InvalidRequest,
     InvalidTensor,
     MissingInput,
-    ShapeMismatch,
     StructureMismatch,
     UnexpectedInput,
 )
@@ -61,9 +69,6 @@ def _tensors(body: Mapping[str, JsonValue], method: MethodContract) -> Iterator[
     if isinstance(inputs := body["inputs"], dict):
         return _by_name(inputs, method)
     return _of_protocol(_list(inputs, "/inputs"), method)
-
-
-# --- the three forms -----------------------------------------------------------------------------------------
 
 
 def _of_protocol(inputs: list[JsonValue], method: MethodContract) -> Iterator[Tensor]:
@@ -149,9 +154,6 @@ def _entries(
             raise MissingInput(f"input {f'{path}.{key}'!r} is missing", input=f"{path}.{key}")
 
 
-# --- one tensor ----------------------------------------------------------------------------------------------
-
-
 def _tensor(value: JsonValue, spec: TensorSpec) -> Tensor:
     if isinstance(value, dict):
         if unknown := value.keys() - _TENSOR_MEMBERS:
@@ -163,13 +165,13 @@ def _tensor(value: JsonValue, spec: TensorSpec) -> Tensor:
     # Below a dimension of size 0 nested lists can say nothing.
     spelled = spec.shape[: spec.shape.index(0) + 1] if 0 in spec.shape else spec.shape
     if shape != spelled:
-        raise _shape_mismatch(spec, list(shape))
+        raise shape_mismatch(spec, list(shape))
     try:
         data = pack(spec.datatype, spec.shape, value)
     except InvalidTensor as error:
         if "datatype" in error.facts:
             raise InvalidTensor(f"input {spec.name!r}: {error.detail}", input=spec.name, **error.facts) from error
-        raise _shape_mismatch(spec, "ragged") from error
+        raise shape_mismatch(spec, "ragged") from error
     return Tensor(spec.name, spec.datatype, spec.shape, data)
 
 
@@ -187,10 +189,7 @@ def _of_object(members: Mapping[str, JsonValue], spec: TensorSpec) -> Tensor:
 def _datatype(value: JsonValue, spec: TensorSpec) -> Datatype:
     if isinstance(value, str) and value in Datatype.__members__:
         return Datatype(value)
-    raise DatatypeMismatch(
-        f"input {spec.name!r} is {spec.datatype}, not {_shown(value)}",
-        input=spec.name, expected=spec.datatype.value, actual=_shown(value), known="observed",
-    )  # fmt: skip
+    raise datatype_mismatch(spec, _shown(value))
 
 
 def _shape(value: JsonValue, spec: TensorSpec) -> tuple[int, ...]:
@@ -207,9 +206,6 @@ def _once(tensors: Iterator[Tensor]) -> Iterator[Tensor]:
             raise UnexpectedInput(f"input {tensor.name!r} was sent twice", input=tensor.name)
         seen.add(tensor.name)
         yield tensor
-
-
-# --- the rest of the body ------------------------------------------------------------------------------------
 
 
 def _outputs(value: JsonValue, method: MethodContract) -> list[str]:
@@ -282,13 +278,6 @@ def _invalid(pointer: str, detail: str, **facts: Any) -> InvalidRequest:
 
 def _unexpected(name: str, known: Any) -> UnexpectedInput:
     return UnexpectedInput(f"there is no input {_shown(name)}", input=name[:80], inputs=sorted(known))
-
-
-def _shape_mismatch(spec: TensorSpec, actual: list[int] | str) -> ShapeMismatch:
-    return ShapeMismatch(
-        f"input {spec.name!r} is {actual}, not {list(spec.shape)}",
-        input=spec.name, expected=list(spec.shape), actual=actual, known="observed",
-    )  # fmt: skip
 
 
 def _nests_otherwise(path: str, expected: str, value: JsonValue) -> StructureMismatch:

@@ -28,10 +28,10 @@ class Succeeded(Frozen):
         return self.artifact.check
 
 
-class Ended(Frozen):
-    """It could not be traced, by the model's fault."""
+class NotTraced(Frozen):
+    """It could not be traced, and is not tried again."""
 
     failure: Failure
 
 
-Outcome = Succeeded | Ended
+Outcome = Succeeded | NotTraced

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
-from math import isnan, prod
+from math import isfinite, isnan, prod
 from typing import Annotated, Any
 
 import numpy as np
@@ -116,8 +116,15 @@ def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any
         array = (array.astype(np.uint32) << 16).view(np.float32)
     values: list[Any] = array.tolist()
     if datatype.is_float and not np.isfinite(array).all():
-        return [value if np.isfinite(value) else _name_of(value) for value in values]
+        return [json_number(value) for value in values]
     return values
+
+
+def json_number(value: float) -> float | str:
+    """As JSON can say it."""
+    if isfinite(value):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def infer_shape(data: JsonValue) -> tuple[int, ...]:
@@ -181,10 +188,6 @@ def _bfloat16(flat: list[Any]) -> bytes:
     # Rounding must not carry a NaN's payload into the sign or the exponent.
     rounded = np.where(np.isnan(single.view(np.float32)), 0x7FC0, rounded)
     return rounded.astype("<u2").tobytes()
-
-
-def _name_of(value: float) -> str:
-    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _shown(value: Any) -> str:

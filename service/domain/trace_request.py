@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from uuid import uuid4
 
 import orjson
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.domain.blob import BlobRef
@@ -18,6 +18,9 @@ from service.domain.example_inputs import Arguments, CheckInput, KeywordArgument
 from service.domain.frozen import Frozen
 from service.domain.model import ModelName
 from service.domain.trace_check import Finding, Verdict
+
+# Each is open in the tracing child: the kernel hands over no more than 253 descriptors at once.
+FILES_MAX = 50
 
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _ENTRYPOINT = re.compile(rf"{_PYTHON_NAME}(\.{_PYTHON_NAME})*:{_PYTHON_NAME}(\.{_PYTHON_NAME})*")
@@ -82,7 +85,7 @@ class ModelSource(Frozen):
 
 
 class Weights(Frozen):
-    """An uploaded `.safetensors` or `.pt` state dict; `strict` as in `load_state_dict`."""
+    """An uploaded state dict, `.safetensors`, `.pt` or `.pth`; `strict` as in `load_state_dict`."""
 
     file: FileName
     strict: bool = True
@@ -109,6 +112,8 @@ class TraceOptions(Frozen):
 
 class TraceSpec(Frozen):
     """What a person submits."""
+
+    model_config = ConfigDict(title="Trace request")
 
     model: ModelName = Field(description="The name under which the artifact is registered.")
     source: ModelSource
@@ -150,6 +155,8 @@ class TraceSpec(Frozen):
 
 
 class State(StrEnum):
+    """How far a trace request is: the last three are ends, and are never left."""
+
     QUEUED = "queued"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -174,6 +181,8 @@ class Stage(StrEnum):
 
 
 class ModelVersionRef(Frozen):
+    """The version that a trace request made, and its model."""
+
     name: str
     version: int
 

@@ -10,8 +10,8 @@ from time import monotonic
 from service.domain.errors import ShuttingDown, StorageUnavailable, TracerLost
 from service.domain.idempotency import Idempotency
 from service.domain.trace_request import State, TraceRequest, TraceStatus
-from service.engine.cancellation import Cancellation
 from service.engine.queue import Work
+from service.sandbox.cancellation import Cancellation
 from service.storage.database import Store
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,11 @@ class EmbeddedEngine:
     def start(self) -> None:
         for waiting in self._store.trace_requests.recover(self._attempts):
             self._put(waiting)
+
+    def refuse(self, request: TraceRequest, idempotency: Idempotency | None = None) -> None:
+        if self._stopping.is_set():
+            raise ShuttingDown("the service is shutting down")
+        self._store.trace_requests.refuse(request, idempotency, queue_max=self._queue_max)
 
     def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
         if self._stopping.is_set():
@@ -97,7 +102,10 @@ class EmbeddedEngine:
         self._settle(request_id)
 
     def _settle(self, request_id: str) -> None:
-        """Once its work is over, a request is not running; if it is queued again it is in line again."""
+        """Once its work is over, a request is not running; if it is queued again it is in line again.
+
+        Whatever is wrong with this one request, the slot is there for the next.
+        """
         while True:
             try:
                 return self._put_back(request_id)
@@ -105,6 +113,8 @@ class EmbeddedEngine:
                 log.exception("a trace request could not be settled", extra={"trace_request": request_id})
                 if self._stopping.wait(self._pause_s):
                     return None  # the next start finds it running, and takes it up
+            except Exception:  # noqa: BLE001 - the last word of a thread that must live on
+                return log.exception("a trace request was left as it is", extra={"trace_request": request_id})
 
     def _put_back(self, request_id: str) -> None:
         requests = self._store.trace_requests
@@ -146,4 +156,7 @@ class _Line:
 
     def _take(self) -> None:
         while (entry := self._waiting.get()) != self._CLOSED:
-            self._run(entry[1])
+            try:
+                self._run(entry[1])
+            except Exception:  # a slot that ended would be missing until the next start
+                log.exception("a slot's work raised", extra={"trace_request": entry[1]})

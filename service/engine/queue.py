@@ -9,7 +9,7 @@ from typing import Protocol
 
 from service.domain.idempotency import Idempotency
 from service.domain.trace_request import TraceRequest
-from service.engine.cancellation import Cancellation
+from service.sandbox.cancellation import Cancellation
 
 # Run the trace request of this id: claim it, and finish, retry or release it. The engine may call this again for the
 # same id; a claim that gives nothing means that there is nothing to do.
@@ -20,10 +20,14 @@ class Engine(Protocol):
     def start(self) -> None:
         """Take up what an earlier process left, and begin to run."""
 
+    def refuse(self, request: TraceRequest, idempotency: Idempotency | None = None) -> None:
+        """Raise what `submit` would raise now: ask before the request's files are kept."""
+
     def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
         """Once this returns, the request reaches an end whatever happens to this process.
 
-        Returns the earlier request if the key was used for the same content. Raises IdempotencyKeyReused, QueueFull
+        Returns the earlier request if the key was used for the same content, or if that content has succeeded or still
+        may and the request has no `force`. Raises IdempotencyKeyReused, QueueFull
         and ShuttingDown.
         """
 

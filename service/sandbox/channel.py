@@ -5,6 +5,7 @@ declared length costs no memory until that many bytes have come.
 """
 
 import asyncio
+import contextlib
 import math
 import select
 import socket
@@ -16,7 +17,8 @@ from typing import Protocol
 import orjson
 from pydantic import JsonValue
 
-MIB = 1024 * 1024
+from service.domain.sizes import MIB
+
 HEADER_MAX_BYTES = 16 * MIB
 BODY_MAX_BYTES = 1024 * MIB
 
@@ -82,8 +84,18 @@ class Channel:
             else:
                 parts = _after(parts, sent)
 
+    def is_ready(self, until: float) -> bool:
+        """Whether a frame has begun to come by then."""
+        if not self._ahead:
+            with contextlib.suppress(TimeoutError):
+                self._read_ahead(until)
+        return bool(self._ahead)
+
     def receive(self, until: float | None = None) -> tuple[Header, bytearray]:
-        """The next frame. A TimeoutError before its first byte leaves the channel as it was."""
+        """The next frame. A TimeoutError before its first byte leaves the channel as it was.
+
+        What has begun to come is had at once, also when it is past `until`; no more than that.
+        """
         header, _ = self.receive_header(until)
         return header, self.receive_body(until)
 
@@ -130,6 +142,9 @@ class Channel:
 
     def _read_into(self, view: memoryview, until: float | None) -> None:
         while view:
+            # A side that never stops sending is never waited for: the clock must be looked at all the same.
+            if not self._ahead and until is not None and time.monotonic() > until:
+                raise TimeoutError("not all of it came until the deadline")
             if not self._ahead and len(view) >= _SMALL_BYTES:
                 view = view[self._receive_into(view, until) :]
                 continue
@@ -153,6 +168,8 @@ class Channel:
                 raise ChannelClosed("the other side is gone") from error
             if size == 0:
                 raise ChannelClosed("the other side closed the channel")
+            if self._beside is not None and not self._beside.ended:
+                self._beside.drain()
             return size
 
 
@@ -176,7 +193,8 @@ class AsyncChannel:
         self._bounds = (header_max_bytes, body_max_bytes)
 
     async def send(self, header: Header, *buffers: Buffer) -> None:
-        parts = pack(header, buffers, *self._bounds)
+        # The bounds are on what comes: what the other side takes is its own to say.
+        parts = pack(header, buffers, HEADER_MAX_BYTES, BODY_MAX_BYTES)
         if sum(map(len, parts)) <= _SMALL_BYTES:
             parts = [memoryview(b"".join(parts))]  # a copy of this size is cheaper than one more system call
         try:

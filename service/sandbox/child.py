@@ -14,10 +14,10 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 
 from service.domain.frozen import Frozen
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES, AsyncChannel, Channel, open_async, wait_for
+from service.sandbox.control import MESSAGE_MAX_BYTES
 from service.sandbox.log_tail import LogTail
 
 _END_TIMEOUT_S = 10.0
-_MESSAGE_MAX_BYTES = 64 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ class Child:
 
 def _hear_exit(lifeline: socket.socket) -> Exit:
     try:
-        message = lifeline.recv(_MESSAGE_MAX_BYTES)
+        message = lifeline.recv(MESSAGE_MAX_BYTES)
     except ConnectionError:
         message = b""
     if message:

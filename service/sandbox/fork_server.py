@@ -27,24 +27,12 @@ from typing import NoReturn, TextIO
 import orjson
 from pydantic import JsonValue
 
-from service.domain.frozen import Frozen
 from service.sandbox.channel import Channel
-from service.sandbox.limits import PR_SET_CHILD_SUBREAPER, Limits, confine, prctl
+from service.sandbox.control import MESSAGE_MAX_BYTES, Config, ForkRequest
+from service.sandbox.limits import PR_SET_CHILD_SUBREAPER, confine, prctl
 
-MESSAGE_MAX_BYTES = 64 * 1024
-DESCRIPTORS_MAX = 64
+_DESCRIPTORS_MAX = 253  # the kernel takes no more at once: SCM_MAX_FD
 _WARNING_MAX_CHARACTERS = 4000
-
-
-class Config(Frozen):
-    modules: list[str]
-    preload: str | None
-    path: list[str]
-
-
-class ForkRequest(Frozen):
-    program: str
-    limits: Limits
 
 
 def main() -> None:
@@ -103,17 +91,21 @@ class ForkServer:
 
     def _answer(self) -> None:
         try:
-            message, descriptors, _, _ = socket.recv_fds(
-                self._control, MESSAGE_MAX_BYTES, DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
+            message, descriptors, flags, _ = socket.recv_fds(
+                self._control, MESSAGE_MAX_BYTES, _DESCRIPTORS_MAX, socket.MSG_CMSG_CLOEXEC
             )
         except ConnectionError:
             message = b""
         if not message:
             self._serving = False
             return
+        if not descriptors:
+            return  # none was left for its lifeline, whose end tells the parent
         lifeline = socket.socket(fileno=descriptors[0])
         request = ForkRequest.model_validate_json(message)
-        if request.program in self._programs:
+        if flags & socket.MSG_CTRUNC:
+            _tell_last(lifeline, error="it has too many descriptors open to take those of one more child")
+        elif request.program in self._programs:
             self._fork(request, lifeline, descriptors[1:])
         else:
             _tell_last(lifeline, error=f"{request.program} is not one of this zygote's programs")

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import PositiveInt
 
 from service.domain.frozen import Frozen
+from service.domain.sizes import MIB
 
 # All that a zygote and its children see of the environment: no secrets, and one thread before a fork.
 BARE_ENVIRONMENT = {
@@ -19,7 +20,9 @@ BARE_ENVIRONMENT = {
     "HOME": "/nonexistent",
     "LANG": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",  # threads that spin while they wait cost a busy machine ten times what they save
+    # How long torch's threads spin before they sleep. libgomp's default costs ten times a busy machine's time; none at
+    # all costs an idle one half as much again (ResNet-18 on two cores: 200 against 45 ms, and 22 against 35 ms).
+    "GOMP_SPINCOUNT": "2000",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "2",
@@ -37,10 +40,10 @@ class Limits(Frozen):
     """What the kernel lets a child use; None is no limit. Wall clock, log and results are its parent's to watch."""
 
     # torch itself maps well under 1 GiB of this. It counts addresses, not memory in use.
-    address_space_mib: PositiveInt | None = 4096
-    cpu_s: PositiveInt | None = 600
+    address_space_mib: PositiveInt | None
+    cpu_s: PositiveInt | None
     file_size_mib: PositiveInt | None = 1024
-    open_files: PositiveInt = 64
+    open_files: PositiveInt = 128
 
 
 def confine(limits: Limits, *, keep: Iterable[int], parent: int) -> None:
@@ -78,13 +81,12 @@ def _be_the_first_to_go() -> None:
 
 
 def _impose(limits: Limits) -> None:
-    mib = 1024 * 1024
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, limits.open_files)
     if limits.address_space_mib is not None:
-        _limit(resource.RLIMIT_AS, limits.address_space_mib * mib)
+        _limit(resource.RLIMIT_AS, limits.address_space_mib * MIB)
     if limits.file_size_mib is not None:
-        _limit(resource.RLIMIT_FSIZE, limits.file_size_mib * mib)
+        _limit(resource.RLIMIT_FSIZE, limits.file_size_mib * MIB)
     if limits.cpu_s is not None:
         # SIGXCPU first, which tells the parent why; SIGKILL a second later for a child that ignores it.
         _limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)

@@ -27,9 +27,8 @@ class LogTail:
         return self._descriptor
 
     def text(self) -> str:
-        """What is kept, with control characters escaped, for it is shown on terminals."""
-        text = self._kept.decode(errors="backslashreplace").replace("\r\n", "\n")
-        text = _CONTROL.sub(lambda control: f"\\x{ord(control[0]):02x}", text)
+        """What is kept, `printable`."""
+        text = printable(self._kept.decode(errors="backslashreplace"))
         return f"[{self.cut_bytes} bytes cut]\n{text}" if self.cut_bytes else text
 
     def drain(self) -> None:
@@ -70,3 +69,8 @@ class LogTail:
         self.cut_bytes += excess
         if self._on_chunk is not None:
             self._on_chunk(chunk)
+
+
+def printable(text: str) -> str:
+    """With control characters escaped, for logs are shown on terminals, and PostgreSQL keeps no null character."""
+    return _CONTROL.sub(lambda control: f"\\x{ord(control[0]):02x}", text.replace("\r\n", "\n"))

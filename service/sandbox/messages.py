@@ -1,22 +1,21 @@
-"""Every message between a parent and its child.
+"""Every message between a parent and its child: those of a tracing child first, then those of a runner.
 
 A message is the JSON header of a frame; bytes travel as the frame's body. Parents parse what a child says into
 these types and trust nothing in it beyond that.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 
 from service.domain.artifact import Submodule, Versions
 from service.domain.contract import Contract
-from service.domain.errors import Failure
+from service.domain.errors import Failure, ServiceError
 from service.domain.frozen import Frozen
 from service.domain.tensor import TensorSpec
 from service.domain.trace_check import TraceCheck
 from service.domain.trace_request import Stage, TraceSpec
-
-# --- to a tracing child --------------------------------------------------------------------------------------
+from service.sandbox.bounds import MESSAGE_DEPTH_MAX, cut_check, cut_failure, nests_too_deeply
 
 
 class Trace(Frozen):
@@ -27,9 +26,6 @@ class Trace(Frozen):
     files: dict[str, int]
     threads: int
     source_max_bytes: int
-
-
-# --- from a tracing child ------------------------------------------------------------------------------------
 
 
 class Progress(Frozen):
@@ -66,12 +62,35 @@ class Failed(Frozen):
     kind: Literal["failed"] = "failed"
     failure: Failure
 
+    @classmethod
+    def of(cls, error: ServiceError) -> Self:
+        """Of what is too long to be told, the beginning."""
+        return cls(failure=cut_failure(error.failure()))
 
-FromTracer = Annotated[Progress | File | Traced | Failed, Field(discriminator="kind")]
+
+def _not_too_deep(message: JsonValue) -> JsonValue:
+    if nests_too_deeply(message):
+        raise ValueError(f"it nests deeper than {MESSAGE_DEPTH_MAX} levels")
+    return message
+
+
+def _not_too_long(message: Progress | File | Traced | Failed) -> Progress | File | Traced | Failed:
+    """What of it is kept and listed is within the bounds, which an honest child keeps to."""
+    match message:
+        case Traced() if cut_check(message.check) != message.check:
+            raise ValueError("the check is over its bounds")
+        case Failed() if cut_failure(message.failure) != message.failure:
+            raise ValueError("the failure is over its bounds")
+    return message
+
+
+FromTracer = Annotated[
+    Progress | File | Traced | Failed,
+    Field(discriminator="kind"),
+    BeforeValidator(_not_too_deep),
+    AfterValidator(_not_too_long),
+]
 from_tracer: TypeAdapter[Progress | File | Traced | Failed] = TypeAdapter(FromTracer)
-
-
-# --- to a runner ---------------------------------------------------------------------------------------------
 
 
 class Load(Frozen):
@@ -93,9 +112,7 @@ class Infer(Frozen):
     kind: Literal["infer"] = "infer"
     method: str
     inputs: list[TensorSpec]
-
-
-# --- from a runner -------------------------------------------------------------------------------------------
+    answer_max_bytes: int
 
 
 class Ready(Frozen):

@@ -22,16 +22,18 @@ from typing import NamedTuple, Self
 import orjson
 
 from service.domain.errors import SandboxUnavailable
+from service.domain.sizes import MIB
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES
 from service.sandbox.child import Child
+from service.sandbox.control import MESSAGE_MAX_BYTES, Config, ForkRequest
 from service.sandbox.limits import BARE_ENVIRONMENT, Limits
 from service.sandbox.log_tail import LogTail
 
-LOG_MAX_BYTES = 1024 * 1024
+LOG_MAX_BYTES = MIB
 START_TIMEOUT_S = 120.0
+# A fork takes milliseconds; a zygote that says nothing for so long hangs, or its machine does nothing but swap.
 _ANSWER_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
-_MESSAGE_MAX_BYTES = 64 * 1024
 _LOG_TAIL_BYTES = 4000
 
 _log = logging.getLogger(__name__)
@@ -60,13 +62,11 @@ class Zygote:
         path: Sequence[Path] = (),
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
-        self._config = orjson.dumps(
-            {
-                "modules": list(modules),
-                "preload": str(preload.resolve()) if preload else None,
-                "path": [str(directory.resolve()) for directory in path],
-            }
-        ).decode()
+        self._config = Config(
+            modules=list(modules),
+            preload=str(preload.resolve()) if preload else None,
+            path=[str(directory.resolve()) for directory in path],
+        )
         self._start_timeout_s = start_timeout_s
         self._lock = threading.RLock()
         self._process: _Process | None = None
@@ -93,11 +93,13 @@ class Zygote:
 
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
-        request = orjson.dumps({"program": program, "limits": limits.model_dump()})
+        request = ForkRequest(program=program, limits=limits)
         try:
             pid, lifeline, sock, log = self._fork(request, files)
         except ZygoteFailed as error:
             raise SandboxUnavailable(f"There is no zygote to fork from: {error}") from error
+        except OSError as error:  # too many descriptors: in this process, or to be sent at once
+            raise SandboxUnavailable(f"The zygote could not be asked: {error}") from error
         return Child(
             pid,
             lifeline,
@@ -128,12 +130,12 @@ class Zygote:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _fork(self, request: bytes, files: Sequence[int]) -> "_Forked":
+    def _fork(self, request: ForkRequest, files: Sequence[int]) -> "_Forked":
         with contextlib.suppress(ZygoteLost):
             return self._fork_once(request, files)
         return self._fork_once(request, files)
 
-    def _fork_once(self, request: bytes, files: Sequence[int]) -> "_Forked":
+    def _fork_once(self, request: ForkRequest, files: Sequence[int]) -> "_Forked":
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             lifeline, their_lifeline = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.enter_context(lifeline)
@@ -151,11 +153,11 @@ class Zygote:
             ours.pop_all()
             return _Forked(pid, lifeline, sock, log)
 
-    def _ask(self, request: bytes, descriptors: list[int]) -> "_Process":
+    def _ask(self, request: ForkRequest, descriptors: list[int]) -> "_Process":
         with self._lock:
             process = self._living()
             try:
-                socket.send_fds(process.control, [request], descriptors)
+                socket.send_fds(process.control, [request.model_dump_json().encode()], descriptors)
             except (ConnectionError, TimeoutError) as error:
                 raise self._lost(process) from error
             return process
@@ -163,7 +165,7 @@ class Zygote:
     def _hear_pid(self, lifeline: socket.socket, process: "_Process") -> int:
         lifeline.settimeout(_ANSWER_TIMEOUT_S)
         try:
-            message = lifeline.recv(_MESSAGE_MAX_BYTES)
+            message = lifeline.recv(MESSAGE_MAX_BYTES)
         except (ConnectionError, TimeoutError) as error:
             raise self._lost(process) from error
         if not message:
@@ -206,15 +208,15 @@ class _Forked(NamedTuple):
 class _Process:
     """One life of a zygote."""
 
-    def __init__(self, config: str) -> None:
+    def __init__(self, config: Config) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.last_words = ""
         self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it lives as long as this
         # -I keeps the working directory and PYTHON* away from its imports; -B writes no bytecode beside them.
-        program = [sys.executable, "-I", "-B", "-m", "service.sandbox.fork_server", str(theirs.fileno()), config]
+        program = [sys.executable, "-I", "-B", "-m", "service.sandbox.fork_server"]
         with theirs:
             self._popen = subprocess.Popen(
-                program,
+                [*program, str(theirs.fileno()), config.model_dump_json()],
                 env=BARE_ENVIRONMENT,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -232,7 +234,7 @@ class _Process:
         """Wait until it can fork; what it has to warn of."""
         self.control.settimeout(timeout_s)
         try:
-            message = self.control.recv(_MESSAGE_MAX_BYTES)
+            message = self.control.recv(MESSAGE_MAX_BYTES)
         except (ConnectionError, TimeoutError):
             message = b""
         if not message:

@@ -9,15 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from service.domain.artifact import Artifact
-from service.domain.errors import GoldenCaseFailed, GraphRaised, PoolSaturated, RunnerLost, ShuttingDown
+from service.domain.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, PoolSaturated, RunnerLost, ShuttingDown
+from service.domain.sizes import MIB
 from service.domain.tensor import Tensor
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
-from service.serving.runner import Runner, State
+from service.serving.runner import Runner, RunnerState
 from service.storage.blobs import Blobs
 
-# What a runner is expected to take beside its weights.
-_RUNNER_BYTES = 32 * 2**20
+# What a runner is expected to take beside its weights until it is measured: 6 MiB for a tiny model, and activations.
+_RUNNER_BYTES = 32 * MIB
+# One death may be the machine's doing, out of memory for one; two in a row are the artifact's.
 _DEATHS_MAX = 2
 
 _log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class Pool:
         memory_max_bytes: int,
         waiting_max: int,
         infer_timeout_s: float,
+        answer_max_bytes: int = 64 * MIB,
         load_timeout_s: float = 120.0,
         hold_s: float = 30.0,
     ) -> None:
@@ -50,6 +53,7 @@ class Pool:
         self._memory_max_bytes = memory_max_bytes
         self._waiting_max = waiting_max
         self._infer_timeout_s = infer_timeout_s
+        self._answer_max_bytes = answer_max_bytes
         self._load_timeout_s = load_timeout_s
         self._hold_s = hold_s
         self._lines: dict[str, _Line] = {}
@@ -60,7 +64,7 @@ class Pool:
     async def infer(self, artifact: Artifact, digest: str, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs in the contract's order, for inputs that the contract accepted.
 
-        Raises GraphRaised, InferenceTimeout, RunnerLost, PoolSaturated or ShuttingDown.
+        Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated or ShuttingDown.
         """
         if self._closing:
             raise ShuttingDown("no more inference is taken")
@@ -79,7 +83,7 @@ class Pool:
     def runners(self) -> dict[str, Runner]:
         """Those that live, by their artifact's digest."""
         lines = self._lines.values()
-        return {line.digest: line.runner for line in lines if line.runner and line.runner.state is not State.GONE}
+        return {line.digest: line.runner for line in lines if line.runner and line.runner.state is not RunnerState.GONE}
 
     async def close(self, grace_s: float) -> None:
         """Take no more; let what was taken finish for `grace_s` seconds; then kill every runner."""
@@ -109,7 +113,7 @@ class Pool:
         try:
             runner = await self._runner(line)
             outputs = await runner.infer(method, inputs)
-        except GraphRaised:
+        except (GraphRaised, AnswerTooLarge):
             line.deaths = 0
             raise
         except RunnerLost as error:
@@ -124,7 +128,7 @@ class Pool:
     async def _runner(self, line: "_Line") -> Runner:
         if line.runner is not None:
             await line.runner.settle()
-            if line.runner.state is State.READY:
+            if line.runner.state is RunnerState.READY:
                 return line.runner
         if line.starting is None:
             line.starting = asyncio.create_task(self._start(line))
@@ -140,7 +144,11 @@ class Pool:
             if self._closed:
                 raise ShuttingDown("the service stopped before this was computed")
             line.runner = runner = Runner(
-                line.artifact, line.digest, expected_bytes=expected_bytes, infer_timeout_s=self._infer_timeout_s
+                line.artifact,
+                line.digest,
+                expected_bytes=expected_bytes,
+                infer_timeout_s=self._infer_timeout_s,
+                answer_max_bytes=self._answer_max_bytes,
             )
             await runner.start(
                 self._zygote, self._blobs, self._limits, threads=self._threads, timeout_s=self._load_timeout_s
@@ -202,11 +210,11 @@ class _Line:
 
     @property
     def is_idle(self) -> bool:
-        return self.inside == 0 and self.runner is not None and self.runner.state is State.READY
+        return self.inside == 0 and self.runner is not None and self.runner.state is RunnerState.READY
 
     @property
     def is_forgettable(self) -> bool:
-        lives = self.starting is not None or (self.runner is not None and self.runner.state is not State.GONE)
+        lives = self.starting is not None or (self.runner is not None and self.runner.state is not RunnerState.GONE)
         return self.inside == 0 and not lives and self.hold is None
 
     def count_death(self, error: RunnerLost, hold_s: float) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from service.domain.artifact import Artifact
-from service.domain.errors import Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
+from service.domain.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
 from service.domain.frozen import Frozen
+from service.domain.sizes import MIB
 from service.domain.tensor import Tensor, TensorSpec
 from service.domain.trace_check import Verdict
 from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
@@ -24,19 +25,21 @@ from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 
 _PROGRAM = "workers.runner"
-_HEADER_MAX_BYTES = 2**20
+_HEADER_MAX_BYTES = MIB
 _DETAIL_MAX_CHARACTERS = 5000
 _LOG_MAX_BYTES = 16 * 1024
+# A killed process is gone within milliseconds, unless it waits in the kernel, for a disk for instance.
 _END_S = 10.0
+# Its channel ends a moment before the zygote has reaped it and told how it ended.
 _OWN_END_S = 1.0
 # What it has copied of the zygote's pages once it answers: 6 MiB for a tiny model with torch 2.13.
-_COPIED_BYTES = 16 * 2**20
+_COPIED_BYTES = 16 * MIB
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 _log = logging.getLogger(__name__)
 
 
-class State(StrEnum):
+class RunnerState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     BUSY = "busy"
@@ -46,11 +49,14 @@ class State(StrEnum):
 class Runner:
     """starting → ready ⇄ busy → gone. What it says is checked against what it was asked; over nonsense it is killed."""
 
-    def __init__(self, artifact: Artifact, digest: str, *, expected_bytes: int, infer_timeout_s: float) -> None:
-        self.state = State.STARTING
+    def __init__(
+        self, artifact: Artifact, digest: str, *, expected_bytes: int, infer_timeout_s: float, answer_max_bytes: int
+    ) -> None:
+        self.state = RunnerState.STARTING
         self._artifact = artifact
         self._digest = digest
         self._infer_timeout_s = infer_timeout_s
+        self._answer_max_bytes = answer_max_bytes
         self._resident_bytes = expected_bytes
         self._inherited_bytes = 0
         self._child: Child | None = None
@@ -65,11 +71,11 @@ class Runner:
             child = self._child = await asyncio.to_thread(self._fork, zygote, blobs, limits)
         finally:
             if self._child is None:
-                self.state = State.GONE
+                self.state = RunnerState.GONE
         self._inherited_bytes = _anonymous_bytes(child.pid) or 0
         self._channel = await child.open_async()
         self._end = asyncio.create_task(self._outlive(child))
-        if self.state is State.GONE:  # closed while it was forked
+        if self.state is RunnerState.GONE:  # closed while it was forked
             child.kill()
         check = self._artifact.check
         load = Load(
@@ -83,9 +89,9 @@ class Runner:
         except TimeoutError:
             raise await self._lost(f"it did not load within {timeout_s:g} s") from None
         match message:
-            case Ready() if self.state is State.STARTING:
+            case Ready() if self.state is RunnerState.STARTING:
                 self._resident_bytes = message.resident_bytes
-                self.state = State.READY
+                self.state = RunnerState.READY
             case Failed():
                 await self.close()
                 raise _not_loaded(message.failure)
@@ -93,13 +99,13 @@ class Runner:
                 raise await self._lost("it did not get as far as being asked")
 
     async def infer(self, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs in the contract's order. Raises GraphRaised, InferenceTimeout or RunnerLost.
+        """The outputs in the contract's order. Raises GraphRaised, AnswerTooLarge, InferenceTimeout or RunnerLost.
 
         An answer whose caller has gone is read all the same, or the next caller would be given it: `settle` first.
         """
-        if self.state is not State.READY or self._channel is None:
+        if self.state is not RunnerState.READY or self._channel is None:
             raise RunnerLost("the runner ended before it was asked")
-        self.state = State.BUSY
+        self.state = RunnerState.BUSY
         self._exchange = asyncio.create_task(self._answer(self._channel, method, inputs))
         return await asyncio.shield(self._exchange)
 
@@ -110,7 +116,7 @@ class Runner:
 
     async def close(self) -> None:
         """Kill it, and wait until it is gone."""
-        self.state = State.GONE
+        self.state = RunnerState.GONE
         if self._child is not None and self._end is not None:
             self._child.kill()
             await asyncio.wait([self._end], timeout=_END_S)
@@ -127,9 +133,9 @@ class Runner:
     @property
     def resident_bytes(self) -> int:
         """What it is expected to take while it starts; then what it takes, pages that it shares not counted."""
-        if self.state is State.GONE:
+        if self.state is RunnerState.GONE:
             return 0
-        if self._child is not None and self.state is not State.STARTING:
+        if self._child is not None and self.state is not RunnerState.STARTING:
             taken = _anonymous_bytes(self._child.pid)
             if taken is not None:
                 self._resident_bytes = max(taken - self._inherited_bytes, 0) + _COPIED_BYTES
@@ -147,11 +153,12 @@ class Runner:
                 [file.fileno() for file in files],
                 log_max_bytes=_LOG_MAX_BYTES,
                 header_max_bytes=_HEADER_MAX_BYTES,
+                body_max_bytes=self._answer_max_bytes,
             )
 
     async def _answer(self, channel: AsyncChannel, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
         specs = [TensorSpec(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape) for tensor in inputs]
-        ask = Infer(method=method, inputs=specs)
+        ask = Infer(method=method, inputs=specs, answer_max_bytes=self._answer_max_bytes)
         try:
             message, body = await self._ask(channel, ask, [tensor.data for tensor in inputs], self._infer_timeout_s)
         except TimeoutError:
@@ -163,14 +170,19 @@ class Runner:
             case Inferred() if self._fits(method, message, body):
                 self._be_ready()
                 return _split(message.outputs, body)
+            case Failed() if message.failure.slug == AnswerTooLarge.slug():
+                self._be_ready()
+                raise AnswerTooLarge(
+                    f"an answer may have {self._answer_max_bytes} bytes", limit=self._answer_max_bytes, method=method
+                )
             case Failed():
                 self._be_ready()
                 raise GraphRaised(message.failure.detail[:_DETAIL_MAX_CHARACTERS], method=method)
         raise await self._lost("its answer does not fit what it was asked")
 
     def _be_ready(self) -> None:
-        if self.state is State.BUSY:  # it may have ended right after its answer
-            self.state = State.READY
+        if self.state is RunnerState.BUSY:  # it may have ended right after its answer
+            self.state = RunnerState.READY
 
     async def _ask(
         self, channel: AsyncChannel, message: Frozen, body: Sequence[Buffer], timeout_s: float
@@ -202,8 +214,8 @@ class Runner:
     async def _outlive(self, child: Child) -> None:
         """Wait for its end, whoever brings it about, and let go of it."""
         self._exit = await child.wait_async()
-        unasked = self.state is not State.GONE
-        self.state = State.GONE
+        unasked = self.state is not RunnerState.GONE
+        self.state = RunnerState.GONE
         await child.close_async()
         if unasked:
             _log.warning("runner ended", extra={"artifact": self._digest, "ended": _described(self._exit)})

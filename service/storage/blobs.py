@@ -18,7 +18,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from service.domain.blob import DIGEST_PATTERN, BlobRef
-from service.domain.errors import BlobMissing, DiskFull
+from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
 
 
 class Blobs:
@@ -32,17 +32,19 @@ class Blobs:
         self._staging.mkdir(parents=True, exist_ok=True)
 
     def stage(self) -> "Staged":
-        """A file to be written, which becomes a blob when it is committed."""
-        return Staged(self, self._staging)
+        """A file to be written, which becomes a blob when it is committed. Raises TooManyOpenFiles."""
+        with _descriptor_expected():
+            return Staged(self, self._staging)
 
     def open(self, digest: str) -> BinaryIO:
-        """A real file, with a descriptor that a child can be given. Raises BlobMissing."""
+        """A real file, with a descriptor that a child can be given. Raises BlobMissing and TooManyOpenFiles."""
         path = self._path(digest)
         try:
-            if self._is_local:
-                return open(path, "rb")
-            with self._files.open(path, "rb") as remote:
-                return _local_copy(remote)
+            with _descriptor_expected():
+                if self._is_local:
+                    return open(path, "rb")
+                with self._files.open(path, "rb") as remote:
+                    return _local_copy(remote)
         except FileNotFoundError as error:
             raise _missing(digest) from error
 
@@ -88,9 +90,14 @@ class Staged:
         self._sha256.update(data)
         self.byte_size += len(data)
 
+    @property
+    def blob(self) -> BlobRef:
+        """What a commit makes of what was written so far."""
+        return BlobRef(digest=f"sha256:{self._sha256.hexdigest()}", byte_size=self.byte_size)
+
     def commit(self) -> BlobRef:
         """On disk, under its digest, before this returns. Bytes that are there already are kept as they are."""
-        blob = BlobRef(digest=f"sha256:{self._sha256.hexdigest()}", byte_size=self.byte_size)
+        blob = self.blob
         with _room_expected():
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -121,6 +128,16 @@ def _room_expected() -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise DiskFull("there is too little room on the disk") from error
+
+
+@contextmanager
+def _descriptor_expected() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        raise TooManyOpenFiles("the service has too many files open to open another") from error
 
 
 def _create_locked(staging: Path) -> tuple[Path, BinaryIO]:

@@ -19,6 +19,7 @@ class Store:
 
     def __init__(self, transactions: Transactions, blobs: Blobs) -> None:
         self._transactions = transactions
+        self.changes = transactions.changes
         self.trace_requests = TraceRequests(transactions)
         self.events = Events(transactions)
         self.artifacts = Artifacts(transactions)

@@ -10,7 +10,7 @@ from service.domain.errors import TraceRequestNotFound
 from service.domain.event import Event, EventKind
 from service.domain.trace_request import State
 from service.storage import tables
-from service.storage.transactions import AnyRow, Transactions
+from service.storage.transactions import AnyRow, Transactions, mark_changed
 
 _LOG_PAGE = 64
 
@@ -92,3 +92,4 @@ def _record(connection: Connection, row: AnyRow, kind: EventKind, data: dict[str
             created_at=datetime.now(UTC),
         )
     )
+    mark_changed(connection, row.id)

@@ -26,6 +26,8 @@ _model = tables.models.c
 _version = tables.model_versions.c
 _alias = tables.aliases.c
 _cursor = Cursor(tuple[ModelName])
+# An error names no more of what there is.
+_SHOWN_MAX = 20
 
 
 class Models:
@@ -64,7 +66,9 @@ class Models:
             if row is not None:
                 return _as_version(row)
             _require_model(connection, ref.name)
-        raise _no_version(ref.name, ref.version) if ref.alias is None else _no_alias(ref.name, ref.alias)
+            if ref.alias is not None:
+                raise _no_alias(ref.name, ref.alias)
+            raise _no_version(connection, ref.name, ref.version)
 
     def put_alias(self, name: str, alias: str, version: int, expected_etag: str | None) -> Alias:
         """Make the alias, or move it from where `expected_etag` says it is ("*": wherever it is).
@@ -167,13 +171,28 @@ def _lock(connection: Connection, name: str) -> None:
 
 
 def _require_model(connection: Connection, name: str) -> None:
-    if not connection.scalar(select(exists().where(_version.name == name))):
-        raise ModelNotFound("there is no model of this name", name=name)
+    if connection.scalar(select(exists().where(_version.name == name))):
+        return
+    names = connection.scalars(select(_version.name).distinct().order_by(_version.name).limit(_SHOWN_MAX)).all()
+    request = tables.trace_requests.c
+    rejected = (
+        select(request.id)
+        .where(request.model_name == name, request.verdict == Verdict.REJECTED.value, request.model_version.is_(None))
+        .order_by(request.created_at.desc())
+        .limit(1)
+    )
+    refused = connection.scalar(rejected)
+    if refused is not None:
+        raise ModelNotFound(
+            "its trace was rejected, so no version was registered", name=name, models=[*names], rejected=refused,
+            remedy=f"GET /trace/{refused} has the findings; submit it with accept_unsound to have it all the same.",
+        )  # fmt: skip
+    raise ModelNotFound("there is no model of this name", name=name, models=[*names])
 
 
 def _require_version(connection: Connection, name: str, version: int) -> None:
     if not connection.scalar(select(exists().where(_version.name == name, _version.version == version))):
-        raise _no_version(name, version)
+        raise _no_version(connection, name, version)
 
 
 def _find_alias(connection: Connection, name: str, alias: str) -> Alias | None:
@@ -192,8 +211,10 @@ def _compare(alias: Alias | None, expected_etag: str | None) -> None:
     raise AliasMoved("the alias was moved meanwhile", expected=expected_etag, actual=alias.etag)
 
 
-def _no_version(name: str, version: int | None) -> VersionNotFound:
-    return VersionNotFound("the model has no such version", name=name, version=version)
+def _no_version(connection: Connection, name: str, version: int | None) -> VersionNotFound:
+    newest = select(_version.version).where(_version.name == name).order_by(_version.version.desc()).limit(_SHOWN_MAX)
+    versions = connection.scalars(newest).all()
+    return VersionNotFound("the model has no such version", name=name, version=version, versions=[*versions])
 
 
 def _no_alias(name: str, alias: str) -> AliasNotFound:

@@ -1,9 +1,11 @@
 """The tables. `migrations/` make them, and `python -m migrations.check` says whether they agree."""
 
+import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import (
     Column,
     DateTime,
@@ -20,27 +22,52 @@ from sqlalchemy import (
 )
 
 from service.domain.blob import BlobRef
-from service.domain.errors import Failure
+from service.domain.errors import Failure, ServiceError
 from service.domain.trace_check import Finding
 from service.domain.trace_request import DeviceArtifact, TraceSpec
 
+log = logging.getLogger(__name__)
+
+_LOGGED_MAX_CHARACTERS = 1000
+
 
 class Document(TypeDecorator[Any]):
-    """A domain value as JSON text: built anew, and so checked, where a row is read."""
+    """A domain value as JSON text: built anew, and so checked, where a row is read.
+
+    What cannot be read is an error, unless `unreadable` says what to show of it instead: so that one row does not take
+    a whole list with it.
+    """
 
     impl = Text
     cache_ok = True
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Any, unreadable: Callable[[], Any] | None = None) -> None:
         super().__init__()
         self.kind = kind
+        self.unreadable = unreadable
         self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
         return None if value is None else self._adapter.dump_json(value).decode()
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        return None if value is None else self._adapter.validate_json(value)
+        if value is None:
+            return None
+        try:
+            return self._adapter.validate_json(value)
+        except ValidationError:
+            if self.unreadable is None:
+                raise
+            log.exception("a kept document cannot be read", extra={"document": value[:_LOGGED_MAX_CHARACTERS]})
+            return self.unreadable()
+
+
+def _lost_findings() -> list[Finding]:
+    return [Finding(kind="findings-unreadable", detail="what the check found was kept, and cannot be read")]
+
+
+def _lost_failure() -> Failure:
+    return Failure(slug=ServiceError.slug(), detail="why it failed was kept, and cannot be read")
 
 
 class Moment(TypeDecorator[datetime]):
@@ -82,8 +109,8 @@ trace_requests = Table(
     Column("model_name", Text, nullable=False),
     Column("model_version", Integer),  # null until one is registered
     Column("artifacts", Document(list[DeviceArtifact]), nullable=False),
-    Column("findings", Document(list[Finding]), nullable=False),
-    Column("failure", Document(Failure)),
+    Column("findings", Document(list[Finding], _lost_findings), nullable=False),
+    Column("failure", Document(Failure, _lost_failure)),
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("ended_at", Moment),

@@ -13,14 +13,13 @@ from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or
 
 from service.domain.errors import (
     Failure,
-    IdempotencyKeyReused,
     QueueFull,
     TraceRequestEnded,
     TraceRequestNotFound,
     TracerLost,
 )
 from service.domain.idempotency import Idempotency
-from service.domain.outcome import Ended, Outcome, Succeeded
+from service.domain.outcome import NotTraced, Outcome, Succeeded
 from service.domain.trace_request import (
     DeviceArtifact,
     ModelVersionRef,
@@ -32,9 +31,10 @@ from service.domain.trace_request import (
 from service.storage import tables
 from service.storage.artifacts import keep
 from service.storage.events import record_change
+from service.storage.idempotency_keys import find_first_under, first_under, take_key
 from service.storage.models import register
 from service.storage.page import Cursor, Page
-from service.storage.transactions import AnyRow, Transactions, upsert
+from service.storage.transactions import AnyRow, Transactions
 
 _request = tables.trace_requests.c
 _submission = tables.submissions.c
@@ -62,15 +62,28 @@ class TraceRequests:
     ) -> TraceRequest:
         """Keep a new request; returns the earlier one if the key was used for the same content.
 
+        Without `force`, the same content is not traced twice: returns the newest that has succeeded or still may.
         Raises IdempotencyKeyReused, and QueueFull if `queue_max` are waiting.
         """
         with self._transactions.write() as connection:
-            if idempotency is not None and not _take_key(connection, idempotency, request):
-                return _first_under(connection, idempotency)
-            if queue_max is not None:
+            _one_at_a_time(connection, request.content)
+            same = _same(connection, request)
+            kept = same or request.id
+            if idempotency is not None and not take_key(connection, idempotency, kept, request.created_at):
+                kept = first_under(connection, idempotency)
+            elif same is None:
                 _refuse_beyond(connection, queue_max)
-            _insert(connection, request)
-        return request
+                _insert(connection, request)
+        return request if kept == request.id else self.get(kept)
+
+    def refuse(
+        self, request: TraceRequest, idempotency: Idempotency | None = None, *, queue_max: int | None = None
+    ) -> None:
+        """Raise what `add` would raise now. Others submit, too: `add` may raise it all the same."""
+        with self._transactions.read() as connection:
+            known = idempotency is not None and find_first_under(connection, idempotency) is not None
+            if not known and _same(connection, request) is None:
+                _refuse_beyond(connection, queue_max)
 
     def get(self, request_id: str) -> TraceRequest:
         """Raises TraceRequestNotFound."""
@@ -105,34 +118,6 @@ class TraceRequests:
         with self._transactions.read() as connection:
             found = [TraceStatus.model_validate(_fields(row)) for row in connection.execute(query)]
         return _cursor.page(found, limit, lambda status: (status.created_at, status.id))
-
-    def find_succeeded(self, content: str) -> TraceRequest | None:
-        """The newest request of that content which has succeeded or still may.
-
-        One whose model version was deleted since is not what a submitter of the same content asks for.
-        """
-        version = tables.model_versions.c
-        version_is_there = exists().where(
-            version.name == _request.model_name, version.version == _request.model_version
-        )
-        succeeded = and_(
-            _request.state == State.SUCCEEDED.value, or_(_request.model_version.is_(None), version_is_there)
-        )
-        query = (
-            select(_request.id)
-            .where(_request.content == content, or_(_UNENDED, succeeded))
-            .order_by(_request.created_at.desc(), _request.id.desc())
-            .limit(1)
-        )
-        with self._transactions.read() as connection:
-            request_id = connection.scalar(query)
-            return None if request_id is None else _get(connection, request_id)
-
-    def take_key(self, idempotency: Idempotency, request: TraceRequest) -> TraceRequest:
-        """What the key stands for: from now on this request, if it stood for none. Raises IdempotencyKeyReused."""
-        with self._transactions.write() as connection:
-            _take_key(connection, idempotency, request)
-            return _first_under(connection, idempotency)
 
     def claim(self, request_id: str) -> TraceRequest | None:
         """Queued becomes running, as the next attempt; None for a request in any other state."""
@@ -234,7 +219,7 @@ def _success(outcome: Succeeded) -> dict[str, Any]:
     }
 
 
-def _failure(outcome: Ended) -> dict[str, Any]:
+def _failure(outcome: NotTraced) -> dict[str, Any]:
     return {"state": State.FAILED.value, "failure": outcome.failure, "ended_at": datetime.now(UTC)}
 
 
@@ -242,39 +227,40 @@ def _retry(connection: Connection, request_id: str, attempt: int, failure: Failu
     faults = connection.scalar(select(_request.faults).where(*_running(request_id, attempt)))
     if faults is None:
         return False
-    end = _failure(Ended(failure=failure)) if faults + 1 >= attempts else _BACK_TO_QUEUED
+    end = _failure(NotTraced(failure=failure)) if faults + 1 >= attempts else _BACK_TO_QUEUED
     return _change(connection, *_running(request_id, attempt), faults=faults + 1, **end) is not None
 
 
-def _take_key(connection: Connection, idempotency: Idempotency, request: TraceRequest) -> bool:
-    """False if it is taken. Where another submission is just taking it, this waits until that one is done."""
-    key = upsert(connection, tables.idempotency_keys).values(
-        key=idempotency.key,
-        content=idempotency.content,
-        request_id=request.id,
-        created_at=request.created_at,
+def _one_at_a_time(connection: Connection, content: str) -> None:
+    """Let no other submission of this content look for it until the transaction ends. SQLite's write lock does it."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(content, 0))))
+
+
+def _same(connection: Connection, request: TraceRequest) -> str | None:
+    """The newest request of that content which has succeeded or still may; None for a request with `force`.
+
+    One whose model version was deleted since is not what a submitter of the same content asks for.
+    """
+    if request.spec.force:
+        return None
+    version = tables.model_versions.c
+    version_is_there = exists().where(version.name == _request.model_name, version.version == _request.model_version)
+    succeeded = and_(_request.state == State.SUCCEEDED.value, or_(_request.model_version.is_(None), version_is_there))
+    query = (
+        select(_request.id)
+        .where(_request.content == request.content, or_(_UNENDED, succeeded))
+        .order_by(_request.created_at.desc(), _request.id.desc())
+        .limit(1)
     )
-    taken = key.on_conflict_do_nothing().returning(tables.idempotency_keys.c.key)
-    return connection.execute(taken).one_or_none() is not None
+    return connection.scalar(query)
 
 
-def _first_under(connection: Connection, idempotency: Idempotency) -> TraceRequest:
-    keys = tables.idempotency_keys
-    first = connection.execute(select(keys).where(keys.c.key == idempotency.key)).one()
-    if first.content != idempotency.content:
-        raise IdempotencyKeyReused(
-            "the Idempotency-Key was used before with another request",
-            key=idempotency.key,
-            trace_request=first.request_id,
-        )
-    return _get(connection, first.request_id)
-
-
-def _refuse_beyond(connection: Connection, queue_max: int) -> None:
+def _refuse_beyond(connection: Connection, queue_max: int | None) -> None:
     """On PostgreSQL, submissions that come at the same time may go over by as many: it is a guard, not a promise."""
     queued = select(func.count()).select_from(tables.trace_requests).where(_request.state == State.QUEUED.value)
     waiting = connection.execute(queued).scalar_one()
-    if waiting >= queue_max:
+    if queue_max is not None and waiting >= queue_max:
         raise QueueFull("too many trace requests are waiting", waiting=waiting, limit=queue_max)
 
 

@@ -13,6 +13,9 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from service.domain.errors import StorageUnavailable
+from service.storage.changes import Changes
+
+_CHANGED = "trace requests with new events"
 
 AnyRow = Row[*tuple[Any, ...]]
 
@@ -22,6 +25,7 @@ _PRAGMAS = (f"busy_timeout = {_BUSY_S * 1000}", "synchronous = FULL", "foreign_k
 
 class Transactions:
     def __init__(self, engine: Engine) -> None:
+        self.changes = Changes()
         self._reading = engine
         self._writing = engine.execution_options(writes=True)
         # SQLite lets one write at a time, and those that wait try again now and then: of 16 threads that wrote, the
@@ -35,12 +39,20 @@ class Transactions:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """All of the block, on disk, or none of it."""
+        """All of the block, on disk, or none of it; then those are told who wait for what it changed."""
         with _named(), self._line, self._writing.begin() as connection:
+            changed: set[str] = set()
+            connection.info[_CHANGED] = changed
             yield connection
+        self.changes.tell(changed)
 
     def close(self) -> None:
         self._reading.dispose()
+
+
+def mark_changed(connection: Connection, request_id: str) -> None:
+    """Those who wait for the trace request's events are told when the transaction has ended well."""
+    connection.info[_CHANGED].add(request_id)
 
 
 def connect(database_url: str) -> Engine:

@@ -36,7 +36,7 @@ BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 SESSION = [step for block in BLOCKS if not block.startswith("$ make demo") for step in parse(block)]
 
 
-def test_the_session_with_the_command_and_curl(start_service: StartService, tmp_path: Path) -> None:
+def test_the_session_with_the_command_and_curl(start_service: StartService) -> None:
     service = start_service()
     environment = os.environ | {
         "PATH": f"{BIN}:{os.environ['PATH']}",
@@ -45,11 +45,11 @@ def test_the_session_with_the_command_and_curl(start_service: StartService, tmp_
         "TERM": "dumb",
     }
     for command, shown in SESSION:
-        if command.startswith("tracehouse serve"):
+        if command.startswith(("tracehouse serve", ". .venv")):
             continue
         run = subprocess.run(
             ["bash", "-c", command.replace(ADDRESS, service.address)],
-            cwd=tmp_path,
+            cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -75,6 +75,11 @@ def test_the_demo(tmp_path: Path) -> None:
             assert_as_shown(run.stdout.replace((state / "address").read_text(), ADDRESS), DEMO)
     finally:
         os.kill(int((state / "pid").read_text()), 15)
+
+
+@pytest.mark.parametrize("name", ["net.py", "gate.py"])
+def test_the_sources_are_those_of_the_examples(name: str) -> None:
+    assert f"```python\n{(ROOT / 'examples' / name).read_text()}```" in README
 
 
 def assert_as_shown(printed: str, shown: str) -> None:

@@ -18,16 +18,17 @@ from service.api.deps import Parts
 from service.domain.artifact import Artifact, GraphNode, Printout, Submodule, Versions
 from service.domain.contract import Argument, Contract, MethodContract, TensorLeaf
 from service.domain.errors import SourceSyntaxError
-from service.domain.outcome import Ended, Succeeded
+from service.domain.outcome import NotTraced, Succeeded
 from service.domain.tensor import Datatype, TensorSpec
 from service.domain.trace_check import Finding, TorchCheck, TraceCheck, Verdict
 from service.domain.trace_request import Stage, TraceRequest
-from service.engine.cancellation import Cancellation
 from service.engine.embedded import EmbeddedEngine
+from service.sandbox.cancellation import Cancellation
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.database import Store
+from tests.conftest import NewStore, keep, make_artifact
 
 ARCHIVE = bytes(range(256)) * 40
 REQUEST_MAX_BYTES = 100_000
@@ -92,9 +93,9 @@ class Tracer:
             self._stay(request, cancellation)
         elif request.spec.model == "fails":
             failure = SourceSyntaxError("invalid syntax", file="linear.py", line=3).failure()
-            self._store.trace_requests.finish(request.id, request.attempt, Ended(failure=failure))
+            self._store.trace_requests.finish(request.id, request.attempt, NotTraced(failure=failure))
         else:
-            artifact = make_artifact(self._store, request)
+            artifact = traced(self._store, request)
             self._store.trace_requests.finish(request.id, request.attempt, Succeeded.of(request.spec, artifact))
 
     def _stay(self, request: TraceRequest, cancellation: Cancellation) -> None:
@@ -106,7 +107,7 @@ class Tracer:
             self._store.trace_requests.release(request.id, request.attempt)
 
 
-def make_artifact(store: Store, request: TraceRequest) -> Artifact:
+def traced(store: Store, request: TraceRequest) -> Artifact:
     x = TensorSpec(name="x", datatype=Datatype.FP32, shape=(1, 4))
     output = TensorSpec(name="output", datatype=Datatype.FP32, shape=(1, 2))
     method = MethodContract(
@@ -116,32 +117,19 @@ def make_artifact(store: Store, request: TraceRequest) -> Artifact:
         returns=TensorLeaf(tensor="output"),
     )
     finding = Finding(kind="tracer-warning", detail="a shape became a number", file="linear.py", line=10)
-    return Artifact(
-        device="cpu",
+    return make_artifact(
         entrypoint=request.spec.source.entrypoint,
         contract=Contract(methods={"forward": method}),
         check=TraceCheck(
             verdict=Verdict.VERIFIED, comparisons=[], findings=[finding], torch=TorchCheck(ran=True, passed=True)
         ),
-        archive=keep(store, ARCHIVE),
-        printouts=keep(store, orjson.dumps([printout.model_dump() for printout in PRINTOUTS])),
-        golden=keep(store, b"golden"),
-        freeze=False,
+        archive=keep(store.blobs, ARCHIVE),
+        printouts=keep(store.blobs, orjson.dumps([printout.model_dump() for printout in PRINTOUTS])),
+        golden=keep(store.blobs, b"golden"),
         submodules=[Submodule(name="layer", type="Linear", methods=["forward"])],
         parameters=[TensorSpec(name="layer.weight", datatype=Datatype.FP32, shape=(2, 4))],
-        buffers=[],
         versions=Versions(torch="2.13.0", python="3.11", tracehouse="0.1.0"),
     )
-
-
-def keep(store: Store, data: bytes) -> Any:
-    with store.blobs.stage() as staged:
-        staged.write(data)
-        return staged.commit()
-
-
-def open_store(state_dir: Path) -> Store:
-    return Store.open(f"sqlite:///{state_dir / 'tracehouse.db'}", (state_dir / "blobs").as_uri())
 
 
 def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
@@ -152,7 +140,13 @@ def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
 
 def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
     pool = Pool(
-        Zygote([]), store.blobs, limits=Limits(), threads=1, memory_max_bytes=2**30, waiting_max=4, infer_timeout_s=5
+        Zygote([]),
+        store.blobs,
+        limits=Limits(address_space_mib=4096, cpu_s=600),
+        threads=1,
+        memory_max_bytes=2**30,
+        waiting_max=4,
+        infer_timeout_s=5,
     )
     return Parts(
         store=store,
@@ -173,8 +167,8 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(state_dir: Path) -> Iterator[Store]:
-    store = open_store(state_dir)
+def store(new_store: NewStore, state_dir: Path) -> Iterator[Store]:
+    store = new_store(state_dir)
     yield store
     store.close()
 
@@ -213,9 +207,9 @@ def steady_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def steady(steady_dir: Path) -> Iterator[TestClient]:
+def steady(new_store: NewStore, steady_dir: Path) -> Iterator[TestClient]:
     """For requests that change nothing: one service for all of them, with one version of the model `linear`."""
-    store = open_store(steady_dir)
+    store = new_store(steady_dir)
     engine = start_engine(store, Tracer(store))
     with TestClient(create_app(make_parts(store, engine, steady_dir)), raise_server_exceptions=False) as client:
         client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
@@ -247,9 +241,11 @@ class Server(uvicorn.Server):
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[tuple[str, int]]:
+def serving(app: FastAPI, **options: Any) -> Iterator[tuple[str, int]]:
     """A real server on a free port of this machine."""
-    server = Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=5))
+    server = Server(
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=5, **options)
+    )
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

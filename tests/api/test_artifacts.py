@@ -1,12 +1,20 @@
 """Artifacts: their manifests, printouts, pictures and archives."""
 
+import gc
+import io
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import anyio
+import orjson
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.domain.artifact import Artifact
-from tests.api.conftest import ARCHIVE, NODES, problem
+from service.storage.database import Store
+from tests.api.conftest import ARCHIVE, NODES, problem, spec
 
 UNKNOWN = "sha256:" + "0" * 64
 
@@ -136,3 +144,51 @@ def test_the_picture_is_inert_svg(steady: TestClient, digest: str) -> None:
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     texts = [element.text for element in ElementTree.fromstring(answer.text).iter() if element.tag.endswith("text")]
     assert texts == ["x", "aten::linear", "Float(1, 2)", "aten::relu", "Float(1, 2)", "return", "z"]
+
+
+NAMES = {"kind": "graph", "method": "forward", "submodule": ""}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [b"junk", b"", b"{}", b"[1]", b"[{}]", b"[" * 2000, orjson.dumps([NAMES]), orjson.dumps([{**NAMES, "method": []}])],
+)
+@pytest.mark.parametrize("path", ["", "/graph", "/inlined_graph"])
+def test_printouts_that_were_made_up_are_not_a_fault_of_ours(
+    client: TestClient, store: Store, state_dir: Path, forged: bytes, path: str
+) -> None:
+    traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
+    name = store.artifacts.get(traced).printouts.digest.removeprefix("sha256:")
+    (state_dir / "blobs" / "sha256" / name[:2] / name[2:]).write_bytes(forged)
+
+    answer = client.get(f"/artifacts/{traced}/printouts{path}")
+
+    assert (answer.status_code == 200 and forged == orjson.dumps([NAMES])) or answer.status_code == 404
+    assert client.get(f"/artifacts/{traced}/graph.svg?kind=graph").status_code == 404
+
+
+def test_a_download_whose_client_goes_away_leaves_no_file_open(app: FastAPI, client: TestClient) -> None:
+    traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
+    path = f"/artifacts/{traced}/archive"
+    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope |= {"headers": [], "scheme": "http", "server": ("here", 80), "http_version": "1.1"}
+    held = []  # keeps alive what a collector would otherwise close
+
+    async def go_away_in_the_middle() -> None:
+        begun = anyio.Event()
+
+        async def receive() -> dict[str, str]:
+            await begun.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                held.extend(each for each in gc.get_objects() if isinstance(each, io.BufferedReader))
+                begun.set()
+                await anyio.sleep_forever()
+
+        await app(scope, receive, send)
+
+    anyio.run(go_away_in_the_middle)
+
+    assert [file.closed for file in held if "/blobs/sha256/" in str(file.name)] == [True]

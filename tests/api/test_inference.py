@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,46 +16,72 @@ from service.domain.artifact import Artifact
 from service.domain.outcome import Succeeded
 from service.domain.trace_check import Finding, Verdict
 from service.domain.trace_request import TraceRequest, TraceSpec
+from service.engine.embedded import EmbeddedEngine
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.database import Store
-from tests.api.conftest import REQUEST_MAX_BYTES, problem
+from tests.api.conftest import REQUEST_MAX_BYTES, Tracer, make_parts, problem, start_engine
+from tests.conftest import NewStore
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [1.0, 2.0, 3.0, 4.0]}
 
 
-@pytest.fixture
-def parts(parts: Parts, store: Store, runner_zygote: Zygote) -> Parts:
+Asked = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("inference")
+
+
+@pytest.fixture(scope="module")
+def store(new_store: NewStore, state_dir: Path) -> Iterator[Store]:
+    """One for all tests here: each gives the models it needs a name of their own."""
+    store = new_store(state_dir)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def engine(store: Store) -> Iterator[EmbeddedEngine]:
+    engine = start_engine(store, Tracer(store))
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture(scope="module")
+def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, torch_zygote: Zygote) -> Parts:
     limits = Limits(address_space_mib=4096, cpu_s=None)
     pool = Pool(
-        runner_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
+        torch_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
     )
-    return replace(parts, pool=pool)
+    return replace(make_parts(store, engine, state_dir), pool=pool)
 
 
-@pytest.fixture
-def app(parts: Parts) -> FastAPI:
+@pytest.fixture(scope="module")
+def client(parts: Parts) -> Iterator[TestClient]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await parts.pool.close(grace_s=0)
 
-    return create_app(parts, lifespan)
+    with TestClient(create_app(parts, lifespan), raise_server_exceptions=False) as client:
+        yield client
 
 
 Register = Callable[..., None]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def register(store: Store) -> Register:
     """Make the artifact the next version of a model."""
 
     def register(model: str, artifact: Artifact) -> None:
         source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
         spec = TraceSpec.model_validate(
-            {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True}
+            {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
         )
         added = store.trace_requests.add(TraceRequest.submitted(spec, {}, torch_version="2"))
         claimed = store.trace_requests.claim(added.id)
@@ -64,7 +91,7 @@ def register(store: Store) -> Register:
     return register
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def net(store: Store, trace, register: Register) -> Artifact:
     """Model `net`: forward(x 2×2, pair (ids, [mask]), mode="fast") → (x + 1, any of mask, ids doubled)."""
     import torch
@@ -84,14 +111,17 @@ def net(store: Store, trace, register: Register) -> Artifact:
 PAIR = [[1, 2, 3], [[False, True]]]
 
 
-@pytest.fixture
-def asked(client: TestClient, net: Artifact) -> Iterator[Callable[..., Any]]:
-    """The reply of `net` to a body."""
-
+def asking(client: TestClient) -> Asked:
     def asked(body: Any, path: str = "/infer/net", **options: Any) -> Any:
         return client.post(path, **({"content": body} if isinstance(body, bytes) else {"json": body}), **options)
 
     return asked
+
+
+@pytest.fixture
+def asked(client: TestClient, net: Artifact) -> Asked:
+    """The reply of `net` to a body."""
+    return asking(client)
 
 
 def test_the_reply_is_the_protocols(asked) -> None:
@@ -142,16 +172,19 @@ def test_a_body_without_content_type_is_taken_for_json(asked) -> None:
     assert asked(b'{"args": [[[1, 2], [3, 4]], [[1, 2, 3], [[true, false]]]]}').status_code == 200
 
 
-def test_versions_and_aliases_answer_for_themselves(asked, store: Store, trace, register: Register) -> None:
+def test_versions_and_aliases_answer_for_themselves(
+    asked: Asked, net: Artifact, store: Store, trace, register: Register
+) -> None:
     import torch
 
-    register("net", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1)))
-    store.models.put_alias("net", "prod", 1, None)
-    assert asked({"args": [[-2.0]]}).json()["outputs"][0]["data"] == [0.0]
-    assert asked({"args": [X, PAIR]}, "/infer/net:1").json()["model_version"] == "1"
-    assert asked({"args": [X, PAIR]}, "/infer/net@prod").json()["model_version"] == "1"
-    store.models.put_alias("net", "prod", 2, "*")
-    assert asked({"args": [[-2.0]]}, "/infer/net@prod").json()["model_version"] == "2"
+    register("versioned", net)
+    register("versioned", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1)))
+    store.models.put_alias("versioned", "prod", 1, None)
+    assert asked({"args": [[-2.0]]}, "/infer/versioned").json()["outputs"][0]["data"] == [0.0]
+    assert asked({"args": [X, PAIR]}, "/infer/versioned:1").json()["model_version"] == "1"
+    assert asked({"args": [X, PAIR]}, "/infer/versioned@prod").json()["model_version"] == "1"
+    store.models.put_alias("versioned", "prod", 2, "*")
+    assert asked({"args": [[-2.0]]}, "/infer/versioned@prod").json()["model_version"] == "2"
 
 
 def test_what_json_cannot_say_is_said_by_name(asked, store: Store, trace, register: Register) -> None:
@@ -246,7 +279,11 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
 
 
 @pytest.mark.parametrize(("body", "status", "code"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_bad_body_is_refused_and_asks_no_runner(asked, parts: Parts, body: Any, status: int, code: str) -> None:
+def test_a_bad_body_is_refused_and_asks_no_runner(
+    store: Store, engine: EmbeddedEngine, state_dir: Path, net: Artifact, body: Any, status: int, code: str
+) -> None:
+    parts = make_parts(store, engine, state_dir)
+    asked = asking(TestClient(create_app(parts)))
     problem(asked(body, headers={"content-type": "application/json"}), status, code)
     assert parts.pool.runners == {}
 
@@ -300,3 +337,19 @@ def test_the_documented_examples_have_the_documented_forms(client: TestClient) -
         examples = [example["value"] for example in content["examples"].values()]
         assert len(examples) == len(content["schema"]["anyOf"]) == 3
         assert all(example.keys() - {"inputs", "args"} == members for example in examples)
+
+
+def test_a_long_answer_is_whole(client: TestClient, store: Store, trace, register: Register) -> None:
+    """It is written in pieces."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x.repeat(50)
+
+    register("long", trace(store.blobs, Net(), torch.zeros(1000)))
+    values = [number / 8 for number in range(1000)]
+
+    reply = asking(client)({"args": [values]}, "/infer/long")
+
+    assert reply.json()["outputs"][0]["data"] == values * 50

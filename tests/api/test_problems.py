@@ -12,12 +12,13 @@ from pydantic import ValidationError
 from service.api.problems import invalid_body, json_pointer, problem_of, status_of
 from service.domain.errors import (
     Failure,
+    MissingInput,
     QueueFull,
     RunnerLost,
     ShapeMismatch,
     TraceRequestNotFound,
     TracerLost,
-    leaves,
+    by_slug,
 )
 from service.domain.trace_request import TraceSpec
 from tests.api.conftest import problem, serving, spec
@@ -35,6 +36,7 @@ def test_a_problem_has_all_its_members(steady: TestClient) -> None:
         "code": "trace-request-not-found",
         "error": "there is no trace request with this id",
         "fault": "caller",
+        "remedy": TraceRequestNotFound.remedy(),
         "request_id": "my-id.1",
         "id": "0" * 32,
     }
@@ -46,6 +48,15 @@ def test_a_fact_cannot_pass_itself_off_as_the_status() -> None:
     assert (document.status, document.type, document.model_extra) == (422, "/problems/model-raised", {"line": 3})
 
 
+@pytest.mark.parametrize(
+    ("facts", "remedy"), [({}, MissingInput.remedy()), ({"remedy": "so"}, "so"), ({"remedy": 3}, None)]
+)
+def test_a_problem_says_what_to_do_about_it(facts: dict[str, Any], remedy: str | None) -> None:
+    document = problem_of(Failure(slug="missing-input", detail="no", facts=facts))
+
+    assert document.remedy == (remedy or MissingInput.remedy())
+
+
 def test_a_failure_that_a_newer_release_wrote_is_shown_all_the_same() -> None:
     document = problem_of(Failure(slug="not-yet-known", detail="it happened"))
 
@@ -55,7 +66,7 @@ def test_a_failure_that_a_newer_release_wrote_is_shown_all_the_same() -> None:
 def test_every_error_has_a_status_and_a_description(steady: TestClient) -> None:
     listed = steady.get("/problems").json()["problems"]
 
-    assert {kind["code"] for kind in listed} == set(leaves())
+    assert {kind["code"] for kind in listed} == set(by_slug())
     for kind in listed:
         assert steady.get(kind["type"]).json() == kind
         assert 400 <= kind["status"] <= 599
@@ -80,11 +91,11 @@ def test_an_unknown_path(steady: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("DELETE", "/trace", "GET, POST"),
-        ("HEAD", "/models", "GET"),
-        ("OPTIONS", "/livez", "GET"),
-        ("PATCH", "/models/linear/aliases/prod", "GET, PUT, DELETE"),
-        ("BREW", "/problems", "GET"),
+        ("DELETE", "/trace", "GET, HEAD, POST"),
+        ("HEAD", "/infer", "POST"),
+        ("OPTIONS", "/livez", "GET, HEAD"),
+        ("PATCH", "/models/linear/aliases/prod", "GET, HEAD, PUT, DELETE"),
+        ("BREW", "/problems", "GET, HEAD"),
         ("GET", "/infer/linear", "POST"),
     ],
 )

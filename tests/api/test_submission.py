@@ -217,7 +217,7 @@ def test_an_uploaded_file_is_kept_byte_for_byte(client: TestClient, staged: Path
 
     answer = client.get(submitted.json()["links"]["source"])
     assert answer.content == source
-    assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''net.py"
+    assert answer.headers["content-disposition"] == "attachment; filename=\"net.py\"; filename*=UTF-8''net.py"
     assert list(staged.iterdir()) == []
 
 
@@ -240,3 +240,13 @@ def test_a_streamed_upload_is_capped_while_it_arrives(client: TestClient, staged
 
     assert problem(answer, 413, "payload-too-large")["limit"] == UPLOAD_MAX_BYTES
     assert list(staged.iterdir()) == []
+
+
+def test_the_files_of_a_submission_that_is_refused_are_not_kept(client: TestClient, staged: Path) -> None:
+    for number in range(22):
+        client.post("/trace", json=spec("stays", options={"seed": number}))
+
+    answer = client.post("/trace", content=multipart(request(source=UPLOADED), NET), headers=MULTIPART)
+
+    problem(answer, 503, "queue-full")
+    assert not any(path.is_file() for path in staged.parent.rglob("*"))

@@ -2,26 +2,20 @@
 
 import logging
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 
 import httpx
 import orjson
 import pytest
+from fastapi.testclient import TestClient
 
+from service.domain.trace_request import FILES_MAX
 from tests.api.conftest import UPLOAD_MAX_BYTES, problem, spec
 from tests.api.test_submission import MULTIPART, NET, UPLOADED, multipart, request
+from tests.conftest import wait_until
 
 Address = tuple[str, int]
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = monotonic() + 10
-    while not true():
-        assert monotonic() < deadline, "it did not come to be"
-        threading.Event().wait(0.01)
 
 
 def head(content_length: int) -> bytes:
@@ -42,11 +36,11 @@ def test_an_upload_that_breaks_off_leaves_nothing(
     body = multipart(request(source=UPLOADED), ("files", "net.py", b"x" * 2_000_000))
     with caplog.at_level(logging.ERROR), socket.create_connection(address) as connection:
         connection.sendall(head(len(body)) + body[:-1000])
-        until(lambda: has_bytes(staged))
+        wait_until(lambda: has_bytes(staged))
         if goodbye == "resets":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         connection.close()
-        until(lambda: list(staged.iterdir()) == [])
+        wait_until(lambda: list(staged.iterdir()) == [])
 
     assert httpx.get(f"http://{address[0]}:{address[1]}/trace").json()["trace_requests"] == []
     assert caplog.records == []
@@ -56,7 +50,7 @@ def test_an_upload_arrives_at_the_disk_while_it_comes(address: Address, staged: 
     body = multipart(request(source=UPLOADED), ("files", "net.py", b"x" * 2_500_000))
     with socket.create_connection(address, timeout=10) as connection:
         connection.sendall(head(len(body)) + body[:2_000_000])
-        until(lambda: has_bytes(staged))
+        wait_until(lambda: has_bytes(staged))
         connection.sendall(body[2_000_000:])
 
         assert connection.recv(100).startswith(b"HTTP/1.1 202 ")
@@ -91,3 +85,23 @@ def test_a_client_library_can_upload(live: httpx.Client) -> None:
     ]
 
     assert live.post("/trace", files=files).status_code == 202
+
+
+def test_more_files_than_a_request_may_have_are_refused_and_leave_nothing(client: TestClient, staged: Path) -> None:
+    files = [("files", f"x{number}.npz", b"x") for number in range(FILES_MAX + 1)]
+
+    answer = client.post("/trace", content=multipart(*files, request(source=UPLOADED)), headers=MULTIPART)
+
+    assert problem(answer, 422, "invalid-request")["limit"] == FILES_MAX
+    assert list(staged.iterdir()) == []
+
+
+def test_as_many_files_as_a_request_may_have_are_taken(client: TestClient) -> None:
+    names = [f"x{number}.npz" for number in range(FILES_MAX - 1)]
+    asked = request(source=UPLOADED, example_inputs=[{"file": name} for name in names])
+
+    answer = client.post(
+        "/trace", content=multipart(asked, NET, *(("files", name, b"x") for name in names)), headers=MULTIPART
+    )
+
+    assert answer.status_code == 202

@@ -5,19 +5,23 @@ from pathlib import Path
 import pytest
 import typer
 
-from service.cli.inputs import ShellInputs
+from service.cli.inputs import ShellInputs, Uploads
 
 
 def random(shape: list[int], seed: int, datatype: str = "FP32", **drawn: float) -> dict[str, object]:
     return {"datatype": datatype, "shape": shape, "random": {"seed": seed, **drawn}}
 
 
+def parse(*texts: str, seed: int = 0) -> ShellInputs:
+    return ShellInputs.parse([*texts], seed, Uploads())
+
+
 def test_a_shape_is_a_random_tensor_and_each_has_a_seed_of_its_own() -> None:
-    assert ShellInputs.parse(["1x3", "scalar"], seed=7).args == [random([1, 3], 7), random([], 8)]
+    assert parse("1x3", "scalar", seed=7).args == [random([1, 3], 7), random([], 8)]
 
 
 def test_a_name_a_datatype_and_a_range_can_be_given() -> None:
-    inputs = ShellInputs.parse(["ids=2x8:INT64@0..1000", "x=4@-0.5..0.5"], seed=0)
+    inputs = parse("ids=2x8:INT64@0..1000", "x=4@-0.5..0.5")
 
     assert inputs.args == []
     assert inputs.kwargs == {
@@ -26,15 +30,36 @@ def test_a_name_a_datatype_and_a_range_can_be_given() -> None:
     }
 
 
-def test_a_file_is_uploaded_once_however_often_it_is_named() -> None:
-    inputs = ShellInputs.parse(["x=data/inputs.npz#x", "data/inputs.npz#y", "one.safetensors"], seed=0)
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two files of one name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a/inputs.npz", "b/inputs.npz"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_a_file_is_uploaded_once_however_often_it_is_named(data: Path) -> None:
+    uploads = Uploads()
+
+    inputs = ShellInputs.parse(["x=a/inputs.npz#x", "a/inputs.npz#y"], 0, uploads)
 
     assert inputs.kwargs == {"x": {"file": "inputs.npz", "key": "x"}}
-    assert inputs.args == [{"file": "inputs.npz", "key": "y"}, {"file": "one.safetensors"}]
-    assert inputs.files == [Path("data/inputs.npz"), Path("one.safetensors")]
+    assert inputs.args == [{"file": "inputs.npz", "key": "y"}]
+    assert uploads.files == {"inputs.npz": Path("a/inputs.npz")}
 
 
-@pytest.mark.parametrize("text", ["", "1x", "x=", "1x2:", "1x2@0", "inputs.csv"])
+def test_two_files_of_one_name_are_told_apart(data: Path) -> None:
+    uploads = Uploads()
+
+    inputs = ShellInputs.parse(["a/inputs.npz", "b/inputs.npz"], 0, uploads)
+
+    names = [given["file"] for given in inputs.args]
+    assert [uploads.files[name] for name in names] == [Path("a/inputs.npz"), Path("b/inputs.npz")]
+
+
+@pytest.mark.parametrize("text", ["", "1x", "x=", "1x2:", "1x2@0", "inputs.csv", "x=not-there.npz"])
 def test_what_is_no_input_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        ShellInputs.parse([text], seed=0)
+        parse(text)

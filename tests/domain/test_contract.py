@@ -1,8 +1,9 @@
 """What a contract lets in."""
 
 import pytest
+from pydantic import ValidationError
 
-from service.domain.contract import Argument, Contract, MethodContract, TensorLeaf
+from service.domain.contract import Argument, Contract, DictNode, ListNode, MethodContract, TensorLeaf, TupleNode
 from service.domain.errors import DatatypeMismatch, MethodNotFound, MissingInput, ShapeMismatch, UnexpectedInput
 from service.domain.tensor import Datatype, Tensor, TensorSpec
 
@@ -53,3 +54,22 @@ def test_an_unknown_method_is_answered_with_those_that_exist() -> None:
     with pytest.raises(MethodNotFound) as refused:
         Contract(methods={"forward": METHOD}).method("backward")
     assert refused.value.facts["methods"] == ["forward"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arguments": [Argument(name="x", structure=TensorLeaf(tensor="y")), METHOD.arguments[1]]},
+        {"arguments": METHOD.arguments[:1]},
+        {"arguments": [METHOD.arguments[0], METHOD.arguments[0].model_copy(update={"name": "again"})]},
+        {"arguments": [METHOD.arguments[0], Argument(name="x", structure=TensorLeaf(tensor="mask"))]},
+        {"inputs": [X, X]},
+        {"inputs": [X, MASK, MASK]},
+        {"outputs": []},
+        {"returns": TupleNode(tuple=[METHOD.returns, METHOD.returns])},
+        {"returns": DictNode(mapping={"a": ListNode(list=[TensorLeaf(tensor="other")])})},
+    ],
+)
+def test_a_contract_whose_structure_holds_other_tensors_is_none(changes: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        MethodContract(**{**dict(METHOD), **changes})  # type: ignore[arg-type]

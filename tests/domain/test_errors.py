@@ -1,6 +1,6 @@
 """The error tree."""
 
-from service.domain.errors import ServiceError, ShapeMismatch, leaves
+from service.domain.errors import CallerError, ServiceError, ShapeMismatch, by_slug
 
 
 def all_of(family: type[ServiceError]) -> list[type[ServiceError]]:
@@ -13,10 +13,16 @@ def test_a_slug_comes_from_the_class_name() -> None:
 
 def test_every_error_has_its_own_slug_title_and_fault() -> None:
     errors = all_of(ServiceError)
-    assert len(leaves()) == len({error.title() for error in errors}) == len(errors)
+    assert len(by_slug()) == len({error.title() for error in errors}) == len(errors)
     for error in errors:
         assert error.__doc__
         assert error.fault in ("caller", "model", "service")
+
+
+def test_every_mistake_of_a_caller_says_what_to_do_about_it() -> None:
+    for family in CallerError.__subclasses__():
+        for error in family.__subclasses__() or [family]:
+            assert error.remedy() is not None, error
 
 
 def test_facts_survive_as_data() -> None:

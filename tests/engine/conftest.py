@@ -1,6 +1,5 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
@@ -8,13 +7,12 @@ from service.domain.trace_request import TraceRequest, TraceSpec
 from service.engine.embedded import EmbeddedEngine
 from service.engine.queue import Engine, Work
 from service.storage.database import Store
-
-PATIENCE_S = 10.0
+from tests.conftest import PATIENCE_S, NewStore
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(f"sqlite:///{tmp_path / 'tracehouse.db'}", (tmp_path / "blobs").as_uri())
+def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
+    store = new_store(tmp_path)
     yield store
     store.close()
 
@@ -38,18 +36,7 @@ def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
 def new_request() -> Callable[[], TraceRequest]:
     def new_request() -> TraceRequest:
         source = {"files": {"net.py": ""}, "entrypoint": "net:Net"}
-        spec = TraceSpec.model_validate({"model": "net", "source": source, "example_inputs": [1.0]})
+        spec = TraceSpec.model_validate({"model": "net", "source": source, "example_inputs": [1.0], "force": True})
         return TraceRequest.submitted(spec, {}, torch_version="2")
 
     return new_request
-
-
-@pytest.fixture
-def wait_until() -> Callable[[Callable[[], bool]], None]:
-    def wait_until(holds: Callable[[], bool]) -> None:
-        until = monotonic() + PATIENCE_S
-        while not holds():
-            assert monotonic() < until, "it did not come to hold"
-            sleep(0.005)
-
-    return wait_until

@@ -1,17 +1,18 @@
 """What holds for any engine, at the seam that the API sees."""
 
+import sqlite3
 from threading import Event, Semaphore
 
 import pytest
 
 from service.domain.errors import Failure, QueueFull, ShuttingDown, TraceRequestEnded, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
-from service.domain.outcome import Ended
+from service.domain.outcome import NotTraced
 from service.domain.trace_request import State
-from service.engine.cancellation import Cancellation
+from service.sandbox.cancellation import Cancellation
+from tests.conftest import PATIENCE_S, wait_until
 
 FAILURE = Failure(slug="model-raised", detail="boom")
-PATIENCE_S = 10.0
 
 
 class Worker:
@@ -37,7 +38,7 @@ class Worker:
         if cancellation.reason == "stopping":
             self.requests.release(request_id, claimed.attempt)
         else:
-            self.requests.finish(request_id, claimed.attempt, Ended(failure=FAILURE))
+            self.requests.finish(request_id, claimed.attempt, NotTraced(failure=FAILURE))
 
     def wait_for_start(self) -> None:
         assert self.started.acquire(timeout=PATIENCE_S)
@@ -53,7 +54,7 @@ def ended(state_of):
     return lambda *requests: all(state_of(request).ended for request in requests)
 
 
-def test_what_is_submitted_is_run(store, new_engine, new_request, wait_until, ended):
+def test_what_is_submitted_is_run(store, new_engine, new_request, ended):
     worker = Worker(store)
     engine = new_engine(worker.run)
     engine.start()
@@ -64,7 +65,7 @@ def test_what_is_submitted_is_run(store, new_engine, new_request, wait_until, en
     assert sorted(worker.begun) == sorted(request.id for request in requests)
 
 
-def test_the_oldest_runs_first(store, new_engine, new_request, wait_until, ended):
+def test_the_oldest_runs_first(store, new_engine, new_request, ended):
     worker = Worker(store, gate=Event())
     engine = new_engine(worker.run, slots=1)
     engine.start()
@@ -80,7 +81,7 @@ def test_the_oldest_runs_first(store, new_engine, new_request, wait_until, ended
     assert worker.begun == [request.id for request in requests]
 
 
-def test_no_more_run_at_a_time_than_there_are_slots(store, new_engine, new_request, wait_until, ended):
+def test_no_more_run_at_a_time_than_there_are_slots(store, new_engine, new_request, ended):
     worker = Worker(store, gate=Event())
     engine = new_engine(worker.run, slots=2)
     engine.start()
@@ -94,7 +95,7 @@ def test_no_more_run_at_a_time_than_there_are_slots(store, new_engine, new_reque
     wait_until(lambda: ended(*requests))
 
 
-def test_what_an_earlier_process_left_is_run(store, new_engine, new_request, wait_until, ended):
+def test_what_an_earlier_process_left_is_run(store, new_engine, new_request, ended):
     waiting, running = (store.trace_requests.add(new_request()) for _ in range(2))
     store.trace_requests.claim(running.id)
 
@@ -107,7 +108,7 @@ def test_what_an_earlier_process_left_is_run(store, new_engine, new_request, wai
 # --- faults of ours ------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_engine, new_request, wait_until, ended):
+def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_engine, new_request, ended):
     attempts = []
 
     def raises(request_id: str, _: Cancellation) -> None:
@@ -123,7 +124,7 @@ def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_
     assert (attempts, status.state, status.failure.slug) == ([1, 2, 3], State.FAILED, "tracer-lost")
 
 
-def test_a_worker_that_raises_takes_no_slot_with_it(store, new_engine, new_request, wait_until, ended):
+def test_a_worker_that_raises_takes_no_slot_with_it(store, new_engine, new_request, ended):
     worker = Worker(store)
     poisoned = set()
 
@@ -144,9 +145,28 @@ def test_a_worker_that_raises_takes_no_slot_with_it(store, new_engine, new_reque
     assert worker.begun == [request.id]
 
 
-def test_a_worker_that_leaves_a_request_running_does_not_leave_it_for_ever(
-    store, new_engine, new_request, wait_until, ended
-):
+def test_a_request_that_cannot_be_settled_takes_no_slot_with_it(store, tmp_path, new_engine, new_request, ended):
+    worker = Worker(store)
+    gone = new_request()
+
+    def removes_the_row(request_id: str, cancellation: Cancellation) -> None:
+        if request_id != gone.id:
+            return worker.run(request_id, cancellation)
+        with sqlite3.connect(tmp_path / "tracehouse.db") as database:
+            for table, column in (("events", "request_id"), ("submissions", "request_id"), ("trace_requests", "id")):
+                database.execute(f"DELETE FROM {table} WHERE {column} = ?", [gone.id])
+        return None
+
+    engine = new_engine(removes_the_row, slots=1)
+    engine.start()
+    request = new_request()
+    engine.submit(gone)
+    engine.submit(request)
+
+    wait_until(lambda: ended(request))
+
+
+def test_a_worker_that_leaves_a_request_running_does_not_leave_it_for_ever(store, new_engine, new_request, ended):
     engine = new_engine(lambda request_id, _: store.trace_requests.claim(request_id), attempts=2)
     engine.start()
 
@@ -156,7 +176,7 @@ def test_a_worker_that_leaves_a_request_running_does_not_leave_it_for_ever(
     assert store.trace_requests.status(request.id).failure.slug == "tracer-lost"
 
 
-def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, wait_until, ended):
+def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, ended):
     worker = Worker(store)
 
     def fails_at_first(request_id: str, cancellation: Cancellation) -> None:
@@ -177,7 +197,7 @@ def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, 
 # --- cancel --------------------------------------------------------------------------------------------------
 
 
-def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine, new_request, wait_until, ended):
+def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine, new_request, ended):
     worker = Worker(store, gate=Event())
     engine = new_engine(worker.run, slots=1)
     engine.start()
@@ -192,9 +212,7 @@ def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine,
     assert worker.begun == [running.id, last.id]
 
 
-def test_a_request_that_runs_is_cancelled_at_once_and_its_worker_is_told(
-    store, new_engine, new_request, wait_until, state_of
-):
+def test_a_request_that_runs_is_cancelled_at_once_and_its_worker_is_told(store, new_engine, new_request, state_of):
     worker = Worker(store, gate=Event())
     engine = new_engine(worker.run)
     engine.start()
@@ -207,7 +225,7 @@ def test_a_request_that_runs_is_cancelled_at_once_and_its_worker_is_told(
     assert state_of(request) is State.CANCELLED
 
 
-def test_only_what_is_there_and_has_not_ended_can_be_cancelled(store, new_engine, new_request, wait_until, ended):
+def test_only_what_is_there_and_has_not_ended_can_be_cancelled(store, new_engine, new_request, ended):
     engine = new_engine(Worker(store).run)
     engine.start()
     request = engine.submit(new_request())
@@ -223,7 +241,7 @@ def test_only_what_is_there_and_has_not_ended_can_be_cancelled(store, new_engine
 
 
 def test_what_runs_when_it_stops_is_queued_again_and_runs_under_the_next(
-    store, new_engine, new_request, wait_until, ended, state_of
+    store, new_engine, new_request, ended, state_of
 ):
     worker = Worker(store, gate=Event())
     engine = new_engine(worker.run, slots=1)
@@ -267,7 +285,7 @@ def test_a_full_queue_takes_no_more(store, new_engine, new_request):
         engine.submit(new_request())
 
 
-def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_request, wait_until, ended):
+def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_request, ended):
     worker = Worker(store)
     engine = new_engine(worker.run)
     engine.start()

@@ -45,20 +45,6 @@ def until() -> float:
 
 
 @pytest.fixture
-def comes_true(until: float) -> Callable[[Callable[[], bool]], bool]:
-    """Whether a condition that nothing announces holds within the test's time."""
-
-    def comes_true(condition: Callable[[], bool]) -> bool:
-        while not condition():
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.005)
-        return True
-
-    return comes_true
-
-
-@pytest.fixture
 def gone(until: float) -> Callable[[int], bool]:
     """Whether a process, of whichever parent, ends within the test's time."""
 

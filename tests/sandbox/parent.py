@@ -8,10 +8,10 @@ from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 
 zygote = Zygote(["programs.looks", "programs.echo", "programs.multiplies"], path=[Path(__file__).parent])
-with zygote.fork("programs.looks", Limits()) as looking:
+with zygote.fork("programs.looks", Limits(address_space_mib=4096, cpu_s=600)) as looking:
     seen, _ = looking.channel.receive()
-echoing = zygote.fork("programs.echo", Limits())
-multiplying = zygote.fork("programs.multiplies", Limits())
+echoing = zygote.fork("programs.echo", Limits(address_space_mib=4096, cpu_s=600))
+multiplying = zygote.fork("programs.multiplies", Limits(address_space_mib=4096, cpu_s=600))
 left, _ = multiplying.channel.receive()
 print(json.dumps([seen["zygote"], echoing.pid, multiplying.pid, *left.values()]), flush=True)
 signal.pause()

@@ -1,7 +1,9 @@
 """Frames between two sockets of this process; what a hostile child sends is in test_child.py."""
 
 import asyncio
+import contextlib
 import io
+import os
 import socket
 import threading
 import time
@@ -21,6 +23,22 @@ def pair() -> Iterator[tuple[Channel, Channel]]:
     yield left, right
     left.close()
     right.close()
+
+
+class Beside:
+    """A pipe that a channel is to drain."""
+
+    ended = False
+
+    def __init__(self, read_end: int, write_end: int) -> None:
+        self.read_end, self.write_end = read_end, write_end
+        self.drained = b""
+
+    def fileno(self) -> int:
+        return self.read_end
+
+    def drain(self) -> None:
+        self.drained += os.read(self.read_end, 1000)
 
 
 def send_meanwhile(channel: Channel, *frames: tuple) -> threading.Thread:
@@ -88,6 +106,49 @@ def test_a_deadline_without_a_frame_leaves_the_channel_as_it_was(pair):
 
     left.send({"n": 1})
     assert right.receive(until=time.monotonic()) == ({"n": 1}, b"")
+
+
+def test_a_body_that_never_stops_coming_is_not_received_beyond_the_deadline(pair):
+    left, right = pair
+
+    def send_until_it_breaks() -> None:
+        with contextlib.suppress(ChannelClosed):
+            left.send({}, bytes(1024 * MIB))
+
+    sending = threading.Thread(target=send_until_it_breaks)
+    sending.start()
+    right.receive_header()
+    with pytest.raises(TimeoutError):
+        right.copy_body(io.BytesIO(), until=time.monotonic() + 0.02)
+    right.close()
+    sending.join()
+
+
+def test_whether_a_frame_comes_can_be_asked(pair):
+    left, right = pair
+    assert not right.is_ready(until=time.monotonic() + 0.01)
+
+    left.send({"n": 1})
+    left.send({"n": 2})
+
+    assert right.is_ready(until=time.monotonic() + 30)
+    assert right.receive() == ({"n": 1}, b"")
+    assert right.is_ready(until=time.monotonic())
+    assert right.receive() == ({"n": 2}, b"")
+
+
+def test_what_is_beside_a_channel_is_drained_though_it_never_waits():
+    ours, theirs = socket.socketpair()
+    beside = Beside(*os.pipe())
+    left, right = Channel(theirs), Channel(ours, beside=beside)
+    left.send({}, bytes(100))
+    os.write(beside.write_end, b"printed")
+
+    right.receive()
+
+    assert beside.drained == b"printed"
+    left.close()
+    right.close()
 
 
 def test_a_deadline_ends_a_send_that_nobody_receives(pair):

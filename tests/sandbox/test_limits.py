@@ -56,8 +56,9 @@ def test_none_is_no_limit(zygote, until):
 
 
 def test_memory_over_the_limit_is_a_memory_error(zygote, limits, until):
+    limits = limits.model_copy(update={"address_space_mib": 512})
     with zygote.fork("programs.devours", limits) as child:
-        child.channel.send({"what": "memory", "mib": 2000})
+        child.channel.send({"what": "memory", "mib": 600})
         answer, _ = child.channel.receive(until)
 
     assert 100 < answer["held"] < limits.address_space_mib

@@ -1,22 +1,13 @@
 """What the zygote is for: torch, imported once, works in every child."""
 
-from pathlib import Path
-
-import pytest
-
 from service.sandbox.limits import Limits
-from service.sandbox.zygote import Zygote
+
+LIMITS = Limits(address_space_mib=4096, cpu_s=600)
 
 
-@pytest.fixture(scope="module")
-def torch_zygote():
-    with Zygote(["torch", "programs.convolves"], path=[Path(__file__).parent]) as zygote:
-        yield zygote
-
-
-def test_torch_trains_in_children_under_the_default_limits(torch_zygote, until):
+def test_torch_trains_in_children_under_limits(torch_zygote, until):
     for _ in range(5):
-        with torch_zygote.fork("programs.convolves", Limits()) as child:
+        with torch_zygote.fork("programs.convolves", LIMITS) as child:
             answer, _ = child.channel.receive(until)
             assert answer["shape"] == [8, 3, 3, 3]
             assert answer["finite"]
@@ -24,5 +15,5 @@ def test_torch_trains_in_children_under_the_default_limits(torch_zygote, until):
 
 
 def test_children_begin_with_one_thread(torch_zygote, until):
-    with torch_zygote.fork("programs.convolves", Limits()) as child:
+    with torch_zygote.fork("programs.convolves", LIMITS) as child:
         assert child.channel.receive(until)[0]["threads"] == 1

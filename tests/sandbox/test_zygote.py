@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from service.domain.errors import SandboxUnavailable
 from service.sandbox.channel import ChannelClosed
 from service.sandbox.zygote import Zygote, ZygoteFailed
+from tests.conftest import wait_until
 
 HERE = Path(__file__).parent
 
@@ -39,8 +41,8 @@ def test_a_zygote_that_cannot_start_leaves_the_sandbox_unavailable(limits):
 
 def test_a_zygote_that_takes_too_long_fails(tmp_path):
     (tmp_path / "forever.py").write_text("import signal; signal.pause()")
-    with pytest.raises(ZygoteFailed, match=r"within 0\.5 s"):
-        Zygote(["forever"], path=[tmp_path], start_timeout_s=0.5).start()
+    with pytest.raises(ZygoteFailed, match=r"within 0\.1 s"):
+        Zygote(["forever"], path=[tmp_path], start_timeout_s=0.1).start()
 
 
 def test_the_operators_preload_is_there_in_every_child(tmp_path, limits, until):
@@ -72,6 +74,31 @@ def test_a_preload_that_leaves_a_thread_running_is_refused(tmp_path):
         Zygote(["programs.echo"], preload, path=[HERE]).start()
 
 
+@pytest.mark.parametrize("files", [50, 200])
+def test_a_child_has_all_of_many_files(zygote, limits, until, files):
+    with open(HERE / "parent.py") as file, zygote.fork("programs.looks", limits, [file.fileno()] * files) as child:
+        seen, _ = child.channel.receive(until)
+
+    assert len(seen["files"]) == files
+
+
+def test_more_files_than_can_be_handed_over_are_refused_and_harm_nothing(zygote, limits, until):
+    pid = zygote_pid(zygote, limits, until)
+    with open(HERE / "parent.py") as file, pytest.raises(SandboxUnavailable):
+        zygote.fork("programs.looks", limits, [file.fileno()] * 300)
+
+    assert zygote_pid(zygote, limits, until) == pid
+
+
+def test_a_zygote_without_descriptors_for_a_childs_files_says_so(new_zygote, limits, until):
+    pid = zygote_pid(new_zygote, limits, until)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (40, 40))
+    with open(HERE / "parent.py") as file, pytest.raises(SandboxUnavailable, match="too many descriptors"):
+        new_zygote.fork("programs.looks", limits, [file.fileno()] * 50)
+
+    assert zygote_pid(new_zygote, limits, until) == pid
+
+
 def test_only_the_programs_that_were_named_run(zygote, limits):
     with pytest.raises(SandboxUnavailable, match="antigravity"):
         zygote.fork("antigravity", limits)
@@ -94,7 +121,7 @@ def test_many_threads_fork_at_once(zygote, limits, until):
     assert sorted(answers) == list(range(16))
 
 
-def test_forks_leave_no_descriptor_and_no_zombie(zygote, limits, until, comes_true):
+def test_forks_leave_no_descriptor_and_no_zombie(zygote, limits, until):
     pid = zygote_pid(zygote, limits, until)
 
     def open_descriptors(of: str | int) -> int:
@@ -107,8 +134,8 @@ def test_forks_leave_no_descriptor_and_no_zombie(zygote, limits, until, comes_tr
             child.wait(until)
 
     assert open_descriptors("self") == ours
-    assert comes_true(lambda: open_descriptors(pid) <= its)
-    assert comes_true(lambda: children(pid) == [])
+    wait_until(lambda: open_descriptors(pid) <= its)
+    wait_until(lambda: children(pid) == [])
 
 
 def test_a_signal_to_the_whole_service_leaves_children_to_their_parent(new_zygote, limits, until):

@@ -22,11 +22,11 @@ def blobs(tmp_path: Path) -> Blobs:
 
 
 @pytest.fixture
-async def new_pool(runner_zygote: Zygote, blobs: Blobs) -> AsyncIterator[Callable[..., Pool]]:
+async def new_pool(torch_zygote: Zygote, blobs: Blobs) -> AsyncIterator[Callable[..., Pool]]:
     """Pools that differ from the usual one in what the test says; closed when it ends."""
     pools = []
 
-    def new_pool(zygote: Zygote = runner_zygote, **changes: Any) -> Pool:
+    def new_pool(zygote: Zygote = torch_zygote, **changes: Any) -> Pool:
         usual = {"memory_max_bytes": 2**34, "waiting_max": 8, "infer_timeout_s": 30.0}
         limits = Limits(address_space_mib=4096, cpu_s=None)
         pools.append(Pool(zygote, blobs, limits=limits, threads=1, **(usual | changes)))

@@ -14,6 +14,7 @@ from service.domain import inference
 from service.domain.artifact import Artifact
 from service.domain.contract import Contract
 from service.domain.errors import (
+    AnswerTooLarge,
     GoldenCaseFailed,
     GraphRaised,
     InferenceTimeout,
@@ -25,7 +26,7 @@ from service.domain.tensor import Datatype, unpack
 from service.domain.trace_check import Verdict
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
-from service.serving.runner import State
+from service.serving.runner import RunnerState
 from service.storage.blobs import Blobs
 
 pytestmark = pytest.mark.anyio
@@ -95,7 +96,7 @@ async def busy_pid(pool: Pool, artifact: Artifact, *others: int) -> int:
     await until(
         lambda: (
             artifact.digest in pool.runners
-            and pool.runners[artifact.digest].state is State.BUSY
+            and pool.runners[artifact.digest].state is RunnerState.BUSY
             and pid_of(pool, artifact) not in others
         )
     )
@@ -354,7 +355,7 @@ async def test_runners_that_die_with_their_zygote_are_not_held_against_the_artif
     new_pool: NewPool, trace, blobs: Blobs
 ) -> None:
     artifact = trace(blobs, Counts(), torch.tensor(1))
-    with Zygote(["workers.runner"]) as zygote:
+    with Zygote(["workers.runner"], path=[Path(__file__).parent / "light"]) as zygote:
         pool = new_pool(zygote)
         asked = asyncio.create_task(ask(pool, artifact, FOR_AGES))
         first = await busy_pid(pool, artifact)
@@ -488,3 +489,31 @@ async def test_runners_that_come_and_go_leave_no_descriptors(pool: Pool, doubles
         os.kill(pid_of(pool, doubles), signal.SIGKILL)
         await ask(pool, doubles, [1.0, 1.0])
     await until(lambda: descriptors() <= before)
+
+
+class Repeats(torch.nn.Module):
+    """Answers with as many numbers as it is told to."""
+
+    def forward(self, times: torch.Tensor) -> torch.Tensor:
+        return repeat(times)
+
+
+@torch.jit.script
+def repeat(times: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(1).expand([int(times)])
+
+
+async def test_an_answer_that_is_too_large_is_refused_and_costs_no_runner(
+    new_pool: NewPool, trace, blobs: Blobs
+) -> None:
+    artifact = trace(blobs, Repeats(), torch.tensor(3))
+    pool = new_pool(answer_max_bytes=1000)
+    assert await ask(pool, artifact, 250) == [[0.0] * 250]
+    runner = pid_of(pool, artifact)
+
+    with pytest.raises(AnswerTooLarge) as raised:
+        await ask(pool, artifact, 251)
+
+    assert raised.value.facts["limit"] == 1000
+    assert await ask(pool, artifact, 250) == [[0.0] * 250]
+    assert pid_of(pool, artifact) == runner

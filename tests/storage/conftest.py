@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from migrations.check import empty_schema
-from service.domain.artifact import Artifact, Versions
-from service.domain.blob import BlobRef
-from service.domain.contract import Contract
 from service.domain.errors import ServiceError
 from service.domain.outcome import Succeeded
 from service.domain.trace_check import Finding, TorchCheck, TraceCheck, Verdict
 from service.domain.trace_request import TraceRequest, TraceSpec
 from service.storage.database import Store
-
-NO_BLOB = BlobRef(digest="sha256:" + "0" * 64, byte_size=0)
-
+from tests.conftest import make_artifact
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 
@@ -47,11 +42,12 @@ def store(database_url: str, blob_url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def new_request() -> Callable[..., TraceRequest]:
-    """A request that nobody has stored yet; the arguments are fields of its spec."""
+    """A request that nobody has stored yet, and that is added whatever was before; arguments are fields of its spec."""
 
     def new_request(model: str = "net", **spec: Any) -> TraceRequest:
         source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
-        parsed = TraceSpec.model_validate({"model": model, "source": source, "example_inputs": [1.0], **spec})
+        fields = {"model": model, "source": source, "example_inputs": [1.0], "force": True, **spec}
+        parsed = TraceSpec.model_validate(fields)
         return TraceRequest.submitted(parsed, {}, torch_version="2")
 
     return new_request
@@ -63,20 +59,8 @@ def success() -> Callable[..., Succeeded]:
 
     def success(request: TraceRequest, verdict: Verdict = Verdict.VERIFIED) -> Succeeded:
         findings = [] if verdict is Verdict.VERIFIED else [Finding(kind="branch", detail="a branch", line=3)]
-        artifact = Artifact(
-            device="cpu",
-            entrypoint=request.spec.source.entrypoint,
-            contract=Contract(methods={}),
-            check=TraceCheck(verdict=verdict, comparisons=[], findings=findings, torch=TorchCheck(ran=False)),
-            archive=NO_BLOB,
-            printouts=NO_BLOB,
-            golden=NO_BLOB,
-            freeze=False,
-            submodules=[],
-            parameters=[],
-            buffers=[],
-            versions=Versions(torch="2", python="3", tracehouse="0"),
-        )
+        check = TraceCheck(verdict=verdict, comparisons=[], findings=findings, torch=TorchCheck(ran=False))
+        artifact = make_artifact(entrypoint=request.spec.source.entrypoint, check=check)
         return Succeeded.of(request.spec, artifact)
 
     return success

@@ -1,4 +1,6 @@
 import hashlib
+import os
+import resource
 import subprocess
 import sys
 from contextlib import suppress
@@ -8,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from service.domain.blob import BlobRef
-from service.domain.errors import BlobMissing, DiskFull
+from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
 from service.storage.blobs import Blobs
 
 
@@ -155,3 +157,18 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path):
         assert put(blobs, b"small enough").byte_size == 12
     finally:
         subprocess.run(["umount", "--lazy", small], check=True)
+
+
+def test_where_no_descriptor_is_left_it_is_said(local):
+    blob = put(local, b"kept")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with pytest.raises(TooManyOpenFiles):
+            local.stage()
+        with pytest.raises(TooManyOpenFiles):
+            local.open(blob.digest)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

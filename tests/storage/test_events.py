@@ -69,7 +69,7 @@ def test_a_request_that_is_not_there_has_no_events(store):
 def test_the_log_is_what_was_printed(store, new_request):
     request = store.trace_requests.add(new_request())
     store.trace_requests.claim(request.id)
-    pieces = [f"line {number} \x00 ü\n" for number in range(200)]
+    pieces = [f"line {number} \x00 ü\n" for number in range(130)]
     for piece in pieces:
         store.events.append(request.id, "log", {"text": piece})
         store.trace_requests.report(request.id, 1, Stage.TRACING, 0.5)
@@ -85,3 +85,17 @@ def test_the_log_is_that_of_the_newest_attempt(store, new_request):
         store.trace_requests.release(request.id, attempt)
 
     assert [*store.events.log(request.id)] == ["attempt 2"]
+
+
+def test_who_waits_is_told_once_it_is_on_disk(store, new_request):
+    request = store.trace_requests.add(new_request())
+    other = store.trace_requests.add(new_request("other"))
+    seen = []
+
+    with store.changes.calls(request.id, lambda: seen.append(len(store.events.after(request.id, 0, 10)))):
+        store.events.append(request.id, "log", {"text": "a"})
+        store.events.append(other.id, "log", {"text": "b"})
+        store.trace_requests.cancel(request.id)
+    store.trace_requests.cancel(other.id)
+
+    assert seen == [2, 3]

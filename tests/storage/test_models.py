@@ -10,6 +10,7 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.domain.model import ModelRef
+from service.domain.trace_check import Verdict
 
 
 def version_of(store, ref: str) -> int:
@@ -232,3 +233,23 @@ def test_what_is_not_there_cannot_be_deleted(store, register):
         store.models.delete_version("net", 2)
     with pytest.raises(AliasNotFound):
         store.models.delete_alias("net", "prod")
+
+
+def test_what_is_not_there_is_told_with_what_is(store, register, new_request, success):
+    register("net")
+    register("net")
+    store.trace_requests.add(rejected := new_request("unsound"))
+    store.trace_requests.claim(rejected.id)
+    store.trace_requests.finish(rejected.id, 1, success(rejected, Verdict.REJECTED))
+
+    with pytest.raises(VersionNotFound) as version:
+        store.models.resolve(ModelRef.parse("net:9"))
+    with pytest.raises(ModelNotFound) as model:
+        store.models.get("nett")
+    with pytest.raises(ModelNotFound) as unsound:
+        store.models.get("unsound")
+
+    assert version.value.facts["versions"] == [2, 1]
+    assert model.value.facts["models"] == ["net"]
+    assert "rejected" not in model.value.facts
+    assert unsound.value.facts["rejected"] == rejected.id

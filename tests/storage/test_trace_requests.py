@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from service.domain.blob import BlobRef
 from service.domain.errors import (
@@ -16,7 +17,7 @@ from service.domain.errors import (
 )
 from service.domain.idempotency import Idempotency
 from service.domain.model import ModelRef
-from service.domain.outcome import Ended
+from service.domain.outcome import NotTraced
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import Stage, State, TraceRequest
 
@@ -109,7 +110,7 @@ def test_an_attempt_that_was_claimed_again_changes_nothing(store, new_request, s
 
     assert not store.trace_requests.report(request.id, 1, Stage.TRACING, 0.5)
     assert not store.trace_requests.finish(request.id, 1, success(request))
-    assert not store.trace_requests.finish(request.id, 1, Ended(failure=THEIRS))
+    assert not store.trace_requests.finish(request.id, 1, NotTraced(failure=THEIRS))
     assert not store.trace_requests.release(request.id, 1)
     assert not store.trace_requests.retry(request.id, 1, OURS, attempts=1)
 
@@ -204,7 +205,7 @@ def test_a_failure_is_kept_with_its_facts_and_where_it_came(store, new_request):
     store.trace_requests.claim(request.id)
     store.trace_requests.report(request.id, 1, Stage.TRACING, 0.5)
 
-    assert store.trace_requests.finish(request.id, 1, Ended(failure=THEIRS))
+    assert store.trace_requests.finish(request.id, 1, NotTraced(failure=THEIRS))
 
     ended = store.trace_requests.get(request.id)
     assert (ended.state, ended.stage, ended.failure) == (State.FAILED, Stage.TRACING, THEIRS)
@@ -346,7 +347,9 @@ def test_an_ended_request_stays_as_it_ended(store, new_request, success, end):
     if end == "cancelled":
         store.trace_requests.cancel(request.id)
     else:
-        store.trace_requests.finish(request.id, 1, success(request) if end == "succeeded" else Ended(failure=THEIRS))
+        store.trace_requests.finish(
+            request.id, 1, success(request) if end == "succeeded" else NotTraced(failure=THEIRS)
+        )
 
     with pytest.raises(TraceRequestEnded) as raised:
         store.trace_requests.cancel(request.id)
@@ -387,7 +390,7 @@ def test_a_key_used_again_is_answered_though_the_queue_is_full(store, new_reques
     assert store.trace_requests.add(again, Idempotency.of("key", again), queue_max=1).id == first.id
 
 
-@pytest.mark.parametrize("other", [{"model": "other"}, {"force": True}])
+@pytest.mark.parametrize("other", [{"model": "other"}, {"force": False}])
 def test_a_key_used_for_something_else_is_refused(store, new_request, other):
     first, another = new_request(), new_request(**other)
     store.trace_requests.add(first, Idempotency.of("key", first))
@@ -419,64 +422,85 @@ def test_a_full_queue_takes_no_more_and_forgets_the_key(store, new_request):
     assert store.trace_requests.add(refused, Idempotency.of("key", refused), queue_max=1).id == refused.id
 
 
-def test_the_same_content_is_found_while_it_may_still_succeed(store, new_request, success):
-    request = new_request()
-    assert store.trace_requests.find_succeeded(request.content) is None
-
-    store.trace_requests.add(request)
-    assert store.trace_requests.find_succeeded(request.content).state is State.QUEUED
+def test_the_same_content_is_not_traced_again_while_it_may_still_succeed(store, new_request, success):
+    request = store.trace_requests.add(new_request(force=False))
+    assert store.trace_requests.add(new_request(force=False)).id == request.id
 
     store.trace_requests.claim(request.id)
-    assert store.trace_requests.find_succeeded(request.content).state is State.RUNNING
+    assert store.trace_requests.add(new_request(force=False)).id == request.id
 
     store.trace_requests.finish(request.id, 1, success(request))
-    assert store.trace_requests.find_succeeded(request.content).state is State.SUCCEEDED
+    assert store.trace_requests.add(new_request(force=False)).state is State.SUCCEEDED
+    assert len(store.trace_requests.list(10).items) == 1
 
 
-def test_the_same_content_is_not_found_where_it_failed_or_was_cancelled(store, new_request):
+def test_the_same_content_at_once_is_one_request(store, new_request, at_once):
+    requests = [new_request(force=False) for _ in range(8)]
+
+    kept = at_once(*[lambda r=r: store.trace_requests.add(r) for r in requests])
+
+    assert len({request.id for request in kept}) == 1
+
+
+def test_the_same_content_is_traced_again_where_it_failed_or_was_cancelled(store, new_request):
     failed, cancelled = (store.trace_requests.add(new_request()) for _ in range(2))
     store.trace_requests.claim(failed.id)
-    store.trace_requests.finish(failed.id, 1, Ended(failure=THEIRS))
+    store.trace_requests.finish(failed.id, 1, NotTraced(failure=THEIRS))
     store.trace_requests.cancel(cancelled.id)
 
-    assert store.trace_requests.find_succeeded(failed.content) is None
+    again = new_request(force=False)
+
+    assert store.trace_requests.add(again).id == again.id
 
 
-def test_the_newest_of_the_same_content_is_found(store, register):
+def test_the_newest_of_the_same_content_is_given(store, new_request, register):
     register("net")
     newest = register("net")
 
-    assert store.trace_requests.find_succeeded(newest.content).id == newest.id
+    assert store.trace_requests.add(new_request(force=False)).id == newest.id
 
 
-def test_content_whose_version_was_deleted_is_not_found(store, register):
+def test_content_whose_version_was_deleted_is_traced_again(store, new_request, register):
     """Else a submitter of the same content could not have it back."""
-    request = register("net")
-
+    register("net")
     store.models.delete("net")
 
-    assert store.trace_requests.find_succeeded(request.content) is None
+    again = new_request(force=False)
+
+    assert store.trace_requests.add(again).id == again.id
 
 
-def test_rejected_content_is_found_though_it_has_no_version(store, new_request, success):
+def test_rejected_content_is_not_traced_again_though_it_has_no_version(store, new_request, success):
     store.trace_requests.add(request := new_request())
     store.trace_requests.claim(request.id)
     store.trace_requests.finish(request.id, 1, success(request, Verdict.REJECTED))
 
-    assert store.trace_requests.find_succeeded(request.content).id == request.id
+    assert store.trace_requests.add(new_request(force=False)).id == request.id
 
 
-def test_a_key_can_be_taken_for_a_request_that_is_there_already(store, new_request):
+def test_a_key_is_taken_for_a_request_that_is_there_already(store, new_request):
     """Where the same content was submitted before, and is submitted again under a key."""
     there = store.trace_requests.add(new_request())
-    again = new_request()
+    again = new_request(force=False)
 
-    assert store.trace_requests.take_key(Idempotency.of("key", again), there).id == there.id
+    assert store.trace_requests.add(again, Idempotency.of("key", again)).id == there.id
 
+    store.trace_requests.cancel(there.id)
     assert store.trace_requests.add(again, Idempotency.of("key", again)).id == there.id
     other = new_request("other")
     with pytest.raises(IdempotencyKeyReused):
-        store.trace_requests.take_key(Idempotency.of("key", other), there)
+        store.trace_requests.add(other, Idempotency.of("key", other))
+
+
+def test_what_would_be_refused_is_known_before_it_is_added(store, new_request):
+    store.trace_requests.add(waiting := new_request(), Idempotency.of("key", waiting), queue_max=1)
+
+    with pytest.raises(QueueFull):
+        store.trace_requests.refuse(new_request(), queue_max=1)
+    with pytest.raises(IdempotencyKeyReused):
+        store.trace_requests.refuse(other := new_request("other"), Idempotency.of("key", other), queue_max=9)
+    store.trace_requests.refuse(waiting, Idempotency.of("key", waiting), queue_max=1)
+    store.trace_requests.refuse(new_request(force=False), queue_max=1)
 
 
 # --- lists ---------------------------------------------------------------------------------------------------
@@ -544,3 +568,25 @@ def test_the_queue_is_by_the_time_of_submission(store, new_request):
     store.trace_requests.add(earlier)
 
     assert [status.id for status in store.trace_requests.recover(attempts=3)] == [earlier.id, later.id]
+
+
+@pytest.mark.parametrize("column", ["findings", "failure"])
+def test_a_row_that_cannot_be_read_says_so_and_takes_no_list_with_it(
+    store, database_url, new_request, column, caplog: pytest.LogCaptureFixture
+):
+    broken, whole = (store.trace_requests.add(new_request()) for _ in range(2))
+    claimed = store.trace_requests.claim(broken.id)
+    store.trace_requests.finish(claimed.id, claimed.attempt, NotTraced(failure=OURS))
+    deep = '[{"kind": "k", "detail": "d", "evidence": {"deep": ' + "[" * 200 + "]" * 200 + "}}]"
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        query = text(f"UPDATE trace_requests SET {column} = :deep WHERE id = :id")
+        connection.execute(query, {"deep": deep, "id": broken.id})
+    engine.dispose()
+
+    listed = store.trace_requests.list(10).items
+
+    assert [status.id for status in listed] == [whole.id, broken.id]
+    kept = listed[1].findings[0].kind if column == "findings" else listed[1].failure.slug
+    assert kept == {"findings": "findings-unreadable", "failure": "service-error"}[column]
+    assert {record.levelname for record in caplog.records} == {"ERROR"}

@@ -1,10 +1,10 @@
 """Attempts and the worker: real children from a real zygote, a real store; what a request's watcher sees."""
 
 import io
+import json
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,26 +15,21 @@ import torch
 from service.domain.errors import Failure
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import State, TraceRequest, TraceSpec
-from service.engine.cancellation import Cancellation
+from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
+from tests.conftest import NewStore, wait_until
 from tests.tracing.conftest import spec, tensor, text
 from workers.tracing.attempt import TraceLimits
 from workers.tracing.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
-LIMITS = TraceLimits(wall_s=60, cpu_s=30, memory_mib=4096, threads=1)
-
-
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    with Zygote(["workers.warmup", "workers.tracing.child"]) as zygote:
-        yield zygote
+LIMITS = TraceLimits(wall_s=60, cpu_s=30, memory_mib=4096, threads=1, log_max_bytes=2**20, source_max_bytes=2**26)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store.open(f"sqlite:///{tmp_path / 'test.db'}", (tmp_path / "blobs").as_uri())
+def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
+    store = new_store(tmp_path)
     yield store
     store.close()
 
@@ -56,7 +51,7 @@ def add(store: Store) -> Callable[..., str]:
 
 
 @pytest.fixture
-def work(store: Store, zygote: Zygote, add: Callable[..., str]) -> Callable[..., TraceRequest]:
+def work(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> Callable[..., TraceRequest]:
     """The request as it stands after one attempt."""
 
     def work(
@@ -66,7 +61,7 @@ def work(store: Store, zygote: Zygote, add: Callable[..., str]) -> Callable[...,
         **limits: Any,
     ) -> TraceRequest:
         request_id = add(submitted, files)
-        worker = Worker(store, zygote, LIMITS.model_copy(update=limits), attempts=2)
+        worker = Worker(store, torch_zygote, LIMITS.model_copy(update=limits), attempts=2)
         worker.run(request_id, cancellation or Cancellation())
         return store.trace_requests.get(request_id)
 
@@ -170,6 +165,126 @@ def test_however_model_code_ends_the_request_says_it(work: Work, name: str, slug
     assert ended.facts.items() >= facts.items()
 
 
+def traced(**members: Any) -> dict[str, Any]:
+    """What an honest child says of a model like `linear`, but for these members."""
+    x = {"name": "x", "datatype": "FP32", "shape": [1, 4]}
+    method = {
+        "arguments": [{"name": "x", "structure": {"tensor": "x"}}],
+        "inputs": [x],
+        "outputs": [{**x, "name": "output"}],
+        "returns": {"tensor": "output"},
+    }
+    check = {"verdict": "verified", "comparisons": [], "findings": [], "torch": {"ran": True}}
+    empty = ("submodules", "parameters", "buffers", "missing_weights", "unexpected_weights")
+    return {
+        "kind": "traced",
+        "entrypoint": "net:Net",
+        "contract": {"methods": {"forward": {**method, **members.pop("method", {})}}},
+        "check": {**check, **members.pop("check", {})},
+        **{name: [] for name in empty},
+        "versions": {"torch": "2", "python": "3", "tracehouse": "0"},
+        **members,
+    }
+
+
+def failed(slug: str, **facts: Any) -> dict[str, Any]:
+    return {"kind": "failed", "failure": {"slug": slug, "detail": "it says", "facts": facts}}
+
+
+def forging(*said: Any) -> dict[str, Any]:
+    """A model whose code says this in the tracer's place, files that it needs included."""
+    source = f"""
+import gc, json, os
+from service.sandbox.channel import Channel
+(channel,) = [it for it in gc.get_objects() if isinstance(it, Channel)]
+for name in ("archive", "printouts", "golden"):
+    channel.send({{"kind": "file", "name": name}}, b"junk")
+for said in json.loads({json.dumps(json.dumps(said))}):
+    channel.send(said)
+os._exit(0)
+"""
+    inline = {"files": {"net.py": source}, "entrypoint": "net:Net"}
+    return {"model": "net", "source": inline, "example_inputs": [X]}
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+FINDING = {"kind": "k", "detail": "d"}
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [1, 4]}
+
+FORGED: dict[str, dict[str, Any]] = {
+    "deep evidence": traced(check={"findings": [{**FINDING, "evidence": {"a": nested(200)}}]}),
+    "deep contract": traced(method={"returns": {"baked": nested(200)}}),
+    "many findings": traced(check={"findings": [FINDING] * 20_000}),
+    "a long finding": traced(check={"findings": [{**FINDING, "detail": "d" * 1_000_000}]}),
+    "a line that no file has": traced(check={"findings": [{**FINDING, "line": "9" * 40}]}),
+    "a tolerance of its own": traced(check={"tolerance": 1.0}),
+    "no tolerance": traced(check={"tolerance": "NaN"}),
+    "a method that nobody asked for": traced(contract={"methods": {}}),
+    "another entrypoint": traced(entrypoint="other:Net"),
+    "a leaf that is no input": traced(method={"arguments": [{"name": "x", "structure": {"tensor": "y"}}]}),
+    "two inputs of one name": traced(method={"inputs": [TENSOR, TENSOR]}),
+    "a deep fact": failed("model-raised", a=nested(200)),
+    "a long fact": failed("model-raised", a="y" * 1_000_000),
+    "a failure of the disk": failed("disk-full"),
+    "facts that look like arguments": failed("tracer-lost", detail="y", self=1),
+    "progress that goes back": {"kind": "progress", "stage": "queued", "progress": 0.5},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_a_forged_answer_is_the_models_crash_and_can_be_read_by_everybody(
+    work: Work, store: Store, forged: dict[str, Any]
+) -> None:
+    request = work(forging(forged))
+
+    assert failure(request).slug == "model-crashed"
+    assert [listed.failure for listed in store.trace_requests.list(10).items] == [request.failure]
+
+
+def test_a_forged_answer_that_fits_is_believed(work: Work) -> None:
+    """Only what it says of the model is: nothing of ours depends on it."""
+    assert work(forging(traced())).verdict is Verdict.VERIFIED
+
+
+def test_a_tracer_that_fails_is_not_tried_again_and_is_logged_with_what_it_printed(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    tampering = {"files": {"net.py": "import workers.tracing.child as child\nchild.trace = None\n" + text("linear")}}
+    request = work({**spec("linear", example_inputs=[X]), "source": {**tampering, "entrypoint": "net:Net"}})
+
+    assert (failure(request).slug, failure(request).facts["exception"]) == ("model-crashed", "TypeError")
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "'NoneType' object is not callable" in record.__dict__["log"]
+
+
+def test_a_child_that_never_stops_talking_is_timed_out(work: Work, store: Store) -> None:
+    request = work(spec("talks_without_end", example_inputs=[X]), wall_s=0.3)
+
+    assert (failure(request).slug, failure(request).facts["limit"]) == ("limit-exceeded", "wall")
+    assert "printed meanwhile" in "".join(store.events.log(request.id))
+
+
+def test_a_child_that_tells_of_its_progress_again_and_again_is_stopped(work: Work, store: Store) -> None:
+    stage = {"kind": "progress", "stage": "tracing", "progress": 0.5}
+    request = work(forging(*[stage] * 1000))
+
+    assert failure(request).slug == "model-crashed"
+    assert len(store.events.after(request.id, 0, 100)) < 10
+
+
+def test_a_header_that_stops_in_the_middle_is_timed_out(work: Work) -> None:
+    """Also where something was printed, which goes on its way meanwhile."""
+    request = work(spec("stops_within_a_header", example_inputs=[X]), wall_s=0.8)
+
+    assert (failure(request).slug, failure(request).facts["limit"]) == ("limit-exceeded", "wall")
+
+
 @pytest.mark.parametrize(
     ("name", "limits", "limit"), [("hangs", {"wall_s": 0.3}, "wall"), ("burns_time", {"cpu_s": 1}, "cpu")]
 )
@@ -188,17 +303,14 @@ def test_a_result_over_its_limit_ends_it(work: Work) -> None:
 
 @pytest.mark.parametrize(("reason", "state"), [("cancelled", State.RUNNING), ("stopping", State.QUEUED)])
 def test_a_running_attempt_is_stopped(
-    store: Store, zygote: Zygote, add: Callable[..., str], reason: Any, state: State
+    store: Store, torch_zygote: Zygote, add: Callable[..., str], reason: Any, state: State
 ) -> None:
     """An engine has marked a cancelled request already; one that is stopped is queued again."""
     request_id, cancellation = add(spec("hangs_aloud", example_inputs=[X])), Cancellation()
-    worker = Worker(store, zygote, LIMITS, attempts=2)
+    worker = Worker(store, torch_zygote, LIMITS, attempts=2)
     working = threading.Thread(target=worker.run, args=(request_id, cancellation))
     working.start()
-    until = time.monotonic() + 30
-    while not any(event.kind == "log" for event in store.events.after(request_id, 0, 10)):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: any(event.kind == "log" for event in store.events.after(request_id, 0, 10)))
     cancellation.set(reason)
     working.join(30)
 
@@ -215,16 +327,16 @@ def test_a_stopped_attempt_may_have_been_told_before_it_began(work: Work) -> Non
 
 def test_a_lost_zygote_is_a_fault_of_ours_and_tried_again(store: Store, add: Callable[..., str]) -> None:
     request_id = add(spec("kills_its_parent", example_inputs=[X]))
-    with Zygote(["workers.warmup", "workers.tracing.child"]) as zygote:
+    with Zygote(["workers.tracing.child"]) as zygote:
         Worker(store, zygote, LIMITS, attempts=2).run(request_id, Cancellation())
 
     request = store.trace_requests.get(request_id)
     assert (request.state, request.attempt) == (State.QUEUED, 1)
 
 
-def test_a_request_that_is_not_queued_is_left_alone(work: Work, store: Store, zygote: Zygote) -> None:
+def test_a_request_that_is_not_queued_is_left_alone(work: Work, store: Store, torch_zygote: Zygote) -> None:
     request = work(spec("linear", example_inputs=[X]))
-    Worker(store, zygote, LIMITS, attempts=2).run(request.id, Cancellation())
+    Worker(store, torch_zygote, LIMITS, attempts=2).run(request.id, Cancellation())
 
     assert store.trace_requests.get(request.id) == request
 

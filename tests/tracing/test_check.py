@@ -214,3 +214,76 @@ def test_the_tolerance_is_the_submitters(run: Run) -> None:
         ).traced.check.tolerance
         == 0.01
     )
+
+
+ONES = tensor([1, 1, 1, 1], "INT64")
+FLOATS = tensor([1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("skips_a_mask_of_ones", [FLOATS, ONES]),
+        ("skips_a_mask_equal_to_ones", [FLOATS, ONES]),
+        ("indexes_by_a_value", [tensor([3, 3, 3, 3], "INT64")]),
+        ("branches_on_equal_inputs", [FLOATS, FLOATS]),
+        ("branches_on_equal_inputs", [FLOATS, tensor([4.0, 3.0, 2.0, 1.0])]),
+        ("branches_on_large_values", [FLOATS]),
+        ("branches_on_nan", [FLOATS]),
+    ],
+)
+def test_a_value_that_decides_what_is_computed_is_found(run: Run, name: str, inputs: list[dict[str, object]]) -> None:
+    told = run(spec(name, example_inputs=inputs))
+
+    assert told.verdict is Verdict.REJECTED
+    assert "output-differs" in told.findings
+
+
+@pytest.mark.parametrize("name", ["counts_calls_to_sixty", "counts_calls_in_a_global"])
+def test_state_that_each_call_reads_and_changes_is_rejected_before_it_shows(run: Run, name: str) -> None:
+    told = run(spec(name, example_inputs=[FLOATS]))
+
+    assert told.verdict is Verdict.REJECTED
+    assert "calls" in told.findings["hidden-state"].detail
+
+
+def test_the_line_that_reads_the_state_is_named(run: Run) -> None:
+    told = run(spec("counts_calls_to_sixty", example_inputs=[FLOATS]))
+
+    assert told.findings["hidden-state"].source == "self.calls += 1"
+
+
+def test_an_input_kept_in_a_class_shows_in_the_next_answer(run: Run) -> None:
+    told = run(spec("keeps_its_first_input_in_its_class", example_inputs=[FLOATS]))
+
+    assert told.verdict is Verdict.REJECTED
+    assert "hidden-state" in told.findings
+
+
+@pytest.mark.parametrize("name", ["caches_its_mask_in_its_class", "keeps_its_last_output"])
+def test_what_is_left_behind_and_shows_in_no_answer_is_no_fault(run: Run, name: str) -> None:
+    assert run(spec(name, example_inputs=[FLOATS])).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("inputs", [[1.0, 2.0], [1e9, 2e9]])
+def test_noise_that_is_lost_beside_the_values_is_found(run: Run, inputs: list[float]) -> None:
+    told = run(spec("adds_little_noise", example_inputs=[tensor(inputs)]))
+
+    assert told.verdict is Verdict.REJECTED
+    assert "nondeterministic" in told.findings
+
+
+def test_a_value_read_that_no_probe_decides_is_said_to_be_baked(run: Run) -> None:
+    told = run(spec("branches_on_data", example_inputs=[X], check={"probes": "off"}))
+
+    read = told.findings["tracer-warning"]
+    assert "baked in" in read.detail
+    assert read.confirmed is None
+    assert read.remedy
+
+
+def test_a_call_after_which_eager_raises_is_hidden_state(run: Run) -> None:
+    told = run(spec("raises_after_large_values", example_inputs=[FLOATS]))
+
+    assert told.verdict is Verdict.REJECTED
+    assert "broken" in told.findings["hidden-state"].detail

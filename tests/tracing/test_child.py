@@ -225,3 +225,13 @@ def test_a_model_that_raises_on_its_example_shows_the_users_lines(run: Run) -> N
         ("raises_in_forward.py", 9),
     ]
     assert (failure.facts["line"], failure.facts["source"]) == (9, "return x @ x")
+
+
+def test_an_argument_that_nests_too_deeply_for_a_contract_is_a_limit(run: Run) -> None:
+    deep: Any = 1.0
+    for _ in range(97):
+        deep = [deep]
+    others = {"bias": 1.0, "extra": 2.0, "deep": deep}
+    told = run(spec("functions", "keywords", example_inputs=[X], example_kwarg_inputs=others))
+
+    assert told.failure.facts["limit"] == "result"

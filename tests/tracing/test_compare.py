@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from workers.tracing.checks.compare import compare
+from workers.compare import compare
 
 NAN, INF = float("nan"), float("inf")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from tests.tracing.conftest import Told, spec, tensor
-from workers.tracing import golden
-from workers.tracing.golden import Case
+from workers import golden
+from workers.golden import Case
 
 Run = Callable[..., Told]
 

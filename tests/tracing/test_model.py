@@ -7,7 +7,10 @@ import pytest
 import torch
 
 from service.domain.errors import EntrypointNotFound, EntrypointUnusable, InitFailed
+from service.domain.trace_request import Init
+from workers.tracing import model
 from workers.tracing.model import Function, Model
+from workers.tracing.source import Source
 
 Load = Callable[..., Model]
 
@@ -134,3 +137,11 @@ def test_copies_share_their_parameters(load: Load) -> None:
 
 def test_a_function_is_a_module_without_parameters() -> None:
     assert list(Function(torch.relu).parameters()) == []
+
+
+def test_a_package_without_the_name_lists_its_modules(installed: Callable[[Source], Source]) -> None:
+    source = installed(Source.inline({"pkg/__init__.py": "", "pkg/net.py": ""}))
+    with pytest.raises(EntrypointNotFound) as raised:
+        model.load(source, "pkg:Net", Init(), 0)
+    assert raised.value.facts["modules"] == ["pkg.net"]
+    assert "pkg.net" in raised.value.detail

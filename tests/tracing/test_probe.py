@@ -16,7 +16,7 @@ def call(*args: Any) -> Call:
 
 
 def probed(tensor: torch.Tensor) -> dict[str, Any]:
-    return {name: probe.tensors["x0"].tolist() for name, probe in probes(call(tensor))}
+    return {name: probe.tensors["x0"].tolist() for name, probe in probes(call(tensor), searching=False)}
 
 
 def test_floats_are_negated_zeroed_scaled_and_moved() -> None:
@@ -55,18 +55,67 @@ def test_a_probe_that_changes_nothing_is_left_out() -> None:
 def test_every_dtype_can_be_probed(dtype: torch.dtype) -> None:
     tensor = torch.tensor([1, 2, 3]).to(dtype)
 
-    assert all(probe.tensors["x0"].dtype is dtype for _, probe in probes(call(tensor)))
+    assert all(probe.tensors["x0"].dtype is dtype for _, probe in probes(call(tensor), searching=False))
     assert probed(tensor)["probe: reversed order"] == [3, 2, 1]
 
 
 def test_what_is_no_tensor_stays() -> None:
-    for _, probe in probes(call([torch.ones(1), torch.tensor([1, 2])], 3.0)):
+    for _, probe in probes(call([torch.ones(1), torch.tensor([1, 2])], 3.0), searching=True):
         assert probe.arguments["x1"] == 3.0
 
 
 def test_the_example_is_not_touched() -> None:
     tensor = torch.tensor([1.0, -2.0])
-    for _, probe in probes(call(tensor)):
+    for _, probe in probes(call(tensor), searching=False):
         probe.tensors["x0"].zero_()
 
     assert tensor.tolist() == [1.0, -2.0]
+
+
+def searched(*tensors: torch.Tensor) -> dict[str, dict[str, Any]]:
+    found = probes(call(*tensors), searching=True)
+    return {name: {path: t.tolist() for path, t in probe.tensors.items()} for name, probe in found}
+
+
+@pytest.mark.parametrize(("constant", "others"), [(0, {1, -1}), (1, {0}), (3, {4, 2})])
+def test_integers_that_are_all_alike_get_other_values(constant: int, others: set[int]) -> None:
+    found = {probe["x0"][1] for probe in searched(torch.full((3,), constant)).values()}
+
+    assert others <= found
+
+
+def test_one_element_alone_is_changed() -> None:
+    found = [probe["x0"] for probe in searched(torch.tensor([1, 1, 1])).values()]
+
+    assert [0, 1, 1] in found
+    assert [1, 1, 0] in found
+    assert [False, True] in [probe["x0"] for probe in searched(torch.tensor([True, True])).values()]
+
+
+def test_one_input_alone_is_changed() -> None:
+    found = searched(torch.tensor([1.0]), torch.tensor([2.0]))
+
+    assert found["probe: 'x1' alone, negated"] == {"x0": [1.0], "x1": [-2.0]}
+
+
+def test_equal_inputs_are_made_unequal_and_unequal_ones_equal() -> None:
+    same, other = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+
+    assert any(probe["x0"] != probe["x1"] for probe in searched(same, same).values())
+    assert any(probe["x0"] == probe["x1"] for probe in list(searched(same, other).values())[4:])
+
+
+def test_floats_become_huge_and_tiny_and_not_finite() -> None:
+    found = searched(torch.tensor([1.0, 2.0]))
+
+    assert found["probe: huge"]["x0"] == [10000.0, 20000.0]
+    assert found["probe: one infinite"]["x0"] == [float("inf"), 2.0]
+    assert str(found["probe: one not a number"]["x0"]) == "[nan, 2.0]"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.uint16, torch.uint64, torch.int8])
+def test_every_dtype_can_be_searched(dtype: torch.dtype) -> None:
+    for values in ([1, 1, 1], [1, 2, 3], [0, 0, 0]):
+        found = probes(call(torch.tensor(values).to(dtype)), searching=True)
+
+        assert all(probe.tensors["x0"].dtype is dtype for _, probe in found)

@@ -143,7 +143,9 @@ def test_damaged_data_in_an_archive_is_unreadable() -> None:
         Source.uploaded(io.BytesIO(packed), "net.zip", "net", MIB)
 
 
-@pytest.mark.parametrize("content", [b"not a zip", b"", zipped(("net.py", "x" * 1000)).getvalue()[:60]])
+@pytest.mark.parametrize(
+    "content", [b"not a zip", b"", zipped(("net.py", "x" * 1000)).getvalue()[:60]], ids=["text", "empty", "cut off"]
+)
 def test_what_is_no_zip_is_refused(content: bytes) -> None:
     with pytest.raises(SourceUnreadable):
         Source.uploaded(io.BytesIO(content), "net.zip", "net", MIB)
@@ -204,3 +206,25 @@ def test_library_files_are_shown_without_this_machines_paths() -> None:
     assert lines.without_paths(f"%1 : Tensor = aten::relu(%2) # {path}:12:0") == (
         "%1 : Tensor = aten::relu(%2) # timm/models/resnet.py:12:0"
     )
+
+
+def test_an_import_that_fails_names_the_line_and_what_to_do(installed: Install) -> None:
+    source = installed(Source.inline({"net.py": text("needs_what_is_not_there")}))
+    with pytest.raises(SourceImportFailed) as raised:
+        source.import_module("net", 0)
+    assert "net.py, line 2" in raised.value.detail
+    assert "send it" in raised.value.facts["remedy"]
+
+
+def test_a_torchvision_of_another_torch_is_named(installed: Install) -> None:
+    failing = 'raise RuntimeError("operator torchvision::nms does not exist")\n'
+    source = installed(Source.inline({"net.py": failing}))
+    with pytest.raises(SourceRaised) as raised:
+        source.import_module("net", 0)
+    assert "torchvision" in raised.value.facts["remedy"]
+
+
+def test_a_file_called_as_pythons_own_module_is_to_be_renamed() -> None:
+    with pytest.raises(SourceUnsafe) as raised:
+        Source.inline({"imp.py": ""})
+    assert "rename the file" in raised.value.detail

@@ -77,3 +77,10 @@ def test_outplace_is_handed_to_torch(load: Load) -> None:
 
     assert "aten::add_(" in inplace
     assert "aten::add_(" not in outplace
+
+
+def test_a_name_that_torch_cannot_load_again_is_refused(load: Load) -> None:
+    with pytest.raises(UntraceableModel) as raised:
+        traced(load("named_outside_ascii"), torch.ones(3))
+    assert raised.value.facts["name"] == "größe"
+    assert "rename" in raised.value.facts["remedy"]

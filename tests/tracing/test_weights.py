@@ -82,3 +82,16 @@ def test_another_shape_is_a_mismatch_even_where_not_strict(load: Load) -> None:
     with pytest.raises(WeightsMismatch) as raised:
         weights.fit(load("linear").module, {"layer.bias": torch.ones(5)}, strict=False)
     assert raised.value.facts["mismatched"] == [{"name": "layer.bias", "expected": [3], "actual": [5]}]
+
+
+class Whole(torch.nn.Linear):
+    pass
+
+
+def test_a_pickled_module_is_refused_in_a_line_with_a_remedy() -> None:
+    with pytest.raises(WeightsUnreadable) as raised:
+        weights.read(saved(Whole(1, 1)), "w.pt")
+    assert "Whole" in raised.value.detail
+    assert "\n" not in raised.value.detail
+    assert "weights_only" not in raised.value.detail
+    assert "state_dict" in raised.value.facts["remedy"]

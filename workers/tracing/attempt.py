@@ -1,10 +1,9 @@
 """An attempt: one trace request through one child, and what came of it. This side never looks into what it carries."""
 
+import logging
 import signal
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
-from typing import Literal, Protocol
+from contextlib import ExitStack, suppress
 
 from pydantic import JsonValue, ValidationError
 
@@ -14,14 +13,15 @@ from service.domain.errors import (
     LimitExceeded,
     ModelCrashed,
     ModelExited,
-    ServiceError,
     TraceError,
     TracerLost,
-    leaves,
+    by_slug,
 )
 from service.domain.frozen import Frozen
-from service.domain.outcome import Ended, Outcome, Succeeded
+from service.domain.outcome import NotTraced, Outcome, Succeeded
+from service.domain.sizes import MIB
 from service.domain.trace_request import Stage, TraceRequest
+from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import BODY_MAX_BYTES, ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
@@ -35,27 +35,23 @@ PROGRAM = "workers.tracing.child"
 _DEVICE = "cpu"
 _END_S = 5.0
 _WHY_MAX_CHARACTERS = 1000
+_LOG_TAIL_BYTES = 4000
 _FILES = {"archive", "printouts", "golden"}
+_STAGES = list(Stage)
+
+log = logging.getLogger(__name__)
 
 
 class TraceLimits(Frozen):
     """What one attempt may use."""
 
-    wall_s: float = 600.0
-    cpu_s: int = 1200
-    memory_mib: int = 8192
-    threads: int = 2
-    log_max_bytes: int = 2**20
-    source_max_bytes: int = 64 * 2**20
+    wall_s: float
+    cpu_s: int
+    memory_mib: int
+    threads: int
+    log_max_bytes: int
+    source_max_bytes: int
     result_max_bytes: int = BODY_MAX_BYTES
-
-
-class Cancellation(Protocol):
-    """Tells an attempt to stop, from another thread."""
-
-    @property
-    def reason(self) -> Literal["cancelled", "stopping"] | None: ...
-    def calls(self, callback: Callable[[], object]) -> AbstractContextManager[None]: ...
 
 
 class Stopped(Exception):
@@ -76,6 +72,7 @@ class Attempt:
         self._until = time.monotonic() + limits.wall_s
         self._log = PrintedLog(self._append_log, limits.log_max_bytes)
         self._staged: dict[str, Staged] = {}
+        self._stage_reached = Stage.QUEUED
         self.exit: Exit | None = None
 
     def run(self) -> Outcome:
@@ -84,37 +81,43 @@ class Attempt:
             try:
                 with self._cancellation.calls(child.kill):
                     said = self._heard(child, held)
+                outcome = self._outcome(said)  # to disk, while the child takes itself down
+                self._let_end(child)
+                if isinstance(said, Failed) and said.failure.slug == TracerLost.slug():
+                    self._log_failure(said.failure, child)
+                return outcome
             except ChannelClosed:
-                return _ended(self._end_of(child).failure())
+                return _ended(self._end_of(child))
             except LimitExceeded as error:
-                return _ended(error.failure())
+                return _ended(error)
             except TimeoutError:
-                return _ended(self._too_long().failure())
+                return _ended(self._too_long())
             except (MalformedFrame, ValidationError) as error:
-                return _ended(_malformed(str(error)).failure())
+                return _ended(_malformed(str(error)))
             finally:
                 self._log.flush()
-            return self._outcome(said)
 
     def _forked(self, held: ExitStack) -> Child:
         files = [held.enter_context(self._store.blobs.open(blob.digest)) for blob in self._request.files.values()]
-        mib = 2**20
         limits = Limits(
             address_space_mib=self._limits.memory_mib,
             cpu_s=self._limits.cpu_s,
-            file_size_mib=max(1, self._limits.result_max_bytes // mib),
+            file_size_mib=max(1, self._limits.result_max_bytes // MIB),
         )
         return self._zygote.fork(
             PROGRAM,
             limits,
             [file.fileno() for file in files],
             on_log=self._log.write,
+            log_max_bytes=_LOG_TAIL_BYTES,  # the log above keeps the rest
         )
 
     def _heard(self, child: Child, held: ExitStack) -> Traced | Failed:
         """The child's last message; its files are staged by then."""
         child.channel.send(self._trace().model_dump(mode="json"), until=self._until)
         while True:
+            if time.monotonic() > self._until:  # a child that never stops talking is never waited for
+                raise TimeoutError
             header, size = self._next_header(child)
             match message := from_tracer.validate_python(header):
                 case Progress():
@@ -122,7 +125,6 @@ class Attempt:
                 case File():
                     self._stage(child, message.name, size, held)
                 case Traced() | Failed():
-                    self._let_end(child)
                     return message
 
     def _trace(self) -> Trace:
@@ -135,16 +137,17 @@ class Attempt:
 
     def _next_header(self, child: Child) -> tuple[dict[str, JsonValue], int]:
         """Meanwhile what was printed goes on its way."""
-        while True:
-            until = min(self._until, time.monotonic() + PIECE_S) if self._log.waiting else self._until
-            try:
-                return child.channel.receive_header(until)
-            except TimeoutError:
-                if time.monotonic() >= self._until:
-                    raise
-                self._log.flush_if_due()
+        while self._log.waiting and time.monotonic() < self._until:
+            if child.channel.is_ready(min(self._until, time.monotonic() + PIECE_S)):
+                break
+            self._log.flush_if_due()
+        return child.channel.receive_header(self._until)
 
     def _report(self, stage: Stage, progress: float) -> None:
+        """Forwards alone, or a child could fill the table of events."""
+        if _STAGES.index(stage) <= _STAGES.index(self._stage_reached):
+            raise MalformedFrame(f"{stage.value} came after {self._stage_reached.value}")
+        self._stage_reached = stage
         self._log.flush()
         self._store.trace_requests.report(self._request.id, self._request.attempt, stage, progress)
 
@@ -164,9 +167,11 @@ class Attempt:
 
     def _outcome(self, said: Traced | Failed) -> Outcome:
         if isinstance(said, Failed):
-            return _ended(said.failure)
+            return _failed(said.failure)
+        if not self._is_answer(said):
+            return _ended(_malformed("it traced something else than it was asked to"))
         if self._staged.keys() != _FILES:
-            return _ended(_malformed(f"of its files, {sorted(self._staged)} came").failure())
+            return _ended(_malformed(f"of its files, {sorted(self._staged)} came"))
         blobs = {name: staged.commit() for name, staged in self._staged.items()}
         spec = self._request.spec
         artifact = Artifact(
@@ -187,7 +192,20 @@ class Attempt:
         )
         return Succeeded.of(spec, artifact)
 
-    def _end_of(self, child: Child) -> ServiceError:
+    def _is_answer(self, said: Traced) -> bool:
+        spec = self._request.spec
+        return (said.entrypoint, set(said.contract.methods), said.check.tolerance) == (
+            spec.source.entrypoint,
+            set(spec.calls),
+            spec.check.check_tolerance,
+        )
+
+    def _log_failure(self, failure: Failure, child: Child) -> None:
+        """Of a tracer that failed: by model code that tampers with it, or else by a mistake of ours."""
+        extra = {"trace_request": self._request.id, "detail": failure.detail, "log": child.log.text()}
+        log.error("the tracer failed", extra=extra)
+
+    def _end_of(self, child: Child) -> TraceError:
         """Why a child went without a last word."""
         try:
             self.exit = child.wait(time.monotonic() + _END_S)
@@ -205,7 +223,7 @@ class Attempt:
         self._store.events.append(self._request.id, "log", {"text": text})
 
 
-def _blame(end: Exit, limits: TraceLimits) -> ServiceError:
+def _blame(end: Exit, limits: TraceLimits) -> TraceError:
     if end.with_zygote:
         return TracerLost("the process that tracing processes are forked from died")
     if end.signal is None:
@@ -227,14 +245,22 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _ended(failure: Failure) -> Ended:
+def _ended(error: TraceError) -> NotTraced:
     """The end of a request, if the model is at fault; a fault of the service's own is raised, to be tried again."""
-    error = leaves().get(failure.slug)
-    if error is None or not issubclass(error, TraceError):  # a child may say what it likes
-        return Ended(failure=_malformed(f"it failed with {failure.slug!r}").failure())
     if error.fault == "service":
-        raise error(failure.detail, **failure.facts)
-    return Ended(failure=failure)
+        raise error
+    return NotTraced(failure=error.failure())
+
+
+def _failed(failure: Failure) -> NotTraced:
+    """What a child says is the model's fault, whatever it says: only what its parent sees can be the service's."""
+    error = by_slug().get(failure.slug)
+    if error is None or not issubclass(error, TraceError):
+        return _ended(_malformed(f"it failed with {failure.slug[:80]!r}"))
+    if error.fault == "model":
+        return NotTraced(failure=failure)
+    why = f"the tracing process failed: {failure.detail[:_WHY_MAX_CHARACTERS]}"
+    return NotTraced(failure=Failure(slug=ModelCrashed.slug(), detail=why, facts=failure.facts))
 
 
 def _malformed(why: str) -> ModelCrashed:

@@ -8,7 +8,24 @@ from service.domain.errors import LimitExceeded, TraceError
 from workers.tracing import lines
 
 # As torch's allocators say it, for they raise RuntimeError.
-_OUT_OF_MEMORY = ("DefaultCPUAllocator: ", "bad_alloc", "Cannot allocate memory")
+_OUT_OF_MEMORY = (
+    "DefaultCPUAllocator: ",
+    "[enforce fail at alloc_cpu.cpp",
+    "Could not allocate bytes object",
+    "can't allocate memory",
+    "Cannot allocate memory",
+    "bad_alloc",
+)
+_CAUSES_MAX = 10
+# What comes out of a library, by what it says, where that does not say what to do.
+_REMEDIES = [
+    (
+        "operator torchvision::nms does not exist",
+        "torchvision was built for another torch: install the one that matches, or declare its operators before the "
+        "import, as examples/models/torchvision_operators.py does",
+    ),
+    ("No module named", "send it in the source, or install it beside the service"),
+]
 
 
 @contextmanager
@@ -22,7 +39,18 @@ def blamed(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
         if is_out_of_memory(error):
             raise out_of_memory(error) from error
         detail = f"{doing} {type(error).__name__}: {lines.text_of(error)}"
-        raise kind(detail, **lines.facts_of(error), **facts) from error
+        raise kind(detail, **lines.facts_of(error), **remedy_of(error), **facts) from error
+
+
+def remedy_of(error: BaseException) -> dict[str, str]:
+    """As a fact, where there is one. Libraries put what happened behind errors of their own, as transformers does."""
+    texts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(texts) < _CAUSES_MAX:
+        texts.append(lines.text_of(cause))
+        cause = cause.__cause__ or cause.__context__
+    text = "\n".join(texts)
+    return next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ here, it does to this process.
 import platform
 import traceback
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import BinaryIO, Literal
 
@@ -17,10 +18,12 @@ from service.domain.errors import LimitExceeded, ModelExited, ModelRaised, Servi
 from service.domain.example_inputs import MethodInputs
 from service.domain.tensor import TensorSpec
 from service.domain.trace_request import Stage
+from service.sandbox.bounds import MESSAGE_DEPTH_MAX, cut_check, nests_too_deeply
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from service.sandbox.messages import Failed, File, Progress, Trace, Traced
+from workers import golden
 from workers.tensors import spec_of
-from workers.tracing import contract, golden, graphs, inputs, lines, model, printouts, weights
+from workers.tracing import contract, graphs, inputs, lines, model, printouts, weights
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call, bind
 from workers.tracing.checks.check import Check, CheckCall
@@ -36,12 +39,18 @@ def main(channel: Channel, files: list[int]) -> None:
     request = Trace.model_validate(header)
     torch.set_num_threads(request.threads)
     try:
-        said: Traced | Failed = Tracing(channel, request, files).run()
+        _say(channel, Tracing(channel, request, files).run())
     except ChannelClosed:
         return  # the parent lost interest
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
-        said = Failed(failure=_error_of(error).failure())
-    channel.send(said.model_dump(mode="json"))
+        _say(channel, Failed.of(_error_of(error)))
+
+
+def _say(channel: Channel, said: Traced | Failed) -> None:
+    message = said.model_dump(mode="json")
+    if nests_too_deeply(message):
+        raise MalformedFrame(f"it nests deeper than {MESSAGE_DEPTH_MAX} levels")
+    channel.send(message)
 
 
 class Tracing:
@@ -70,10 +79,11 @@ class Tracing:
             contract.check_outputs(loaded.module, call, outputs[method], strict=options.strict)
         traced = trace(loaded, calls, options, check=checks.check_trace, tolerance=checks.check_tolerance)
 
-        # Already now: while this goes on, the parent hashes and writes it.
-        self._send_file("archive", traced.archive)
         self._progress(Stage.CHECKING, 0.5)
-        checked = check.run(traced, check_calls, probe=checks.probes == "auto", freeze=options.freeze)
+        with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
+            sent = beside.submit(self._send_file, "archive", traced.archive)
+            checked = check.run(traced, check_calls, probe=checks.probes == "auto", freeze=options.freeze)
+        sent.result()
 
         self._progress(Stage.PRINTING, 0.8)
         taken = printouts.take(traced.module)
@@ -84,7 +94,7 @@ class Tracing:
         return Traced(
             entrypoint=spec.source.entrypoint,
             contract=contract.observe(calls, outputs),
-            check=checked.check,
+            check=cut_check(checked.check),
             submodules=_submodules(traced.module),
             parameters=_specs(traced.module.named_parameters()),
             buffers=_specs(traced.module.named_buffers()),

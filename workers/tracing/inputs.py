@@ -33,9 +33,11 @@ class InputFiles:
         if key not in found:
             keys = [name for name in found if name is not None][:_KEYS_MAX]
             wanted = "no key was given" if key is None else f"there is no {key!r}"
+            listed = f" ({', '.join(keys)})" if keys else ""
             raise InputsUnreadable(
-                f"{reference.file!r} has {len(found)} tensors, and {wanted}", file=reference.file, key=key, keys=keys
-            )
+                f"{reference.file!r} has {len(found)} tensors{listed}, and {wanted}",
+                file=reference.file, key=key, keys=keys, remedy="name the tensor under `key`",
+            )  # fmt: skip
         tensor = found[key]
         if datatype_of(tensor) is None:
             raise InputsUnreadable(

@@ -1,7 +1,8 @@
 """Which line of the user's own code a stack, an error or a node of a graph belongs to.
 
-A submitted file counts first; else the nearest frame that is neither torch's, nor Python's, nor ours: a library such
-as timm is user code, for it was not written to be traced.
+The nearest frame that is neither torch's, nor Python's, nor ours: a library such as timm is user code, for it was not
+written to be traced. Of an error, the nearest in a submitted file: that is where a person can act, and the rest of the
+traceback stands beside it.
 """
 
 import linecache
@@ -26,6 +27,8 @@ _OURS = str(Path(__file__).parents[1]) + os.sep
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _SITE_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 _PATH_COMMENT = re.compile(r"# (?:/[^\s:]*)?[/\\](?:site|dist)-packages[/\\]")
+# torch's advice has them, as if it were read on a terminal.
+_TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # As a stack reads in node.sourceRange().
 _STACK_LINE = re.compile(r"^\s*(\S.*?)\((\d+)\): ", re.MULTILINE)
 
@@ -61,7 +64,8 @@ def of_error(error: BaseException) -> Line | None:
     """The user's line that raised, or that called what raised."""
     if isinstance(error, SyntaxError) and error.filename in submitted and error.lineno is not None:
         return line_at(error.filename, error.lineno)
-    return _nearest(reversed(_traceback(error)))
+    frames = [(file, number) for file, number in reversed(_traceback(error)) if is_user(file)]
+    return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 
 def facts_of(error: BaseException) -> dict[str, JsonValue]:
@@ -82,6 +86,7 @@ def text_of(error: BaseException) -> str:
         text = str(error)
     except Exception as unprintable:  # noqa: BLE001 - submitted code: __str__ may raise anything
         text = f"<its __str__ raised {type(unprintable).__name__}>"
+    text = _TERMINAL_CODE.sub("", text)
     # Lone surrogates cannot be sent as JSON.
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= _TEXT_MAX_CHARACTERS else text[:_TEXT_MAX_CHARACTERS] + " ..."
@@ -110,13 +115,7 @@ def without_paths(text: str) -> str:
 
 
 def _nearest(innermost_first: Iterable[tuple[str, int]]) -> Line | None:
-    library: tuple[str, int] | None = None
-    for file, number in innermost_first:
-        if file in submitted:
-            return line_at(file, number)
-        if library is None and is_user(file):
-            library = (file, number)
-    return line_at(*library) if library else None
+    return next((line_at(file, number) for file, number in innermost_first if is_user(file)), None)
 
 
 def _frames(frame: FrameType | None) -> Iterator[tuple[str, int]]:

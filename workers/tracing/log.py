@@ -1,14 +1,13 @@
 """What the model code prints, on its way to the request's events: in text, in pieces, and not without end."""
 
 import codecs
-import re
 import time
 from collections.abc import Callable
 
+from service.sandbox.log_tail import printable
+
 _PIECE_CHARACTERS = 16 * 1024
 PIECE_S = 0.3
-# Logs are shown on terminals, and PostgreSQL keeps no null character.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class PrintedLog:
@@ -28,7 +27,7 @@ class PrintedLog:
 
     def write(self, chunk: bytes) -> None:
         kept = chunk[: self._left]
-        self._gathered += _visible(self._decoder.decode(kept))
+        self._gathered += printable(self._decoder.decode(kept))
         if len(kept) < len(chunk) and self._left:
             self._gathered += f"\n[the log is cut after {self._max_bytes} bytes]\n"
         self._left -= len(kept)
@@ -44,7 +43,3 @@ class PrintedLog:
             piece, self._gathered = self._gathered, ""
             self._handed_on = time.monotonic()
             self._hand_on(piece)
-
-
-def _visible(text: str) -> str:
-    return _CONTROL.sub(lambda control: f"\\x{ord(control[0]):02x}", text.replace("\r\n", "\n"))

@@ -20,7 +20,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from service.domain.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelRaised
 from service.domain.trace_request import Init
-from workers.tracing import lines
+from workers.tracing import lines, state
 from workers.tracing.blame import blamed
 from workers.tracing.call import Call
 from workers.tracing.source import Source, seed_all
@@ -43,6 +43,7 @@ class Model:
         self, module: torch.nn.Module, alias: str | None = None, make: Callable[[], torch.nn.Module] | None = None
     ) -> None:
         self.module = module
+        self.shared = state.Shared()
         self._alias = alias
         self._make = make
 
@@ -59,7 +60,11 @@ class Model:
                     call.cloned().run(self.module)
 
     def fresh(self) -> torch.nn.Module:
-        """A copy that shares nothing but the parameters: they are large, and a call that writes them is found out."""
+        """A copy that shares nothing but the parameters: they are large, and a call that writes them is found out.
+
+        What the source's globals and classes hold is put back too, so an older copy is not to be called again.
+        """
+        self.shared.restore()
         try:
             return copy.deepcopy(self.module, _shared(self.module))
         except Exception:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
@@ -76,7 +81,7 @@ class Model:
 def load(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
     """Import the source and make the model. Raises a TraceError that names the line at fault."""
     module_name, _, path = entrypoint.partition(":")
-    found = _resolve(source.import_module(module_name, seed), path, entrypoint)
+    found = _resolve(source, source.import_module(module_name, seed), path, entrypoint)
     match found:
         case type() if issubclass(found, torch.nn.Module):
             _check_takes(found, init, entrypoint)
@@ -102,18 +107,20 @@ def load(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
     return Model(Function(found).eval())
 
 
-def _resolve(module: ModuleType, path: str, entrypoint: str) -> Any:
+def _resolve(source: Source, module: ModuleType, path: str, entrypoint: str) -> Any:
     found: Any = module
     for name in path.split("."):
         with blamed(InitFailed, f"reading {entrypoint!r} raised"):
             try:
                 found = getattr(found, name)
             except AttributeError as error:
-                names = _names(found)
+                names, modules = _names(found), source.modules_in(module.__name__) if found is module else []
+                there = [*names, *(f"the module {inner}" for inner in modules)]
                 raise EntrypointNotFound(
-                    f"there is no {name!r} in {entrypoint!r}; there is {', '.join(names) or 'nothing'}",
+                    f"there is no {name!r} in {entrypoint!r}; there is {', '.join(there) or 'nothing'}",
                     entrypoint=entrypoint,
                     names=names,
+                    modules=modules,
                 ) from error
     return found
 

@@ -29,7 +29,7 @@ from service.domain.errors import (
     TraceError,
 )
 from workers.tracing import lines
-from workers.tracing.blame import blamed, is_out_of_memory, out_of_memory
+from workers.tracing.blame import blamed, is_out_of_memory, out_of_memory, remedy_of
 
 FILES_MAX = 5000
 _STEP_BYTES = 2**20
@@ -49,9 +49,10 @@ class Source(MetaPathFinder, InspectLoader):
         taken = sorted(name for name in self._top_names() if name in _TAKEN)
         if taken:
             raise SourceUnsafe(
-                f"a module of the source is called {taken[0]!r}, as one that Python or the tracer needs",
+                f"a file of the source is called {taken[0]!r}, as a module that Python or the tracer needs: "
+                "rename the file",
                 names=taken,
-                remedy="rename it",
+                remedy="rename the file, and the module in the entrypoint",
             )
 
     @classmethod
@@ -92,7 +93,9 @@ class Source(MetaPathFinder, InspectLoader):
         """Import the entrypoint's module; what it draws at random follows from the seed."""
         if name not in self._modules:
             raise EntrypointNotFound(
-                f"the source has no module {name!r}", module=name, modules=sorted(self._modules)[:50]
+                f"the source has no module {name!r}; it has {', '.join(sorted(self._modules)[:50]) or 'none'}",
+                module=name,
+                modules=sorted(self._modules)[:50],
             )
         seed_all(seed)
         with blamed(SourceRaised, f"importing {name!r} raised"):
@@ -101,7 +104,14 @@ class Source(MetaPathFinder, InspectLoader):
             except SyntaxError as error:
                 raise SourceSyntaxError(_syntax_text(error), **lines.facts_of(error)) from error
             except ImportError as error:
-                raise SourceImportFailed(lines.text_of(error), module=error.name, **lines.facts_of(error)) from error
+                facts = lines.facts_of(error)
+                where = f" ({facts['file']}, line {facts['line']})" if "line" in facts else ""
+                raise SourceImportFailed(
+                    lines.text_of(error) + where, module=error.name, **facts, **remedy_of(error)
+                ) from error
+
+    def modules_in(self, package: str) -> list[str]:
+        return sorted(name for name in self._modules if name.startswith(package + "."))
 
     # --- what Python's import machinery asks ---
 

@@ -64,6 +64,7 @@ def trace(model: Model, calls: Mapping[str, Call], options: TraceOptions, *, che
 
     What torch's own check finds is reported, and decides nothing.
     """
+    _check_names(model, calls)
     warned = _Warnings()
     failed: Exception | None = None
     with _recorded(warned):
@@ -81,6 +82,22 @@ def load_archive(archive: bytes) -> torch.jit.ScriptModule:
     """What anybody who gets the archive has."""
     loaded: torch.jit.ScriptModule = torch.jit.load(io.BytesIO(archive), map_location="cpu")
     return loaded
+
+
+def _check_names(model: Model, calls: Mapping[str, Call]) -> None:
+    """torch writes an archive with other names than ASCII ones, and cannot read it."""
+    named = [("parameter", name) for call in calls.values() for name in call.arguments]
+    named += [("method", method) for method in calls]
+    for path, part in model.module.named_modules():
+        held = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        named += [("attribute", path), ("class", type(part).__name__), *(("attribute", name) for name, _ in held)]
+    for kind, name in named:
+        if not name.isascii():
+            raise UntraceableModel(
+                f"torch cannot load an archive in which the {kind} {name!r} has letters outside ASCII",
+                name=name,
+                remedy=f"rename the {kind} with the letters a to z",
+            )
 
 
 def _traced_unchecked(

@@ -1,5 +1,6 @@
 """Weights: a submitted state dict, read without running anything in it, and fitted into the model."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -16,6 +17,9 @@ from workers.tracing.blame import blamed, is_out_of_memory, out_of_memory
 _NAMES_MAX = 50
 # Under which training scripts save a state dict beside other things.
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
+
+# As torch.load says what its weights_only refuses.
+_PICKLED = re.compile(r"GLOBAL (\S+) was not an allowed global")
 
 StateDict = dict[str, torch.Tensor]
 
@@ -76,7 +80,22 @@ def _loaded(file: BinaryIO, name: str) -> Any:
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory(error) from error
-        raise WeightsUnreadable(f"{name!r} cannot be read: {lines.text_of(error)}", file=name) from error
+        raise WeightsUnreadable(
+            f"{name!r} cannot be read: {_cause(error)}",
+            file=name,
+            remedy="save the weights alone: torch.save(model.state_dict(), file)",
+        ) from error
+
+
+def _cause(error: Exception) -> str:
+    """One line. torch wraps it in advice to switch its protection off."""
+    text = lines.text_of(error)
+    if (pickled := _PICKLED.search(text)) is not None:
+        return f"it holds a pickled {pickled[1]}, not tensors alone"
+    if "TorchScript archive" in text:
+        return "it is a TorchScript archive, not a state dict"
+    cause = text.partition("WeightsUnpickler error:")[2] or text
+    return cause.strip().partition("\n")[0] or type(error).__name__
 
 
 def _state_dict(loaded: Any) -> StateDict | None:

@@ -7,9 +7,10 @@ from typing import Any
 from service.domain.errors import ServiceError
 from service.domain.outcome import Outcome, Succeeded
 from service.domain.trace_request import TraceRequest
+from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from workers.tracing.attempt import Attempt, Cancellation, Stopped, TraceLimits
+from workers.tracing.attempt import Attempt, Stopped, TraceLimits
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ import torch
 from service.domain.errors import ModelRaised
 from service.domain.trace_check import Comparison, Finding, TraceCheck, Verdict
 from workers import structure
+from workers.compare import Compared, Difference, compare
+from workers.golden import Case
 from workers.tracing import contract, graphs, lines
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call
 from workers.tracing.checks import findings
-from workers.tracing.checks.compare import Compared, Difference, compare
-from workers.tracing.checks.eager import Answer, Eager, TooSlow, artifact_answer
+from workers.tracing.checks.eager import Answer, Eager, Observed, TooSlow, artifact_answer
 from workers.tracing.checks.probe import probes
-from workers.tracing.golden import Case
 from workers.tracing.trace import Traced, load_archive
 
 # torch's profiling executor records the first call, and specialises on the second and third.
@@ -60,7 +60,7 @@ class Check:
         self._calls = calls
         self._tolerance = tolerance
         self._seed = seed
-        self._examples: dict[str, list[Answer]] = {}  # two consecutive calls of each method
+        self._examples: dict[str, Observed] = {}
         self._example_s: dict[str, float] = {}
         self._comparisons: list[Comparison] = []
         self._findings: list[Finding] = []
@@ -70,9 +70,9 @@ class Check:
         """Eager's outputs on the examples. Raises ModelRaised."""
         for method, call in self._calls.items():
             started = time.monotonic()
-            self._examples[method] = self._eager.repeated(call, 2)
+            self._examples[method] = self._eager.observed(call)
             self._example_s[method] = (time.monotonic() - started) / 2
-        return {method: first.outputs for method, (first, _) in self._examples.items()}
+        return {method: observed.answers[0].outputs for method, observed in self._examples.items()}
 
     def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool, freeze: bool) -> Checked:
         self._traced = traced
@@ -100,7 +100,7 @@ class Check:
     # --- what is asked ---
 
     def _check_example(self, call: Call) -> None:
-        answer = self._examples[call.method][0]
+        answer = self._examples[call.method].answers[0]
         compared = [self._compared(call, answer) for _ in range(CALLS_OF_EXAMPLE)]
         worst = next((one for one in compared if not one.agrees), compared[0])
         self._record(call, "example", worst, in_contract=True)
@@ -113,19 +113,16 @@ class Check:
 
     def _check_repeated(self, call: Call) -> None:
         """Whether eager itself answers the same again: if not, there is nothing that an artifact could equal."""
-        first, *others = self._examples[call.method]
+        observed = self._examples[call.method]
+        first, *others = observed.answers
         if first.drew or self._traced.torch_check.passed is False:
             others = [*others, *self._eager.repeated(call, CALLS_WHERE_RANDOM)]
         for again in others:
-            repeated = compare(first.outputs, again.outputs, self._tolerance, sides=("the first call", "a later one"))
-            if repeated.difference is None:
-                continue
-            if first.drew:
-                graph = graphs.methods(self._traced.module)[call.method].inlined_graph
-                self._findings.append(findings.nondeterministic(call, repeated.difference, graph))
-            else:
-                self._findings.append(findings.hidden_state(call, repeated.difference, self._suspect))
-            return
+            self._check_same(call, first, again, "a later one")
+        # A counter that a later call is going to compare with sixty answers the same until then, on all inputs; and
+        # which values of it would change an answer cannot be found by trying.
+        if observed.carried and not self._has("hidden-state", call.method):
+            self._findings.append(findings.carries_state(call, observed.carried))
 
     def _check_frozen(self) -> None:
         """The form that is going to be served computes in another order, and may refuse to be made at all."""
@@ -138,7 +135,7 @@ class Check:
                 self._record(call, "example, frozen", failed, in_contract=True)
             return
         for call in self._calls.values():
-            compared = self._compared(call, self._examples[call.method][0], frozen)
+            compared = self._compared(call, self._examples[call.method].answers[0], frozen)
             self._record(call, "example, frozen", compared, in_contract=True)
 
     def _check_given(self, given: CheckCall) -> None:
@@ -161,7 +158,7 @@ class Check:
         left_out: list[str] = []
         too_slow: list[str] = []
         for method, example in self._calls.items():
-            for name, probe in probes(example):
+            for name, probe in probes(example, searching=self._may_branch(method)):
                 if time.monotonic() > until:
                     left_out.append(f"{method} {name}")
                     continue
@@ -176,6 +173,13 @@ class Check:
                 compared = self._compared(probe, answer)
                 self._record(probe, name, compared, in_contract=True)
                 self._keep_golden(example, probe, answer, compared)
+                try:
+                    self._check_state_left(example, name, answer, within_s)
+                    self._check_drawn(probe, name, answer, within_s)
+                except ModelRaised:
+                    continue  # on other random numbers
+                except TooSlow:
+                    too_slow.append(f"{method} {name}, again")
         if left_out:
             self._findings.append(findings.probes_left_out(left_out, f"the probes took over {budget_s:.3g} s"))
         if too_slow:
@@ -183,7 +187,42 @@ class Check:
                 findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
             )
 
+    def _may_branch(self, method: str) -> bool:
+        """Whether a value of a tensor became Python's, where nothing keeps it from deciding what is computed."""
+        warned = any(findings.is_value_read(warned) for warned in self._traced.warnings)
+        return warned or self._examples[method].reads_values
+
+    def _check_state_left(self, example: Call, case: str, answer: Answer, within_s: float) -> None:
+        """What a call left behind, as a cache that the first call fills, must not show in the next answer."""
+        if answer.left_state and not self._has("hidden-state", example.method):
+            try:
+                again = self._eager.next_answer(example, within_s=within_s)
+            except ModelRaised as error:
+                difference = Difference("output", f"after {case!r} it raises: {error.detail}")
+                self._findings.append(findings.hidden_state(example, difference, self._suspect))
+                return
+            self._check_same(example, self._examples[example.method].answers[0], again, f"one after {case!r}")
+
+    def _check_drawn(self, probe: Call, case: str, answer: Answer, within_s: float) -> None:
+        """Little noise is lost beside large values, and is all that there is beside zeros."""
+        if answer.drew and not self._has("nondeterministic", probe.method):
+            again = self._eager.answer(probe, within_s=within_s, draw=1)
+            self._check_same(probe, answer, again, f"another one on {case!r}")
+
     # --- how it is judged ---
+
+    def _check_same(self, call: Call, first: Answer, again: Answer, other: str) -> None:
+        """Two answers of eager's. Numbers drawn at random show in the least of differences."""
+        drew = first.drew or again.drew
+        sides = ("the first call", other)
+        difference = compare(first.outputs, again.outputs, 0.0 if drew else self._tolerance, sides=sides).difference
+        if difference is None or self._has("nondeterministic" if drew else "hidden-state", call.method):
+            return
+        if drew:
+            graph = graphs.methods(self._traced.module)[call.method].inlined_graph
+            self._findings.append(findings.nondeterministic(call, difference, graph))
+        else:
+            self._findings.append(findings.hidden_state(call, difference, self._suspect))
 
     def _compared(self, call: Call, eager: Answer, form: torch.jit.ScriptModule | None = None) -> Compared:
         try:
@@ -223,13 +262,17 @@ class Check:
 
     def _reported(self, call: Call, in_contract: bool) -> bool:
         """One finding of a method is enough of each kind: the comparisons list all cases."""
-        kind = "output-differs" if in_contract else "output-differs-elsewhere"
-        return any(f.kind == kind and f.evidence["method"] == call.method for f in self._findings)
+        return self._has("output-differs" if in_contract else "output-differs-elsewhere", call.method)
+
+    def _has(self, kind: str, method: str) -> bool:
+        return any(finding.kind == kind and finding.evidence["method"] == method for finding in self._findings)
 
     def _keep_golden(self, example: Call, call: Call, answer: Answer, compared: Compared) -> None:
         case = _golden(call, answer)
         extra = self._golden[len(self._calls) :]
         size = case.byte_size + sum(kept.byte_size for kept in extra)
+        if answer.drew:
+            return  # what it draws when the case is replayed is another number
         if compared.agrees and contract.same(example, call) and len(extra) < GOLDEN_CASES and size <= GOLDEN_BYTES:
             self._golden.append(case)
 

@@ -3,22 +3,29 @@
 import random
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from service.domain.errors import ModelRaised
+from workers.compare import copied
+from workers.tracing import lines, state
 from workers.tracing.blame import blamed
 from workers.tracing.call import Call
-from workers.tracing.checks.compare import copied
+from workers.tracing.checks import watch
 from workers.tracing.model import Model
 from workers.tracing.source import seed_all
 
-_ITEMS_MAX = 64  # of a container that are looked at for a change
+# What gives a tensor's values, or what follows from them, to Python; tolist and numpy show in the tracer's warnings.
+_VALUE_READS = {torch.ops.aten._local_scalar_dense, torch.ops.aten.equal, torch.ops.aten.is_nonzero}
+
+
+_Marks = tuple[state.Marks, state.Marks]  # of the copy, and of what all copies share
 
 
 class TooSlow(BaseException):
@@ -32,6 +39,24 @@ class Answer:
     outputs: Any
     inputs: dict[str, torch.Tensor]
     drew: bool = False  # a random number
+    left_state: bool = False  # the call changed the model, or what it shares with its copies
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What each call changes, having read what the call before left; and the line of the first such read."""
+
+    name: str
+    line: lines.Line | None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What two consecutive calls on the same inputs gave and did."""
+
+    answers: tuple[Answer, Answer]
+    carried: list[Carried]
+    reads_values: bool  # of tensors, in Python: it may branch on them
 
 
 class Eager:
@@ -40,26 +65,62 @@ class Eager:
     def __init__(self, model: Model, seed: int) -> None:
         self._model = model
         self._seed = seed
-        self._unchanged: tuple[torch.nn.Module, list[Any]] | None = None  # a copy, and its attributes' marks
+        self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy, and its marks
+        self._last: torch.nn.Module | None = None
 
-    def answer(self, call: Call, *, within_s: float | None = None) -> Answer:
-        """Raises ModelRaised with the user's line, and TooSlow."""
+    def answer(self, call: Call, *, within_s: float | None = None, draw: int = 0) -> Answer:
+        """Another `draw` draws other random numbers. Raises ModelRaised with the user's line, and TooSlow."""
         module, before = self._unchanged or self._copy()
         self._unchanged = None
+        self._last = module
         with _stopped_after(within_s):
-            answer = _answer(module, call, self._seed)
-        if _fingerprint(module) == before:
-            self._unchanged = module, before
+            answer = _answer(module, call, self._seed + draw)
+        if self._marks(module) != before:
+            return replace(answer, left_state=True)
+        self._unchanged = module, before
         return answer
+
+    def next_answer(self, call: Call, *, within_s: float) -> Answer:
+        """Of the copy that answered last, with what that call left behind."""
+        assert self._last is not None
+        with _stopped_after(within_s):
+            return _answer(self._last, call, self._seed)
+
+    def observed(self, call: Call) -> Observed:
+        """Raises ModelRaised."""
+        module = self._model.fresh()
+        first = _answer(module, call, self._seed)
+        before = self._marks(module)
+        with _ValueReads() as reads:
+            second = _answer(module, call, self._seed + 1)
+        after = self._marks(module)
+        own, shared = ({key for key in old.keys() | new if old.get(key) != new.get(key)}
+                       for old, new in zip(before, after, strict=True))  # fmt: skip
+        # The source's globals cannot be watched, so what each call changes there is taken to be read.
+        carried = [Carried(".".join(key), None) for key in sorted(shared)]
+        if own:
+            carried += self._read_before_written(module, call, own)
+        return Observed((first, second), carried, reads.seen)
 
     def repeated(self, call: Call, times: int) -> list[Answer]:
         """Consecutive calls of one copy, each with other random numbers."""
         module = self._model.fresh()
         return [_answer(module, call, self._seed + time) for time in range(times)]
 
-    def _copy(self) -> tuple[torch.nn.Module, list[Any]]:
+    def _read_before_written(
+        self, module: torch.nn.Module, call: Call, changing: set[tuple[str, str]]
+    ) -> list[Carried]:
+        """What is only written, such as the attention weights kept for a person to look at, carries nothing on."""
+        with watch.reads(module, changing) as seen, suppress(ModelRaised):
+            _answer(module, call, self._seed)
+        return [Carried(".".join(filter(None, key)), seen[key]) for key in sorted(changing) if key in seen]
+
+    def _copy(self) -> tuple[torch.nn.Module, _Marks]:
         module = self._model.fresh()
-        return module, _fingerprint(module)
+        return module, self._marks(module)
+
+    def _marks(self, module: torch.nn.Module) -> _Marks:
+        return state.of_module(module), self._model.shared.marks()
 
 
 def artifact_answer(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
@@ -85,33 +146,17 @@ def _generators() -> tuple[Any, ...]:
     return torch.get_rng_state().numpy().tobytes(), random.getstate(), np.asarray(keys).tobytes(), position
 
 
-def _fingerprint(module: torch.nn.Module) -> list[Any]:
-    """Equal where no attribute of the module changed. Blind to what lies deeper, as in an object's attributes."""
-    return [
-        (name, key, _mark(value)) for name, part in module.named_modules() for key, value in list(vars(part).items())
-    ]
+class _ValueReads(TorchDispatchMode):
+    """Sees a tensor's value go to Python. A mode of functions would see more, and turn nn.MultiheadAttention's fast
+    path off."""
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = False
 
-def _mark(value: Any) -> Any:
-    match value:
-        case torch.Tensor():
-            return id(value), None if value.is_inference() else value._version
-        case dict():
-            return [(str(key), _shallow_mark(item)) for key, item in list(value.items())[:_ITEMS_MAX]], len(value)
-        case list() | tuple():
-            return [_shallow_mark(item) for item in value[:_ITEMS_MAX]], len(value)
-        case set():
-            return id(value), len(value)
-    return _shallow_mark(value)
-
-
-def _shallow_mark(value: Any) -> Any:
-    match value:
-        case torch.Tensor():
-            return id(value), None if value.is_inference() else value._version
-        case bool() | int() | float() | str() | None:
-            return repr(value)
-    return id(value)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen |= func.overloadpacket in _VALUE_READS
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

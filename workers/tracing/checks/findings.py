@@ -5,9 +5,10 @@ from typing import Any
 
 from service.domain.errors import ModelRaised
 from service.domain.trace_check import Finding
+from workers.compare import Difference
 from workers.tracing import graphs, lines
 from workers.tracing.call import Call
-from workers.tracing.checks.compare import Difference
+from workers.tracing.checks.eager import Carried
 from workers.tracing.trace import Warned
 
 # By what torch's warning says.
@@ -27,14 +28,26 @@ _REMEDIES = [
     ("are registered as constants", "make the tensor in __init__ as a buffer, or from the inputs with torch operators"),
     ("in-place", "write into a tensor that forward made itself, or use the operator that is not in place"),
 ]
+# Of these, the ones where a value of a tensor becomes Python's.
+_VALUE_READS = ("to a Python ", "to a NumPy array", "Iterating over a tensor")
 _ADVICE_WITHOUT_LINE = (
     "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
 )
 
 
+def is_value_read(warned: Warned) -> bool:
+    """Whether a value of a tensor was read in Python, which the trace then keeps."""
+    return any(words in warned.message for words in _VALUE_READS)
+
+
 def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
     """What the tracer could not record. Whether it matters, the comparisons tell."""
     message = warned.message.strip()
+    if is_value_read(warned):
+        message = (
+            "a value was read out of a tensor here, and is baked in as it was on the example, with all that "
+            f"follows from it; torch says: {message}"
+        )
     return Finding(
         kind="tracer-warning",
         detail=message,
@@ -82,7 +95,7 @@ def hidden_state(call: Call, difference: Difference, suspect: lines.Line | None)
     """Eager answers otherwise when it is asked again."""
     return Finding(
         kind="hidden-state",
-        detail=f"a second call of {call.method} on the same inputs answers differently: {difference.what}",
+        detail=f"{call.method} answers the same inputs differently after another call: {difference.what}",
         confirmed=True,
         evidence={
             "method": call.method,
@@ -92,6 +105,19 @@ def hidden_state(call: Call, difference: Difference, suspect: lines.Line | None)
         },
         remedy="let forward change nothing that it reads: make the state an input and an output",
         **_where(suspect),
+    )
+
+
+def carries_state(call: Call, carried: Sequence[Carried]) -> Finding:
+    """Each call changes something that the next one reads, though no answer has shown it yet."""
+    names = [one.name for one in carried]
+    return Finding(
+        kind="hidden-state",
+        detail=f"each call of {call.method} changes {', '.join(names)}, which the next call reads: "
+        "it was not seen in an answer, and may show in a later one",
+        evidence={"method": call.method, "state": names},
+        remedy="let forward change nothing that it reads: make the state an input and an output",
+        **_where(next((one.line for one in carried if one.line), None)),
     )
 
 

@@ -1,6 +1,5 @@
 """Comparing what two calls gave: every output leaf's place, dtype, shape and values."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import torch
 from pydantic import JsonValue
 
+from service.domain.tensor import json_number
 from workers import structure
 
 # What a format with few digits can be held to: a few units in the last place.
@@ -158,6 +158,4 @@ def _difference_at(
 
 def _at(tensor: torch.Tensor, index: list[int]) -> JsonValue:
     value: JsonValue = tensor[tuple(index)].item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    return json_number(value) if isinstance(value, float) else value

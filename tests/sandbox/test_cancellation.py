@@ -1,6 +1,6 @@
 from threading import Event, Thread
 
-from service.engine.cancellation import Cancellation
+from service.sandbox.cancellation import Cancellation
 
 PATIENCE_S = 10.0
 

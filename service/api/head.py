@@ -1,0 +1,28 @@
+"""HEAD: what GET would answer, without its body."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Head:
+    """Routes know GET alone. One that would go on sending, as an event stream does, is cut off after its headers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        ended = False
+
+        async def send_head(message: Message) -> None:
+            nonlocal ended
+            if message["type"] == "http.response.start":
+                await send(message)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                ended = True
+
+        async def receive_until_ended() -> Message:
+            return {"type": "http.disconnect"} if ended else await receive()
+
+        await self._app(dict(scope, method="GET"), receive_until_ended, send_head)

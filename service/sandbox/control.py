@@ -1,0 +1,22 @@
+"""What a zygote is told: its config when it starts, and over its control socket one request for each fork."""
+
+from service.domain.frozen import Frozen
+from service.sandbox.limits import Limits
+
+# Of a datagram on the control socket or a lifeline; what is sent there is far smaller.
+MESSAGE_MAX_BYTES = 64 * 1024
+
+
+class Config(Frozen):
+    """`modules` are imported, the programs among them; `preload` is run; `path` goes before the import path."""
+
+    modules: list[str]
+    preload: str | None
+    path: list[str]
+
+
+class ForkRequest(Frozen):
+    """Fork a child that runs `program`. Its descriptors come beside it: lifeline, channel, log, and the files."""
+
+    program: str
+    limits: Limits

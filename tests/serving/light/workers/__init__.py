@@ -1,0 +1,1 @@
+"""A runner that needs no torch, in place of the real one."""

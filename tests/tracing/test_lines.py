@@ -1,0 +1,24 @@
+"""Lines: the nearest one that is not torch's, in a library as in the source."""
+
+import site
+
+import torch
+
+from workers.tracing import lines
+
+_LIBRARY = f"{site.getsitepackages()[0]}/timm/models/resnet.py"
+
+
+def test_of_a_node_the_nearest_line_counts_though_a_submitted_one_called_it() -> None:
+    lines.submitted.add("net.py")
+    stack = f"{torch.__file__}(5): call\n{_LIBRARY}(7): forward\nnet.py(3): forward\n"
+
+    found = lines.of_stack(stack)
+    lines.submitted.discard("net.py")
+
+    assert found is not None
+    assert (found.file, found.line) == ("timm/models/resnet.py", 7)
+
+
+def test_codes_for_a_terminal_are_left_out() -> None:
+    assert lines.text_of(ValueError("\x1b[1mbold\x1b[0m")) == "bold"
