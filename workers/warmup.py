@@ -1,30 +1,33 @@
 """Warms the process that every child is forked from, so that no child pays for what all of them need.
 
-Imported for its effect: torch loaded and on one thread, and one trace, save, load, freeze and three calls done.
+Imported for its effect: torch loaded and on one thread, and one trace request done from its source to its golden cases,
+because torch imports hundreds of modules at the first use of this and that.
 """
 
 import gc
 import io
-import json  # noqa: F401
-import linecache  # noqa: F401
 import random
-import traceback  # noqa: F401
 import warnings
-import zipfile  # noqa: F401
 
 import numpy as np
-import safetensors.torch
 import torch
 
 # A process that ever ran more than one thread hangs every child forked from it; a child raises the number again.
 torch.set_num_threads(1)
 torch.set_num_interop_threads(1)
 
+from service.domain.trace_request import TraceSpec  # noqa: E402
+from service.sandbox.channel import Buffer, Channel, Header  # noqa: E402
+from service.sandbox.messages import Trace  # noqa: E402
+from workers.tracing.child import Tracing  # noqa: E402
 
-class _EveryKind(torch.nn.Module):
-    """A little of what most models are made of."""
+# A little of what most models are made of, and a branch on a value, for which the check does most.
+SOURCE = """\
+import torch
 
-    def __init__(self) -> None:
+
+class EveryKind(torch.nn.Module):
+    def __init__(self):
         super().__init__()
         self.convolution = torch.nn.Conv2d(3, 4, 3)
         self.norm = torch.nn.BatchNorm2d(4)
@@ -32,31 +35,44 @@ class _EveryKind(torch.nn.Module):
         self.recurrence = torch.nn.LSTM(4, 4, batch_first=True)
         self.linear = torch.nn.Linear(4, 4)
 
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
+    def forward(self, image):
         pooled = torch.relu(self.norm(self.convolution(image))).mean((2, 3)).unsqueeze(1)
         attended, _ = self.attention(pooled, pooled, pooled)
         remembered, _ = self.recurrence(attended)
+        if remembered.sum() > 1e9:
+            return remembered
         return torch.softmax(self.linear(remembered), -1)
+"""
+SPEC = {
+    "model": "warm",
+    "source": {"files": {"warm.py": SOURCE}, "entrypoint": "warm:EveryKind"},
+    "example_inputs": [{"datatype": "FP32", "shape": [1, 3, 8, 8], "random": {}}],
+    "options": {"freeze": True},
+}
+
+
+class _Nobody(Channel):
+    """Hears nothing of it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
+        pass
 
 
 def _warm() -> None:
-    model, image = _EveryKind().eval(), torch.zeros(1, 3, 8, 8)
-    archive = io.BytesIO()
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.jit is deprecated, and says so at each call
-        traced = torch.jit.trace_module(model, {"forward": (image,)}, check_trace=True)
-        torch.jit.save(traced, archive)
-        archive.seek(0)
-        loaded = torch.jit.load(archive)
-        for form in (loaded, torch.jit.freeze(loaded.eval())):
-            for _ in range(3):  # torch's profiling executor specialises on the second and third call
-                form(image)
-    _ = str(traced.inlined_graph), traced.code, repr(image)
+    request = Trace(spec=TraceSpec.model_validate(SPEC), files={}, threads=1, source_max_bytes=len(SOURCE))
+    tracing = Tracing(_Nobody(), request, [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tracing.run()
+    tracing.forget()
     weights = io.BytesIO()
-    torch.save(model.state_dict(), weights)
+    torch.save({"weight": torch.zeros(1)}, weights)
     weights.seek(0)
     torch.load(weights, weights_only=True)
-    safetensors.torch.load(safetensors.torch.save({"image": image}))
+    _ = repr(torch.zeros(1))
     torch.manual_seed(0)
     np.random.seed(0)
     random.seed(0)

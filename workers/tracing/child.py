@@ -65,7 +65,7 @@ class Tracing:
     def run(self) -> Traced:
         spec, options, checks = self._spec, self._spec.options, self._spec.check
         self._progress(Stage.LOADING, 0.0)
-        source = self._source()
+        self._installed = source = self._source()
         source.install()
         loaded = model.load(source, spec.source.entrypoint, spec.source.init, options.seed)
         fit = self._weights(loaded.module)
@@ -102,6 +102,10 @@ class Tracing:
             unexpected_weights=fit.unexpected,
             versions=_VERSIONS,
         )
+
+    def forget(self) -> None:
+        """Let another source have its place, after a `run` that a process outlives."""
+        self._installed.uninstall()
 
     def _source(self) -> Source:
         source = self._spec.source
