@@ -22,7 +22,7 @@ serve: .venv/.service ## Run the service on http://127.0.0.1:8000
 
 # Two processes, a file at a time: what the tests of a file share is made once.
 test: .venv/.dev ## Run the tests that need nothing but this machine's Python
-	$(BIN)/pytest -q --numprocesses 2 --dist loadfile $(SLOW:%=--ignore=%)
+	$(BIN)/pytest -q -m 'not slow' --numprocesses 2 --dist loadfile $(SLOW:%=--ignore=%)
 
 test-all: .venv/.dev ## Run all tests, the slow ones too
 	$(BIN)/pytest -q

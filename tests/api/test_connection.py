@@ -11,6 +11,8 @@ from fastapi import FastAPI
 from service.api.connection import HEAD_MAX_BYTES, HEADERS_MAX, bounded
 from tests.api.conftest import Parts, serving, spec
 
+pytestmark = pytest.mark.slow
+
 IDLE_S = 0.2
 
 

@@ -8,6 +8,8 @@ import pytest
 from service.sandbox.channel import Header
 from service.sandbox.limits import BARE_ENVIRONMENT, Limits
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def seen(zygote, until) -> Header:

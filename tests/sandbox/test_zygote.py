@@ -16,6 +16,8 @@ from service.sandbox.channel import ChannelClosed
 from service.sandbox.zygote import Zygote, ZygoteFailed
 from tests.conftest import wait_until
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 

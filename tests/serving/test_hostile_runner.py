@@ -13,7 +13,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.blobs import Blobs
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 X = Tensor("x", Datatype.FP32, (2,), bytes(8))
 

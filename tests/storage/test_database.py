@@ -23,6 +23,7 @@ def test_what_was_stored_is_there_when_it_is_opened_again(database_url, blob_url
     again.close()
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_store_at_once_all_have_it(database_url, blob_url):
     program = [sys.executable, "-c", OPENS_WHEN_TOLD, database_url, blob_url]
     opening = [

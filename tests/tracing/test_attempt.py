@@ -110,6 +110,7 @@ def test_what_the_source_prints_is_its_log(work: Work, store: Store) -> None:
     assert log.startswith("imported\ncalled \\x1b[2J\n")
 
 
+@pytest.mark.slow
 def test_a_log_without_end_is_cut(work: Work, store: Store) -> None:
     request = work(spec("prints_without_end", example_inputs=[X]), log_max_bytes=100_000)
     log = "".join(store.events.log(request.id))
@@ -278,6 +279,7 @@ def test_a_child_that_tells_of_its_progress_again_and_again_is_stopped(work: Wor
     assert len(store.events.after(request.id, 0, 100)) < 10
 
 
+@pytest.mark.slow
 def test_a_header_that_stops_in_the_middle_is_timed_out(work: Work) -> None:
     """Also where something was printed, which goes on its way meanwhile."""
     request = work(spec("stops_within_a_header", example_inputs=[X]), wall_s=0.8)
@@ -285,6 +287,7 @@ def test_a_header_that_stops_in_the_middle_is_timed_out(work: Work) -> None:
     assert (failure(request).slug, failure(request).facts["limit"]) == ("limit-exceeded", "wall")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "limits", "limit"), [("hangs", {"wall_s": 0.3}, "wall"), ("burns_time", {"cpu_s": 1}, "cpu")]
 )
@@ -294,6 +297,7 @@ def test_a_limit_ends_it(work: Work, name: str, limits: dict[str, Any], limit: s
     assert (ended.slug, ended.facts["limit"]) == ("limit-exceeded", limit)
 
 
+@pytest.mark.slow
 def test_a_result_over_its_limit_ends_it(work: Work) -> None:
     wide = {**spec("linear", example_inputs=[tensor([[1.0] * 40_000])])}
     wide["source"]["init"] = {"args": [40_000]}
@@ -325,6 +329,7 @@ def test_a_stopped_attempt_may_have_been_told_before_it_began(work: Work) -> Non
     assert work(spec("linear", example_inputs=[X]), cancellation=cancellation).state is State.QUEUED
 
 
+@pytest.mark.slow
 def test_a_lost_zygote_is_a_fault_of_ours_and_tried_again(store: Store, add: Callable[..., str]) -> None:
     request_id = add(spec("kills_its_parent", example_inputs=[X]))
     with Zygote(["workers.tracing.child"]) as zygote:
