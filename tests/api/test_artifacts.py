@@ -50,9 +50,6 @@ def test_a_digest_of_nothing(steady: TestClient, path: str, name: str, status: i
     problem(answer, status, {404: "artifact-not-found", 422: "invalid-request"}[status])
 
 
-# --- the archive ---------------------------------------------------------------------------------------------
-
-
 def test_the_archive_comes_whole(steady: TestClient, digest: str) -> None:
     answer = steady.get(f"/artifacts/{digest}/archive")
 
@@ -99,9 +96,6 @@ def test_a_range_of_what_has_changed_means_all_of_it(steady: TestClient, digest:
     answer = steady.get(f"/artifacts/{digest}/archive", headers={"range": "bytes=0-1", "if-range": '"other"'})
 
     assert (answer.status_code, answer.content) == (200, ARCHIVE)
-
-
-# --- printouts -----------------------------------------------------------------------------------------------
 
 
 def test_the_index_says_what_there_is(steady: TestClient, digest: str) -> None:

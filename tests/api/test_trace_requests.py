@@ -98,9 +98,6 @@ def test_the_preference_is_read_as_the_rfc_has_it(headers: list[str], wait_s: in
     assert preferred_wait_s(headers) == wait_s
 
 
-# --- the same again ------------------------------------------------------------------------------------------
-
-
 def test_the_same_content_on_its_way_is_the_same_request(client: TestClient) -> None:
     first = client.post("/trace", json=spec("stays"))
     second = client.post("/trace", json=spec("stays"))
@@ -154,9 +151,6 @@ def test_a_full_queue_is_said(client: TestClient) -> None:
 
     assert problem(answer, 503, "queue-full")["limit"] == 20
     assert int(answer.headers["retry-after"]) > 0
-
-
-# --- looking -------------------------------------------------------------------------------------------------
 
 
 def test_the_list_goes_on_page_by_page_newest_first(client: TestClient) -> None:
@@ -222,9 +216,6 @@ def test_inline_source_comes_back(client: TestClient) -> None:
     answer = client.get(client.post("/trace", json=spec()).json()["links"]["source"])
 
     assert answer.json() == {"entrypoint": "linear:Linear", "files": {"linear.py": "import torch\n"}}
-
-
-# --- cancelling ----------------------------------------------------------------------------------------------
 
 
 def test_a_running_request_can_be_cancelled_once(client: TestClient, tracer: Tracer) -> None:

@@ -105,9 +105,6 @@ def test_what_an_earlier_process_left_is_run(store, new_engine, new_request, end
     assert store.trace_requests.status(running.id).attempt == 2
 
 
-# --- faults of ours ------------------------------------------------------------------------------------------
-
-
 def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_engine, new_request, ended):
     attempts = []
 
@@ -194,9 +191,6 @@ def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, 
     assert store.trace_requests.status(request.id).attempt == 2
 
 
-# --- cancel --------------------------------------------------------------------------------------------------
-
-
 def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine, new_request, ended):
     worker = Worker(store, gate=Event())
     engine = new_engine(worker.run, slots=1)
@@ -237,9 +231,6 @@ def test_only_what_is_there_and_has_not_ended_can_be_cancelled(store, new_engine
         engine.cancel("nowhere")
 
 
-# --- stop ----------------------------------------------------------------------------------------------------
-
-
 def test_what_runs_when_it_stops_is_queued_again_and_runs_under_the_next(
     store, new_engine, new_request, ended, state_of
 ):
@@ -268,9 +259,6 @@ def test_a_stopped_engine_takes_nothing(store, new_engine, new_request):
         engine.submit(new_request())
 
     assert store.trace_requests.list(10).items == []
-
-
-# --- submit --------------------------------------------------------------------------------------------------
 
 
 def test_a_full_queue_takes_no_more(store, new_engine, new_request):

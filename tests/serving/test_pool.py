@@ -121,9 +121,6 @@ def triples(trace, blobs: Blobs) -> Artifact:
     return trace(blobs, Scale(3.0), torch.ones(2))
 
 
-# --- answers -------------------------------------------------------------------------------------------------
-
-
 async def test_each_artifact_answers_for_itself(pool: Pool, doubles: Artifact, triples: Artifact) -> None:
     assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
     assert await ask(pool, triples, [1.0, 2.0]) == [[3.0, 6.0]]
@@ -238,9 +235,6 @@ async def test_an_artifact_that_asks_for_too_much_memory_costs_no_runner(pool: P
     assert pid_of(pool, artifact) == before
 
 
-# --- many at once --------------------------------------------------------------------------------------------
-
-
 async def test_concurrent_first_requests_start_one_runner(pool: Pool, doubles: Artifact, caplog) -> None:
     caplog.set_level("INFO")
     answers = await asyncio.gather(*(ask(pool, doubles, [float(n), 0.0]) for n in range(8)))
@@ -285,9 +279,6 @@ async def test_a_caller_that_leaves_while_the_runner_starts_leaves_the_runner(
     first.cancel()
     assert await ask(pool, doubles, [2.0, 2.0]) == [[4.0, 4.0]]
     assert [record.message for record in caplog.records].count("runner ready") == 1
-
-
-# --- death ---------------------------------------------------------------------------------------------------
 
 
 async def test_a_runner_that_died_in_between_is_replaced(pool: Pool, doubles: Artifact) -> None:
@@ -368,9 +359,6 @@ async def test_runners_that_die_with_their_zygote_are_not_held_against_the_artif
         await pool.close(grace_s=0)
 
 
-# --- what is wrong with an artifact --------------------------------------------------------------------------
-
-
 async def test_an_artifact_that_no_longer_gives_its_golden_answers_is_not_served(
     pool: Pool, doubles: Artifact, triples: Artifact
 ) -> None:
@@ -410,9 +398,6 @@ async def test_an_answer_that_does_not_fit_the_contract_is_never_given(pool: Poo
     contract = Contract(methods={"forward": method.model_copy(update={"outputs": [promised]})})
     with pytest.raises(RunnerLost, match="does not fit"):
         await ask(pool, doubles.model_copy(update={"contract": contract}), [1.0, 1.0])
-
-
-# --- memory, and the end -------------------------------------------------------------------------------------
 
 
 async def test_the_least_recently_used_runner_makes_room(

@@ -70,9 +70,6 @@ def test_a_cursor_of_another_list_is_refused(store, register):
         store.models.list(1, cursor)
 
 
-# --- aliases -------------------------------------------------------------------------------------------------
-
-
 def test_an_alias_moves_from_where_it_was_seen(store, register):
     register("net")
     register("net")
@@ -159,9 +156,6 @@ def test_an_alias_points_only_at_what_is_there(store, register):
 
     with pytest.raises(VersionNotFound):
         store.models.put_alias("net", "prod", 2, None)
-
-
-# --- deletion ------------------------------------------------------------------------------------------------
 
 
 def test_a_version_number_is_never_given_twice(store, register):

@@ -31,9 +31,6 @@ def states(store, request_id: str) -> list[str]:
     return [state for before, state in zip([None, *told], told, strict=False) if state != before]
 
 
-# --- as it was submitted -------------------------------------------------------------------------------------
-
-
 def test_a_request_is_read_as_it_was_submitted(store, new_request):
     spec = new_request(
         source={"files": {"pkg/net.py": "s = '\x00 ü 🎈'\r\n"}, "entrypoint": "pkg.net:Net"},
@@ -67,9 +64,6 @@ def test_its_status_is_the_request_without_what_was_submitted(store, new_request
     status = store.trace_requests.status(request.id)
 
     assert status.model_dump() == request.model_dump(exclude={"spec", "files"})
-
-
-# --- claims and the fence ------------------------------------------------------------------------------------
 
 
 def test_a_claim_is_the_next_attempt(store, new_request):
@@ -129,9 +123,6 @@ def test_what_an_attempt_reports_is_seen(store, new_request):
     status = store.trace_requests.status(request.id)
     assert (status.stage, status.progress) == (Stage.CHECKING, 0.75)
     assert store.events.after(request.id, 2, 10)[0].data == {"stage": "checking", "progress": 0.75, "state": "running"}
-
-
-# --- ends ----------------------------------------------------------------------------------------------------
 
 
 def test_a_success_keeps_the_artifact_and_registers_the_next_version(store, new_request, success):
@@ -250,9 +241,6 @@ for status in store.trace_requests.list(100).items:
 """
 
 
-# --- back to queued ------------------------------------------------------------------------------------------
-
-
 def test_a_released_request_is_queued_again_however_often(store, new_request):
     request = store.trace_requests.add(new_request())
     for attempt in range(1, 6):
@@ -315,9 +303,6 @@ def test_a_request_that_loses_its_process_each_time_fails(store, new_request):
     assert (ended.state, ended.failure.slug) == (State.FAILED, "tracer-lost")
 
 
-# --- cancel --------------------------------------------------------------------------------------------------
-
-
 def test_a_queued_request_can_be_cancelled(store, new_request):
     request = store.trace_requests.add(new_request())
 
@@ -370,9 +355,6 @@ def test_of_a_cancel_and_a_finish_at_the_same_time_one_wins(store, new_request, 
 
         assert isinstance(cancelled, TraceRequestEnded) == finished
         assert store.trace_requests.get(request.id).state == ("succeeded" if finished else "cancelled")
-
-
-# --- idempotency, and what is there already ------------------------------------------------------------------
 
 
 def test_a_key_used_again_gives_the_first_request(store, new_request):
@@ -501,9 +483,6 @@ def test_what_would_be_refused_is_known_before_it_is_added(store, new_request):
         store.trace_requests.refuse(other := new_request("other"), Idempotency.of("key", other), queue_max=9)
     store.trace_requests.refuse(waiting, Idempotency.of("key", waiting), queue_max=1)
     store.trace_requests.refuse(new_request(force=False), queue_max=1)
-
-
-# --- lists ---------------------------------------------------------------------------------------------------
 
 
 def test_the_list_is_newest_first_and_stable_while_others_come(store, new_request):

@@ -19,11 +19,10 @@ def probed(tensor: torch.Tensor) -> dict[str, Any]:
     return {name: probe.tensors["x0"].tolist() for name, probe in probes(call(tensor), searching=False)}
 
 
-def test_floats_are_negated_zeroed_scaled_and_moved() -> None:
+def test_floats_are_negated_zeroed_and_moved() -> None:
     assert probed(torch.tensor([1.0, -2.0])) == {
         "probe: negated": [-1.0, 2.0],
         "probe: zeros": [0.0, 0.0],
-        "probe: ten times as large": [10.0, -20.0],
         "probe: reversed order": [-2.0, 1.0],
     }
 
@@ -31,17 +30,18 @@ def test_floats_are_negated_zeroed_scaled_and_moved() -> None:
 def test_integers_stay_within_the_range_that_was_seen() -> None:
     assert probed(torch.tensor([3, 9, 5])) == {
         "probe: reversed order": [5, 9, 3],
-        "probe: smallest integers": [3, 3, 3],
-        "probe: largest integers": [9, 9, 9],
     }
+    found = searched(torch.tensor([3, 9, 5]))
+    assert found["probe: smallest integers"]["x0"] == [3, 3, 3]
+    assert found["probe: largest integers"]["x0"] == [9, 9, 9]
 
 
 def test_booleans_are_flipped_and_set() -> None:
     assert probed(torch.tensor([True, False, False])) == {
         "probe: reversed order": [False, False, True],
         "probe: booleans flipped": [False, True, True],
-        "probe: booleans all true": [True, True, True],
     }
+    assert searched(torch.tensor([True, False]))["probe: booleans all true"]["x0"] == [True, True]
 
 
 def test_a_probe_that_changes_nothing_is_left_out() -> None:
@@ -102,7 +102,8 @@ def test_equal_inputs_are_made_unequal_and_unequal_ones_equal() -> None:
     same, other = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
 
     assert any(probe["x0"] != probe["x1"] for probe in searched(same, same).values())
-    assert any(probe["x0"] == probe["x1"] for probe in list(searched(same, other).values())[4:])
+    made_equal = searched(same, other)["probe: like inputs made equal"]
+    assert made_equal["x0"] == made_equal["x1"]
 
 
 def test_floats_become_huge_and_tiny_and_not_finite() -> None:

@@ -113,8 +113,6 @@ class Source(MetaPathFinder, InspectLoader):
     def modules_in(self, package: str) -> list[str]:
         return sorted(name for name in self._modules if name.startswith(package + "."))
 
-    # --- what Python's import machinery asks ---
-
     def find_spec(
         self,
         fullname: str,

@@ -97,8 +97,6 @@ class Check:
             self._golden,
         )
 
-    # --- what is asked ---
-
     def _check_example(self, call: Call) -> None:
         answer = self._examples[call.method].answers[0]
         compared = [self._compared(call, answer) for _ in range(CALLS_OF_EXAMPLE)]
@@ -208,8 +206,6 @@ class Check:
         if answer.drew and not self._has("nondeterministic", probe.method):
             again = self._eager.answer(probe, within_s=within_s, draw=1)
             self._check_same(probe, answer, again, f"another one on {case!r}")
-
-    # --- how it is judged ---
 
     def _check_same(self, call: Call, first: Answer, again: Answer, other: str) -> None:
         """Two answers of eager's. Numbers drawn at random show in the least of differences."""
