@@ -25,6 +25,11 @@ _MESSAGE_MAX_CHARACTERS = 20_000
 _KNOWN_REFUSALS: list[tuple[str, type[TraceError], str]] = [
     ("pass strict=False", UnsupportedOutput, "return a tuple or a NamedTuple, or set options.strict to false"),
     ("can be output from traced functions", UnsupportedOutput, "return tensors, in tuples, lists or dicts"),
+    (
+        "cannot be understood by the tracer",
+        UnsupportedOutput,
+        "return tensors, or tuples, lists and dicts of tensors",
+    ),
     ("must have consistent", UntraceableModel, "let all items of a list, or all values of a dict, be of one type"),
     (
         "requires grad as a constant",
@@ -185,5 +190,5 @@ def _refusal(error: Exception) -> TraceError:
     for words, kind, remedy in _KNOWN_REFUSALS:
         if words in text:
             # What is wrong stands in the last line, after values and graphs.
-            return kind(f"torch refused: {text.strip().splitlines()[-1]}", remedy=remedy, **facts)
+            return kind(f"torch refused: {text.strip().splitlines()[-1].lstrip(': ')}", remedy=remedy, **facts)
     return UntraceableModel(f"tracing raised {type(error).__name__}: {text}", **facts)
