@@ -16,18 +16,7 @@ import pytest
 TRACEHOUSE = Path(sys.executable).with_name("tracehouse")
 READY_S = 60
 
-LINEAR = """\
-import torch
-
-
-class Net(torch.nn.Module):
-    def __init__(self, features: int = 2):
-        super().__init__()
-        self.linear = torch.nn.Linear(features, 3)
-
-    def forward(self, x):
-        return self.linear(x).relu()
-"""
+LINEAR = (Path(__file__).parents[2] / "examples" / "net.py").read_text()
 
 
 def linear(**changes: Any) -> dict[str, Any]:
