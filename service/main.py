@@ -38,7 +38,7 @@ def run(settings: Settings, listening: socket.socket, *, on_ready: Callable[[str
     config = uvicorn.Config(
         build(settings),
         http=bounded(
-            idle_s=settings.request_idle_s, connections_max=min(settings.connections_max, _open_files_max() // 2)
+            idle_s=settings.request_idle_s, connections_max=min(settings.connections_max, _open_files_max() // 4)
         ),
         log_config=None,
         access_log=False,

@@ -4,7 +4,7 @@ import asyncio
 import json
 from http import HTTPStatus
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.api.problems import (
     PROBLEM_JSON,
@@ -16,25 +16,32 @@ from service.api.problems import (
 )
 from service.domain.errors import ServiceError
 
-# What precedes a body: what other servers take at most is 8 to 64 KiB.
+# What a client may send before a head, or the lines around a body's chunks, are whole. Other servers take 8 to 64 KiB.
 HEAD_MAX_BYTES = 64 * 1024
 HEADERS_MAX = 200
+# Requests that wait behind the one that is being answered. Browsers send none, and other clients a few.
+PIPELINE_MAX = 16
+
+# A header is handed on only when it is whole, so its length is known by what was fed before.
+_PIECE_BYTES = HEAD_MAX_BYTES // 4
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """httptools bounds nothing: left alone, one header without end stops the event loop and fills the memory.
 
     Between the start of a connection, or the end of a reply, and the end of the next request's head lie at most
-    `idle_s` seconds. A body's own deadline is with whoever reads it.
+    `idle_s` seconds, and a reply that is not read for so long is given up. A body's deadline is with whoever reads it.
     """
 
     idle_s = 30.0
     connections_max = 1000
 
     _in_head = False
-    _head_bytes = 0
+    _unsaid_bytes = 0  # fed since the last head or piece of a body was whole
+    _deaf = False
     _refusal: ServiceError | None = None
     _deadline: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -45,35 +52,49 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget_deadline()
+        self._forget_unread()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        # A head is fed in small pieces: a header is handed on only when it is whole, so its length is not known before.
         rest = memoryview(data)
-        while rest and not self.transport.is_closing():
-            within = self._in_head
-            piece = rest[: HEAD_MAX_BYTES // 4] if self._in_head or self._deadline is not None else rest
+        while rest and self._hears():
+            piece, rest = rest[:_PIECE_BYTES], rest[_PIECE_BYTES:]
+            self._unsaid_bytes += len(piece)
             super().data_received(bytes(piece))
-            rest = rest[len(piece) :]
-            if within and self._in_head and not self.transport.is_closing():
-                self._head_bytes += len(piece)
-                if self._head_bytes > HEAD_MAX_BYTES:
-                    self._refuse(_headers_too_large())
+            if self._unsaid_bytes > HEAD_MAX_BYTES and self._hears():
+                self._refuse(_headers_too_large())
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._forget_unread()
+        self._unread = self.loop.call_later(self.idle_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._forget_unread()
+        super().resume_writing()
 
     def on_message_begin(self) -> None:
-        self._in_head, self._head_bytes = True, 0
+        self._in_head = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # a trailer: no app is told of it
         if len(self.headers) >= HEADERS_MAX:
             self._refusal = _headers_too_large()
             raise ValueError("too many headers")  # httptools ends with it, and send_400_response follows
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self._in_head, self._unsaid_bytes = False, 0
         self._forget_deadline()
         super().on_headers_complete()
+        if len(self.pipeline) > PIPELINE_MAX:
+            raise ValueError("too many requests wait behind another")
+
+    def on_body(self, body: bytes) -> None:
+        self._unsaid_bytes = 0
+        super().on_body(body)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -94,21 +115,46 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, error: ServiceError) -> None:
-        """Say why, and close. No app has seen anything of this request."""
+        """Say why, and close. Where another request of the client is being answered, only that is done."""
         self._forget_deadline()
-        problem = problem_of(error.failure())
-        body = json.dumps(problem.model_dump(exclude_none=True)).encode()
-        head = (
-            f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\n"
-            f"content-type: {PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
-        self.transport.close()
+        self._deaf = True
+        if self.pipeline:
+            self.transport.close()
+        elif self._is_answering():
+            self.cycle.keep_alive = False
+        else:
+            self.transport.write(_reply(error))
+            self.transport.close()
+
+    def _hears(self) -> bool:
+        return not self._deaf and not self.transport.is_closing()
+
+    def _is_answering(self) -> bool:
+        """Whether a reply has begun, or must come because its request is whole."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        if cycle is None or cycle.response_complete:
+            return False
+        return cycle.response_started or not cycle.more_body
 
     def _forget_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+
+def _reply(error: ServiceError) -> bytes:
+    problem = problem_of(error.failure())
+    body = json.dumps(problem.model_dump(exclude_none=True)).encode()
+    head = (
+        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\n"
+        f"content-type: {PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def bounded(*, idle_s: float, connections_max: int) -> type[BoundedProtocol]:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from service.api.connection import HEAD_MAX_BYTES, HEADERS_MAX, bounded
+from service.api.connection import HEAD_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded
 from tests.api.conftest import Parts, serving, spec
 
 pytestmark = pytest.mark.slow
@@ -58,6 +58,36 @@ def test_headers_without_end_are_refused(address: tuple[str, int], head: bytes) 
 
     assert said.startswith(b"HTTP/1.1 431 ")
     assert b'"code": "headers-too-large"' in said
+
+
+def test_a_trailer_without_end_is_refused(address: tuple[str, int]) -> None:
+    head = b"POST /trace HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connected(address) as connection:
+        send(connection, head + b"2\r\n{}\r\n0\r\nX: " + b"a" * (HEAD_MAX_BYTES + 40_000))
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
+def test_what_follows_a_request_does_not_break_into_its_reply(address: tuple[str, int]) -> None:
+    with connected(address) as connection:
+        send(connection, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n\x00bad\r\n\r\n")
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert said.count(b"HTTP/1.1") == 1
+
+
+def test_requests_that_wait_behind_another_are_bounded(address: tuple[str, int]) -> None:
+    request = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connected(address) as connection:
+        send(connection, request * 2)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+    with connected(address) as connection:
+        send(connection, request * (PIPELINE_MAX + 10_000))
+        said = answer(connection)
+
+    assert said.count(b"HTTP/1.1") <= PIPELINE_MAX
 
 
 def test_a_large_body_is_no_head(live: httpx.Client) -> None:
