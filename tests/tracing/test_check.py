@@ -287,3 +287,27 @@ def test_a_call_after_which_eager_raises_is_hidden_state(run: Run) -> None:
 
     assert told.verdict is Verdict.REJECTED
     assert "broken" in told.findings["hidden-state"].detail
+
+
+def test_objects_that_refuse_to_be_looked_at_are_let_be(run: Run) -> None:
+    assert run(spec("holds_odd_objects", example_inputs=[X])).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("entrypoint", ["Net", "net"])
+def test_a_hook_that_closes_over_the_model_writes_into_the_copy_it_belongs_to(run: Run, entrypoint: str) -> None:
+    assert run(spec("hooks_itself", entrypoint, example_inputs=[X])).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("name", ["writes_a_buffer_anew", "keeps_a_register_of_its_classes"])
+def test_an_attribute_that_is_written_before_it_is_read_carries_nothing_on(run: Run, name: str) -> None:
+    assert run(spec(name, example_inputs=[X])).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    "place", ["Closure", "Namespace", "Default", "NestedClass", "Array", "Queue", "Bytes", "Global"]
+)
+def test_a_first_input_that_is_remembered_beside_the_model_is_rejected(run: Run, place: str) -> None:
+    article = {"Array": "An", "Bytes": ""}.get(place, "A")
+    told = run(spec("remembers_its_first_input", f"In{article}{place}", example_inputs=[X]))
+
+    assert told.verdict is Verdict.REJECTED

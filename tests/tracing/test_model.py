@@ -135,6 +135,21 @@ def test_copies_share_their_parameters(load: Load) -> None:
     assert model.fresh().layer.weight is model.module.layer.weight
 
 
+def test_a_hook_that_closes_over_the_model_goes_with_the_copy(load: Load) -> None:
+    model = load("hooks_itself")
+    copied = model.fresh()
+    copied(torch.ones(1, 3))
+
+    assert copied.kept.shape == (1, 3)
+    assert [kept.shape for kept in (model.module.kept, model.module.scale, model.module.shift)] == [()] * 3
+
+
+def test_a_model_that_can_be_neither_copied_nor_made_again_is_to_blame(load: Load) -> None:
+    with pytest.raises(InitFailed, match="only one") as raised:
+        load("cannot_be_made_again").fresh()
+    assert raised.value.facts["line"] == 15
+
+
 def test_a_function_is_a_module_without_parameters() -> None:
     assert list(Function(torch.relu).parameters()) == []
 

@@ -11,8 +11,10 @@ An entrypoint may be
 
 import copy
 import inspect
+import weakref
 from collections.abc import Callable, Iterable
-from types import FunctionType, MethodType, ModuleType
+from contextlib import suppress
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -26,6 +28,7 @@ from workers.tracing.call import Call
 from workers.tracing.source import Source, seed_all
 
 _NAMES_MAX = 50
+_DEPTH = 4  # of containers and closures in one another
 
 
 class Function(torch.nn.Module):
@@ -66,16 +69,17 @@ class Model:
         """
         self.shared.restore()
         try:
-            return copy.deepcopy(self.module, _shared(self.module))
+            return _copied(self.module)
         except Exception:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
             return self._made_again()
 
     def _made_again(self) -> torch.nn.Module:
         if self._make is None:
             return self.module  # an instance that cannot be copied: there is only this one
-        module = self._make()
-        module.load_state_dict(self.module.state_dict())
-        return module.eval()
+        with blamed(InitFailed, "making the model again, for it cannot be copied, raised"):
+            module = self._make()
+            module.load_state_dict(self.module.state_dict())
+            return module.eval()
 
 
 def load(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
@@ -213,6 +217,72 @@ def _shared(module: torch.nn.Module) -> dict[int, Any]:
             if isinstance(value, torch.Tensor) and value.grad_fn is not None:
                 memo[id(value)] = value.detach().clone()
     return memo
+
+
+def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    """deepcopy takes a function as it is: a hook that closes over the model would go on writing into the original."""
+    memo = _shared(module)
+    own = {id(part) for part in module.modules()}
+    functions: dict[int, FunctionType] = {}
+    for part in module.modules():
+        _find_functions(vars(part), functions, _DEPTH)
+    cells: dict[int, tuple[CellType, CellType]] = {}  # by identity: one of the model's, and the copy's
+    for function in functions.values():
+        if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
+            memo[id(function)] = _with_cells_of_its_own(function, cells)
+    made = copy.deepcopy(module, memo)
+    for old, new in cells.values():
+        with suppress(ValueError):  # it is empty
+            new.cell_contents = _in_copy(old.cell_contents, memo)
+    return made
+
+
+def _find_functions(value: Any, found: dict[int, FunctionType], depth: int) -> None:
+    kind = type(value)
+    if kind is FunctionType and id(value) not in found:
+        found[id(value)] = value
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # it is empty
+                _find_functions(cell.cell_contents, found, depth - 1)
+    if depth and issubclass(kind, dict):
+        for item in dict.values(value):
+            _find_functions(item, found, depth - 1)
+    if depth and kind in (list, tuple):
+        for item in value:
+            _find_functions(item, found, depth - 1)
+
+
+def _reaches(cell: CellType, modules: set[int], depth: int) -> bool:
+    """Whether a module of the model's is in it, or in a function that is in it."""
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        return False
+    if type(value) is weakref.ref:
+        value = value()
+    if type(value) is FunctionType and depth:
+        return any(_reaches(inner, modules, depth - 1) for inner in value.__closure__ or ())
+    return id(value) in modules
+
+
+def _with_cells_of_its_own(function: FunctionType, cells: dict[int, tuple[CellType, CellType]]) -> FunctionType:
+    closure = tuple(cells.setdefault(id(cell), (cell, CellType()))[1] for cell in function.__closure__ or ())
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__, made.__qualname__, made.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    made.__dict__.update(function.__dict__)
+    return made
+
+
+def _in_copy(value: Any, memo: dict[int, Any]) -> Any:
+    """What stands in the copy for what a function of the model's closes over."""
+    if type(value) is weakref.ref:
+        target = value()
+        return weakref.ref(memo[id(target)]) if id(target) in memo else value
+    return memo.get(id(value), value)
 
 
 def _unusable(entrypoint: str, detail: str, **facts: Any) -> EntrypointUnusable:

@@ -2,21 +2,26 @@
 
 All copies of a model share its globals, its class attributes and its default arguments, and a fresh copy is to find
 them as the import left them, as in a new process. Blind to what lies deep inside objects, and to other packages.
+
+The source's objects may refuse anything that is asked of them. Such a one is told by its identity, and left as it is.
 """
 
 import functools
 import sys
+from collections import OrderedDict, deque
 from collections.abc import Iterator
-from types import FunctionType, ModuleType
+from contextlib import suppress
+from types import CellType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 from workers.tracing import lines
 
 _DEPTH = 4  # of containers in containers
 _ITEMS_MAX = 64  # of a container that are looked at for a change
-_TENSOR_MAX_BYTES = 2**20  # of a larger one no copy is kept
+_ARRAY_MAX_BYTES = 2**20  # of a larger one, or a larger tensor, no copy is kept
 
 Owner = ModuleType | type | FunctionType
 Marks = dict[tuple[str, str], Any]
@@ -36,7 +41,7 @@ class Shared:
             value
             for attributes in self._attributes.values()
             for value in attributes.values()
-            if isinstance(value, functools._lru_cache_wrapper)
+            if type(value) is functools._lru_cache_wrapper
         ]
 
     def marks(self) -> Marks:
@@ -53,7 +58,7 @@ class Shared:
         for name, owner in self._owners.items():
             kept, now = self._attributes[name], _attributes(owner)
             for key in now.keys() - kept.keys():
-                if not isinstance(now[key], ModuleType):  # an import in a function; Python would not do it again
+                if not issubclass(type(now[key]), ModuleType):  # an import in a function; Python would not do it again
                     _remove(owner, key)
             for key, value in kept.items():
                 if now.get(key) is not value:
@@ -83,50 +88,117 @@ def of_module(module: torch.nn.Module) -> Marks:
 
 
 def _owners() -> Iterator[tuple[str, Owner]]:
+    seen: set[int] = set()
     for module in list(sys.modules.values()):
-        if getattr(module, "__file__", None) not in lines.submitted:
-            continue
-        yield module.__name__, module
-        for name, value in list(vars(module).items()):
-            if getattr(value, "__module__", None) != module.__name__:
-                continue
-            if isinstance(value, type):
-                yield f"{module.__name__}.{name}", value
-                for method, function in list(vars(value).items()):
-                    if isinstance(function, FunctionType):
-                        yield f"{module.__name__}.{name}.{method}", function
-            elif isinstance(value, FunctionType):
-                yield f"{module.__name__}.{name}", value
+        if _is_submitted(module):
+            yield module.__name__, module
+            yield from _inner(module.__name__, module, module.__name__, seen)
+
+
+def _inner(name: str, owner: ModuleType | type, module: str, seen: set[int]) -> Iterator[tuple[str, Owner]]:
+    """The classes and functions in a module or a class, and the functions that those are made of."""
+    for key, value in list(vars(owner).items()):
+        if issubclass(type(value), type):
+            if id(value) not in seen and _module_name(value) == module:
+                seen.add(id(value))
+                yield f"{name}.{key}", value
+                yield from _inner(f"{name}.{key}", value, module, seen)
+        else:
+            yield from _functions(f"{name}.{key}", value, seen)
+
+
+def _module_name(kind: type) -> str | None:
+    found = type.__getattribute__(kind, "__dict__").get("__module__")
+    return found if type(found) is str else None
+
+
+def _functions(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, FunctionType]]:
+    match value if type(value) in (FunctionType, staticmethod, classmethod, property) else None:
+        case staticmethod() | classmethod():
+            yield from _functions(name, value.__func__, seen)
+        case property():
+            for part in ("fget", "fset", "fdel"):
+                yield from _functions(f"{name}.{part}", getattr(value, part), seen)
+        case FunctionType():
+            if id(value) not in seen and value.__code__.co_filename in lines.submitted:
+                seen.add(id(value))
+                yield name, value
+                for key, inner in _in_cells(value).items():
+                    yield from _functions(f"{name}.{key}", inner, seen)
 
 
 def _attributes(owner: Owner) -> dict[str, Any]:
-    """A function's are its default arguments and what it was given as attributes."""
+    """A function's are its default arguments, what it closes over and what it was given as attributes."""
     if isinstance(owner, FunctionType):
         names = owner.__code__.co_varnames[: owner.__code__.co_argcount]
         defaults = dict(zip(reversed(names), reversed(owner.__defaults__ or ()), strict=False))
-        return {**defaults, **(owner.__kwdefaults__ or {}), **vars(owner)}
-    return {key: value for key, value in list(vars(owner).items()) if not key.startswith("__")}
+        return {**defaults, **(owner.__kwdefaults__ or {}), **_in_cells(owner), **vars(owner)}
+    return {key: value for key, value in list(vars(owner).items()) if not (key.startswith("__") and key.endswith("__"))}
+
+
+def _in_cells(function: FunctionType) -> dict[str, Any]:
+    there = {}
+    for name, cell in _cells(function).items():
+        with suppress(ValueError):  # it is empty
+            there[name] = cell.cell_contents
+    return there
+
+
+def _cells(function: FunctionType) -> dict[str, CellType]:
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
 
 def _put(owner: Owner, key: str, value: Any) -> None:
-    if not isinstance(owner, FunctionType) or key in vars(owner):
-        setattr(owner, key, value)
+    with suppress(Exception):  # submitted code: its class may refuse
+        match owner:
+            case FunctionType() if key in vars(owner):
+                setattr(owner, key, value)
+            case FunctionType() if key in _cells(owner):
+                _cells(owner)[key].cell_contents = value
+            case type():
+                type.__setattr__(owner, key, value)  # its metaclass may refuse, as Enum's does
+            case ModuleType():
+                ModuleType.__setattr__(owner, key, value)
 
 
 def _remove(owner: Owner, key: str) -> None:
-    if not isinstance(owner, FunctionType) or key in vars(owner):
-        delattr(owner, key)
+    with suppress(Exception):  # submitted code: its class may refuse
+        match owner:
+            case FunctionType() if key in vars(owner):
+                delattr(owner, key)
+            case FunctionType() if key in _cells(owner):
+                del _cells(owner)[key].cell_contents
+            case type():
+                type.__delattr__(owner, key)
+            case ModuleType():
+                ModuleType.__delattr__(owner, key)
 
 
 def _content(value: Any) -> Any:
     """A copy of what something holds that can be written into; None for all else."""
+    try:
+        return _copied(value)
+    except Exception:  # noqa: BLE001 - submitted code: it refuses to be looked at
+        return None
+
+
+def _copied(value: Any) -> Any:
     match value:
         case torch.Tensor():
-            small = value.layout is torch.strided and value.nbytes <= _TENSOR_MAX_BYTES and not value.is_inference()
-            return value.detach().clone() if small else None
-        case dict() | list() | set():
-            return value.copy()
-    return dict(vars(value)) if _is_submitted_object(value) else None
+            return value.detach().clone() if _is_plain(value) and value.nbytes <= _ARRAY_MAX_BYTES else None
+        case np.ndarray():
+            return np.array(value) if value.nbytes <= _ARRAY_MAX_BYTES else None
+        case bytearray():
+            return bytes(value)
+        case dict():
+            return dict(dict.items(value))
+        case list():
+            return list(list.__iter__(value))
+        case deque():
+            return list(deque.__iter__(value))
+        case set():
+            return set.copy(value)
+    return dict(vars(value)) if _is_plain_object(value) else None
 
 
 def _items(content: Any) -> list[Any]:
@@ -139,45 +211,101 @@ def _items(content: Any) -> list[Any]:
 
 
 def _refill(holder: Any, content: Any) -> None:
-    match holder:
-        case torch.Tensor():
-            if not torch.equal(holder, content):
-                with torch.no_grad():
-                    holder.copy_(content)
-        case list():
-            holder[:] = content
-        case dict() | set():
-            holder.clear()
-            holder.update(content)
-        case _:
-            vars(holder).clear()
-            vars(holder).update(content)
+    with suppress(Exception):  # submitted code: what cannot be written into stays as it is
+        match holder:
+            case torch.Tensor():
+                if not torch.equal(holder, content):
+                    with torch.no_grad():
+                        holder.copy_(content)
+            case np.ndarray():
+                if holder.tobytes() != content.tobytes():
+                    holder[...] = content
+            case bytearray():
+                holder[:] = content
+            case OrderedDict():  # which keeps an order beside the dict
+                _refill_dict(OrderedDict, holder, content)
+            case dict():
+                _refill_dict(dict, holder, content)
+            case list():
+                list.__setitem__(holder, slice(None), content)
+            case deque():
+                deque.clear(holder)
+                deque.extend(holder, content)
+            case set():
+                set.clear(holder)
+                set.update(holder, content)
+            case _:
+                _refill_dict(dict, vars(holder), content)
 
 
-def _is_submitted_object(value: Any) -> bool:
-    """A plain object of the source's. A module of the model's is copied, and looked at, by itself."""
-    kind = type(value)
+def _refill_dict(base: type[dict[Any, Any]], holder: dict[Any, Any], content: dict[Any, Any]) -> None:
+    base.clear(holder)
+    for key, value in content.items():
+        base.__setitem__(holder, key, value)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    kind = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    there = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_nested
+    return kind and there and not tensor.is_inference()
+
+
+def _is_plain_object(value: Any) -> bool:
+    """An object of the source's, or a namespace. A module of the model's is copied, and looked at, by itself."""
     if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType) or not hasattr(value, "__dict__"):
         return False
-    return getattr(sys.modules.get(kind.__module__), "__file__", None) in lines.submitted
+    return type(value) is SimpleNamespace or _is_submitted(sys.modules.get(type(value).__module__))
+
+
+def _is_submitted(module: Any) -> bool:
+    """Anything may stand in sys.modules."""
+    if not issubclass(type(module), ModuleType):
+        return False
+    file = ModuleType.__getattribute__(module, "__dict__").get("__file__")
+    return type(file) is str and file in lines.submitted
 
 
 def _mark(value: Any, depth: int) -> Any:
+    try:
+        return _looked_at(value, depth)
+    except Exception:  # noqa: BLE001 - submitted code: it refuses to be looked at
+        return id(value)
+
+
+def _looked_at(value: Any, depth: int) -> Any:
+    match value:
+        case None:
+            return None
+        case float():
+            return id(type(value)), float.__repr__(value)  # NaN differs from itself
+        case int():
+            return id(type(value)), int.__index__(value)
+        case str():
+            return id(type(value)), str.__str__(value)
+        case torch.device() | torch.dtype():
+            return str(value)
+    return _held(value, depth)
+
+
+def _held(value: Any, depth: int) -> Any:
     match value:
         case torch.Tensor():
             return id(value), None if value.is_inference() else value._version
-        case bool() | int() | float() | str() | None:
-            return repr(value)
         case functools._lru_cache_wrapper():
             return value.cache_info().currsize
+        case np.ndarray() if value.nbytes <= _ARRAY_MAX_BYTES:
+            return id(value), value.tobytes()
+        case bytearray() if len(value) <= _ARRAY_MAX_BYTES:
+            return id(value), bytes(value)
     if not depth:
         return id(value)
     match value:
         case dict():
-            first = list(value.items())[:_ITEMS_MAX]
-            return len(value), [(str(key), _mark(item, depth - 1)) for key, item in first]
-        case list() | tuple():
-            return len(value), [_mark(item, depth - 1) for item in value[:_ITEMS_MAX]]
+            first = list(dict.items(value))[:_ITEMS_MAX]
+            return dict.__len__(value), [(_mark(key, 1), _mark(item, depth - 1)) for key, item in first]
+        case list() | tuple() | deque():
+            items = list(value)
+            return len(items), [_mark(item, depth - 1) for item in items[:_ITEMS_MAX]]
         case set():
-            return id(value), len(value)
-    return (id(value), _mark(vars(value), depth - 1)) if _is_submitted_object(value) else id(value)
+            return id(value), set.__len__(value)
+    return (id(value), _mark(vars(value), depth - 1)) if _is_plain_object(value) else id(value)

@@ -33,19 +33,34 @@ def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, line
             part.__class__ = kind
 
 
+class _Quiet:
+    """Before the model's class, so that an __init_subclass__ of the source's is not told of the class that watches."""
+
+    __slots__ = ("__dict__", "__weakref__")  # as a module has them: the class of an object is kept to its layout
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        pass
+
+
 def _watching(kind: Any, path: str, names: Set[str], seen: dict[Key, lines.Line | None]) -> type:
     written: set[str] = set()
+    writing = 0
 
     def get(self: Any, name: str) -> Any:
-        if name in names and name not in written and (path, name) not in seen:
+        if name in names and not writing and name not in written and (path, name) not in seen:
             seen[path, name] = lines.of_frame(sys._getframe(1))
         return kind.__getattribute__(self, name)
 
     def put(self: Any, name: str, value: Any) -> None:
-        kind.__setattr__(self, name, value)
+        nonlocal writing
+        writing += 1  # torch looks whether a buffer is there already
+        try:
+            kind.__setattr__(self, name, value)
+        finally:
+            writing -= 1
         written.add(name)
 
-    watching: type = type(kind)(
-        kind.__name__, (kind,), {"__getattribute__": get, "__setattr__": put, "__module__": kind.__module__}
-    )
+    namespace = {"__getattribute__": get, "__setattr__": put, "__module__": kind.__module__}
+    # Not by calling the metaclass: one that keeps a register may refuse a name that it knows.
+    watching: type = type.__new__(type(kind), kind.__name__, (_Quiet, kind), namespace)
     return watching
