@@ -11,10 +11,8 @@ An entrypoint may be
 
 import copy
 import inspect
-import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -25,10 +23,10 @@ from service.domain.trace_request import Init
 from workers.tracing import lines, state
 from workers.tracing.blame import blamed
 from workers.tracing.call import Call
+from workers.tracing.copies import copied
 from workers.tracing.source import Source, seed_all
 
 _NAMES_MAX = 50
-_DEPTH = 4  # of containers and closures in one another
 
 
 class Function(torch.nn.Module):
@@ -69,7 +67,7 @@ class Model:
         """
         self.shared.restore()
         try:
-            return _copied(self.module)
+            return copied(self.module)
         except Exception:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
             return self._made_again()
 
@@ -206,83 +204,6 @@ def _is_unbound(function: FunctionType) -> bool:
     for part in owner:
         holder = getattr(holder, part, None)
     return isinstance(holder, type) and inspect.isfunction(inspect.getattr_static(holder, name, None))
-
-
-def _shared(module: torch.nn.Module) -> dict[int, Any]:
-    """deepcopy's memo, with what a copy is not to copy."""
-    memo: dict[int, Any] = {id(parameter): parameter for parameter in module.parameters()}
-    for part in module.modules():
-        for value in vars(part).values():
-            # deepcopy refuses a tensor with a history, such as the weight that torch.nn.utils.weight_norm leaves.
-            if isinstance(value, torch.Tensor) and value.grad_fn is not None:
-                memo[id(value)] = value.detach().clone()
-    return memo
-
-
-def _copied(module: torch.nn.Module) -> torch.nn.Module:
-    """deepcopy takes a function as it is: a hook that closes over the model would go on writing into the original."""
-    memo = _shared(module)
-    own = {id(part) for part in module.modules()}
-    functions: dict[int, FunctionType] = {}
-    for part in module.modules():
-        _find_functions(vars(part), functions, _DEPTH)
-    cells: dict[int, tuple[CellType, CellType]] = {}  # by identity: one of the model's, and the copy's
-    for function in functions.values():
-        if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
-            memo[id(function)] = _with_cells_of_its_own(function, cells)
-    made = copy.deepcopy(module, memo)
-    for old, new in cells.values():
-        with suppress(ValueError):  # it is empty
-            new.cell_contents = _in_copy(old.cell_contents, memo)
-    return made
-
-
-def _find_functions(value: Any, found: dict[int, FunctionType], depth: int) -> None:
-    kind = type(value)
-    if kind is FunctionType and id(value) not in found:
-        found[id(value)] = value
-        for cell in value.__closure__ or ():
-            with suppress(ValueError):  # it is empty
-                _find_functions(cell.cell_contents, found, depth - 1)
-    if depth and issubclass(kind, dict):
-        for item in dict.values(value):
-            _find_functions(item, found, depth - 1)
-    if depth and kind in (list, tuple):
-        for item in value:
-            _find_functions(item, found, depth - 1)
-
-
-def _reaches(cell: CellType, modules: set[int], depth: int) -> bool:
-    """Whether a module of the model's is in it, or in a function that is in it."""
-    try:
-        value = cell.cell_contents
-    except ValueError:
-        return False
-    if type(value) is weakref.ref:
-        value = value()
-    if type(value) is FunctionType and depth:
-        return any(_reaches(inner, modules, depth - 1) for inner in value.__closure__ or ())
-    return id(value) in modules
-
-
-def _with_cells_of_its_own(function: FunctionType, cells: dict[int, tuple[CellType, CellType]]) -> FunctionType:
-    closure = tuple(cells.setdefault(id(cell), (cell, CellType()))[1] for cell in function.__closure__ or ())
-    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__, made.__qualname__, made.__module__ = (
-        function.__kwdefaults__,
-        function.__qualname__,
-        function.__module__,
-    )
-    made.__dict__.update(function.__dict__)
-    return made
-
-
-def _in_copy(value: Any, memo: dict[int, Any]) -> Any:
-    """What stands in the copy for what a function of the model's closes over."""
-    if type(value) is weakref.ref:
-        target = value()
-        return weakref.ref(memo[id(target)]) if id(target) in memo else value
-    return memo.get(id(value), value)
 
 
 def _unusable(entrypoint: str, detail: str, **facts: Any) -> EntrypointUnusable:

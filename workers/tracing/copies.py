@@ -1,0 +1,88 @@
+"""Copies of a model: everything of its own but the parameters, and hooks that write into the copy."""
+
+import copy
+import weakref
+from contextlib import suppress
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+
+_DEPTH = 4  # of containers and closures in one another
+
+
+def copied(module: torch.nn.Module) -> torch.nn.Module:
+    """deepcopy takes a function as it is: a hook that closes over the model would go on writing into the original."""
+    memo = _shared(module)
+    own = {id(part) for part in module.modules()}
+    functions: dict[int, FunctionType] = {}
+    for part in module.modules():
+        _find_functions(vars(part), functions, _DEPTH)
+    cells: dict[int, tuple[CellType, CellType]] = {}  # by identity: one of the model's, and the copy's
+    for function in functions.values():
+        if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
+            memo[id(function)] = _with_cells_of_its_own(function, cells)
+    made = copy.deepcopy(module, memo)
+    for old, new in cells.values():
+        with suppress(ValueError):  # it is empty
+            new.cell_contents = _in_copy(old.cell_contents, memo)
+    return made
+
+
+def _shared(module: torch.nn.Module) -> dict[int, Any]:
+    """deepcopy's memo, with what a copy is not to copy."""
+    memo: dict[int, Any] = {id(parameter): parameter for parameter in module.parameters()}
+    for part in module.modules():
+        for value in vars(part).values():
+            # deepcopy refuses a tensor with a history, such as the weight that torch.nn.utils.weight_norm leaves.
+            if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+                memo[id(value)] = value.detach().clone()
+    return memo
+
+
+def _find_functions(value: Any, found: dict[int, FunctionType], depth: int) -> None:
+    kind = type(value)
+    if kind is FunctionType and id(value) not in found:
+        found[id(value)] = value
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # it is empty
+                _find_functions(cell.cell_contents, found, depth - 1)
+    if depth and issubclass(kind, dict):
+        for item in dict.values(value):
+            _find_functions(item, found, depth - 1)
+    if depth and kind in (list, tuple):
+        for item in value:
+            _find_functions(item, found, depth - 1)
+
+
+def _reaches(cell: CellType, modules: set[int], depth: int) -> bool:
+    """Whether a module of the model's is in it, or in a function that is in it."""
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        return False
+    if type(value) is weakref.ref:
+        value = value()
+    if type(value) is FunctionType and depth:
+        return any(_reaches(inner, modules, depth - 1) for inner in value.__closure__ or ())
+    return id(value) in modules
+
+
+def _with_cells_of_its_own(function: FunctionType, cells: dict[int, tuple[CellType, CellType]]) -> FunctionType:
+    closure = tuple(cells.setdefault(id(cell), (cell, CellType()))[1] for cell in function.__closure__ or ())
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__, made.__qualname__, made.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    made.__dict__.update(function.__dict__)
+    return made
+
+
+def _in_copy(value: Any, memo: dict[int, Any]) -> Any:
+    """What stands in the copy for what a function of the model's closes over."""
+    if type(value) is weakref.ref:
+        target = value()
+        return weakref.ref(memo[id(target)]) if id(target) in memo else value
+    return memo.get(id(value), value)
