@@ -41,8 +41,9 @@ fix: .venv/.dev ## Format, and mend what the linter can mend
 openapi: .venv/.dev ## Write tests/api/openapi.json, the reviewed API document, anew
 	$(BIN)/python -m tests.api.test_openapi
 
-bench: .venv/.models ## Measure trace latency against torch.jit.trace in a plain process
+bench: .venv/.models ## Measure trace latency beside plain torch, and what the sandbox costs
 	$(BIN)/python benchmarks/trace_latency.py
+	$(BIN)/python benchmarks/sandbox.py
 
 image: ## Build the container image tracehouse
 	docker build --tag tracehouse .

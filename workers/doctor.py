@@ -1,15 +1,16 @@
 """What torch can do on this machine: run in a child, because only children load torch."""
 
+import torch
 from pydantic import JsonValue
 
 from service.sandbox.channel import Channel
 
+# Looked for before the fork: no device can be opened in the jail.
+_CUDA = [f"cuda:{index} {torch.cuda.get_device_name(index)}" for index in range(torch.cuda.device_count())]
+
 
 def main(channel: Channel, files: list[int]) -> None:  # noqa: ARG001 - every program is called like this
-    import torch
-
-    cuda = [f"cuda:{index} {torch.cuda.get_device_name(index)}" for index in range(torch.cuda.device_count())]
-    devices: list[JsonValue] = ["cpu", *cuda]
+    devices: list[JsonValue] = ["cpu", *_CUDA]
     traced = torch.jit.trace(torch.nn.Linear(2, 2).eval(), torch.zeros(1, 2), check_trace=False)
     channel.send(
         {

@@ -22,30 +22,42 @@ _PROGRAM = "workers.doctor"
 def doctor(
     state: Annotated[Path | None, typer.Option(help="The state directory to look at.")] = None,
 ) -> None:
-    """Say what works on this machine: torch, devices, disk."""
+    """Say what works on this machine: the sandbox, torch, devices, disk."""
     from service.domain.errors import SandboxUnavailable
+    from service.sandbox.choice import NoTierHolds
     from service.sandbox.zygote import ZygoteFailed
 
     settings = settings_of(state)
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("processors", lambda: f"{os.cpu_count()}"),
+        ("sandbox", lambda: _sandbox(settings)),
         ("torch", lambda: _torch(settings)),
         ("timm, transformers", _model_packages),
         ("disk", lambda: _disk(settings.state_dir)),
-        (
-            "isolation",
-            lambda: "resource limits and processes of its own; submitted code is NOT confined: trust its authors",
-        ),
     ]
     failures = 0
     for name, check in checks:
         try:
             typer.echo(f"ok    {name:<20} {check()}")
-        except (OSError, RuntimeError, ZygoteFailed, SandboxUnavailable) as error:
+        except (OSError, RuntimeError, NoTierHolds, ZygoteFailed, SandboxUnavailable) as error:
             failures += 1
             typer.echo(f"FAIL  {name:<20} {error}")
     raise typer.Exit(1 if failures else 0)
+
+
+def _sandbox(settings: Settings) -> str:
+    from service.sandbox.choice import choose, fault_of
+    from service.sandbox.tiers import Tier
+
+    chosen = choose(settings.sandbox)
+    others = {tier: fault_of(tier) for tier in Tier if tier.confines and tier is not chosen}
+    lines = [
+        f"{chosen.value}: {chosen.description}",
+        *(f"does not cover: {gap}" for gap in chosen.not_covered),
+        *(f"{tier.value} would {'do' if fault is None else f'not do: {fault}'}" for tier, fault in others.items()),
+    ]
+    return f"\n{' ' * 26}".join(lines)
 
 
 def _torch(settings: Settings) -> str:
@@ -54,17 +66,18 @@ def _torch(settings: Settings) -> str:
     if not found.get("traces"):
         raise RuntimeError(f"torch {found.get('torch')} does not trace here")
     return (
-        f"{found['torch']} traces in a forked child ({time.monotonic() - began:.1f} s from cold); "
+        f"{found['torch']} traces in a confined child ({time.monotonic() - began:.1f} s from cold); "
         f"devices: {', '.join(found['devices'])}"
     )
 
 
 def _ask_child(settings: Settings) -> dict[str, Any]:
+    from service.sandbox.choice import choose
     from service.sandbox.limits import Limits
     from service.sandbox.zygote import Zygote
 
     limits = Limits(address_space_mib=settings.trace_memory_mib, cpu_s=settings.trace_cpu_s)
-    zygote = Zygote(modules=[_PROGRAM])
+    zygote = Zygote([_PROGRAM], tier=choose(settings.sandbox))
     zygote.start()
     try:
         with zygote.fork(_PROGRAM, limits) as child:

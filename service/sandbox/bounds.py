@@ -23,6 +23,14 @@ TORCH_MESSAGE_MAX_CHARACTERS = 64 * 1024  # it shows two graphs, line by line
 FINDINGS_MAX = 1000
 FINDINGS_MAX_BYTES = MIB
 COMPARISONS_MAX = 5000
+# Of the cases that a tracing child offers to be tried again: the examples' size is no bound on them, but theirs is.
+CASES_MAX = 8
+CASES_MAX_BYTES = 16 * MIB
+CASE_NAME_MAX_CHARACTERS = 200
+PRINTOUTS_MAX_BYTES = 64 * MIB
+# A verification holds the inputs of all of a request's calls at once, and of each answer two sides.
+INPUTS_MAX_BYTES = 256 * MIB
+ANSWER_MAX_BYTES = 256 * MIB
 
 _LINES_MAX = 2**31
 _CUT = " ..."

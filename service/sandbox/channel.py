@@ -7,6 +7,7 @@ declared length costs no memory until that many bytes have come.
 import asyncio
 import contextlib
 import math
+import os
 import select
 import socket
 import struct
@@ -76,7 +77,7 @@ class Channel:
         parts = pack(header, buffers, *self._bounds)
         while parts:
             try:
-                sent = self._socket.sendmsg(parts[:_BUFFERS_PER_CALL])
+                sent = os.writev(self._socket.fileno(), parts[:_BUFFERS_PER_CALL])
             except BlockingIOError:
                 wait_for(self._socket, select.POLLOUT, until, self._beside)
             except ConnectionError as error:
@@ -160,7 +161,7 @@ class Channel:
     def _receive_into(self, view: memoryview, until: float | None) -> int:
         while True:
             try:
-                size = self._socket.recv_into(view)
+                size = os.readv(self._socket.fileno(), [view])
             except BlockingIOError:
                 wait_for(self._socket, select.POLLIN, until, self._beside)
                 continue

@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from functools import cached_property
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
@@ -29,6 +29,7 @@ class Exit(Frozen):
     signal: int | None
     maxrss_kib: NonNegativeInt
     cpu_s: NonNegativeFloat
+    over: Literal["threads"] | None = None  # the limit for which the zygote killed it
     with_zygote: bool = False  # not by its own doing: its zygote died, and the child with it
 
 

@@ -3,8 +3,8 @@
     python -I -m service.sandbox.fork_server <control descriptor> <config as JSON>
 
 Its parent is `service.sandbox.zygote`. A request comes over the control socket with its descriptors: the child's
-lifeline, its channel, its log and its files. Over the lifeline the parent learns the child's pid and how it ended; the
-end of the lifeline is the child's end, and the end of the control socket is the end of all.
+lifeline, its channel, its log and its files. Over the lifeline the child says that it is there, and the parent learns
+how it ended; the end of the lifeline is the child's end, and the end of the control socket is the end of all.
 """
 
 import contextlib
@@ -20,19 +20,25 @@ import signal
 import socket
 import sys
 import traceback
+from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import NoReturn, TextIO
 
 import orjson
 from pydantic import JsonValue
 
+from service.sandbox import jail
 from service.sandbox.channel import Channel
-from service.sandbox.control import MESSAGE_MAX_BYTES, Config, ForkRequest
-from service.sandbox.limits import PR_SET_CHILD_SUBREAPER, confine, prctl
+from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
+from service.sandbox.jail import Walls
+from service.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, prctl
 
 _DESCRIPTORS_MAX = 253  # the kernel takes no more at once: SCM_MAX_FD
 _WARNING_MAX_CHARACTERS = 4000
+# A child makes at most some ten thousand threads between two looks; each costs the kernel about 20 KiB.
+_LOOK_S = 0.1
 
 
 def main() -> None:
@@ -49,9 +55,10 @@ def main() -> None:
     _flush()  # or every child prints it again
     gc.collect()
     gc.freeze()  # so that a child's collector does not copy every page that it shares with the others
+    prctl(PR_SET_DUMPABLE, 0)  # its memory is nobody's to read, not even that of its user's other processes
     with contextlib.suppress(ConnectionError):
         _tell(control, warnings=[*warnings])
-        ForkServer(control, config.modules).serve()
+        ForkServer(control, config.modules, config.walls).serve()
 
 
 def _import(config: Config) -> list[str]:
@@ -67,16 +74,31 @@ def _import(config: Config) -> list[str]:
     return []
 
 
+@dataclass
+class _Forked:
+    """A child of the zygote's."""
+
+    lifeline: socket.socket
+    slot: int
+    threads_max: int | None
+    over: str | None = None  # the limit that it was killed for
+
+
 class ForkServer:
-    def __init__(self, control: socket.socket, programs: list[str]) -> None:
+    def __init__(self, control: socket.socket, programs: list[str], walls: Walls) -> None:
         self._control = control
         self._programs = programs
-        self._lifelines: dict[int, socket.socket] = {}  # by the pid of a child that was not yet reaped
+        self._walls = walls
+        self._children: dict[int, _Forked] = {}  # by the pid, until it was reaped
         self._serving = True
+        self._retired = False
         self._selector = selectors.PollSelector()
 
     def serve(self) -> None:
-        """Fork until the parent closes the control socket or is gone; then end every child."""
+        """Fork until the parent closes the control socket or is gone; then end every child.
+
+        Told to retire, it waits for its children's own ends.
+        """
         woken, wake = os.pipe()
         os.set_blocking(woken, False)
         os.set_blocking(wake, False)
@@ -84,9 +106,11 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(woken, selectors.EVENT_READ, partial(self._reap, woken))
         self._selector.register(self._control, selectors.EVENT_READ, self._answer)
-        while self._serving:
-            for key, _ in self._selector.select():
+        while self._serving and not (self._retired and not self._children):
+            watched = any(child.threads_max for child in self._children.values())
+            for key, _ in self._selector.select(_LOOK_S if watched else None):
                 key.data()
+            self._look()
         self._end()
 
     def _answer(self) -> None:
@@ -99,6 +123,8 @@ class ForkServer:
         if not message:
             self._serving = False
             return
+        if message == RETIRE:
+            self._retired = True
         if not descriptors:
             return  # none was left for its lifeline, whose end tells the parent
         lifeline = socket.socket(fileno=descriptors[0])
@@ -113,23 +139,32 @@ class ForkServer:
             os.close(descriptor)
 
     def _fork(self, request: ForkRequest, lifeline: socket.socket, descriptors: list[int]) -> None:
-        zygote = os.getpid()
+        zygote, slot = os.getpid(), self._free_slot()
         try:
             pid = os.fork()
         except OSError as error:
             _tell_last(lifeline, error=f"no child could be forked: {error}")
             return
         if pid == 0:
-            _become(request, descriptors, zygote)
-        self._lifelines[pid] = lifeline
+            _become(request, lifeline, descriptors, self._walls, slot, zygote)
+        self._children[pid] = _Forked(lifeline, slot, request.limits.threads)
         self._selector.register(lifeline, selectors.EVENT_READ, partial(self._kill, pid))
-        with contextlib.suppress(ConnectionError):
-            _tell(lifeline, pid=pid)
+
+    def _free_slot(self) -> int:
+        taken = {child.slot for child in self._children.values()}
+        return next(slot for slot in count() if slot not in taken)
+
+    def _look(self) -> None:
+        """Kill a child that has more threads than it may."""
+        for pid, child in self._children.items():
+            if child.threads_max is not None and not child.over and _threads(pid) > child.threads_max:
+                child.over = "threads"
+                _kill_group(pid)
 
     def _kill(self, pid: int) -> None:
         """The parent let go of this child's lifeline."""
-        if pid in self._lifelines:  # it may have been reaped since the selector returned
-            self._selector.unregister(self._lifelines[pid])
+        if pid in self._children:  # it may have been reaped since the selector returned
+            self._selector.unregister(self._children[pid].lifeline)
             _kill_group(pid)
 
     def _reap(self, woken: int) -> None:
@@ -140,20 +175,21 @@ class ForkServer:
             while child := os.waitid(os.P_ALL, 0, ended):
                 _kill_group(child.si_pid)  # while it is a zombie its pid can be nobody else's
                 _, status, used = os.wait4(child.si_pid, 0)
-                lifeline = self._lifelines.pop(child.si_pid, None)
+                forked = self._children.pop(child.si_pid, None)
                 self._kill_strays()
-                if lifeline is not None:
-                    self._report(lifeline, os.waitstatus_to_exitcode(status), used)
+                if forked is not None:
+                    self._report(forked, os.waitstatus_to_exitcode(status), used)
 
-    def _report(self, lifeline: socket.socket, code: int, used: resource.struct_rusage) -> None:
+    def _report(self, child: "_Forked", code: int, used: resource.struct_rusage) -> None:
         with contextlib.suppress(KeyError):  # unregistered when it was killed
-            self._selector.unregister(lifeline)
+            self._selector.unregister(child.lifeline)
         _tell_last(
-            lifeline,
+            child.lifeline,
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
             maxrss_kib=used.ru_maxrss,
             cpu_s=used.ru_utime + used.ru_stime,
+            over=child.over,
         )
 
     def _kill_strays(self) -> None:
@@ -162,30 +198,35 @@ class ForkServer:
         What those leave behind becomes ours in turn when they are reaped, and is killed then.
         """
         for pid in _children():
-            if pid not in self._lifelines and os.getsid(pid) not in self._lifelines:
+            if pid not in self._children and os.getsid(pid) not in self._children:
                 os.kill(pid, signal.SIGKILL)
 
     def _end(self) -> None:
-        for pid in self._lifelines:
+        for pid in self._children:
             _kill_group(pid)
-        self._lifelines.clear()
+        self._children.clear()
         with contextlib.suppress(ChildProcessError):
             while True:
                 self._kill_strays()
                 os.wait()
 
 
-def _become(request: ForkRequest, descriptors: list[int], zygote: int) -> NoReturn:
+def _become(
+    request: ForkRequest, lifeline: socket.socket, descriptors: list[int], walls: Walls, slot: int, zygote: int
+) -> NoReturn:
     """Be the child: never return into the zygote's loop."""
     status = 1
     try:
+        _tell(lifeline, forked=True)  # its own words, by which the kernel tells the parent its pid
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        channel, log, *files = descriptors
+        connected, log, *files = descriptors
         _print_to(log)
-        confine(request.limits, keep=[channel, *files], parent=zygote)
+        program = importlib.import_module(request.program)
+        channel = Channel(socket.socket(fileno=connected))  # which asks the kernel what Python code may not
         sys.argv = [request.program]
-        importlib.import_module(request.program).main(Channel(socket.socket(fileno=channel)), files)
+        jail.enter(walls, request.limits, request.profile, keep=[connected, *files], slot=slot, parent=zygote)
+        program.main(channel, files)
         status = 0
     except BaseException:  # noqa: BLE001 - submitted code: anything may come out, and all of it ends here
         traceback.print_exc()
@@ -220,6 +261,15 @@ def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):  # killed before it made its group
         os.killpg(pid, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
+
+
+def _threads(pid: int) -> int:
+    """0 where this cannot be told."""
+    try:
+        # What comes after the program's name, which may hold anything; see proc_pid_stat(5).
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[17])
+    except OSError:
+        return 0
 
 
 def _children() -> list[int]:

@@ -1,13 +1,7 @@
-"""Limits: what a child may use, and `confine`, which imposes it. Every wall of the jail is put up in this file."""
+"""Limits: what a child may use."""
 
-import contextlib
-import ctypes
-import os
 import resource
-import signal
-from collections.abc import Iterable
-from itertools import pairwise
-from pathlib import Path
+from typing import Literal
 
 from pydantic import PositiveInt
 
@@ -16,7 +10,7 @@ from service.domain.sizes import MIB
 
 # All that a zygote and its children see of the environment: no secrets, and one thread before a fork.
 BARE_ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin",
+    "PATH": "/nonexistent",  # no program can be started; ctypes.util.find_library, for one, would try a compiler
     "HOME": "/nonexistent",
     "LANG": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
@@ -29,58 +23,24 @@ BARE_ENVIRONMENT = {
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # CUDA may be asked about, but not initialised, before a fork
 }
 
-PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
-PR_SET_CHILD_SUBREAPER = 36
-
-_libc = ctypes.CDLL(None, use_errno=True)
+# What a child may do at all: run submitted Python, or only the operators of an archive that it was handed.
+Profile = Literal["trace", "infer"]
 
 
 class Limits(Frozen):
-    """What the kernel lets a child use; None is no limit. Wall clock, log and results are its parent's to watch."""
+    """What a child may use; None is no limit. Wall clock, log and results are its parent's to watch."""
 
     # torch itself maps well under 1 GiB of this. It counts addresses, not memory in use.
     address_space_mib: PositiveInt | None
     cpu_s: PositiveInt | None
     file_size_mib: PositiveInt | None = 1024
     open_files: PositiveInt = 128
+    # Each costs the kernel memory that no limit on addresses counts. The zygote looks now and then, and kills.
+    threads: PositiveInt | None = 256
 
 
-def confine(limits: Limits, *, keep: Iterable[int], parent: int) -> None:
-    """Shut this process, just forked by `parent`, into its limits; of its descriptors only 0 to 2 and `keep` stay."""
-    _close_all_but({0, 1, 2, *keep})
-    os.setsid()
-    os.umask(0o077)
-    os.environ.clear()
-    os.environ.update(BARE_ENVIRONMENT)
-    _be_the_first_to_go()
-    _impose(limits)
-    # Over a limit, or towards a parent that is gone, a write is to raise and not to kill.
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    prctl(PR_SET_DUMPABLE, 0)
-    _die_with(parent)
-
-
-def prctl(option: int, value: int) -> None:
-    if _libc.prctl(ctypes.c_int(option), ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-
-
-def _close_all_but(keep: set[int]) -> None:
-    for low, high in pairwise([-1, *sorted(keep), os.sysconf("SC_OPEN_MAX")]):
-        if low + 1 < high:  # closerange(0, 0) closes everything
-            os.closerange(low + 1, high)
-
-
-def _be_the_first_to_go() -> None:
-    """When the machine runs out of memory, the kernel is to take this process and not one of its parents."""
-    with contextlib.suppress(OSError):  # /proc may be missing or read-only
-        Path("/proc/self/oom_score_adj").write_text("900")
-
-
-def _impose(limits: Limits) -> None:
+def impose(limits: Limits) -> None:
+    """On this process; hard, so that it cannot raise them again."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, limits.open_files)
     if limits.address_space_mib is not None:
@@ -99,10 +59,3 @@ def _limit(kind: int, soft: int, hard: int | None = None) -> None:
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)
     resource.setrlimit(kind, (soft, hard))
-
-
-def _die_with(parent: int) -> None:
-    # After everything that changes credentials, which would clear it.
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # died before the line above
-        os._exit(1)

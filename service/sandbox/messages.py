@@ -1,4 +1,4 @@
-"""Every message between a parent and its child: those of a tracing child first, then those of a runner.
+"""Every message between a parent and its child: those of a tracing child first, of the reference, then of a runner.
 
 A message is the JSON header of a frame; bytes travel as the frame's body. Parents parse what a child says into
 these types and trust nothing in it beyond that.
@@ -9,13 +9,16 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 
 from service.domain.artifact import Submodule, Versions
-from service.domain.contract import Contract
+from service.domain.contract import Argument, Contract, Structure
 from service.domain.errors import Failure, ServiceError
 from service.domain.frozen import Frozen
 from service.domain.tensor import TensorSpec
 from service.domain.trace_check import TraceCheck
 from service.domain.trace_request import Stage, TraceSpec
-from service.sandbox.bounds import MESSAGE_DEPTH_MAX, cut_check, cut_failure, nests_too_deeply
+from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, MESSAGE_DEPTH_MAX, cut_check, cut_failure, nests_too_deeply
+
+# The case of each method's example; the others are `check_inputs[0]` and so on.
+EXAMPLE = "example"
 
 
 class Trace(Frozen):
@@ -38,11 +41,23 @@ class File(Frozen):
     """The frame's body is one of the artifact's files."""
 
     kind: Literal["file"] = "file"
-    name: Literal["archive", "printouts", "golden"]
+    name: Literal["archive", "printouts"]
+
+
+class Case(Frozen):
+    """Inputs that were tried, and are worth being tried again. The frame's body is their bytes, one after the other."""
+
+    kind: Literal["case"] = "case"
+    name: str = Field(pattern=r"^probe: [\s\S]", max_length=CASE_NAME_MAX_CHARACTERS)
+    method: str
+    inputs: list[TensorSpec]
 
 
 class Traced(Frozen):
-    """All that an artifact's manifest says, but for its files' digests; its files came before."""
+    """What an artifact's manifest says, as the tracing child would have it; its files and cases came before.
+
+    Its check can make the verdict worse than the verification does, and nothing better.
+    """
 
     kind: Literal["traced"] = "traced"
     entrypoint: str
@@ -74,7 +89,7 @@ def _not_too_deep(message: JsonValue) -> JsonValue:
     return message
 
 
-def _not_too_long(message: Progress | File | Traced | Failed) -> Progress | File | Traced | Failed:
+def _not_too_long(message: Progress | File | Case | Traced | Failed) -> Progress | File | Case | Traced | Failed:
     """What of it is kept and listed is within the bounds, which an honest child keeps to."""
     match message:
         case Traced() if cut_check(message.check) != message.check:
@@ -85,16 +100,77 @@ def _not_too_long(message: Progress | File | Traced | Failed) -> Progress | File
 
 
 FromTracer = Annotated[
-    Progress | File | Traced | Failed,
+    Progress | File | Case | Traced | Failed,
     Field(discriminator="kind"),
     BeforeValidator(_not_too_deep),
     AfterValidator(_not_too_long),
 ]
-from_tracer: TypeAdapter[Progress | File | Traced | Failed] = TypeAdapter(FromTracer)
+from_tracer: TypeAdapter[Progress | File | Case | Traced | Failed] = TypeAdapter(FromTracer)
+
+
+class Bound(Frozen):
+    """A call of the request's, bound to its parameters' names. The frame's body is the inputs' bytes.
+
+    A reference is sent what a tracing child is; it says the example of each method, and after each what it answers to
+    it as if asked, and then the check inputs.
+    """
+
+    kind: Literal["bound"] = "bound"
+    case: str
+    method: str
+    arguments: list[Argument]
+    inputs: list[TensorSpec]
+
+
+class Ask(Frozen):
+    """Call the eager model as in that case, but on the inputs in the frame's body; stop it after `within_s`."""
+
+    kind: Literal["ask"] = "ask"
+    case: str
+    method: str
+    inputs: list[TensorSpec]
+    seed: int
+    within_s: float | None
+
+
+class Answered(Frozen):
+    """What the eager model returned, and how soon. The frame's body is the outputs' bytes. `drew`: a random number."""
+
+    kind: Literal["answered"] = "answered"
+    outputs: list[TensorSpec]
+    returns: Structure
+    drew: bool
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+
+
+class Refused(Frozen):
+    """The eager model takes no such inputs."""
+
+    kind: Literal["refused"] = "refused"
+    failure: Failure
+
+    @classmethod
+    def of(cls, error: ServiceError) -> Self:
+        return cls(failure=cut_failure(error.failure()))
+
+
+def _failure_not_too_long(message: Bound | Answered | Refused | Failed) -> Bound | Answered | Refused | Failed:
+    if isinstance(message, Refused | Failed) and cut_failure(message.failure) != message.failure:
+        raise ValueError("the failure is over its bounds")
+    return message
+
+
+FromReference = Annotated[
+    Bound | Answered | Refused | Failed,
+    Field(discriminator="kind"),
+    BeforeValidator(_not_too_deep),
+    AfterValidator(_failure_not_too_long),
+]
+from_reference: TypeAdapter[Bound | Answered | Refused | Failed] = TypeAdapter(FromReference)
 
 
 class Load(Frozen):
-    """Load the archive in descriptor 0 and replay the golden cases in descriptor 1.
+    """Load the archive in descriptor 0 and, where there is one, replay the golden cases in descriptor 1.
 
     Without a tolerance they only warm it up: a rejected artifact is known not to give them.
     """
@@ -107,12 +183,17 @@ class Load(Frozen):
 
 
 class Infer(Frozen):
-    """The frame's body is the inputs' bytes, one after the other, in the contract's order."""
+    """The frame's body is the inputs' bytes, one after the other, in the contract's order.
+
+    With `arguments`, which say how the inputs nest, it is asked for all that the artifact returns, be it as the
+    contract says or not.
+    """
 
     kind: Literal["infer"] = "infer"
     method: str
     inputs: list[TensorSpec]
     answer_max_bytes: int
+    arguments: list[Argument] | None = None
 
 
 class Ready(Frozen):
@@ -125,7 +206,8 @@ class Inferred(Frozen):
 
     kind: Literal["inferred"] = "inferred"
     outputs: list[TensorSpec]
+    returns: Structure | None = None
 
 
-FromRunner = Annotated[Ready | Inferred | Failed, Field(discriminator="kind")]
+FromRunner = Annotated[Ready | Inferred | Failed, Field(discriminator="kind"), BeforeValidator(_not_too_deep)]
 from_runner: TypeAdapter[Ready | Inferred | Failed] = TypeAdapter(FromRunner)

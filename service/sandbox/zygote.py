@@ -1,4 +1,4 @@
-"""A zygote from its parent's side: the process to fork children from, started again when it is found dead.
+"""A zygote from its parent's side: the process to fork children from, started again when it is found dead or old.
 
     with zygote.fork("workers.tracing.child", limits, files=[weights]) as child:
         child.channel.send(request)
@@ -10,7 +10,9 @@ However a child behaves, leaving the block ends it, and all that it started.
 import contextlib
 import logging
 import os
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,18 +25,24 @@ import orjson
 
 from service.domain.errors import SandboxUnavailable
 from service.domain.sizes import MIB
+from service.sandbox import bubblewrap
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES
 from service.sandbox.child import Child
-from service.sandbox.control import MESSAGE_MAX_BYTES, Config, ForkRequest
-from service.sandbox.limits import BARE_ENVIRONMENT, Limits
+from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
+from service.sandbox.limits import BARE_ENVIRONMENT, Limits, Profile
 from service.sandbox.log_tail import LogTail
+from service.sandbox.tiers import Tier
 
 LOG_MAX_BYTES = MIB
 START_TIMEOUT_S = 120.0
+# Children of one zygote share its address layout, so that what one of them learns of it would serve the next: it is
+# replaced now and then.
+FORKS_MAX = 1500
 # A fork takes milliseconds; a zygote that says nothing for so long hangs, or its machine does nothing but swap.
 _ANSWER_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
 _LOG_TAIL_BYTES = 4000
+_CREDENTIALS = struct.Struct("=3i")  # pid, uid, gid: struct ucred of unix(7)
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +59,8 @@ class Zygote:
     """A process that imported `modules`, the programs among them, and forks. All threads may share one.
 
     A failure of the operator's `preload` file is among the `warnings`. When the process is found dead, `fork` starts
-    another one, which takes as long as the imports do.
+    another one, which takes as long as the imports do. After `forks_max` forks another one is started beside it and
+    takes its place; the old one ends with its last child.
     """
 
     def __init__(
@@ -59,17 +68,23 @@ class Zygote:
         modules: Sequence[str],
         preload: Path | None = None,
         *,
+        tier: Tier,
         path: Sequence[Path] = (),
+        forks_max: int = FORKS_MAX,
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
+        self._tier = tier
         self._config = Config(
             modules=list(modules),
             preload=str(preload.resolve()) if preload else None,
             path=[str(directory.resolve()) for directory in path],
+            walls=tier.walls,
         )
+        self._forks_max = forks_max
         self._start_timeout_s = start_timeout_s
         self._lock = threading.RLock()
         self._process: _Process | None = None
+        self._retired: list[_Process] = []
         self._closed = False
         self.warnings: list[str] = []
 
@@ -84,6 +99,7 @@ class Zygote:
         limits: Limits,
         files: Sequence[int] = (),
         *,
+        profile: Profile = "trace",
         on_log: Callable[[bytes], None] | None = None,
         log_max_bytes: int = LOG_MAX_BYTES,
         header_max_bytes: int = HEADER_MAX_BYTES,
@@ -93,7 +109,7 @@ class Zygote:
 
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
-        request = ForkRequest(program=program, limits=limits)
+        request = ForkRequest(program=program, profile=profile, limits=limits)
         try:
             pid, lifeline, sock, log = self._fork(request, files)
         except ZygoteFailed as error:
@@ -119,9 +135,9 @@ class Zygote:
         """End the process and every child."""
         with self._lock:
             self._closed = True
-            if self._process is not None:
-                self._process.end(grace_s=_END_TIMEOUT_S)
-                self._process = None
+            for process in filter(None, [self._process, *self._retired]):
+                process.end(grace_s=_END_TIMEOUT_S)
+            self._process, self._retired = None, []
 
     def __enter__(self) -> Self:
         self.start()
@@ -137,7 +153,7 @@ class Zygote:
 
     def _fork_once(self, request: ForkRequest, files: Sequence[int]) -> "_Forked":
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-            lifeline, their_lifeline = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            lifeline, their_lifeline = _telling_pids()
             ours.enter_context(lifeline)
             theirs.enter_context(their_lifeline)
             sock, their_sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -160,32 +176,55 @@ class Zygote:
                 socket.send_fds(process.control, [request.model_dump_json().encode()], descriptors)
             except (ConnectionError, TimeoutError) as error:
                 raise self._lost(process) from error
+            process.forks += 1
+            if process.forks == self._forks_max:
+                threading.Thread(target=self._replace, args=(process,), name="zygote-replacement", daemon=True).start()
             return process
 
     def _hear_pid(self, lifeline: socket.socket, process: "_Process") -> int:
         lifeline.settimeout(_ANSWER_TIMEOUT_S)
         try:
-            message = lifeline.recv(MESSAGE_MAX_BYTES)
+            message, pid = _hear(lifeline)
         except (ConnectionError, TimeoutError) as error:
             raise self._lost(process) from error
-        if not message:
+        if pid is None:
             raise self._lost(process)
         answer = orjson.loads(message)
-        if "error" in answer:
-            raise SandboxUnavailable(f"The zygote did not fork: {answer['error']}")
-        return int(answer["pid"])
+        if "forked" not in answer:
+            raise SandboxUnavailable(f"The zygote did not fork: {answer.get('error', 'the child died at once')}")
+        return pid
 
     def _living(self) -> "_Process":
         if self._closed:
             raise ZygoteFailed("it was closed")
         if self._process is None:
-            try:
-                process = _Process(self._config)
-            except OSError as error:
-                raise ZygoteFailed(f"it cannot be started here: {error}") from error
-            self.warnings = process.ready(self._start_timeout_s)
-            self._process = process
+            self._process = self._started()
         return self._process
+
+    def _started(self) -> "_Process":
+        try:
+            process = _Process(self._config, self._tier)
+        except OSError as error:
+            raise ZygoteFailed(f"it cannot be started here: {error}") from error
+        self.warnings = process.ready(self._start_timeout_s)
+        return process
+
+    def _replace(self, old: "_Process") -> None:
+        """Beside the work, which goes on with the old one until then."""
+        try:
+            new = self._started()
+        except ZygoteFailed as error:
+            _log.warning("zygote not replaced", extra={"error": str(error)})
+            old.forks = 0  # to be tried again after as many
+            return
+        with self._lock:
+            if self._closed or self._process is not old:
+                new.end(grace_s=0)
+                return
+            self._process = new
+            self._retired = [process for process in self._retired if not process.has_ended()]
+            self._retired.append(old)
+            old.retire()
 
     def _lost(self, process: "_Process") -> ZygoteLost:
         with self._lock:
@@ -205,18 +244,40 @@ class _Forked(NamedTuple):
     log: int
 
 
+def _telling_pids() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a connection. With what comes to the first, the kernel says from which process, as seen from here."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return ours, theirs
+
+
+def _hear(sock: socket.socket) -> tuple[bytes, int | None]:
+    """The next message and its sender's pid; nothing of both at the end."""
+    message, ancillary, _, _ = sock.recvmsg(MESSAGE_MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            pid, _, _ = _CREDENTIALS.unpack(data)
+            return message, pid
+    return b"", None
+
+
 class _Process:
     """One life of a zygote."""
 
-    def __init__(self, config: Config) -> None:
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def __init__(self, config: Config, tier: Tier) -> None:
+        self.control, theirs = _telling_pids()
+        self.forks = 0
         self.last_words = ""
+        self._pid: int | None = None
         self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it lives as long as this
-        # -I keeps the working directory and PYTHON* away from its imports; -B writes no bytecode beside them.
-        program = [sys.executable, "-I", "-B", "-m", "service.sandbox.fork_server"]
         with theirs:
+            # -I keeps the working directory and PYTHON* away from its imports; -B writes no bytecode beside them.
+            module = ["-I", "-B", "-m", "service.sandbox.fork_server"]
+            program = [sys.executable, *module, str(theirs.fileno()), config.model_dump_json()]
+            if tier is Tier.BUBBLEWRAP:
+                program = bubblewrap.wrapped(program, _needed(config))
             self._popen = subprocess.Popen(
-                [*program, str(theirs.fileno()), config.model_dump_json()],
+                program,
                 env=BARE_ENVIRONMENT,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -234,7 +295,7 @@ class _Process:
         """Wait until it can fork; what it has to warn of."""
         self.control.settimeout(timeout_s)
         try:
-            message = self.control.recv(MESSAGE_MAX_BYTES)
+            message, self._pid = _hear(self.control)
         except (ConnectionError, TimeoutError):
             message = b""
         if not message:
@@ -243,15 +304,39 @@ class _Process:
         self.control.settimeout(_ANSWER_TIMEOUT_S)
         return [str(warning) for warning in orjson.loads(message)["warnings"]]
 
+    def retire(self) -> None:
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            self.control.send(RETIRE)
+
+    def has_ended(self) -> bool:
+        """Whether it has; then nothing is kept of it."""
+        if self.status is None:
+            return False
+        self.end(grace_s=0)
+        return True
+
     def end(self, grace_s: float) -> None:
         """Let go of it, so that it ends by itself; after the grace, kill it."""
         self.control.close()
         try:
             self._popen.wait(grace_s)
         except subprocess.TimeoutExpired:
-            self._popen.kill()
+            self._kill()
             self._popen.wait()
         with self._log:
             size = os.fstat(self._log.fileno()).st_size
             tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, max(0, size - _LOG_TAIL_BYTES))
         self.last_words = tail.decode(errors="backslashreplace").strip()
+
+    def _kill(self) -> None:
+        """What was started may only wrap it: then it is not reaped before its end is that of both."""
+        if self._pid is not None and self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        self._popen.kill()
+
+
+def _needed(config: Config) -> list[str]:
+    """What the zygote itself reads: more than its children may, for what the operator preloads may lie anywhere."""
+    preloaded = [str(Path(config.preload).parent)] if config.preload else []
+    return [*config.walls.readable, *config.path, *preloaded]

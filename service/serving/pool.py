@@ -22,14 +22,18 @@ _RUNNER_BYTES = 32 * MIB
 # One death may be the machine's doing, out of memory for one; two in a row are the artifact's.
 _DEATHS_MAX = 2
 
+# A tenant, and the digest of an artifact.
+_Key = tuple[str, str]
+
 _log = logging.getLogger(__name__)
 
 
 class Pool:
-    """At most one runner per artifact. `waiting_max` requests may wait for it; the next is refused at once.
+    """At most one runner per tenant and artifact: what one tenant sends never reaches a process that another asks.
 
-    A request whose runner dies is asked once more. An artifact that ends two runners in a row, or whose golden cases
-    fail, is held back for `hold_s`: its requests are refused with the reason.
+    `waiting_max` requests may wait for it; the next is refused at once. A request whose runner dies is asked once
+    more. An artifact that ends two runners in a row, or whose golden cases fail, is held back for `hold_s`: its
+    requests are refused with the reason.
     """
 
     def __init__(
@@ -56,19 +60,21 @@ class Pool:
         self._answer_max_bytes = answer_max_bytes
         self._load_timeout_s = load_timeout_s
         self._hold_s = hold_s
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[_Key, _Line] = {}
         self._closing = False
         self._closed = False
         self._quiet = asyncio.Event()
 
-    async def infer(self, artifact: Artifact, digest: str, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+    async def infer(
+        self, tenant: str, artifact: Artifact, digest: str, method: str, inputs: Sequence[Tensor]
+    ) -> list[Tensor]:
         """The outputs in the contract's order, for inputs that the contract accepted.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated or ShuttingDown.
         """
         if self._closing:
             raise ShuttingDown("no more inference is taken")
-        line = self._lines.setdefault(digest, _Line(artifact, digest))
+        line = self._lines.setdefault((tenant, digest), _Line(tenant, artifact, digest))
         line.refuse_if_held()
         if line.inside > self._waiting_max:
             raise PoolSaturated(f"{self._waiting_max} requests wait for this artifact", waiting_max=self._waiting_max)
@@ -80,10 +86,10 @@ class Pool:
             self._leave(line)
 
     @property
-    def runners(self) -> dict[str, Runner]:
-        """Those that live, by their artifact's digest."""
-        lines = self._lines.values()
-        return {line.digest: line.runner for line in lines if line.runner and line.runner.state is not RunnerState.GONE}
+    def runners(self) -> dict[_Key, Runner]:
+        """Those that live, by their tenant and their artifact's digest."""
+        lines = self._lines.items()
+        return {key: line.runner for key, line in lines if line.runner and line.runner.state is not RunnerState.GONE}
 
     async def close(self, grace_s: float) -> None:
         """Take no more; let what was taken finish for `grace_s` seconds; then kill every runner."""
@@ -168,7 +174,7 @@ class Pool:
                 return False
             oldest = min(idle, key=lambda line: line.used_at)
             _log.info("runner evicted", extra={"artifact": oldest.digest})
-            del self._lines[oldest.digest]
+            del self._lines[oldest.key]
             if oldest.runner is not None:
                 await oldest.runner.close()
         return True
@@ -183,7 +189,7 @@ class Pool:
         line.inside -= 1
         line.used_at = time.monotonic()
         if line.is_forgettable:
-            del self._lines[line.digest]
+            del self._lines[line.key]
         if self._closing and self._is_quiet():
             self._quiet.set()
 
@@ -196,8 +202,9 @@ class _Hold:
 
 @dataclass(eq=False)
 class _Line:
-    """The requests for one artifact, in order, and the runner that they wait for. `deaths` are those in a row."""
+    """One tenant's requests for one artifact, and the runner that they wait for. `deaths` are those in a row."""
 
+    tenant: str
     artifact: Artifact
     digest: str
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -207,6 +214,10 @@ class _Line:
     deaths: int = 0
     hold: _Hold | None = None
     used_at: float = 0.0
+
+    @property
+    def key(self) -> _Key:
+        return self.tenant, self.digest
 
     @property
     def is_idle(self) -> bool:

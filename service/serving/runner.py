@@ -15,7 +15,7 @@ from service.domain.artifact import Artifact
 from service.domain.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
 from service.domain.frozen import Frozen
 from service.domain.sizes import MIB
-from service.domain.tensor import Tensor, TensorSpec
+from service.domain.tensor import Tensor, split
 from service.domain.trace_check import Verdict
 from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
@@ -151,14 +151,14 @@ class Runner:
                 _PROGRAM,
                 limits,
                 [file.fileno() for file in files],
+                profile="infer",
                 log_max_bytes=_LOG_MAX_BYTES,
                 header_max_bytes=_HEADER_MAX_BYTES,
                 body_max_bytes=self._answer_max_bytes,
             )
 
     async def _answer(self, channel: AsyncChannel, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-        specs = [TensorSpec(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape) for tensor in inputs]
-        ask = Infer(method=method, inputs=specs, answer_max_bytes=self._answer_max_bytes)
+        ask = Infer(method=method, inputs=[tensor.spec for tensor in inputs], answer_max_bytes=self._answer_max_bytes)
         try:
             message, body = await self._ask(channel, ask, [tensor.data for tensor in inputs], self._infer_timeout_s)
         except TimeoutError:
@@ -169,7 +169,7 @@ class Runner:
         match message:
             case Inferred() if self._fits(method, message, body):
                 self._be_ready()
-                return _split(message.outputs, body)
+                return split(message.outputs, body)
             case Failed() if message.failure.slug == AnswerTooLarge.slug():
                 self._be_ready()
                 raise AnswerTooLarge(
@@ -237,15 +237,6 @@ def _anonymous_bytes(pid: int) -> int | None:
     except OSError:  # it is ending, or there is no /proc
         return None
     return (int(resident) - int(shared)) * _PAGE_BYTES
-
-
-def _split(outputs: Sequence[TensorSpec], body: bytes) -> list[Tensor]:
-    tensors, start = [], 0
-    for spec in outputs:
-        end = start + spec.byte_size
-        tensors.append(Tensor(spec.name, spec.datatype, spec.shape, memoryview(body)[start:end]))
-        start = end
-    return tensors
 
 
 def _described(end: Exit) -> str:

@@ -1,4 +1,5 @@
 import gc
+import os
 import struct
 import time
 
@@ -8,6 +9,6 @@ from service.sandbox.channel import Channel
 print("first")
 time.sleep(0.05)
 print("second")
-channel._socket.send(struct.pack("<IQ", 1000, 0) + b"{")
+os.write(channel._socket.fileno(), struct.pack("<IQ", 1000, 0) + b"{")
 while True:
     time.sleep(1)

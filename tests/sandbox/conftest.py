@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.sandbox.limits import Limits
+from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 
 HERE = Path(__file__).parent
@@ -17,19 +18,20 @@ PROGRAMS = [
     "programs.lies",
     "programs.looks",
     "programs.multiplies",
+    "programs.spins",
 ]
 
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
-    with Zygote(PROGRAMS, path=[HERE]) as zygote:
+    with Zygote(PROGRAMS, tier=Tier.NONE, path=[HERE]) as zygote:
         yield zygote
 
 
 @pytest.fixture
 def new_zygote() -> Iterator[Zygote]:
     """One that a test may kill."""
-    with Zygote(PROGRAMS, path=[HERE]) as zygote:
+    with Zygote(PROGRAMS, tier=Tier.NONE, path=[HERE]) as zygote:
         yield zygote
 
 

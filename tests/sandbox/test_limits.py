@@ -92,3 +92,19 @@ def test_descriptors_over_the_limit_are_an_error(zygote, limits, until):
 
     assert ended.code == 1
     assert "Too many open files" in child.log.text()
+
+
+def test_threads_over_the_limit_end_it_and_the_parent_hears_why(zygote, limits, until):
+    with zygote.fork("programs.spins", limits.model_copy(update={"threads": 20})) as child:
+        child.channel.send({"threads": 100})
+        ended = child.wait(until)
+
+    assert (ended.signal, ended.over) == (signal.SIGKILL, "threads")
+
+
+def test_threads_within_the_limit_are_let_be(zygote, limits, until):
+    with zygote.fork("programs.spins", limits.model_copy(update={"threads": 20})) as child:
+        child.channel.send({"threads": 10})
+        assert child.channel.receive(until)[0] == {"started": 10}
+        child.kill()
+        assert child.wait(until).over is None

@@ -9,6 +9,7 @@ import torch
 from service.domain.contract import Contract
 from service.domain.errors import GraphRaised, RunnerLost
 from service.domain.tensor import Datatype, Tensor
+from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.blobs import Blobs
@@ -19,8 +20,8 @@ X = Tensor("x", Datatype.FP32, (2,), bytes(8))
 
 
 @pytest.fixture(scope="module")
-def hostile() -> Iterator[Zygote]:
-    with Zygote(["workers.runner"], path=[Path(__file__).parent / "hostile"]) as zygote:
+def hostile(tier: Tier) -> Iterator[Zygote]:
+    with Zygote(["workers.runner"], tier=tier, path=[Path(__file__).parent / "hostile"]) as zygote:
         yield zygote
 
 
@@ -33,7 +34,7 @@ def answer(new_pool: Callable[..., Pool], hostile: Zygote, trace, blobs: Blobs):
         methods = {lie: artifact.contract.method("forward")}
         lying = artifact.model_copy(update={"contract": Contract(methods=methods)})
         try:
-            await pool.infer(lying, lying.digest, lie, [X])
+            await pool.infer("ours", lying, lying.digest, lie, [X])
         finally:
             assert all(runner.state == "ready" for runner in pool.runners.values())
 

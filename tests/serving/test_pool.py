@@ -24,6 +24,7 @@ from service.domain.errors import (
 )
 from service.domain.tensor import Datatype, unpack
 from service.domain.trace_check import Verdict
+from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.serving.runner import RunnerState
@@ -70,17 +71,18 @@ def count(times: torch.Tensor) -> torch.Tensor:
 
 
 FOR_AGES = 10**12
+TENANT = "ours"
 
 
 async def ask(pool: Pool, artifact: Artifact, *args: Any) -> list[Any]:
     """The values of every output, for the arguments of `forward` as JSON."""
     asked = inference.read({"args": list(args)}, artifact.contract.method("forward"))
-    outputs = await pool.infer(artifact, artifact.digest, "forward", asked.inputs)
+    outputs = await pool.infer(TENANT, artifact, artifact.digest, "forward", asked.inputs)
     return [unpack(tensor.datatype, tensor.data) for tensor in outputs]
 
 
 def pid_of(pool: Pool, artifact: Artifact) -> int:
-    pid = pool.runners[artifact.digest].pid
+    pid = pool.runners[TENANT, artifact.digest].pid
     assert pid is not None
     return pid
 
@@ -95,8 +97,8 @@ async def busy_pid(pool: Pool, artifact: Artifact, *others: int) -> int:
     """The artifact's runner once it computes, unless it is one of the others."""
     await until(
         lambda: (
-            artifact.digest in pool.runners
-            and pool.runners[artifact.digest].state is RunnerState.BUSY
+            (TENANT, artifact.digest) in pool.runners
+            and pool.runners[TENANT, artifact.digest].state is RunnerState.BUSY
             and pid_of(pool, artifact) not in others
         )
     )
@@ -125,6 +127,16 @@ async def test_each_artifact_answers_for_itself(pool: Pool, doubles: Artifact, t
     assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
     assert await ask(pool, triples, [1.0, 2.0]) == [[3.0, 6.0]]
     assert await ask(pool, doubles, [-1.0, 0.5]) == [[-2.0, 1.0]]
+
+
+async def test_a_runner_is_of_one_tenant(pool: Pool, doubles: Artifact) -> None:
+    asked = inference.read({"args": [[1.0, 2.0]]}, doubles.contract.method("forward")).inputs
+    for tenant in ("ours", "theirs", "ours"):
+        await pool.infer(tenant, doubles, doubles.digest, "forward", asked)
+
+    pids = {tenant: runner.pid for (tenant, _), runner in pool.runners.items()}
+    assert pids.keys() == {"ours", "theirs"}
+    assert pids["ours"] != pids["theirs"]
 
 
 class Echo(torch.nn.Module):
@@ -275,7 +287,7 @@ async def test_a_caller_that_leaves_while_the_runner_starts_leaves_the_runner(
 ) -> None:
     caplog.set_level("INFO")
     first = asyncio.create_task(ask(pool, doubles, [1.0, 1.0]))
-    await until(lambda: doubles.digest in pool.runners)
+    await until(lambda: (TENANT, doubles.digest) in pool.runners)
     first.cancel()
     assert await ask(pool, doubles, [2.0, 2.0]) == [[4.0, 4.0]]
     assert [record.message for record in caplog.records].count("runner ready") == 1
@@ -343,10 +355,10 @@ async def test_a_runner_that_does_not_load_in_time_is_killed(new_pool: NewPool, 
 
 
 async def test_runners_that_die_with_their_zygote_are_not_held_against_the_artifact(
-    new_pool: NewPool, trace, blobs: Blobs
+    new_pool: NewPool, trace, blobs: Blobs, tier: Tier
 ) -> None:
     artifact = trace(blobs, Counts(), torch.tensor(1))
-    with Zygote(["workers.runner"], path=[Path(__file__).parent / "light"]) as zygote:
+    with Zygote(["workers.runner"], tier=tier, path=[Path(__file__).parent / "light"]) as zygote:
         pool = new_pool(zygote)
         asked = asyncio.create_task(ask(pool, artifact, FOR_AGES))
         first = await busy_pid(pool, artifact)
@@ -406,15 +418,15 @@ async def test_the_least_recently_used_runner_makes_room(
     halves = trace(blobs, Scale(0.5), torch.ones(2))
     roomy = new_pool()
     await ask(roomy, doubles, [1.0, 1.0])
-    one_bytes = roomy.runners[doubles.digest].resident_bytes
+    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
 
     pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
     for artifact in (doubles, triples, doubles):
         await ask(pool, artifact, [1.0, 1.0])
-    assert set(pool.runners) == {doubles.digest, triples.digest}
+    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, triples.digest)}
     evicted = pid_of(pool, triples)
     assert await ask(pool, halves, [1.0, 1.0]) == [[0.5, 0.5]]
-    assert set(pool.runners) == {doubles.digest, halves.digest}
+    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, halves.digest)}
     assert is_gone(evicted)
     assert await ask(pool, triples, [1.0, 1.0]) == [[3.0, 3.0]]
 
@@ -455,7 +467,7 @@ async def test_closing_kills_what_does_not_finish(new_pool: NewPool, doubles: Ar
     asked = [asyncio.create_task(ask(pool, slow, FOR_AGES)) for _ in range(2)]
     pid = await busy_pid(pool, slow)
     starting = asyncio.create_task(ask(pool, doubles, [1.0, 1.0]))
-    await until(lambda: doubles.digest in pool.runners)
+    await until(lambda: (TENANT, doubles.digest) in pool.runners)
     await pool.close(grace_s=0)
     for refused in (*asked, starting):
         with pytest.raises(ShuttingDown):

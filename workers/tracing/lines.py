@@ -32,8 +32,8 @@ _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # As a stack reads in node.sourceRange().
 _STACK_LINE = re.compile(r"^\s*(\S.*?)\((\d+)\): ", re.MULTILINE)
 
-# The files that were submitted, by the paths that their code objects carry.
-submitted: set[str] = set()
+# The modules that were submitted, by the paths that their code objects carry.
+submitted: dict[str, str] = {}
 
 
 class Line(Frozen):

@@ -72,20 +72,22 @@ class Source(MetaPathFinder, InspectLoader):
     def install(self) -> None:
         """Let Python import the modules, and show their lines in tracebacks, to inspect and to torch.jit.script."""
         top_names = self._top_names()
-        for loaded in [name for name in sys.modules if name.partition(".")[0] in top_names]:
-            del sys.modules[loaded]  # an installed package of that name, which this replaces
+        # Not gone through for nothing: a child copies every page of the zygote's on which it only counts a reference.
+        if any(name in sys.modules for name in top_names):
+            for loaded in [name for name in sys.modules if name.partition(".")[0] in top_names]:
+                del sys.modules[loaded]  # an installed package of that name, which this replaces
         sys.meta_path.insert(0, self)
-        for path in self._modules.values():
+        for name, path in self._modules.items():
             text = self._files[path].decode(errors="replace")
             # Without a modification time, linecache does not look for the file and drop the lines.
             linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-            lines.submitted.add(path)
+            lines.submitted[path] = name
 
     def uninstall(self) -> None:
         sys.meta_path.remove(self)
         for path in self._modules.values():
             linecache.cache.pop(path, None)
-            lines.submitted.discard(path)
+            lines.submitted.pop(path, None)
         for name in [name for name, module in sys.modules.items() if getattr(module, "__loader__", None) is self]:
             del sys.modules[name]
 

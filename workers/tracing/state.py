@@ -89,8 +89,9 @@ def of_module(module: torch.nn.Module) -> Marks:
 
 def _owners() -> Iterator[tuple[str, Owner]]:
     seen: set[int] = set()
-    for module in list(sys.modules.values()):
-        if _is_submitted(module):
+    for name in list(lines.submitted.values()):
+        module = sys.modules.get(name)
+        if module is not None and _is_submitted(module):
             yield module.__name__, module
             yield from _inner(module.__name__, module, module.__name__, seen)
 

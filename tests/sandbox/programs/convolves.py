@@ -1,15 +1,12 @@
 """A step of training, with torch as the zygote imported it."""
 
-import os
-
 import torch
 
 from service.sandbox.channel import Channel
 
 
 def main(channel: Channel, files: list[int]) -> None:
-    threads = len(os.listdir("/proc/self/task"))
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(2))
     model(torch.ones(4, 3, 32, 32)).sum().backward()
     gradient = model[0].weight.grad
-    channel.send({"threads": threads, "shape": list(gradient.shape), "finite": bool(gradient.isfinite().all())})
+    channel.send({"shape": list(gradient.shape), "finite": bool(gradient.isfinite().all())})

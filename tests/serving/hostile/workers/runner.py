@@ -1,6 +1,7 @@
 """Says what the first method of its contract is called."""
 
 import json
+import os
 import struct
 import time
 from collections.abc import Callable
@@ -20,8 +21,14 @@ def main(channel: Any, files: list[int]) -> None:
     time.sleep(60)
 
 
+def write(channel: Any, data: bytes) -> None:
+    """Past all that the channel would refuse to send."""
+    os.set_blocking(channel._socket.fileno(), True)
+    os.write(channel._socket.fileno(), data)
+
+
 def frame(header: bytes, declared_body: int = 0, body: bytes = b"") -> Callable[[Any], None]:
-    return lambda channel: channel._socket.sendall(struct.pack("<IQ", len(header), declared_body) + header + body)
+    return lambda channel: write(channel, struct.pack("<IQ", len(header), declared_body) + header + body)
 
 
 def inferred(*outputs: dict[str, Any], body: bytes = b"") -> Callable[[Any], None]:
@@ -39,7 +46,7 @@ LIES: dict[str, Callable[[Any], None]] = {
     "no_object": frame(b"[1]"),
     "nests_deeply": frame(b"[" * 500_000),
     "declares_too_much": frame(json.dumps({"kind": "inferred", "outputs": []}).encode(), 2**60),
-    "header_without_end": lambda channel: channel._socket.sendall(struct.pack("<IQ", 2**31, 0)),
+    "header_without_end": lambda channel: write(channel, struct.pack("<IQ", 2**31, 0)),
     "unknown_kind": lambda channel: channel.send({"kind": "traced"}),
     "too_few_bytes": inferred(OUTPUT, body=bytes(4)),
     "too_many_bytes": inferred(OUTPUT, body=bytes(12)),

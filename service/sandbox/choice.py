@@ -1,0 +1,109 @@
+"""The choice of a tier: the strongest that works on this machine, proved by attacking it."""
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from service.domain.errors import SandboxUnavailable
+from service.sandbox.channel import ChannelClosed, MalformedFrame
+from service.sandbox.limits import Limits, Profile
+from service.sandbox.selftest import Found, World
+from service.sandbox.tiers import Tier
+from service.sandbox.zygote import Zygote, ZygoteFailed
+
+_PROGRAM = "service.sandbox.selftest"
+_LIMITS = Limits(address_space_mib=1024, cpu_s=10, file_size_mib=1)
+_TEST_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class NoTierHolds(Exception):
+    """The text says, tier by tier, why not."""
+
+
+def choose(wanted: str = "auto") -> Tier:
+    """The strongest tier that holds, or the one that is `wanted`. Raises NoTierHolds."""
+    if wanted == Tier.NONE:
+        return Tier.NONE
+    refused = {}
+    for tier in Tier if wanted == "auto" else [Tier(wanted)]:
+        if not tier.confines:
+            continue
+        fault = fault_of(tier)
+        if fault is None:
+            return tier
+        refused[tier] = fault
+        _log.info("tier refused", extra={"tier": tier.value, "why": fault})
+    raise NoTierHolds("; ".join(f"{tier.value}: {fault}" for tier, fault in refused.items()))
+
+
+def offered() -> list[Tier]:
+    """Every tier that holds here, the strongest first."""
+    return [tier for tier in Tier if tier.confines and fault_of(tier) is None]
+
+
+def fault_of(tier: Tier) -> str | None:
+    """Why the tier is not to be used here; None if its self-test is clean."""
+    if sys.platform != "linux":
+        return "it needs Linux"
+    if tier is Tier.UIDS and os.geteuid() != 0:
+        return "only root can give each process a user of its own"
+    try:
+        with Zygote([_PROGRAM], tier=tier) as zygote:
+            return next(faults(zygote, tier), None)
+    except (ZygoteFailed, SandboxUnavailable) as error:
+        return f"it does not start: {_last_line(str(error))}"
+
+
+def faults(zygote: Zygote, tier: Tier) -> Iterator[str]:
+    victim_program = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        subprocess.Popen(victim_program, stdin=subprocess.PIPE) as victim,  # it ends with this block
+    ):
+        secret = Path(directory, "secret")
+        for profile in ("trace", "infer"):
+            secret.write_text("nobody's business")
+            secret.chmod(0o644)  # so that it is the jail that keeps it
+            Path(directory).chmod(0o755)
+            world = World(
+                secret=str(secret),
+                victim=victim.pid,
+                reads_packages=profile == "trace" and tier.walls.paths,
+                address_space_mib=_LIMITS.address_space_mib or 0,
+            )
+            yield from _attacked(zygote, profile, world)
+
+
+def _attacked(zygote: Zygote, profile: Profile, world: World) -> Iterator[str]:
+    until = time.monotonic() + _TEST_S
+    with zygote.fork(_PROGRAM, _LIMITS, profile=profile) as child:
+        child.channel.send(world.model_dump(), until=until)
+        try:
+            header, _ = child.channel.receive(until)
+            found = Found.model_validate(header)
+        except (ChannelClosed, MalformedFrame, TimeoutError, ValidationError):
+            child.close()
+            yield f"the self-test did not come to its end: {_last_line(child.log.text())}"
+            return
+        if found.got_through:
+            yield f"model code {', '.join(found.got_through)} ({profile})"
+        if found.missing:
+            yield f"model code is not able {', '.join(found.missing)} ({profile})"
+        child.kill()
+        try:
+            child.wait(until)
+        except TimeoutError:
+            yield "a child cannot be killed"
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2][:300] or "nothing was printed"

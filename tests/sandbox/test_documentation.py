@@ -1,0 +1,27 @@
+"""docs/sandbox.md names attacks that there are, of every kind."""
+
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE))
+
+import attacks  # noqa: E402, F401
+from attacks.attack import ATTACKS  # noqa: E402
+
+PAGE = HERE.parents[1] / "docs" / "sandbox.md"
+
+
+def named() -> set[str]:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ") and line.count("|") > 3]
+    return {name for row in rows for name in re.findall(r"`([a-z' ]+ [a-z' ]+)`", row.rpartition(" | ")[2])}
+
+
+def test_every_attack_that_the_page_names_is_run():
+    assert len(named()) > 50
+    assert named() <= ATTACKS.keys()
+
+
+def test_every_kind_of_attack_is_named():
+    assert {ATTACKS[name].kind for name in named()} == {attack.kind for attack in ATTACKS.values()}
