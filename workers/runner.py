@@ -1,17 +1,20 @@
-"""The runner, a child program: loads one archive, proves it on its golden cases, and answers until its channel ends."""
+"""The runner, a child program: loads one archive, proves it on its golden cases, and answers until its channel ends.
+
+An archive that is verified for the first time has no golden cases yet: it is loaded all the same, and answers.
+"""
 
 import os
 import resource
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import torch
 
-from service.domain.contract import Contract
+from service.domain.contract import Argument, Contract, Structure
 from service.domain.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
-from service.domain.tensor import TensorSpec
+from service.domain.tensor import Tensor, split
 from service.sandbox.channel import Channel, ChannelClosed
 from service.sandbox.messages import Failed, Infer, Inferred, Load, Ready
 from workers import golden, structure, tensors
@@ -26,7 +29,8 @@ def main(channel: Channel, files: list[int]) -> None:
     header, _ = channel.receive()
     load = Load.model_validate(header)
     torch.set_num_threads(load.threads)
-    torch.seed()  # all runners would draw alike: they have the state of the process that they were forked from
+    # All runners would draw alike, with the state of the process that they were forked from. torch.seed() opens a file.
+    torch.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
     # torch.jit says at each call that it is deprecated: nobody here called it.
     warnings.filterwarnings("ignore", message=r"`torch\.jit\.", category=DeprecationWarning)
     with torch.inference_mode(), suppress(ChannelClosed):
@@ -44,20 +48,28 @@ class LoadedArtifact:
     """An archive's methods, and the contract that says how to call them."""
 
     def __init__(self, module: torch.jit.ScriptModule, contract: Contract) -> None:
+        if missing := [name for name in contract.methods if not hasattr(module, name)]:
+            raise RunnerLost(f"the archive has no method {missing[0]!r}")
         self._methods: dict[str, Callable[..., Any]] = {name: getattr(module, name) for name in contract.methods}
         self._contract = contract
 
     def infer(self, method: str, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The outputs by name, in the contract's order. Raises GraphRaised."""
         contract = self._contract.methods[method]
-        arguments = [
+        outputs = structure.tensors(self.call(method, contract.arguments, inputs), "output")
+        if missing := [spec.name for spec in contract.outputs if spec.name not in outputs]:
+            raise GraphRaised(f"the artifact raised: it returned no {missing[0]!r}", method=method)
+        return {spec.name: outputs[spec.name] for spec in contract.outputs}
+
+    def call(self, method: str, arguments: Sequence[Argument], inputs: Mapping[str, torch.Tensor]) -> Any:
+        """All that it returns, for inputs that nest in such arguments. Raises GraphRaised."""
+        values = [
             structure.assemble(argument.structure, inputs)
-            for argument in contract.arguments
+            for argument in arguments
             if structure.is_traced(argument.structure)
         ]
         try:
-            outputs = structure.tensors(self._methods[method](*arguments), "output")
-            return {spec.name: outputs[spec.name] for spec in contract.outputs}
+            return self._methods[method](*values)
         except Exception as error:
             raise GraphRaised(f"the artifact raised: {_text_of(error)}", method=method) from error
 
@@ -70,15 +82,14 @@ class LoadedArtifact:
         """For an artifact that is known to disagree with the eager model."""
         for case in _often_enough(cases):
             with suppress(GraphRaised):
-                self.infer(case.method, case.inputs)
+                self.infer(case.method, tensors.unpacked(case.inputs))
 
     def _replay(self, case: golden.Case, tolerance: float) -> None:
         try:
-            # Copies, for an artifact may write into its inputs.
-            outputs = self.infer(case.method, {name: tensor.clone() for name, tensor in case.inputs.items()})
+            outputs = self.infer(case.method, tensors.unpacked(case.inputs))
         except GraphRaised as error:
             raise GoldenCaseFailed(f"a golden case failed: {error.detail}", method=case.method) from error
-        compared = compare(case.outputs, outputs, tolerance)
+        compared = compare(tensors.unpacked(case.outputs), outputs, tolerance)
         if compared.difference is not None:
             raise GoldenCaseFailed(
                 f"a golden case differs in {compared.difference.leaf!r}: {compared.difference.what}",
@@ -86,8 +97,10 @@ class LoadedArtifact:
             )  # fmt: skip
 
 
-def _proved(load: Load, archive: int, golden_cases: int) -> LoadedArtifact:
+def _proved(load: Load, archive: int, golden_cases: int | None = None) -> LoadedArtifact:
     artifact = LoadedArtifact(_load(archive, load), load.contract)
+    if golden_cases is None:
+        return artifact
     cases = _golden_cases(golden_cases, load.contract)
     if load.tolerance is None:
         artifact.warm(cases)
@@ -122,7 +135,7 @@ def _golden_cases(file: int, contract: Contract) -> list[golden.Case]:
     except Exception as error:
         raise GoldenCaseFailed(f"the golden cases cannot be read: {_text_of(error)}") from error
     for case in cases:
-        if missing := {spec.name for spec in contract.method(case.method).inputs} - case.inputs.keys():
+        if missing := {spec.name for spec in contract.method(case.method).inputs} - {one.name for one in case.inputs}:
             raise GoldenCaseFailed(f"a golden case lacks the inputs {sorted(missing)}", method=case.method)
     return cases
 
@@ -131,28 +144,34 @@ def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
     header, body = channel.receive()
     asked = Infer.model_validate(header)
     try:
-        outputs = artifact.infer(asked.method, _split(asked.inputs, body))
+        answer, returns = _asked(artifact, asked, tensors.unpacked(split(asked.inputs, body)))
+        outputs = _with_datatypes(asked.method, answer)
     except GraphRaised as error:
         channel.send(Failed(failure=error.failure()).model_dump(mode="json"))
         return
-    specs = [tensors.spec_of(name, tensor) for name, tensor in outputs.items()]
-    byte_size = sum(tensor.numel() * tensor.element_size() for tensor in outputs.values())
+    byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > asked.answer_max_bytes:
         too_large = AnswerTooLarge(f"the answer has {byte_size} bytes", limit=asked.answer_max_bytes)
         channel.send(Failed.of(too_large).model_dump(mode="json"))
         return
-    channel.send(
-        Inferred(outputs=specs).model_dump(mode="json"), *(tensors.to_bytes(tensor) for tensor in outputs.values())
-    )
+    inferred = Inferred(outputs=[tensor.spec for tensor in outputs], returns=returns)
+    channel.send(inferred.model_dump(mode="json"), *(tensor.data for tensor in outputs))
 
 
-def _split(specs: list[TensorSpec], body: bytearray) -> dict[str, torch.Tensor]:
-    inputs, start = {}, 0
-    for spec in specs:
-        end = start + spec.byte_size
-        inputs[spec.name] = tensors.from_bytes(spec.datatype, spec.shape, memoryview(body)[start:end])
-        start = end
-    return inputs
+def _asked(
+    artifact: LoadedArtifact, asked: Infer, inputs: Mapping[str, torch.Tensor]
+) -> tuple[dict[str, torch.Tensor], Structure | None]:
+    if asked.arguments is None:
+        return artifact.infer(asked.method, inputs), None
+    outputs = artifact.call(asked.method, asked.arguments, inputs)
+    return structure.tensors(outputs, "output"), structure.describe(outputs, "output")
+
+
+def _with_datatypes(method: str, outputs: Mapping[str, torch.Tensor]) -> list[Tensor]:
+    if lacking := [name for name, tensor in outputs.items() if tensors.datatype_of(tensor) is None]:
+        dtype = outputs[lacking[0]].dtype
+        raise GraphRaised(f"the artifact returned {lacking[0]!r} as {dtype}, which has no datatype", method=method)
+    return tensors.packed(outputs)
 
 
 def _peak_bytes() -> int:

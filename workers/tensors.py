@@ -1,12 +1,12 @@
 """Tensors as bytes and as torch's own, in the protocol's datatypes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
 
 from service.domain.errors import InvalidTensor
-from service.domain.tensor import Datatype, TensorSpec
+from service.domain.tensor import Datatype, Tensor, TensorSpec
 
 DTYPES = {
     Datatype.BOOL: torch.bool,
@@ -43,6 +43,19 @@ def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray
 def to_bytes(tensor: torch.Tensor) -> memoryview:
     """Row-major bytes. They may be the tensor's own memory: use them before it changes."""
     return _bytes_of(tensor.detach().cpu().resolve_neg().contiguous()).data
+
+
+def packed(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
+    """As they travel; each must have a datatype. Their bytes may be the tensors' own, as those of `to_bytes`."""
+    specs = [spec_of(name, tensor) for name, tensor in named.items()]
+    return [
+        Tensor(spec.name, spec.datatype, spec.shape, to_bytes(named[spec.name])) for spec in specs if spec is not None
+    ]
+
+
+def unpacked(tensors: Iterable[Tensor]) -> dict[str, torch.Tensor]:
+    """As torch's own, by their names."""
+    return {tensor.name: from_bytes(tensor.datatype, tensor.shape, tensor.data) for tensor in tensors}
 
 
 def datatype_of(tensor: torch.Tensor) -> Datatype | None:

@@ -1,7 +1,7 @@
 """Warms the process that every child is forked from, so that no child pays for what all of them need.
 
-Imported for its effect: torch loaded and on one thread, and one trace request done from its source to its golden cases,
-because torch imports hundreds of modules at the first use of this and that.
+Imported for its effect: torch loaded and on one thread, and one trace request done from its source to its printouts,
+its archive loaded, frozen and called, because torch imports hundreds of modules at the first use of this and that.
 """
 
 import gc
@@ -52,21 +52,24 @@ SPEC = {
 
 
 class _Nobody(Channel):
-    """Hears nothing of it."""
+    """Keeps the archive, and hears nothing else of it."""
 
     def __init__(self) -> None:
-        pass
+        self.archive = b""
 
-    def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
-        pass
+    def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:  # noqa: ARG002
+        if header.get("name") == "archive":
+            self.archive = b"".join(buffers)
 
 
 def _warm() -> None:
     request = Trace(spec=TraceSpec.model_validate(SPEC), files={}, threads=1, source_max_bytes=len(SOURCE))
-    tracing = Tracing(_Nobody(), request, [])
+    nobody = _Nobody()
+    tracing = Tracing(nobody, request, [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tracing.run()
+        _load(nobody.archive)
     tracing.forget()
     weights = io.BytesIO()
     torch.save({"weight": torch.zeros(1)}, weights)
@@ -76,6 +79,14 @@ def _warm() -> None:
     torch.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
+
+
+def _load(archive: bytes) -> None:
+    with torch.inference_mode():
+        loaded: torch.jit.ScriptModule = torch.jit.load(io.BytesIO(archive), map_location="cpu")
+        for form in (loaded, torch.jit.freeze(loaded)):
+            for _ in range(3):
+                form(torch.zeros(1, 3, 8, 8))
 
 
 _warm()

@@ -73,9 +73,9 @@ class MethodContract(Frozen):
         names = [argument.name for argument in self.arguments]
         if len(set(names)) < len(names):
             raise PydanticCustomError("argument_twice", "two arguments have one name")
-        taken = [name for argument in self.arguments for name in _tensors_of(argument.structure)]
+        taken = [name for argument in self.arguments for name in tensors_of(argument.structure)]
         _agree(taken, self.inputs, "the arguments hold other tensors than the inputs")
-        _agree(list(_tensors_of(self.returns)), self.outputs, "what it returns holds other tensors than the outputs")
+        _agree(list(tensors_of(self.returns)), self.outputs, "what it returns holds other tensors than the outputs")
         return self
 
     def accept(self, tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -101,19 +101,24 @@ class Contract(Frozen):
         return self.methods[name]
 
 
-def _tensors_of(structure: Structure) -> Iterator[str]:
+def items_of(structure: Structure) -> list[tuple[str, Structure]]:
+    """What nests in it, under its key or its place."""
     match structure:
-        case TensorLeaf():
-            yield structure.tensor
         case ListNode():
-            for item in structure.list:
-                yield from _tensors_of(item)
+            return [(str(place), item) for place, item in enumerate(structure.list)]
         case TupleNode():
-            for item in structure.tuple:
-                yield from _tensors_of(item)
+            return [(str(place), item) for place, item in enumerate(structure.tuple)]
         case DictNode():
-            for item in structure.mapping.values():
-                yield from _tensors_of(item)
+            return list(structure.mapping.items())
+    return []
+
+
+def tensors_of(structure: Structure) -> Iterator[str]:
+    """The names of the tensors in it, left to right."""
+    if isinstance(structure, TensorLeaf):
+        yield structure.tensor
+    for _, item in items_of(structure):
+        yield from tensors_of(item)
 
 
 def _agree(leaves: list[str], specs: list[TensorSpec], otherwise: str) -> None:

@@ -1,6 +1,6 @@
 """Tensors in the Open Inference Protocol's vocabulary, and their JSON data as bytes and back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -8,6 +8,7 @@ from math import isfinite, isnan, prod
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
 from service.domain.errors import InvalidTensor
@@ -91,6 +92,21 @@ class Tensor:
     shape: tuple[int, ...]
     data: bytes | bytearray | memoryview
 
+    @property
+    def spec(self) -> TensorSpec:
+        """What it is, without its values."""
+        return TensorSpec(name=self.name, datatype=self.datatype, shape=self.shape)
+
+
+def split(specs: Iterable[TensorSpec], body: bytes | bytearray | memoryview) -> list[Tensor]:
+    """The tensors whose bytes stand one after the other. Their sizes must add up to the body's."""
+    tensors, start = [], 0
+    for spec in specs:
+        end = start + spec.byte_size
+        tensors.append(Tensor(spec.name, spec.datatype, spec.shape, memoryview(body)[start:end]))
+        start = end
+    return tensors
+
 
 def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
     """JSON `data`, flat or nested, as row-major bytes.
@@ -111,13 +127,27 @@ def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
 
 def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any]:
     """Row-major bytes as a flat JSON list; what JSON cannot say becomes "NaN", "Infinity" or "-Infinity"."""
-    array = np.frombuffer(data, _NUMPY[datatype])
-    if datatype is Datatype.BF16:
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    values: list[Any] = array.tolist()
-    if datatype.is_float and not np.isfinite(array).all():
+    flat = array(datatype, data)
+    values: list[Any] = flat.tolist()
+    if datatype.is_float and not np.isfinite(flat).all():
         return [json_number(value) for value in values]
     return values
+
+
+def array(datatype: Datatype, data: bytes | bytearray | memoryview) -> NDArray[Any]:
+    """Row-major bytes as a flat array, which shows them where it can: bfloat16 becomes float32."""
+    flat = np.frombuffer(data, _NUMPY[datatype])
+    if datatype is Datatype.BF16:
+        return (flat.astype(np.uint32) << 16).view(np.float32)
+    # Any byte but 0 is true, whoever sent it.
+    return flat.view(np.uint8) != 0 if datatype is Datatype.BOOL else flat
+
+
+def array_bytes(datatype: Datatype, flat: NDArray[Any]) -> bytes:
+    """`array` undone."""
+    if datatype is Datatype.BF16:
+        return _rounded_to_bfloat16(flat.view(np.uint32))
+    return flat.astype(_NUMPY[datatype], copy=False).tobytes()
 
 
 def json_number(value: float) -> float | str:
@@ -183,7 +213,10 @@ def _packed(flat: list[Any], kinds: set[type], allowed: set[type], datatype: Dat
 
 def _bfloat16(flat: list[Any]) -> bytes:
     """float32 rounded to nearest-even in its upper 16 bits, as torch rounds."""
-    single = np.frombuffer(_packed(flat, set(), set(), Datatype.FP32), np.uint32)
+    return _rounded_to_bfloat16(np.frombuffer(_packed(flat, set(), set(), Datatype.FP32), np.uint32))
+
+
+def _rounded_to_bfloat16(single: NDArray[np.uint32]) -> bytes:
     rounded = (single + 0x7FFF + ((single >> 16) & 1)) >> 16
     # Rounding must not carry a NaN's payload into the sign or the exponent.
     rounded = np.where(np.isnan(single.view(np.float32)), 0x7FC0, rounded)

@@ -1,5 +1,6 @@
 """The trace check: everything that was compared, what differed, by how much, and where in the source."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from pydantic import Field, JsonValue
@@ -18,11 +19,16 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
 
 
+# Findings of these kinds reject a trace by themselves.
+UNSOUND = frozenset({"nondeterministic", "hidden-state", "fresh-inputs-refused"})
+
+
 class Comparison(Frozen):
     """One call of the eager model and of the artifact on the same inputs.
 
-    `case` is "example", "check_inputs[0]" or a probe such as "probe: zeros"; `largest_difference` is the largest
-    absolute difference over all output leaves, null where they cannot be subtracted.
+    `case` is "example", "check_inputs[0]", a probe such as "probe: zeros", or "fresh 1" for inputs that were drawn when
+    the artifact was there already; `largest_difference` is the largest absolute difference over all output leaves, null
+    where they cannot be subtracted.
     """
 
     method: str
@@ -62,3 +68,11 @@ class TraceCheck(Frozen):
     comparisons: list[Comparison]
     findings: list[Finding]
     torch: TorchCheck
+
+
+def verdict_of(comparisons: Iterable[Comparison], findings: Iterable[Finding]) -> Verdict:
+    """A difference on inputs that the contract takes rejects the trace; one on other inputs restricts it."""
+    differing = [one for one in comparisons if not one.agrees]
+    if any(one.in_contract for one in differing) or any(finding.kind in UNSOUND for finding in findings):
+        return Verdict.REJECTED
+    return Verdict.RESTRICTED if differing else Verdict.VERIFIED

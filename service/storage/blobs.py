@@ -95,12 +95,24 @@ class Staged:
         """What a commit makes of what was written so far."""
         return BlobRef(digest=f"sha256:{self._sha256.hexdigest()}", byte_size=self.byte_size)
 
-    def commit(self) -> BlobRef:
-        """On disk, under its digest, before this returns. Bytes that are there already are kept as they are."""
-        blob = self.blob
+    def open(self) -> BinaryIO:
+        """What was written so far, to be read by whoever is handed the descriptor."""
+        with _room_expected():
+            self._file.flush()
+        with _descriptor_expected():
+            return open(self._path, "rb")
+
+    def sync(self) -> None:
+        """Bring what was written so far to the disk, so that a commit need not wait for it."""
         with _room_expected():
             self._file.flush()
             os.fsync(self._file.fileno())
+
+    def commit(self) -> BlobRef:
+        """On disk, under its digest, before this returns. Bytes that are there already are kept as they are."""
+        blob = self.blob
+        self.sync()
+        with _room_expected():
             self._blobs.keep(self._path, blob)
         self.discard()
         return blob

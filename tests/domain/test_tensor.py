@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.errors import InvalidTensor
-from service.domain.tensor import Datatype, infer_shape, pack, unpack
+from service.domain.tensor import Datatype, TensorSpec, array, array_bytes, infer_shape, pack, split, unpack
 
 INTEGERS = [datatype for datatype in Datatype if datatype.is_integer]
 
@@ -110,3 +110,24 @@ def test_bfloat16_not_a_number_stays_one() -> None:
 @pytest.mark.parametrize(("data", "shape"), [(1, ()), ([], (0,)), ([[1, 2], [3, 4]], (2, 2)), ([[], []], (2, 0))])
 def test_nested_lists_spell_a_shape(data: object, shape: tuple[int, ...]) -> None:
     assert infer_shape(data) == shape  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("datatype", Datatype)
+def test_bytes_become_an_array_and_are_the_same_again(datatype: Datatype) -> None:
+    values = [True, False] if datatype is Datatype.BOOL else [0, 1]
+    data = pack(datatype, [2], values)
+
+    assert array(datatype, data).tolist() == values
+    assert array_bytes(datatype, array(datatype, data)) == data
+
+
+def test_tensors_that_stand_one_after_the_other_are_split() -> None:
+    specs = [
+        TensorSpec(name="a", datatype=Datatype.INT8, shape=(2,)),
+        TensorSpec(name="b", datatype=Datatype.FP32, shape=(0, 3)),
+        TensorSpec(name="c", datatype=Datatype.INT16, shape=()),
+    ]
+
+    assert [(one.spec, bytes(one.data)) for one in split(specs, b"\1\2\3\4")] == list(
+        zip(specs, [b"\1\2", b"", b"\3\4"], strict=True)
+    )

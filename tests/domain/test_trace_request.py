@@ -40,7 +40,7 @@ def test_inputs_nest() -> None:
 
 
 def test_a_trace_request_survives_json() -> None:
-    request = TraceRequest.submitted(spec(), {}, torch_version="2.13.0")
+    request = TraceRequest.submitted(spec(), {}, torch_version="2.13.0", tenant="ours")
     assert TraceRequest.model_validate_json(request.model_dump_json()) == request
 
 

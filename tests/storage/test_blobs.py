@@ -53,6 +53,18 @@ def test_an_open_blob_has_a_descriptor_that_a_child_can_read(blobs):
         assert subprocess.run(["cat"], stdin=file, capture_output=True, check=True).stdout == b"for a child"
 
 
+def test_what_is_staged_can_be_read_before_and_after_it_is_committed_and_not_written(blobs):
+    with blobs.stage() as staged:
+        staged.write(b"for a child")
+        staged.sync()
+        with staged.open() as file:
+            assert os.pread(file.fileno(), 100, 0) == b"for a child"
+            assert staged.commit() == staged.blob
+            assert os.pread(file.fileno(), 100, 0) == b"for a child"
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.write(file.fileno(), b"something else")
+
+
 def test_the_same_bytes_are_kept_once(tmp_path, local):
     assert put(local, b"abc") == put(local, b"abc")
 

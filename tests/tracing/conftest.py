@@ -12,16 +12,28 @@ import torch
 
 from service.domain.artifact import Printout
 from service.domain.errors import Failure
+from service.domain.tensor import Tensor, split
 from service.domain.trace_check import Comparison, Finding, Verdict
-from service.domain.trace_request import Init, TraceSpec
+from service.domain.trace_request import Init, TraceRequest, TraceSpec
+from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import Channel
-from service.sandbox.messages import Failed, File, Progress, Trace, Traced, from_tracer
+from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, from_tracer
+from service.sandbox.zygote import Zygote
+from service.storage.database import Store
+from tests.conftest import TENANT, NewStore
+from workers.tensors import DTYPES, packed
 from workers.tracing import child, model, printouts
+from workers.tracing.limits import TraceLimits
 from workers.tracing.model import Model
 from workers.tracing.source import Source
+from workers.tracing.verification import OfferedCase
+from workers.tracing.worker import Worker
 
 MODELS = Path(__file__).parents[1] / "models"
 MIB = 2**20
+LIMITS = TraceLimits(wall_s=60, cpu_s=30, memory_mib=4096, threads=1, log_max_bytes=2**20, source_max_bytes=2**26)
+
+Work = Callable[..., TraceRequest]
 
 
 def text(name: str) -> str:
@@ -43,12 +55,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.:DeprecationWarning")
 
 
+@pytest.fixture
+def every_datatype() -> list[Tensor]:
+    """One tensor of each, named as it."""
+    return packed({datatype.value: torch.tensor([0, 1, 1]).to(dtype) for datatype, dtype in DTYPES.items()})
+
+
 @dataclass
 class Told:
     """What a tracing child said."""
 
     stages: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    offered: list[OfferedCase] = field(default_factory=list)
     last: Traced | Failed | None = None
 
     @property
@@ -76,6 +95,47 @@ class Told:
     @property
     def printouts(self) -> list[Printout]:
         return printouts.read(self.files["printouts"])
+
+
+@pytest.fixture
+def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
+    store = new_store(tmp_path)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def add(store: Store) -> Callable[..., str]:
+    """The id of a request that waits."""
+
+    def add(submitted: dict[str, Any], files: dict[str, bytes] | None = None) -> str:
+        blobs = {}
+        for name, content in (files or {}).items():
+            with store.blobs.stage() as staged:
+                staged.write(content)
+                blobs[name] = staged.commit()
+        request = TraceRequest.submitted(TraceSpec.model_validate(submitted), blobs, torch_version="2", tenant=TENANT)
+        return store.trace_requests.add(request, None, queue_max=10).id
+
+    return add
+
+
+@pytest.fixture
+def work(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> Callable[..., TraceRequest]:
+    """The request as it stands after one attempt."""
+
+    def work(
+        submitted: dict[str, Any],
+        files: dict[str, bytes] | None = None,
+        cancellation: Cancellation | None = None,
+        **limits: Any,
+    ) -> TraceRequest:
+        request_id = add(submitted, files)
+        worker = Worker(store, torch_zygote, LIMITS.model_copy(update=limits), attempts=2)
+        worker.run(request_id, cancellation or Cancellation())
+        return store.trace_requests.get(TENANT, request_id)
+
+    return work
 
 
 @pytest.fixture
@@ -145,5 +205,7 @@ def _listen(channel: Channel, told: Told) -> None:
                 told.stages.append(message.stage)
             case File():
                 told.files[message.name] = bytes(body)
+            case Case():
+                told.offered.append(OfferedCase(message.name, message.method, split(message.inputs, body)))
             case _:
                 told.last = message

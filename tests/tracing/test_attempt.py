@@ -5,8 +5,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,61 +13,16 @@ import torch
 
 from service.domain.errors import Failure
 from service.domain.trace_check import Verdict
-from service.domain.trace_request import State, TraceRequest, TraceSpec
+from service.domain.trace_request import State, TraceRequest
 from service.sandbox.cancellation import Cancellation
+from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import NewStore, wait_until
-from tests.tracing.conftest import spec, tensor, text
-from workers.tracing.attempt import TraceLimits
+from tests.conftest import TENANT, wait_until
+from tests.tracing.conftest import LIMITS, Work, spec, tensor, text
 from workers.tracing.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
-LIMITS = TraceLimits(wall_s=60, cpu_s=30, memory_mib=4096, threads=1, log_max_bytes=2**20, source_max_bytes=2**26)
-
-
-@pytest.fixture
-def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
-    store = new_store(tmp_path)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def add(store: Store) -> Callable[..., str]:
-    """The id of a request that waits."""
-
-    def add(submitted: dict[str, Any], files: dict[str, bytes] | None = None) -> str:
-        blobs = {}
-        for name, content in (files or {}).items():
-            with store.blobs.stage() as staged:
-                staged.write(content)
-                blobs[name] = staged.commit()
-        request = TraceRequest.submitted(TraceSpec.model_validate(submitted), blobs, torch_version="2")
-        return store.trace_requests.add(request, None, queue_max=10).id
-
-    return add
-
-
-@pytest.fixture
-def work(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> Callable[..., TraceRequest]:
-    """The request as it stands after one attempt."""
-
-    def work(
-        submitted: dict[str, Any],
-        files: dict[str, bytes] | None = None,
-        cancellation: Cancellation | None = None,
-        **limits: Any,
-    ) -> TraceRequest:
-        request_id = add(submitted, files)
-        worker = Worker(store, torch_zygote, LIMITS.model_copy(update=limits), attempts=2)
-        worker.run(request_id, cancellation or Cancellation())
-        return store.trace_requests.get(request_id)
-
-    return work
-
-
-Work = Callable[..., TraceRequest]
 
 
 def failure(request: TraceRequest) -> Failure:
@@ -82,7 +36,7 @@ def test_a_request_becomes_an_artifact_and_a_version(work: Work, store: Store) -
 
     assert (request.state, request.verdict) == (State.SUCCEEDED, Verdict.VERIFIED)
     assert request.model is not None
-    artifact = store.artifacts.get(request.artifacts[0].digest)
+    artifact = store.artifacts.get(TENANT, request.artifacts[0].digest)
     with store.blobs.open(artifact.archive.digest) as archive:
         assert torch.jit.load(io.BytesIO(archive.read()))(torch.zeros(1, 4)).shape == (1, 3)
     assert (artifact.entrypoint, artifact.device) == ("linear:Net", "cpu")
@@ -96,16 +50,24 @@ def test_the_same_request_gives_the_same_artifact_byte_by_byte(work: Work) -> No
 
 def test_watchers_see_the_stages_in_order_and_the_end(work: Work, store: Store) -> None:
     request = work(spec("prints", example_inputs=[X]))
-    events = store.events.after(request.id, 0, 100)
+    events = store.events.after(TENANT, request.id, 0, 100)
 
     stages = [event.data["stage"] for event in events if event.kind == "stage"]
-    assert stages == sorted(stages, key=["queued", "loading", "tracing", "checking", "printing", "storing"].index)
+    assert list(dict.fromkeys(stages)) == [
+        "queued",
+        "loading",
+        "tracing",
+        "checking",
+        "printing",
+        "verifying",
+        "storing",
+    ]
     assert events[-1].data == {"state": "succeeded", "verdict": "verified"}
 
 
 def test_what_the_source_prints_is_its_log(work: Work, store: Store) -> None:
     request = work(spec("prints", example_inputs=[X]))
-    log = "".join(store.events.log(request.id))
+    log = "".join(store.events.log(TENANT, request.id))
 
     assert log.startswith("imported\ncalled \\x1b[2J\n")
 
@@ -113,7 +75,7 @@ def test_what_the_source_prints_is_its_log(work: Work, store: Store) -> None:
 @pytest.mark.slow
 def test_a_log_without_end_is_cut(work: Work, store: Store) -> None:
     request = work(spec("prints_without_end", example_inputs=[X]), log_max_bytes=100_000)
-    log = "".join(store.events.log(request.id))
+    log = "".join(store.events.log(TENANT, request.id))
 
     assert request.verdict is Verdict.VERIFIED
     assert len(log) < 101_000
@@ -154,6 +116,7 @@ def test_a_rejected_trace_succeeds_and_is_registered_only_where_asked(work: Work
         ("exits_hard", "model-exited", {"exit_status": 3}),
         ("segfaults", "model-crashed", {"signal": "SIGSEGV"}),
         ("eats_memory", "limit-exceeded", {"limit": "memory"}),
+        ("starts_threads_without_end", "limit-exceeded", {"limit": "threads"}),
         ("raises_in_forward", "model-raised", {"line": 9}),
         ("forges_its_result", "model-crashed", {}),
         ("closes_its_channel", "model-exited", {"exit_status": 0}),
@@ -198,7 +161,7 @@ def forging(*said: Any) -> dict[str, Any]:
 import gc, json, os
 from service.sandbox.channel import Channel
 (channel,) = [it for it in gc.get_objects() if isinstance(it, Channel)]
-for name in ("archive", "printouts", "golden"):
+for name in ("archive", "printouts"):
     channel.send({{"kind": "file", "name": name}}, b"junk")
 for said in json.loads({json.dumps(json.dumps(said))}):
     channel.send(said)
@@ -245,12 +208,7 @@ def test_a_forged_answer_is_the_models_crash_and_can_be_read_by_everybody(
     request = work(forging(forged))
 
     assert failure(request).slug == "model-crashed"
-    assert [listed.failure for listed in store.trace_requests.list(10).items] == [request.failure]
-
-
-def test_a_forged_answer_that_fits_is_believed(work: Work) -> None:
-    """Only what it says of the model is: nothing of ours depends on it."""
-    assert work(forging(traced())).verdict is Verdict.VERIFIED
+    assert [listed.failure for listed in store.trace_requests.list(TENANT, 10).items] == [request.failure]
 
 
 def test_a_tracer_that_fails_is_not_tried_again_and_is_logged_with_what_it_printed(
@@ -268,7 +226,7 @@ def test_a_child_that_never_stops_talking_is_timed_out(work: Work, store: Store)
     request = work(spec("talks_without_end", example_inputs=[X]), wall_s=0.3)
 
     assert (failure(request).slug, failure(request).facts["limit"]) == ("limit-exceeded", "wall")
-    assert "printed meanwhile" in "".join(store.events.log(request.id))
+    assert "printed meanwhile" in "".join(store.events.log(TENANT, request.id))
 
 
 def test_a_child_that_tells_of_its_progress_again_and_again_is_stopped(work: Work, store: Store) -> None:
@@ -276,7 +234,7 @@ def test_a_child_that_tells_of_its_progress_again_and_again_is_stopped(work: Wor
     request = work(forging(*[stage] * 1000))
 
     assert failure(request).slug == "model-crashed"
-    assert len(store.events.after(request.id, 0, 100)) < 10
+    assert len(store.events.after(TENANT, request.id, 0, 100)) < 10
 
 
 @pytest.mark.slow
@@ -314,11 +272,11 @@ def test_a_running_attempt_is_stopped(
     worker = Worker(store, torch_zygote, LIMITS, attempts=2)
     working = threading.Thread(target=worker.run, args=(request_id, cancellation))
     working.start()
-    wait_until(lambda: any(event.kind == "log" for event in store.events.after(request_id, 0, 10)))
+    wait_until(lambda: any(event.kind == "log" for event in store.events.after(TENANT, request_id, 0, 10)))
     cancellation.set(reason)
     working.join(30)
 
-    request = store.trace_requests.get(request_id)
+    request = store.trace_requests.get(TENANT, request_id)
     assert (request.state, request.attempt) == (state, 1)
 
 
@@ -332,10 +290,12 @@ def test_a_stopped_attempt_may_have_been_told_before_it_began(work: Work) -> Non
 @pytest.mark.slow
 def test_a_lost_zygote_is_a_fault_of_ours_and_tried_again(store: Store, add: Callable[..., str]) -> None:
     request_id = add(spec("kills_its_parent", example_inputs=[X]))
-    with Zygote(["workers.tracing.child"]) as zygote:
+    with Zygote(
+        ["workers.tracing.child", "workers.tracing.reference", "workers.runner"], tier=Tier.NONE
+    ) as zygote:  # in a jail the model could not kill it
         Worker(store, zygote, LIMITS, attempts=2).run(request_id, Cancellation())
 
-    request = store.trace_requests.get(request_id)
+    request = store.trace_requests.get(TENANT, request_id)
     assert (request.state, request.attempt) == (State.QUEUED, 1)
 
 
@@ -343,7 +303,7 @@ def test_a_request_that_is_not_queued_is_left_alone(work: Work, store: Store, to
     request = work(spec("linear", example_inputs=[X]))
     Worker(store, torch_zygote, LIMITS, attempts=2).run(request.id, Cancellation())
 
-    assert store.trace_requests.get(request.id) == request
+    assert store.trace_requests.get(TENANT, request.id) == request
 
 
 def test_parents_never_load_torch() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from service.domain.trace_check import Verdict
+from service.sandbox.bounds import CASES_MAX
 from tests.tracing.conftest import Told, spec, tensor
 from workers.tracing.checks import check
 
@@ -178,14 +179,21 @@ def test_models_that_are_hard_to_copy_or_read_are_verified(run: Run, name: str) 
     assert run(spec(name, example_inputs=[tensor([[1.0, 2.0, 3.0, 4.0]])])).verdict is Verdict.VERIFIED
 
 
-@pytest.mark.parametrize("methods", [["forward"], ["forward", "encode"]])
-def test_the_frozen_form_is_checked_where_it_is_to_be_served(run: Run, methods: list[str]) -> None:
-    inputs = {"example_inputs": [tensor([[1.0, 2.0, 3.0, 4.0]])]}
-    told = run(spec("two_methods", methods=dict.fromkeys(methods, inputs), options={"freeze": True}))
+def test_probes_that_differed_are_offered_first_and_then_few_that_agreed(run: Run) -> None:
+    told = run(spec("branches_on_data", example_inputs=[X]))
 
-    frozen = [one for one in told.traced.check.comparisons if one.case == "example, frozen"]
-    assert [one.method for one in frozen] == methods
-    assert told.verdict is Verdict.VERIFIED
+    agrees = [told.comparisons[case.name].agrees for case in told.offered]
+    assert agrees == sorted(agrees)
+    assert agrees.count(True) <= check.AGREEING_OFFERED
+    assert len(agrees) <= CASES_MAX
+    assert told.offered[0].name == "probe: negated"
+
+
+def test_probes_are_offered_within_the_bytes_that_are_taken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "CASES_MAX_BYTES", 3 * 2 * 4)
+    told = run(spec("branches_on_data", example_inputs=[X]))
+
+    assert [case.name for case in told.offered] == ["probe: negated"]
 
 
 def test_what_differs_without_a_warning_has_the_line_where_two_traces_part(run: Run) -> None:

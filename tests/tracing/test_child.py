@@ -18,7 +18,7 @@ X = tensor([[1.0, 2.0, 3.0, 4.0], [-1.0, 0.5, 0.0, 2.0]])
 def test_a_linear_layer_is_traced_checked_and_sent(run: Run) -> None:
     told = run(spec("linear", example_inputs=[X]))
 
-    assert told.stages == ["loading", "tracing", "checking", "printing", "storing"]
+    assert told.stages == ["loading", "tracing", "checking", "printing"]
     assert told.verdict is Verdict.VERIFIED
     assert told.traced.check.findings == []
     assert told.traced.check.torch.passed
@@ -199,8 +199,10 @@ def test_the_seed_decides_random_weights(run: Run) -> None:
     first, again = run(submitted), run(submitted)
     other = run({**submitted, "options": {"seed": 1}})
 
-    assert first.files["golden"] == again.files["golden"]
-    assert first.files["golden"] != other.files["golden"]
+    x = torch.ones(1, 4)
+    answers = [torch.jit.load(io.BytesIO(told.files["archive"]))(x)[0].tolist() for told in (first, again, other)]
+    assert answers[0] == answers[1]
+    assert answers[0] != answers[2]
 
 
 def test_model_code_that_exits_is_told_so(run: Run) -> None:

@@ -1,5 +1,6 @@
 """Tracing: what torch refuses comes out as a named problem with the user's line, what it warns of as data."""
 
+import io
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from service.domain.errors import UntraceableModel
 from service.domain.trace_request import TraceOptions
 from workers.tracing.call import bind
 from workers.tracing.model import Model
-from workers.tracing.trace import Traced, load_archive, trace
+from workers.tracing.trace import Traced, trace
 
 Load = Callable[..., Model]
 
@@ -58,7 +59,7 @@ def test_a_check_of_torchs_that_fails_is_reported_and_decides_nothing(load: Load
 
     assert result.torch_check.passed is False
     assert result.torch_check.message is not None
-    assert load_archive(result.archive)(torch.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    assert torch.jit.load(io.BytesIO(result.archive))(torch.ones(3)).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_the_model_itself_is_not_touched(load: Load) -> None:

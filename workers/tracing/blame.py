@@ -1,10 +1,12 @@
 """Blame: what comes out of submitted code becomes an error of the domain, with the user's line."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from service.domain.errors import LimitExceeded, TraceError
+from service.domain.errors import LimitExceeded, ModelExited, ModelRaised, ServiceError, TraceError, TracerLost
+from service.sandbox.channel import MalformedFrame
 from workers.tracing import lines
 
 # As torch's allocators say it, for they raise RuntimeError.
@@ -63,3 +65,22 @@ def out_of_memory(error: BaseException) -> LimitExceeded:
     return LimitExceeded(
         "the model code asked for more memory than it may have", limit="memory", **lines.facts_of(error)
     )
+
+
+def error_of(error: BaseException) -> ServiceError:
+    """Whose fault it is that a child ends. What submitted code raises has become a TraceError where it was called."""
+    match error:
+        case ServiceError():
+            return error
+        case SystemExit():
+            return ModelExited(f"the model code called sys.exit({lines.text_of(error)})", **lines.facts_of(error))
+        case RecursionError():
+            return ModelRaised("what the model code gave nests too deeply", **lines.facts_of(error))
+        case MalformedFrame():  # all that is sent here is well-formed, but may be too much
+            return LimitExceeded(f"the artifact is too large: {error}", limit="result")
+        case Exception():
+            if is_out_of_memory(error):
+                return out_of_memory(error)
+            traceback.print_exception(error)
+            return TracerLost(f"the tracer failed: {type(error).__name__}", **lines.facts_of(error))
+    return ModelExited(f"the model code raised {type(error).__name__}", **lines.facts_of(error))

@@ -68,6 +68,14 @@ class Call:
         return tuple(structure.handed_over(value) for value in self.arguments.values() if structure.has_tensors(value))
 
 
+@dataclass(frozen=True)
+class CheckCall:
+    """A check input, bound."""
+
+    name: str
+    call: Call
+
+
 def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
     """Raises TraceMethodNotFound, and ArgumentMismatch with the names that the method knows."""
     callee = _method(module, method, function)

@@ -22,7 +22,12 @@ def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
 
 def same(example: Call, call: Call) -> bool:
     """Whether a call lies inside the contract that the example makes."""
-    return _arguments(example) == _arguments(call) and _specs(example.tensors) == _specs(call.tensors)
+    return arguments(example) == arguments(call) and _specs(example.tensors) == _specs(call.tensors)
+
+
+def arguments(call: Call) -> list[Argument]:
+    """The call's arguments, and how they nest."""
+    return [Argument(name=name, structure=structure.describe(value, name)) for name, value in call.arguments.items()]
 
 
 def check_inputs(call: Call) -> None:
@@ -59,15 +64,11 @@ def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: 
 
 def _observed(call: Call, outputs: Any) -> MethodContract:
     return MethodContract(
-        arguments=_arguments(call),
+        arguments=arguments(call),
         inputs=_specs(call.tensors),
         outputs=_specs(structure.tensors(outputs, "output")),
         returns=structure.describe(outputs, "output"),
     )
-
-
-def _arguments(call: Call) -> list[Argument]:
-    return [Argument(name=name, structure=structure.describe(value, name)) for name, value in call.arguments.items()]
 
 
 def _specs(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:

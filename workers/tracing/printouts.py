@@ -7,25 +7,28 @@ import torch
 from pydantic import TypeAdapter
 
 from service.domain.artifact import GraphNode, Printout, PrintoutKind
+from service.sandbox.bounds import PRINTOUTS_MAX_BYTES
 from workers.tracing import graphs, lines
 
-PRINTOUTS_MAX_BYTES = 32 * 2**20
-_NODE_BYTES = 300  # about what one takes as JSON
+# Of those that are kept whole: what is left of the bound is for what says that others are not.
+_WHOLE_MAX_BYTES = PRINTOUTS_MAX_BYTES // 2
 _CUT = "[cut: the printouts of this artifact are over {limit} MiB]"
 
 _printouts = TypeAdapter(list[Printout])
 
 
-def take(module: torch.jit.ScriptModule, max_bytes: int = PRINTOUTS_MAX_BYTES) -> bytes:
+def take(module: torch.jit.ScriptModule, max_bytes: int = _WHOLE_MAX_BYTES) -> bytes:
     """Every printout as JSON, the model's own first; what goes over the limit says so in its text."""
-    taken: list[Printout] = []
+    taken: list[bytes] = []
     left = max_bytes
     for printout in _all(module):
-        size = len(printout.text) + len(printout.nodes) * _NODE_BYTES
-        kept = printout if size <= left else _without_text(printout, max_bytes)
-        left -= min(size, left)
-        taken.append(kept)
-    return _printouts.dump_json(taken)
+        whole = printout.model_dump_json().encode()
+        if len(whole) <= left:
+            left -= len(whole)
+            taken.append(whole)
+        else:
+            taken.append(_without_text(printout, max_bytes).model_dump_json().encode())
+    return b"[" + b",".join(taken) + b"]"
 
 
 def read(data: bytes) -> list[Printout]:

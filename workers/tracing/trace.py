@@ -1,6 +1,5 @@
 """Tracing: the only caller of torch.jit.trace_module; its warnings and its own check come out as data."""
 
-import io
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -81,12 +80,6 @@ def trace(model: Model, calls: Mapping[str, Call], options: TraceOptions, *, che
             failed = error
             module = _traced_unchecked(model, calls, options, tolerance)
     return Traced(module, _saved(module), list(warned.of_tracing), _torch_check(check, failed, warned.of_check))
-
-
-def load_archive(archive: bytes) -> torch.jit.ScriptModule:
-    """What anybody who gets the archive has."""
-    loaded: torch.jit.ScriptModule = torch.jit.load(io.BytesIO(archive), map_location="cpu")
-    return loaded
 
 
 def _check_names(model: Model, calls: Mapping[str, Call]) -> None:

@@ -10,7 +10,9 @@ from service.domain.trace_request import TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from workers.tracing.attempt import Attempt, Stopped, TraceLimits
+from workers.tracing.attempt import Attempt
+from workers.tracing.ends import Stopped
+from workers.tracing.limits import TraceLimits
 
 log = logging.getLogger(__name__)
 

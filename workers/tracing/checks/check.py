@@ -1,6 +1,6 @@
-"""The trace check: the archive as it was saved, against the eager model, on every input at hand.
+"""The trace check: the traced model against the eager one, on every input at hand.
 
-verdict: a difference on inputs that the contract takes rejects the trace; one on other inputs restricts it.
+It runs beside submitted code: what it finds, with the lines at fault, aims the verification and can only add to it.
 """
 
 import time
@@ -11,23 +11,21 @@ from typing import Any
 import torch
 
 from service.domain.errors import ModelRaised
-from service.domain.trace_check import Comparison, Finding, TraceCheck, Verdict
+from service.domain.trace_check import Comparison, Finding, TraceCheck, verdict_of
+from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, CASES_MAX, CASES_MAX_BYTES
 from workers import structure
-from workers.compare import Compared, Difference, compare
-from workers.golden import Case
+from workers.closeness import Compared, Difference
+from workers.compare import compare
 from workers.tracing import contract, graphs, lines
 from workers.tracing.blame import is_out_of_memory, out_of_memory
-from workers.tracing.call import Call
+from workers.tracing.call import Call, CheckCall
 from workers.tracing.checks import findings
 from workers.tracing.checks.eager import Answer, Eager, Observed, TooSlow, artifact_answer
 from workers.tracing.checks.probe import probes
-from workers.tracing.trace import Traced, load_archive
+from workers.tracing.trace import Traced
 
-# torch's profiling executor records the first call, and specialises on the second and third.
-CALLS_OF_EXAMPLE = 3
-# Beside the examples, so many golden cases and no more bytes of them are kept.
-GOLDEN_CASES = 4
-GOLDEN_BYTES = 16 * 2**20
+# Of the probes that agreed, so many are offered, to be kept as golden cases: fresh inputs tell more.
+AGREEING_OFFERED = 1
 # Two runs can draw alike by chance, as where a model skips a layer now and then.
 CALLS_WHERE_RANDOM = 6
 # The check is to stay small beside the trace: no probe is started after so long, or so many times the examples' time.
@@ -39,17 +37,18 @@ PROBE_TIMES_EXAMPLE = 20
 
 
 @dataclass(frozen=True)
-class CheckCall:
-    """A check input, bound."""
+class Offered:
+    """A probe that is worth being tried again."""
 
     name: str
     call: Call
+    agrees: bool
 
 
 @dataclass(frozen=True)
 class Checked:
     check: TraceCheck
-    golden: list[Case]
+    offered: list[Offered]
 
 
 class Check:
@@ -64,7 +63,7 @@ class Check:
         self._example_s: dict[str, float] = {}
         self._comparisons: list[Comparison] = []
         self._findings: list[Finding] = []
-        self._golden: list[Case] = []
+        self._tried: list[Offered] = []
 
     def examples(self) -> dict[str, Any]:
         """Eager's outputs on the examples. Raises ModelRaised."""
@@ -74,35 +73,29 @@ class Check:
             self._example_s[method] = (time.monotonic() - started) / 2
         return {method: observed.answers[0].outputs for method, observed in self._examples.items()}
 
-    def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool, freeze: bool) -> Checked:
+    def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool) -> Checked:
         self._traced = traced
-        self._artifact = load_archive(traced.archive)
         for call in self._calls.values():
             self._check_example(call)
             self._check_repeated(call)
-        if freeze:
-            self._check_frozen()
         for given in check_calls:
             self._check_given(given)
         if probe:
             self._probe()
         return Checked(
             TraceCheck(
-                verdict=_verdict(self._comparisons, self._findings),
+                verdict=verdict_of(self._comparisons, self._findings),
                 tolerance=self._tolerance,
                 comparisons=self._comparisons,
                 findings=[*self._of_torch(), *self._findings],
                 torch=traced.torch_check,
             ),
-            self._golden,
+            _offered(self._tried),
         )
 
     def _check_example(self, call: Call) -> None:
         answer = self._examples[call.method].answers[0]
-        compared = [self._compared(call, answer) for _ in range(CALLS_OF_EXAMPLE)]
-        worst = next((one for one in compared if not one.agrees), compared[0])
-        self._record(call, "example", worst, in_contract=True)
-        self._golden.append(_golden(call, answer))
+        self._record(call, "example", self._compared(call, answer), in_contract=True)
         written = [
             name for name, tensor in call.tensors.items() if not compare(tensor, answer.inputs[name], 0.0).agrees
         ]
@@ -122,20 +115,6 @@ class Check:
         if observed.carried and not self._has("hidden-state", call.method):
             self._findings.append(findings.carries_state(call, observed.carried))
 
-    def _check_frozen(self) -> None:
-        """The form that is going to be served computes in another order, and may refuse to be made at all."""
-        others = [method for method in self._calls if method != "forward"]
-        try:
-            frozen = torch.jit.freeze(self._artifact, preserved_attrs=others)
-        except RuntimeError as error:
-            failed = Compared(None, Difference("output", f"torch.jit.freeze raised: {_last_line(error)}"))
-            for call in self._calls.values():
-                self._record(call, "example, frozen", failed, in_contract=True)
-            return
-        for call in self._calls.values():
-            compared = self._compared(call, self._examples[call.method].answers[0], frozen)
-            self._record(call, "example, frozen", compared, in_contract=True)
-
     def _check_given(self, given: CheckCall) -> None:
         example = self._calls[given.call.method]
         try:
@@ -148,7 +127,6 @@ class Check:
             return
         compared = self._compared(given.call, answer)
         self._record(given.call, given.name, compared, in_contract=contract.same(example, given.call))
-        self._keep_golden(example, given.call, answer, compared)
 
     def _probe(self) -> None:
         budget_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * sum(self._example_s.values()))
@@ -170,7 +148,7 @@ class Check:
                     continue
                 compared = self._compared(probe, answer)
                 self._record(probe, name, compared, in_contract=True)
-                self._keep_golden(example, probe, answer, compared)
+                self._tried.append(Offered(name, probe, compared.agrees))
                 try:
                     self._check_state_left(example, name, answer, within_s)
                     self._check_drawn(probe, name, answer, within_s)
@@ -220,9 +198,9 @@ class Check:
         else:
             self._findings.append(findings.hidden_state(call, difference, self._suspect))
 
-    def _compared(self, call: Call, eager: Answer, form: torch.jit.ScriptModule | None = None) -> Compared:
+    def _compared(self, call: Call, eager: Answer) -> Compared:
         try:
-            answer = artifact_answer(form or self._artifact, call, self._seed)
+            answer = artifact_answer(self._traced.module, call, self._seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise out_of_memory(error) from error
@@ -263,15 +241,6 @@ class Check:
     def _has(self, kind: str, method: str) -> bool:
         return any(finding.kind == kind and finding.evidence["method"] == method for finding in self._findings)
 
-    def _keep_golden(self, example: Call, call: Call, answer: Answer, compared: Compared) -> None:
-        case = _golden(call, answer)
-        extra = self._golden[len(self._calls) :]
-        size = case.byte_size + sum(kept.byte_size for kept in extra)
-        if answer.drew:
-            return  # what it draws when the case is replayed is another number
-        if compared.agrees and contract.same(example, call) and len(extra) < GOLDEN_CASES and size <= GOLDEN_BYTES:
-            self._golden.append(case)
-
     @property
     def _suspect(self) -> lines.Line | None:
         """The line that most likely made them differ: where a value left the trace, or where two traces part."""
@@ -290,15 +259,17 @@ class Check:
         return found
 
 
-def _golden(call: Call, answer: Answer) -> Case:
-    return Case(call.method, call.tensors, structure.tensors(answer.outputs, "output"))
-
-
-def _verdict(comparisons: Sequence[Comparison], found: Sequence[Finding]) -> Verdict:
-    unsound = any(finding.kind in ("nondeterministic", "hidden-state") for finding in found)
-    if unsound or any(one.in_contract and not one.agrees for one in comparisons):
-        return Verdict.REJECTED
-    return Verdict.VERIFIED if all(one.agrees for one in comparisons) else Verdict.RESTRICTED
+def _offered(tried: Sequence[Offered]) -> list[Offered]:
+    """Those that disagreed come first."""
+    agreeing = [one for one in tried if one.agrees][:AGREEING_OFFERED]
+    offered: list[Offered] = []
+    left_bytes = CASES_MAX_BYTES
+    for one in [one for one in tried if not one.agrees] + agreeing:
+        byte_size = sum(tensor.nbytes for tensor in one.call.tensors.values())
+        if len(offered) < CASES_MAX and byte_size <= left_bytes and len(one.name) <= CASE_NAME_MAX_CHARACTERS:
+            offered.append(one)
+            left_bytes -= byte_size
+    return offered
 
 
 def _baked_otherwise(example: Call, call: Call) -> Difference | None:

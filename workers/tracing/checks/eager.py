@@ -123,6 +123,12 @@ class Eager:
         return state.of_module(module), self._model.shared.marks()
 
 
+def live_answer(module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None) -> Answer:
+    """Of this very module, with whatever earlier calls left behind. Raises ModelRaised and TooSlow."""
+    with _stopped_after(within_s):
+        return _answer(module, call, seed)
+
+
 def artifact_answer(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
     """The same of the artifact. Raises whatever it raises."""
     cloned = call.cloned()

@@ -5,7 +5,7 @@ from typing import Any
 
 from service.domain.errors import ModelRaised
 from service.domain.trace_check import Finding
-from workers.compare import Difference
+from workers.closeness import Difference
 from workers.tracing import graphs, lines
 from workers.tracing.call import Call
 from workers.tracing.checks.eager import Carried

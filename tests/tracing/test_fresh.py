@@ -1,0 +1,87 @@
+"""Fresh inputs: like the example, and not it."""
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.domain.tensor import Datatype, Tensor, pack, unpack
+from workers.tracing import fresh
+
+
+def t(datatype: Datatype, data: list[Any], shape: tuple[int, ...] | None = None) -> Tensor:
+    shape = (len(data),) if shape is None else shape
+    return Tensor("x", datatype, shape, pack(datatype, shape, data))
+
+
+def drawn(*example: Tensor, rounds: int = 12) -> list[list[list[Any]]]:
+    """The values of each tensor, round by round."""
+    found = islice(fresh.rounds(example, np.random.default_rng(0)), rounds)
+    return [[unpack(tensor.datatype, tensor.data) for tensor in inputs] for inputs in found]
+
+
+@pytest.mark.parametrize("datatype", Datatype)
+def test_every_datatype_is_varied_and_keeps_its_shape(datatype: Datatype) -> None:
+    values = [True, False, True, True] if datatype is Datatype.BOOL else [0, 1, 2, 5]
+    example = t(datatype, values, (2, 2))
+
+    inputs = list(islice(fresh.rounds([example], np.random.default_rng(0)), 12))
+
+    assert len(inputs) == 12
+    for (tensor,) in inputs:
+        assert tensor.spec == example.spec
+        assert len(tensor.data) == example.spec.byte_size
+        assert tensor.data != example.data
+
+
+def test_floats_come_with_both_signs_and_near_the_examples_own() -> None:
+    example = [1.0, 2.0, 3.0, 4.0]
+    rounds = [values for (values,) in drawn(t(Datatype.FP32, example))]
+
+    assert any(min(values) < 0 < max(values) for values in rounds)
+    assert any(values != example and np.allclose(values, example, rtol=0.5) for values in rounds)
+    assert any(sorted(values) == example for values in rounds)
+    assert all(np.isfinite(values).all() for values in rounds)
+
+
+def test_integers_stay_within_what_was_seen() -> None:
+    rounds = [values for (values,) in drawn(t(Datatype.INT64, [3, 9, 4, 3]))]
+
+    assert len({tuple(values) for values in rounds}) > 1
+    assert all(3 <= value <= 9 for values in rounds for value in values)
+
+
+@pytest.mark.parametrize(("value", "legal"), [(1, {0, 1}), (0, {0, 1}), (7, {6, 7}), (-3, {-3, -2})])
+def test_integers_that_are_all_alike_are_varied_by_one(value: int, legal: set[int]) -> None:
+    rounds = [values for (values,) in drawn(t(Datatype.INT64, [value] * 4))]
+
+    assert rounds
+    assert {number for values in rounds for number in values} <= legal
+
+
+@pytest.mark.parametrize("values", [[0.0], ["NaN", "Infinity"], [1e38, -1e38], [3.0]])
+def test_floats_of_no_spread_or_none_that_is_finite_are_varied(values: list[Any]) -> None:
+    rounds = [varied for (varied,) in drawn(t(Datatype.FP32, values))]
+
+    assert len(rounds) == 12
+    assert all(varied != values for varied in rounds)
+
+
+def test_each_draw_is_another() -> None:
+    example = [t(Datatype.FP32, [1.0, 2.0, 3.0, 4.0])]
+    first, second = (next(fresh.rounds(example, np.random.default_rng(seed)))[0].data for seed in (1, 2))
+
+    assert first != second
+
+
+def test_where_nothing_can_be_varied_there_is_no_round() -> None:
+    assert drawn() == []
+    assert drawn(t(Datatype.FP32, [], (0, 3))) == []
+
+
+def test_what_has_no_values_goes_along_with_what_has() -> None:
+    rounds = drawn(t(Datatype.FP32, [], (0, 3)), t(Datatype.BOOL, [True, True]))
+
+    assert rounds
+    assert all(empty == [] for empty, _ in rounds)

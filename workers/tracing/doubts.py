@@ -1,0 +1,105 @@
+"""Doubts: what a verification finds, each with its kind and what to write instead.
+
+The kinds are those of `checks/findings.py`, which sees more and is believed less.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from service.domain.errors import Failure
+from service.domain.trace_check import Finding
+from workers.closeness import Difference
+
+_ADVICE = "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
+_ADVICE_ON_STATE = "let forward change nothing that it reads: make the state an input and an output"
+_ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numbers outside and make them an input"
+# Where eager answers itself otherwise each time, so must it and the artifact.
+_EXPLAINS_A_DIFFERENCE = {"output-differs", "nondeterministic", "hidden-state"}
+
+
+def differs(method: str, case: str, difference: Difference, known: Sequence[Finding], *, in_contract: bool) -> Finding:
+    """Eager and artifact answer differently, each in a process of its own."""
+    where = "" if in_contract else ", on inputs that the contract leaves out"
+    read = next((one for one in known if one.kind == "tracer-warning" and one.line is not None), None)
+    return Finding(
+        kind="output-differs" if in_contract else "output-differs-elsewhere",
+        detail=f"{method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
+        file=read.file if read else None,
+        line=read.line if read else None,
+        source=read.source if read else None,
+        confirmed=True,
+        evidence={
+            "method": method,
+            "case": case,
+            "output": difference.leaf,
+            "index": difference.index,
+            "eager": difference.eager,
+            "artifact": difference.artifact,
+        },
+        remedy="this line read a value that the trace then kept" if read else _ADVICE,
+    )
+
+
+def answers_otherwise(method: str, difference: Difference, *, drew: bool) -> Finding:
+    """Eager alone, asked again on its example after everything else."""
+    how = "draws random numbers, and answers differently each time" if drew else "answers its example differently later"
+    return Finding(
+        kind="nondeterministic" if drew else "hidden-state",
+        detail=f"{method} {how}: {difference.what}",
+        confirmed=True,
+        evidence={
+            "method": method,
+            "output": difference.leaf,
+            "first": difference.eager,
+            "second": difference.artifact,
+        },
+        remedy=_ADVICE_ON_RANDOMNESS if drew else _ADVICE_ON_STATE,
+    )
+
+
+def refuses_check_input(case: str, failure: Failure) -> Finding:
+    """The eager model itself refuses a check input, which then says nothing of the trace."""
+    return Finding(
+        kind="check-input-refused",
+        detail=f"{case}: {failure.detail}",
+        evidence={"case": case, "exception": failure.facts.get("exception")},
+        **_where(failure),
+    )
+
+
+def refuses_fresh(method: str, failure: Failure) -> Finding:
+    """Nothing was compared that the artifact could not have been made for."""
+    return Finding(
+        kind="fresh-inputs-refused",
+        detail=f"the eager model refuses all inputs but those that were submitted, so that the artifact could not be "
+        f"verified on any other; the last time: {failure.detail}",
+        confirmed=True,
+        evidence={"method": method, "exception": failure.facts.get("exception")},
+        **_where(failure),
+        remedy="let the model take inputs of its example's shapes with other values near the example's own",
+    )
+
+
+def no_fresh(method: str) -> Finding:
+    """There is nothing to draw."""
+    return Finding(
+        kind="fresh-inputs-none",
+        detail=f"the inputs of {method} hold no values that could be varied: it was verified on its example alone",
+        evidence={"method": method},
+    )
+
+
+def says_the_same(known: Finding, finding: Finding) -> bool:
+    """Whether nothing would be learned from the second one."""
+    if known.evidence.get("method") != finding.evidence.get("method"):
+        return False
+    if finding.kind == "check-input-refused":
+        return known.kind == finding.kind and known.evidence.get("case") == finding.evidence.get("case")
+    explained = known.kind in _EXPLAINS_A_DIFFERENCE and finding.kind == "output-differs"
+    return known.kind == finding.kind or explained
+
+
+def _where(failure: Failure) -> dict[str, Any]:
+    """The line in a failure's facts, which a child has made up as it likes."""
+    kinds = {"file": str, "line": int, "source": str}
+    return {name: failure.facts[name] for name, kind in kinds.items() if isinstance(failure.facts.get(name), kind)}

@@ -1,0 +1,31 @@
+"""What one attempt at a trace request may use, each of its children for itself but the wall clock together."""
+
+from service.domain.frozen import Frozen
+from service.domain.sizes import MIB
+from service.sandbox.channel import BODY_MAX_BYTES
+from service.sandbox.limits import Limits
+
+
+class TraceLimits(Frozen):
+    """What one attempt may use."""
+
+    wall_s: float
+    cpu_s: int
+    memory_mib: int
+    threads: int
+    log_max_bytes: int
+    source_max_bytes: int
+    result_max_bytes: int = BODY_MAX_BYTES
+
+    @property
+    def threads_per_side(self) -> int:
+        """The two sides of a verification compute at the same time."""
+        return max(1, self.threads // 2)
+
+    def of_child(self) -> Limits:
+        """What the kernel lets a child use."""
+        return Limits(
+            address_space_mib=self.memory_mib,
+            cpu_s=self.cpu_s,
+            file_size_mib=max(1, self.result_max_bytes // MIB),
+        )

@@ -1,0 +1,88 @@
+"""The submission as torch has it: its source imported, its model made and given its weights, its calls bound.
+
+Every program that needs the eager model loads it here, in the same order and from the same seed, so that all of them
+have the same one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import torch
+
+from service.domain.example_inputs import MethodInputs
+from service.sandbox.messages import Trace
+from workers.tracing import contract, inputs, model, weights
+from workers.tracing.call import Call, CheckCall, bind
+from workers.tracing.source import Source
+
+
+@dataclass(frozen=True)
+class Loaded:
+    model: model.Model
+    fit: weights.Fit
+    calls: dict[str, Call]
+    check_calls: list[CheckCall]
+
+
+class Submission:
+    """`files` are the descriptors of the uploaded ones, in the places that the request gives them."""
+
+    def __init__(self, request: Trace, files: Sequence[int]) -> None:
+        self._request = request
+        self._spec = request.spec
+        self._files = files
+
+    def load(self) -> Loaded:
+        """Raises a TraceError that names the line at fault."""
+        spec, seed = self._spec, self._spec.options.seed
+        self._installed = source = self._source()
+        source.install()
+        loaded = model.load(source, spec.source.entrypoint, spec.source.init, seed)
+        fit = self._weights(loaded.module)
+        calls, check_calls = self._calls(loaded)
+        loaded.initialise(calls.values(), seed)
+        return Loaded(loaded, fit, calls, check_calls)
+
+    def forget(self) -> None:
+        """Let another source have its place, after a `load` that a process outlives."""
+        self._installed.uninstall()
+
+    def _source(self) -> Source:
+        source = self._spec.source
+        if source.files is not None:
+            return Source.inline(source.files)
+        assert source.file is not None  # one of both, as it was parsed
+        module = source.entrypoint.partition(":")[0]
+        with self._open(source.file) as file:
+            return Source.uploaded(file, source.file, module, self._request.source_max_bytes)
+
+    def _weights(self, module: torch.nn.Module) -> weights.Fit:
+        wanted = self._spec.weights
+        if wanted is None:
+            return weights.Fit()
+        with self._open(wanted.file) as file:
+            return weights.fit(module, weights.read(file, wanted.file), strict=wanted.strict)
+
+    def _calls(self, loaded: model.Model) -> tuple[dict[str, Call], list[CheckCall]]:
+        uploaded = inputs.InputFiles(self._open)
+
+        def bound(method: str, given: MethodInputs) -> Call:
+            args = [inputs.materialise(tree, uploaded) for tree in given.example_inputs]
+            kwargs = {name: inputs.materialise(tree, uploaded) for name, tree in given.example_kwarg_inputs.items()}
+            return bind(loaded.module, method, loaded.method_name(method), args, kwargs)
+
+        calls = {method: bound(method, given) for method, given in self._spec.calls.items()}
+        for call in calls.values():
+            contract.check_inputs(call)
+        check_calls = [
+            CheckCall(f"check_inputs[{index}]", bound(given.method, given))
+            for index, given in enumerate(self._spec.check.check_inputs)
+        ]
+        return calls, check_calls
+
+    def _open(self, name: str) -> BinaryIO:
+        """An uploaded file from its start; its descriptor stays open for the next reader."""
+        file = open(self._files[self._request.files[name]], "rb", closefd=False)  # noqa: SIM115 - the caller's to close
+        file.seek(0)
+        return file
