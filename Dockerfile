@@ -24,7 +24,8 @@ FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --create-home tracehouse \
  && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse
 COPY --from=build /opt/tracehouse /opt/tracehouse
-ENV PATH=/opt/tracehouse/bin:$PATH PYTHONUNBUFFERED=1
+# STATE_DIR is for `tracehouse keys`, too, which is run beside the service.
+ENV PATH=/opt/tracehouse/bin:$PATH PYTHONUNBUFFERED=1 STATE_DIR=/var/lib/tracehouse
 
 USER tracehouse
 WORKDIR /var/lib/tracehouse
@@ -32,4 +33,4 @@ VOLUME /var/lib/tracehouse
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=4)"]
-CMD ["tracehouse", "serve", "--host", "0.0.0.0", "--port", "8000", "--state", "/var/lib/tracehouse"]
+CMD ["tracehouse", "serve", "--host", "0.0.0.0", "--port", "8000"]

@@ -15,12 +15,12 @@ HEAD = max(path.name[:4] for path in HERE.glob("versions/[0-9]*.py"))
 _ADVISORY_LOCK = 7_223_041
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring the tables to `HEAD`, inside the connection's transaction; of several processes, one after the other.
+def upgrade(connection: Connection, target: str = HEAD) -> None:
+    """Bring the tables to the target, inside the connection's transaction; of several processes, one after the other.
 
     There is no way back: an older service refuses a newer database, with StorageUnavailable.
     """
-    if _revision(connection) == HEAD:
+    if _revision(connection) == target:
         return
     if connection.dialect.name == "postgresql":
         # SQLite needs no such lock: its write transaction is one.
@@ -28,8 +28,8 @@ def upgrade(connection: Connection) -> None:
     revision = _revision(connection)
     if revision is not None and revision > HEAD:
         raise StorageUnavailable("a newer release made this database", revision=revision, known=HEAD)
-    if revision != HEAD:
-        _run(connection)
+    if revision != target:
+        _run(connection, target)
 
 
 def _revision(connection: Connection) -> str | None:
@@ -39,10 +39,10 @@ def _revision(connection: Connection) -> str | None:
     return revision
 
 
-def _run(connection: Connection) -> None:
+def _run(connection: Connection, target: str) -> None:
     from alembic import command
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(HERE).replace("%", "%%"))
-    command.upgrade(config, HEAD)
+    command.upgrade(config, target)

@@ -15,28 +15,36 @@ from fastapi.concurrency import run_in_threadpool
 from service.api.app import create_app
 from service.api.connection import bounded
 from service.api.deps import Parts
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.sizes import MIB
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.limits import Limits
+from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.settings import Settings
 from service.storage.database import Store
-from workers.tracing.attempt import TraceLimits
+from workers.tracing.limits import TraceLimits
 from workers.tracing.worker import Worker
 
 # macOS calls its limit infinite, and refuses to be asked for that.
 _FILES_ENOUGH = 2**16
 
-PROGRAMS = ("workers.tracing.child", "workers.runner")
+PROGRAMS = ("workers.tracing.child", "workers.tracing.reference", "workers.runner")
 
 log = logging.getLogger(__name__)
 
 
-def run(settings: Settings, listening: socket.socket, *, on_ready: Callable[[str], object]) -> None:
-    """Serve on a bound socket until a signal ends it; `on_ready` is given the address."""
+class NoUsableKey(Exception):
+    """Everybody must have a key, and nobody could."""
+
+
+def run(
+    settings: Settings, listening: socket.socket, *, keys_required: bool, tier: Tier, on_ready: Callable[[str], object]
+) -> None:
+    """Serve on a bound socket until a signal ends it; `on_ready` is given the address. Raises NoUsableKey."""
     config = uvicorn.Config(
-        build(settings),
+        build(settings, keys_required=keys_required, tier=tier),
         http=bounded(
             idle_s=settings.request_idle_s, connections_max=min(settings.connections_max, _open_files_max() // 4)
         ),
@@ -58,13 +66,21 @@ def _open_files_max() -> int:
     return raised
 
 
-def build(settings: Settings) -> FastAPI:
+def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     """The service on the embedded default. It starts and stops with the app's lifespan, and can do so once."""
     store = Store.open(settings.database, settings.blobs)
-    zygote = Zygote(["workers.warmup", *PROGRAMS], settings.preload)
+    if keys_required and not store.api_keys.any_usable():
+        store.close()
+        raise NoUsableKey
+    zygote = Zygote(["workers.warmup", *PROGRAMS], settings.preload, tier=tier)
     worker = Worker(store, zygote, _trace_limits(settings), settings.trace_attempts)
     engine = EmbeddedEngine(
-        store, worker.run, slots=settings.trace_slots, queue_max=settings.queue_max, attempts=settings.trace_attempts
+        store,
+        worker.run,
+        slots=settings.trace_slots,
+        queue_max=settings.queue_max,
+        attempts=settings.trace_attempts,
+        quotas=_quotas(settings) if keys_required else NO_QUOTAS,
     )
     pool = Pool(
         zygote,
@@ -96,14 +112,22 @@ def build(settings: Settings) -> FastAPI:
         engine=engine,
         pool=pool,
         sandbox_alive=lambda: zygote.alive,
+        tier=tier,
         state_dir=settings.state_dir,
         torch_version=version("torch"),
         request_max_bytes=settings.request_max_bytes,
         upload_max_bytes=settings.upload_max_bytes,
         request_idle_s=settings.request_idle_s,
         streams_max=settings.streams_max,
+        tenant_streams_max=settings.tenant_streams_max,
+        keys_required=keys_required,
+        key_requests_per_minute=settings.key_requests_per_minute,
     )
-    return create_app(parts, lifespan)
+    return create_app(parts, lifespan, cors_origins=settings.cors_origins or ())
+
+
+def _quotas(settings: Settings) -> Quotas:
+    return Quotas(queued_max=settings.tenant_queued_max, stored_max_bytes=settings.tenant_stored_max_bytes)
 
 
 def _trace_limits(settings: Settings) -> TraceLimits:

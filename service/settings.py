@@ -3,12 +3,21 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, FilePath
+from pydantic import BeforeValidator, Field, FilePath
 
 from service.domain.frozen import Frozen
 from service.domain.sizes import MIB
+
+
+def _listed(value: object) -> object:
+    """Of `a, b` both; anything else is as it is."""
+    return [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
+
+
+# As a browser writes it: no path, no slash at the end, and no star.
+Origin = Annotated[str, Field(pattern=r"^https?://[a-z0-9.\[\]:_-]+$")]
 
 
 class Settings(Frozen):
@@ -18,11 +27,30 @@ class Settings(Frozen):
     database_url: str | None = Field(None, description="SQLAlchemy URL; unset: SQLite in the state directory.")
     blob_url: str | None = Field(None, description="fsspec URL; unset: a directory in the state directory.")
 
+    api_keys: Literal["auto", "required"] = Field(
+        "auto", description="Who asks must have a key; auto: unless only this machine can ask."
+    )
+    key_requests_per_minute: int = Field(
+        600, gt=0, description="More by a key that has no number of its own are refused with 429."
+    )
+    cors_origins: Annotated[tuple[Origin, ...], BeforeValidator(_listed)] | None = Field(
+        None, description="Origins of web pages elsewhere that may use the service, between commas; unset: none."
+    )
+
     upload_max_bytes: int = Field(1024 * MIB, gt=0, description="A larger submission is refused with 413.")
     request_max_bytes: int = Field(16 * MIB, gt=0, description="The same for the JSON part alone, and for inference.")
     source_max_bytes: int = Field(64 * MIB, gt=0, description="What a source archive may unpack to.")
     queue_max: int = Field(1000, gt=0, description="More waiting trace requests are refused with 503.")
+    tenant_queued_max: int = Field(
+        100, gt=0, description="More waiting trace requests of one tenant, where there are keys: 429."
+    )
+    tenant_stored_max_bytes: int = Field(
+        51200 * MIB, gt=0, description="The same for all uploads and artifacts of one tenant, in bytes: 403."
+    )
 
+    sandbox: Literal["auto", "bubblewrap", "uids", "landlock", "seccomp", "i-accept-no-isolation"] = Field(
+        "auto", description="How submitted code is confined; auto: the strongest that holds here, or no start."
+    )
     trace_slots: int = Field(2, gt=0, description="Trace requests that run at the same time.")
     trace_wall_s: float = Field(600.0, gt=0, description="A longer trace ends as limit-exceeded.")
     trace_cpu_s: int = Field(1200, gt=0, description="The same for its processor time.")
@@ -46,6 +74,7 @@ class Settings(Frozen):
         1000, gt=0, description="More connections are refused with 503; never more than half the files it may open."
     )
     streams_max: int = Field(200, gt=0, description="More open event streams are refused with 503.")
+    tenant_streams_max: int = Field(50, gt=0, description="More of one tenant, where there are keys: 429.")
     shutdown_grace_s: float = Field(10.0, ge=0, description="Running inference is waited for, then cut.")
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR.")
 

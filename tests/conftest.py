@@ -14,6 +14,8 @@ from service.domain.artifact import Artifact, Versions
 from service.domain.blob import BlobRef
 from service.domain.contract import Contract
 from service.domain.trace_check import TorchCheck, TraceCheck, Verdict
+from service.sandbox import choice
+from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from service.storage.database import Store
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 PATIENCE_S = 30.0
+TENANT = "ours"
 NO_BLOB = BlobRef(digest="sha256:" + "0" * 64, byte_size=0)
 
 
@@ -38,10 +41,22 @@ class Trace(Protocol):
 
 
 @pytest.fixture(scope="session")
-def torch_zygote() -> Iterator[Zygote]:
+def tier() -> Tier:
+    """The strongest that this machine offers: what is submitted in tests runs as it does in the service."""
+    return choice.choose()
+
+
+@pytest.fixture(scope="session")
+def torch_zygote(tier: Tier) -> Iterator[Zygote]:
     """The service's, with a program of the tests: one for all tests, because torch takes seconds to load."""
-    programs = ["workers.tracing.child", "workers.runner", "programs.convolves"]
-    with Zygote(["workers.warmup", *programs], path=[Path(__file__).parent / "sandbox"]) as zygote:
+    programs = [
+        "workers.tracing.child",
+        "workers.tracing.reference",
+        "workers.runner",
+        "programs.convolves",
+        "programs.echo",
+    ]
+    with Zygote(["workers.warmup", *programs], tier=tier, path=[Path(__file__).parent / "sandbox"]) as zygote:
         yield zygote
 
 
@@ -109,7 +124,7 @@ def _trace(
     # Here and not above: most tests need no torch, whose import takes seconds.
     import torch
 
-    from workers import golden, structure
+    from workers import golden, structure, tensors
     from workers.tracing import contract
     from workers.tracing.call import bake, bind
 
@@ -117,7 +132,8 @@ def _trace(
     call = bind(module, "forward", "forward", args, kwargs)
     with torch.no_grad():
         outputs = call.run(module)
-    case = golden.Case("forward", call.tensors, structure.tensors(outputs, "output"))
+    answered = structure.tensors(outputs, "output")
+    case = golden.Case("forward", tensors.packed(call.tensors), tensors.packed(answered))
     archive = io.BytesIO()
     bake(module, {"forward": call})
     with warnings.catch_warnings(), torch.no_grad():

@@ -16,12 +16,34 @@ def test_a_setting_is_its_name_in_capitals() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("TRACE_SLOTS", "0"), ("TRACE_WALL_S", "soon"), ("LOG_LEVEL", "LOUD"), ("PRELOAD", "/no/such/file.py")],
+    [
+        ("TRACE_SLOTS", "0"),
+        ("TRACE_WALL_S", "soon"),
+        ("LOG_LEVEL", "LOUD"),
+        ("PRELOAD", "/no/such/file.py"),
+        ("API_KEYS", "off"),
+        ("CORS_ORIGINS", "*"),
+        ("CORS_ORIGINS", "https://page.example/"),
+        ("CORS_ORIGINS", "page.example"),
+        ("CORS_ORIGINS", "https://*.example"),
+    ],
 )
 def test_a_setting_that_makes_no_sense_is_named(name: str, value: str) -> None:
     with pytest.raises(ValidationError) as refused:
         Settings.from_environment({name: value})
-    assert [error["loc"] for error in refused.value.errors()] == [(name.lower(),)]
+    assert [error["loc"][0] for error in refused.value.errors()] == [name.lower()]
+
+
+@pytest.mark.parametrize(
+    ("given", "origins"),
+    [
+        ("https://page.example, http://localhost:3000", ("https://page.example", "http://localhost:3000")),
+        ("http://[::1]:8080", ("http://[::1]:8080",)),
+        ("", ()),
+    ],
+)
+def test_origins_stand_between_commas(given: str, origins: tuple[str, ...]) -> None:
+    assert Settings.from_environment({"CORS_ORIGINS": given}).cors_origins == origins
 
 
 def test_the_embedded_default_lives_in_the_state_directory(tmp_path: Path) -> None:

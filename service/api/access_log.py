@@ -35,7 +35,6 @@ class AccessLog:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
-                headers["X-Content-Type-Options"] = "nosniff"
             await send(message)
 
         try:

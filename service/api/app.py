@@ -1,17 +1,30 @@
 """The app: every route, every reply to what goes wrong, and the documentation of both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from service.api import artifacts, docs, events, health, inference, models, problem_kinds, problems, trace_requests
+from service.api import (
+    artifacts,
+    cors,
+    docs,
+    events,
+    health,
+    inference,
+    models,
+    problem_kinds,
+    problems,
+    trace_requests,
+)
 from service.api.access_log import AccessLog
 from service.api.deps import Parts
 from service.api.head import Head
+from service.api.local import CrossSiteRequest, ForeignHost, Local
 from service.api.problems import InternalError, problem_responses
+from service.api.security_headers import SecurityHeaders
 from service.domain.errors import StorageUnavailable
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -30,10 +43,11 @@ class App(FastAPI):
     """Starlette puts its answer to uncaught errors outside of any middleware that is added: the log goes round that."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return AccessLog(Head(super().build_middleware_stack()))
+        return AccessLog(SecurityHeaders(Head(super().build_middleware_stack())))
 
 
-def create_app(parts: Parts, lifespan: Lifespan | None = None) -> FastAPI:
+def create_app(parts: Parts, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
+    """`cors_origins` are the pages from elsewhere that a browser lets use the service: none, there is no CORS."""
     app = App(
         title="Tracehouse",
         version=version("tracehouse"),
@@ -44,10 +58,12 @@ def create_app(parts: Parts, lifespan: Lifespan | None = None) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
-        responses=problem_responses(InternalError, StorageUnavailable),
+        responses=problem_responses(InternalError, StorageUnavailable, ForeignHost, CrossSiteRequest),
     )
     app.state.parts = parts
     problems.install(app)
+    app.add_middleware(Local, origins=cors_origins)
+    cors.install(app, cors_origins)
     for noun in (trace_requests, events, inference, models, artifacts, problem_kinds, health):
         app.include_router(noun.router)
     docs.install(app)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field, TypeAdapter
 
+from service.api.access import ACCESS_RESPONSES, MayRead
 from service.api.blobs import IMMUTABLE, attachment, is_known, partial_responses
 from service.api.deps import StoreDep
 from service.api.problems import RangeNotSatisfiable, problem_responses
@@ -19,7 +20,7 @@ from service.domain.errors import ArtifactNotFound, InvalidRequest, PrintoutNotF
 from service.domain.frozen import Frozen
 from service.storage.database import Store
 
-router = APIRouter(tags=["Artifacts"])
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 
 Digest = Annotated[
     str,
@@ -34,7 +35,7 @@ SubmoduleName = Annotated[
 ]
 
 # A picture is opened by itself, too: nothing in it may run or load.
-_SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+_SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
 
 class ArtifactLinks(Frozen):
@@ -86,10 +87,10 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None
     responses={**_NOT_MODIFIED, **problem_responses(InvalidRequest, ArtifactNotFound)},
     response_model=ArtifactReply,
 )
-def get_artifact(request: Request, response: Response, store: StoreDep, digest: Digest) -> Any:
+def get_artifact(request: Request, response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> Any:
     """What it was traced from and checked on, which inputs it is right for, and what it was made with."""
-    artifact = store.artifacts.get(digest)
-    headers = {"ETag": f'"{digest}"', "Cache-Control": IMMUTABLE}
+    artifact = store.artifacts.get(caller.tenant, digest)
+    headers = {"ETag": f'"{digest}"', **IMMUTABLE}
     if is_known(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     response.headers.update(headers)
@@ -113,9 +114,9 @@ def get_artifact(request: Request, response: Response, store: StoreDep, digest: 
         **problem_responses(InvalidRequest, ArtifactNotFound, RangeNotSatisfiable),
     },
 )
-def get_archive(request: Request, store: StoreDep, digest: Digest) -> Response:
+def get_archive(request: Request, store: StoreDep, caller: MayRead, digest: Digest) -> Response:
     """Whole, or the part that a `Range` asks for."""
-    archive = store.artifacts.get(digest).archive
+    archive = store.artifacts.get(caller.tenant, digest).archive
     return attachment(request, store.blobs, archive, filename=f"{digest.removeprefix('sha256:')[:12]}.pt")
 
 
@@ -124,12 +125,12 @@ def get_archive(request: Request, store: StoreDep, digest: Digest) -> Response:
     summary="List an artifact's printouts",
     responses=problem_responses(InvalidRequest, ArtifactNotFound, PrintoutsUnreadable),
 )
-def list_printouts(response: Response, store: StoreDep, digest: Digest) -> PrintoutIndex:
+def list_printouts(response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> PrintoutIndex:
     """Which methods of which submodules there are printouts of."""
     found: dict[tuple[str, str], list[PrintoutKind]] = {}
-    for each in _printouts(store, digest):
+    for each in _printouts(store, caller.tenant, digest):
         found.setdefault((each["submodule"], each["method"]), []).append(each["kind"])
-    response.headers["Cache-Control"] = IMMUTABLE
+    response.headers.update(IMMUTABLE)
     return PrintoutIndex(
         printouts=[
             PrintoutIndexEntry(method=method, submodule=submodule, kinds=kinds)
@@ -153,6 +154,7 @@ def list_printouts(response: Response, store: StoreDep, digest: Digest) -> Print
 def get_printout(
     request: Request,
     store: StoreDep,
+    caller: MayRead,
     digest: Digest,
     kind: Annotated[PrintoutKind, Path(description="Which view of it.")],
     method: MethodName = "forward",
@@ -162,8 +164,8 @@ def get_printout(
     ] = None,
 ) -> Response:
     """`graph` and `inlined_graph` are torch's; `code` is the TorchScript source that it makes of them."""
-    printout = _printout(store, digest, kind, method, submodule)
-    headers = {"Cache-Control": IMMUTABLE, "Vary": "Accept"}
+    printout = _printout(store, caller.tenant, digest, kind, method, submodule)
+    headers = {**IMMUTABLE, "Vary": "Accept, Authorization"}
     if form == "json" or (form is None and "application/json" in request.headers.get("accept", "")):
         return Response(printout.model_dump_json(), media_type="application/json", headers=headers)
     return PlainTextResponse(printout.text, headers=headers)
@@ -183,6 +185,7 @@ def get_printout(
 )
 def get_graph(
     store: StoreDep,
+    caller: MayRead,
     digest: Digest,
     method: MethodName = "forward",
     submodule: SubmoduleName = "",
@@ -191,14 +194,14 @@ def get_graph(
     ] = "inlined_graph",
 ) -> Response:
     """The graph as a picture. Constants are left out; of a very large graph, neighbours in a module are one box."""
-    picture = draw(_printout(store, digest, kind, method, submodule))
-    headers = {"Cache-Control": IMMUTABLE, "Content-Security-Policy": _SVG_POLICY}
+    picture = draw(_printout(store, caller.tenant, digest, kind, method, submodule))
+    headers = {**IMMUTABLE, "Content-Security-Policy": _SVG_POLICY}
     return Response(picture, media_type="image/svg+xml", headers=headers)
 
 
-def _printouts(store: Store, digest: str) -> list[dict[str, Any]]:
+def _printouts(store: Store, tenant: str, digest: str) -> list[dict[str, Any]]:
     """Raises PrintoutsUnreadable: the process that ran the model's code made them, and may have made up anything."""
-    with store.blobs.open(store.artifacts.get(digest).printouts.digest) as file, _made_up(digest):
+    with store.blobs.open(store.artifacts.get(tenant, digest).printouts.digest) as file, _made_up(digest):
         # Of a large model these are megabytes, of which a reply takes one: the rest of it is checked when it is taken.
         printouts: list[dict[str, Any]] = orjson.loads(file.read())
         _names.validate_python(printouts)
@@ -213,8 +216,8 @@ def _made_up(digest: str) -> Iterator[None]:
         raise PrintoutsUnreadable("the printouts of this artifact cannot be read", digest=digest) from error
 
 
-def _printout(store: Store, digest: str, kind: str, method: str, submodule: str) -> Printout:
-    printouts = _printouts(store, digest)
+def _printout(store: Store, tenant: str, digest: str, kind: str, method: str, submodule: str) -> Printout:
+    printouts = _printouts(store, tenant, digest)
     for each in printouts:
         if (each["kind"], each["method"], each["submodule"]) == (kind, method, submodule):
             with _made_up(digest):

@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from service.domain.blob import BlobRef
 from service.storage.blobs import Blobs
 
-# What has a digest for a name never changes.
-IMMUTABLE = "public, max-age=31536000, immutable"
+# What has a digest for a name never changes. It is a tenant's all the same: no cache on the way shows it to another.
+IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Authorization"}
 
 _CHUNK_BYTES = 2**18
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.ASCII)
@@ -24,7 +24,7 @@ def attachment(request: Request, blobs: Blobs, blob: BlobRef, *, filename: str) 
     """The blob as a file to save."""
     headers = {
         "ETag": f'"{blob.digest}"',
-        "Cache-Control": IMMUTABLE,
+        **IMMUTABLE,
         "Accept-Ranges": "bytes",
         "Content-Disposition": _disposition(filename),
     }

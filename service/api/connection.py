@@ -14,6 +14,7 @@ from service.api.problems import (
     TooManyConnections,
     problem_of,
 )
+from service.api.security_headers import SECURITY_HEADERS
 from service.domain.errors import ServiceError
 
 # What a client may send before a head, or the lines around a body's chunks, are whole. Other servers take 8 to 64 KiB.
@@ -150,11 +151,10 @@ class BoundedProtocol(HttpToolsProtocol):
 def _reply(error: ServiceError) -> bytes:
     problem = problem_of(error.failure())
     body = json.dumps(problem.model_dump(exclude_none=True)).encode()
-    head = (
-        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\n"
-        f"content-type: {PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+    headers = {"Content-Type": PROBLEM_JSON, "Content-Length": len(body), "Connection": "close", **SECURITY_HEADERS}
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def bounded(*, idle_s: float, connections_max: int) -> type[BoundedProtocol]:

@@ -8,7 +8,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.api.request_rate import RequestRate
 from service.engine.queue import Engine
+from service.sandbox.tiers import Tier
 from service.serving.pool import Pool
 from service.storage.database import Store
 
@@ -21,15 +23,20 @@ class Parts:
     engine: Engine
     pool: Pool
     sandbox_alive: Callable[[], bool]
+    tier: Tier
     state_dir: Path
     torch_version: str
     request_max_bytes: int
     upload_max_bytes: int
     request_idle_s: float = 30.0
     streams_max: int = 200
-    streams: set[object] = field(default_factory=set)  # one for each that is open
+    tenant_streams_max: int = 50
+    streams: dict[object, str] = field(default_factory=dict)  # of each that is open, its tenant
     heartbeat_s: float = 15.0  # an event stream says something at least this often, so that no proxy closes it
     stopping: Event = field(default_factory=Event)
+    keys_required: bool = False
+    key_requests_per_minute: int = 600
+    request_rate: RequestRate = field(default_factory=RequestRate)
 
 
 # Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.

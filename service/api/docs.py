@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
+from service.api.deps import PartsDep
 from service.api.models import AliasTarget
 from service.api.problems import Problem
 from service.domain.artifact import Printout
@@ -24,6 +25,8 @@ keeps the artifact with its graph printouts, and serves it.
 
 **Try it from top to bottom:** `POST /trace` has a small model filled in. Send it as it is, then follow the paths in its
 reply's `links`; the routes under *Models* and *Inference* are filled in with that model's name, `linear`.
+
+Where the service asks for an API key, give yours to *Authorize* first.
 
 Everything that goes wrong is answered as `application/problem+json`: `code` says what, `fault` says whose.
 """
@@ -42,7 +45,7 @@ _PAGE = """\
 <link rel="stylesheet" href="/docs/assets/swagger-ui.css">
 </head>
 <body>
-<div id="swagger-ui"></div>
+{warning}<div id="swagger-ui"></div>
 <script src="/docs/assets/swagger-ui-bundle.js"></script>
 <script nonce="{nonce}">
 SwaggerUIBundle({{
@@ -55,6 +58,15 @@ SwaggerUIBundle({{
 </script>
 </body>
 </html>
+"""
+
+_UNCONFINED = """\
+<style nonce="{nonce}">
+[role=alert] {{ margin: 0; padding: 1em; background: #b00020; color: white; font-family: sans-serif }}
+</style>
+<p role="alert">
+<strong>No isolation.</strong> What is submitted here runs as this service's user and can do whatever that user can.
+</p>
 """
 
 router = APIRouter(include_in_schema=False)
@@ -73,17 +85,16 @@ async def index() -> RedirectResponse:
 
 
 @router.get("/docs")
-async def page() -> HTMLResponse:
+async def page(parts: PartsDep) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
-    # Swagger UI sets styles from its script and has its icons as data.
+    # Swagger UI has its icons as data; the styles that its script sets need no leave.
     policy = (
-        f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data:; font-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
+        f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
+        "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
+    warning = "" if parts.tier.confines else _UNCONFINED.format(nonce=nonce)
     return HTMLResponse(
-        _PAGE.format(nonce=nonce, openapi=OPENAPI_PATH),
-        headers={"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"},
+        _PAGE.format(nonce=nonce, openapi=OPENAPI_PATH, warning=warning), headers={"Content-Security-Policy": policy}
     )
 
 

@@ -9,8 +9,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
+from service.api.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead
 from service.api.deps import Parts, PartsDep
-from service.api.problems import TooManyStreams, problem_responses
+from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_responses
 from service.api.trace_requests import RequestId
 from service.api.waiting import heard, listening
 from service.domain.errors import InvalidRequest, MalformedHeader, TraceRequestNotFound
@@ -18,7 +19,7 @@ from service.domain.event import Event
 
 _BATCH = 100
 
-router = APIRouter(tags=["Trace requests"])
+router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 
 
 @router.get(
@@ -31,11 +32,14 @@ router = APIRouter(tags=["Trace requests"])
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         204: {"description": "It has ended, and everything was told: a browser stops asking again."},
-        **problem_responses(MalformedHeader, InvalidRequest, TraceRequestNotFound, TooManyStreams),
+        **problem_responses(
+            *ACCESS_ERRORS, StreamQuotaExceeded, MalformedHeader, InvalidRequest, TraceRequestNotFound, TooManyStreams
+        ),
     },
 )
 async def watch(
     parts: PartsDep,
+    caller: MayRead,
     request_id: RequestId,
     after: Annotated[int, Query(ge=0, lt=2**31, description="Only what came after this `seq`.")] = 0,
     last_event_id: Annotated[
@@ -47,14 +51,21 @@ async def watch(
     Everything is told from the beginning, or after a given event, so that no watcher misses any.
     """
     seq = after if last_event_id is None else _seq(last_event_id)
-    request = await run_in_threadpool(parts.store.trace_requests.status, request_id)
-    if request.state.ended and not await run_in_threadpool(parts.store.events.after, request_id, seq, 1):
+    request = await run_in_threadpool(parts.store.trace_requests.status, caller.tenant, request_id)
+    if request.state.ended and not await run_in_threadpool(parts.store.events.after, caller.tenant, request_id, seq, 1):
         return Response(status_code=204)
-    if len(parts.streams) >= parts.streams_max:
-        raise TooManyStreams("too many event streams are open", limit=parts.streams_max)
+    _refuse_beyond(parts, caller)
     # Proxies that collect replies before passing them on would hold back what is meant for now.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(_told(parts, request_id, seq), headers=headers)
+    return EventSourceResponse(_told(parts, caller.tenant, request_id, seq), headers=headers)
+
+
+def _refuse_beyond(parts: Parts, caller: Caller) -> None:
+    """Where there are keys, no tenant takes up all streams alone."""
+    if len(parts.streams) >= parts.streams_max:
+        raise TooManyStreams("too many event streams are open", limit=parts.streams_max)
+    if caller.key and [*parts.streams.values()].count(caller.tenant) >= parts.tenant_streams_max:
+        raise StreamQuotaExceeded("the tenant has too many event streams open", limit=parts.tenant_streams_max)
 
 
 def _seq(last_event_id: str) -> int:
@@ -63,13 +74,14 @@ def _seq(last_event_id: str) -> int:
     return int(last_event_id)
 
 
-async def _told(parts: Parts, request_id: str, seq: int) -> AsyncIterator[bytes]:
-    parts.streams.add(stream := object())
+async def _told(parts: Parts, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
+    parts.streams[stream := object()] = tenant
     try:
         with listening(parts.store.changes, request_id) as changed:
             while not parts.stopping.is_set():
                 changed.clear()
-                for event in (events := await run_in_threadpool(parts.store.events.after, request_id, seq, _BATCH)):
+                events = await run_in_threadpool(parts.store.events.after, tenant, request_id, seq, _BATCH)
+                for event in events:
                     yield _written(event)
                     seq = event.seq
                     if event.kind == "end":
@@ -77,7 +89,7 @@ async def _told(parts: Parts, request_id: str, seq: int) -> AsyncIterator[bytes]
                 if len(events) < _BATCH and not await heard(changed, parts.heartbeat_s, parts.stopping):
                     yield KEEPALIVE_COMMENT
     finally:
-        parts.streams.discard(stream)
+        del parts.streams[stream]
 
 
 def _written(event: Event) -> bytes:

@@ -11,6 +11,7 @@ from service.api.problems import problem_responses
 from service.domain.errors import DiskFull, SandboxUnavailable, ShuttingDown, StorageUnavailable
 from service.domain.frozen import Frozen
 from service.domain.sizes import MIB
+from service.sandbox.tiers import Tier
 
 # Room for one more archive of a usual size (ResNet-152 has 230 MiB): with less, the next trace may be what fails.
 DISK_MIN_BYTES = 256 * MIB
@@ -24,10 +25,23 @@ class Alive(Frozen):
     status: Literal["alive"] = "alive"
 
 
+class Sandbox(Frozen):
+    """How submitted code is confined, and what it can do all the same."""
+
+    tier: Tier
+    description: str
+    not_covered: list[str]
+
+    @classmethod
+    def of(cls, tier: Tier) -> "Sandbox":
+        return cls(tier=tier, description=tier.description, not_covered=tier.not_covered)
+
+
 class Ready(Frozen):
     """It can do its work."""
 
     status: Literal["ready"] = "ready"
+    sandbox: Sandbox
 
 
 @router.get("/livez", summary="Is the process alive?")
@@ -49,7 +63,7 @@ def readyz(parts: PartsDep) -> Ready:
     if not parts.sandbox_alive():
         raise SandboxUnavailable("the process that all others are forked from is gone")
     _check_disk(parts.state_dir)
-    return Ready()
+    return Ready(sandbox=Sandbox.of(parts.tier))
 
 
 def _check_disk(state_dir: Path) -> None:

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field, JsonValue
 
+from service.api.access import ACCESS_RESPONSES, Caller, MayInfer
 from service.api.body import aside, check_is_json, parse_json, read_text
 from service.api.deps import Parts, PartsDep
 from service.api.inference_body import MODEL_MEMBER, NOT_FINITE, request_body
@@ -51,7 +52,7 @@ from service.domain.tensor import Datatype, Tensor, unpack
 from service.domain.trace_check import Verdict
 from service.storage.database import Store
 
-router = APIRouter(tags=["Inference"])
+router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
 _PIECE_BYTES = 128 * 1024  # whole items of every datatype
 _UNSOUND = "the check rejected this version: its answers are not known to be right"
@@ -136,6 +137,7 @@ Device = Annotated[Literal["cpu"], Query(description="Whose artifact answers.")]
 async def infer(
     request: Request,
     parts: PartsDep,
+    caller: MayInfer,
     model: Annotated[
         str,
         Path(
@@ -150,9 +152,9 @@ async def infer(
 
     The first request after a while starts the process that answers, which takes longer.
     """
-    served = await _resolve(parts, model, device)
+    served = await _resolve(parts, caller, model, device)
     text = await _read(request, parts.request_max_bytes)
-    return await _answer(parts, served, method, await aside(len(text), parse_json, text), len(text))
+    return await _answer(parts, caller, served, method, await aside(len(text), parse_json, text), len(text))
 
 
 @router.post(
@@ -164,7 +166,7 @@ async def infer(
     openapi_extra=request_body(MODEL_MEMBER, {"model": "linear"}),
 )
 async def infer_named(
-    request: Request, parts: PartsDep, method: Method = "forward", device: Device = "cpu"
+    request: Request, parts: PartsDep, caller: MayInfer, method: Method = "forward", device: Device = "cpu"
 ) -> Response:
     """The same as `POST /infer/{model}`, with one more member, `model`."""
     text = await _read(request, parts.request_max_bytes)
@@ -173,7 +175,7 @@ async def infer_named(
     if not isinstance(model, str):
         detail = "name the model to ask"
         raise InvalidRequest(f"/model: {detail}", errors=[{"pointer": "/model", "detail": detail}])
-    return await _answer(parts, await _resolve(parts, model, device), method, body, len(text))
+    return await _answer(parts, caller, await _resolve(parts, caller, model, device), method, body, len(text))
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
@@ -191,28 +193,31 @@ class _Served:
     artifact: Artifact
 
 
-async def _resolve(parts: Parts, model: str, device: str) -> _Served:
+async def _resolve(parts: Parts, caller: Caller, model: str, device: str) -> _Served:
     ref = ModelRef.parse(model)
-    return await run_in_threadpool(_find, parts.store, ref, device)
+    return await run_in_threadpool(_find, parts.store, caller.tenant, ref, device)
 
 
-def _find(store: Store, ref: ModelRef, device: str) -> _Served:
-    version = store.models.resolve(ref)
+def _find(store: Store, tenant: str, ref: ModelRef, device: str) -> _Served:
+    version = store.models.resolve(tenant, ref)
     if device not in version.artifacts:
         raise ArtifactNotFound("this version was not traced for that device", devices=sorted(version.artifacts))
     digest = version.artifacts[device]
-    return _Served(ref.name, version, digest, _artifact(store, digest))
+    return _Served(ref.name, version, digest, _artifact(store, tenant, digest))
 
 
-# Artifacts never change. A manifest with its findings takes some hundred kilobytes as objects.
+# Artifacts never change; whether the tenant has it is part of the question.
+# A manifest with its findings takes some hundred kilobytes as objects.
 @lru_cache(maxsize=128)
-def _artifact(store: Store, digest: str) -> Artifact:
-    return store.artifacts.get(digest)
+def _artifact(store: Store, tenant: str, digest: str) -> Artifact:
+    return store.artifacts.get(tenant, digest)
 
 
-async def _answer(parts: Parts, served: _Served, method: str, body: JsonValue, byte_size: int) -> Response:
+async def _answer(
+    parts: Parts, caller: Caller, served: _Served, method: str, body: JsonValue, byte_size: int
+) -> Response:
     asked = await aside(byte_size, inference.read, body, served.artifact.contract.method(method))
-    outputs = await parts.pool.infer(served.artifact, served.digest, method, asked.inputs)
+    outputs = await parts.pool.infer(caller.tenant, served.artifact, served.digest, method, asked.inputs)
     reply: dict[str, Any] = {"model_name": served.name, "model_version": str(served.version.version)}
     if asked.id is not None:
         reply["id"] = asked.id

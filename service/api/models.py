@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
+from service.api.access import ACCESS_RESPONSES, MayAdmin, MayRead
 from service.api.body import read_model
 from service.api.deps import StoreDep
 from service.api.pages import Cursor, Limit, link_next
@@ -30,7 +31,7 @@ from service.domain.frozen import Frozen
 from service.domain.model import Alias, Model, ModelName, ModelVersion
 from service.domain.trace_check import Verdict
 
-router = APIRouter(tags=["Models"])
+router = APIRouter(tags=["Models"], responses=ACCESS_RESPONSES)
 
 Name = Annotated[
     ModelName, Path(alias="name", description="The model's name.", openapi_examples={"linear": {"value": "linear"}})
@@ -116,18 +117,18 @@ class AliasTarget(Frozen):
 
 @router.get("/models", summary="List models", responses=problem_responses(InvalidRequest, InvalidCursor))
 def list_models(
-    request: Request, response: Response, store: StoreDep, limit: Limit = 20, cursor: Cursor = None
+    request: Request, response: Response, store: StoreDep, caller: MayRead, limit: Limit = 20, cursor: Cursor = None
 ) -> ModelList:
     """By name, a page at a time."""
-    page = store.models.list(limit, cursor)
+    page = store.models.list(caller.tenant, limit, cursor)
     link_next(request, response, page.next_cursor)
     return ModelList(models=[ModelReply.of(model) for model in page.items], next_cursor=page.next_cursor)
 
 
 @router.get("/models/{name}", summary="Look at a model", responses=problem_responses(InvalidRequest, ModelNotFound))
-def get_model(store: StoreDep, name: Name) -> ModelReply:
+def get_model(store: StoreDep, caller: MayRead, name: Name) -> ModelReply:
     """Its versions, oldest first, and where its aliases point."""
-    return ModelReply.of(store.models.get(name))
+    return ModelReply.of(store.models.get(caller.tenant, name))
 
 
 @router.delete(
@@ -136,9 +137,9 @@ def get_model(store: StoreDep, name: Name) -> ModelReply:
     summary="Delete a model",
     responses=problem_responses(InvalidRequest, ModelNotFound),
 )
-def delete_model(store: StoreDep, name: Name) -> None:
+def delete_model(store: StoreDep, caller: MayAdmin, name: Name) -> None:
     """With all its versions and aliases. The artifacts stay under their digests; version numbers do not come again."""
-    store.models.delete(name)
+    store.models.delete(caller.tenant, name)
 
 
 @router.delete(
@@ -147,9 +148,9 @@ def delete_model(store: StoreDep, name: Name) -> None:
     summary="Delete a version",
     responses=problem_responses(InvalidRequest, ModelNotFound, VersionNotFound, VersionAliased),
 )
-def delete_version(store: StoreDep, name: Name, version: Version) -> None:
+def delete_version(store: StoreDep, caller: MayAdmin, name: Name, version: Version) -> None:
     """Not while an alias points at it. Its number does not come again."""
-    store.models.delete_version(name, version)
+    store.models.delete_version(caller.tenant, name, version)
 
 
 _WITH_ETAG: dict[int | str, dict[str, Any]] = {
@@ -162,9 +163,9 @@ _WITH_ETAG: dict[int | str, dict[str, Any]] = {
     summary="Look at an alias",
     responses={**_WITH_ETAG, **problem_responses(InvalidRequest, ModelNotFound, AliasNotFound)},
 )
-def get_alias(response: Response, store: StoreDep, name: Name, alias: AliasName) -> AliasReply:
+def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, alias: AliasName) -> AliasReply:
     """Where it points, and the ETag with which it can be moved from there."""
-    found = next((each for each in store.models.get(name).aliases if each.alias == alias), None)
+    found = next((each for each in store.models.get(caller.tenant, name).aliases if each.alias == alias), None)
     if found is None:
         raise AliasNotFound(f"there is no alias {alias!r}", name=name, alias=alias)
     response.headers["ETag"] = found.etag
@@ -205,6 +206,7 @@ async def put_alias(
     request: Request,
     response: Response,
     store: StoreDep,
+    caller: MayAdmin,
     name: Name,
     alias: AliasName,
     if_match: Annotated[
@@ -221,7 +223,7 @@ async def put_alias(
     target = await read_model(request, AliasTarget)
     expected = _expected(if_match, if_none_match)
     try:
-        put = await run_in_threadpool(store.models.put_alias, name, alias, target.version, expected)
+        put = await run_in_threadpool(store.models.put_alias, caller.tenant, name, alias, target.version, expected)
     except IfMatchRequired as error:
         if if_none_match is None:
             raise
@@ -236,9 +238,9 @@ async def put_alias(
     summary="Delete an alias",
     responses=problem_responses(InvalidRequest, ModelNotFound, AliasNotFound),
 )
-def delete_alias(store: StoreDep, name: Name, alias: AliasName) -> None:
+def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName) -> None:
     """The version that it points at stays."""
-    store.models.delete_alias(name, alias)
+    store.models.delete_alias(caller.tenant, name, alias)
 
 
 def _expected(if_match: str | None, if_none_match: str | None) -> str | None:

@@ -15,11 +15,13 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from service.domain.errors import (
+    ApiKeyMissing,
     CallerError,
     Conflict,
     ContractViolation,
     Failure,
     Fault,
+    Forbidden,
     InferenceError,
     InferenceTimeout,
     InvalidRequest,
@@ -29,9 +31,12 @@ from service.domain.errors import (
     PreconditionFailed,
     PreconditionRequired,
     RunnerLost,
+    ScopeMissing,
     ServiceError,
+    TooManyRequests,
     TraceError,
     TracerLost,
+    Unauthenticated,
     Unavailable,
     UnsupportedMediaType,
     UploadTruncated,
@@ -92,6 +97,13 @@ class TooManyStreams(Unavailable):
     """
 
 
+class StreamQuotaExceeded(TooManyRequests):
+    """Too many of the tenant's event streams are open
+
+    Close some, or look at the trace request now and then.
+    """
+
+
 class InternalError(ServiceError):
     """The service made a mistake
 
@@ -102,6 +114,8 @@ class InternalError(ServiceError):
 # Looked up along the class's MRO: an error without a line of its own has its family's status.
 _STATUS: dict[type[ServiceError], int] = {
     MalformedRequest: 400,
+    Unauthenticated: 401,
+    Forbidden: 403,
     NotFound: 404,
     MethodNotAllowed: 405,
     RequestTimeout: 408,
@@ -115,6 +129,7 @@ _STATUS: dict[type[ServiceError], int] = {
     TraceError: 422,
     InferenceError: 422,
     PreconditionRequired: 428,
+    TooManyRequests: 429,
     HeadersTooLarge: 431,
     CallerError: 400,
     RunnerLost: 502,
@@ -239,7 +254,7 @@ async def _service_error(request: Request, error: Exception) -> Response:
     if error.fault == "service":
         level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
         log.log(level, "request failed", extra={"error": error.slug(), "detail": error.detail}, exc_info=error)
-    return _reply(request, error)
+    return reply(request, error)
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:
@@ -249,7 +264,7 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
         {"in": str(each["loc"][0]), "parameter": str(each["loc"][-1]), "detail": str(each["msg"])[:DETAIL_MAX]}
         for each in found[:ERRORS_MAX]
     ]
-    return _reply(request, _invalid(errors, len(found)))
+    return reply(request, _invalid(errors, len(found)))
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
@@ -259,20 +274,21 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if kind is MethodNotAllowed:
         headers["Allow"] = ", ".join(_allowed(request))
-        return _reply(request, kind(f"{request.method[:20]} is not one of {headers['Allow']}"), headers)
+        return reply(request, kind(f"{request.method[:20]} is not one of {headers['Allow']}"), headers)
     detail = "" if error.detail == HTTPStatus(error.status_code).phrase else f": {error.detail}"
-    return _reply(request, kind(f"{kind.title()}{detail}"), headers)
+    return reply(request, kind(f"{kind.title()}{detail}"), headers)
 
 
 async def _client_gone(request: Request, _: Exception) -> Response:
-    return _reply(request, UploadTruncated("the connection ended before the body did"))
+    return reply(request, UploadTruncated("the connection ended before the body did"))
 
 
 async def _mistake(request: Request, _: Exception) -> Response:
-    return _reply(request, InternalError("the log has it under this request's id"))
+    return reply(request, InternalError("the log has it under this request's id"))
 
 
-def _reply(request: Request, error: ServiceError, headers: Mapping[str, str] | None = None) -> Response:
+def reply(request: Request, error: ServiceError, headers: Mapping[str, str] | None = None) -> Response:
+    """The error as a problem document."""
     problem = problem_of(error.failure(), instance=_instance(request), request_id=http_request_id.get())
     response = Response(
         # A fact may be any number or text: this writes them all, where a faster writer knows limits.
@@ -281,9 +297,21 @@ def _reply(request: Request, error: ServiceError, headers: Mapping[str, str] | N
         headers=headers,
         media_type=PROBLEM_JSON,
     )
-    if isinstance(error, Unavailable) or "retry_after_s" in error.facts:
+    if isinstance(error, Unavailable | TooManyRequests) or "retry_after_s" in error.facts:
         response.headers["Retry-After"] = str(error.facts.get("retry_after_s", 1))
+    if isinstance(error, Unauthenticated | ScopeMissing):
+        response.headers["WWW-Authenticate"] = _challenge(error)
     return response
+
+
+def _challenge(error: Unauthenticated | ScopeMissing) -> str:
+    """As RFC 6750 has it: whoever sent no key is told of no mistake."""
+    challenge = 'Bearer realm="tracehouse"'
+    if isinstance(error, ApiKeyMissing):
+        return challenge
+    if isinstance(error, ScopeMissing):
+        return f'{challenge}, error="insufficient_scope", scope="{error.facts["scope"]}"'
+    return f'{challenge}, error="invalid_token", error_description="{error.title()}"'
 
 
 def _instance(request: Request) -> str:

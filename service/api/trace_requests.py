@@ -9,6 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import Field
 
+from service.api.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
 from service.api.blobs import attachment, partial_responses
 from service.api.deps import EngineDep, Parts, PartsDep, StoreDep
 from service.api.pages import Cursor, Limit, link_next
@@ -28,7 +29,9 @@ from service.domain.errors import (
     MalformedMultipart,
     PayloadTooLarge,
     QueueFull,
+    QueueQuotaExceeded,
     ShuttingDown,
+    StorageQuotaExceeded,
     TraceRequestEnded,
     TraceRequestNotFound,
     UnsupportedMediaType,
@@ -40,7 +43,7 @@ from service.domain.model import ModelName
 from service.domain.trace_check import Finding, Verdict
 from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
 
-router = APIRouter(tags=["Trace requests"])
+router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 
 # Printable ASCII: what a header can carry without anybody's encoding being in doubt.
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
@@ -146,6 +149,9 @@ _ACCEPTED_HEADERS: dict[str, Any] = {
         },
         202: {"headers": _ACCEPTED_HEADERS, "links": _FOLLOW_UPS},
         **problem_responses(
+            *ACCESS_ERRORS,
+            StorageQuotaExceeded,
+            QueueQuotaExceeded,
             MalformedJson,
             MalformedMultipart,
             UploadTruncated,
@@ -168,6 +174,7 @@ async def submit(
     request: Request,
     response: Response,
     parts: PartsDep,
+    caller: MayTrace,
     prefer: Annotated[  # noqa: ARG001 - documented here; it may come several times, and is read from all of them
         str | None,
         Header(alias="Prefer", description=f"`wait=N` waits for the end, up to N seconds and at most {WAIT_MAX_S}."),
@@ -188,10 +195,10 @@ async def submit(
     async with received(
         request,
         parts.store.blobs,
-        request_max_bytes=parts.request_max_bytes,
-        upload_max_bytes=parts.upload_max_bytes,
+        request_max_bytes=caller.upload_max_bytes(parts.request_max_bytes),
+        upload_max_bytes=caller.upload_max_bytes(parts.upload_max_bytes),
     ) as submission:
-        status: TraceStatus = await run_in_threadpool(_submit, parts, submission, key)
+        status: TraceStatus = await run_in_threadpool(_submit, parts, caller, submission, key)
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
     if wait_s is not None:
         status = await wait_for_end(parts, request, status, wait_s)
@@ -211,8 +218,10 @@ def _idempotency_key(value: str | None) -> str | None:
     return value
 
 
-def _submit(parts: Parts, submission: Submission, key: str | None) -> TraceStatus:
-    submitted = TraceRequest.submitted(submission.spec, submission.files, torch_version=parts.torch_version)
+def _submit(parts: Parts, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
+    submitted = TraceRequest.submitted(
+        submission.spec, submission.files, torch_version=parts.torch_version, tenant=caller.tenant
+    )
     idempotency = None if key is None else Idempotency.of(key, submitted)
     parts.engine.refuse(submitted, idempotency)
     submission.keep()  # before there is a row that names them
@@ -228,13 +237,14 @@ def list_trace_requests(
     request: Request,
     response: Response,
     store: StoreDep,
+    caller: MayRead,
     limit: Limit = 20,
     cursor: Cursor = None,
     state: Annotated[State | None, Query(description="Only those in this state.")] = None,
     model: Annotated[ModelName | None, Query(description="Only those submitted under this name.")] = None,
 ) -> TraceRequestList:
     """Newest first, a page at a time."""
-    page = store.trace_requests.list(limit, cursor, state=state, model=model)
+    page = store.trace_requests.list(caller.tenant, limit, cursor, state=state, model=model)
     link_next(request, response, page.next_cursor)
     return TraceRequestList(
         trace_requests=[TraceRequestReply.of(each) for each in page.items], next_cursor=page.next_cursor
@@ -252,9 +262,9 @@ _ARTIFACTS: dict[str, Any] = {
     summary="Look at one trace request",
     responses={200: {"links": _ARTIFACTS}, **problem_responses(InvalidRequest, TraceRequestNotFound)},
 )
-def get_trace_request(store: StoreDep, request_id: RequestId) -> TraceRequestReply:
+def get_trace_request(store: StoreDep, caller: MayRead, request_id: RequestId) -> TraceRequestReply:
     """State, stage and progress; at its end the verdict, the findings and the artifacts, or the problem."""
-    return TraceRequestReply.of(store.trace_requests.status(request_id))
+    return TraceRequestReply.of(store.trace_requests.status(caller.tenant, request_id))
 
 
 @router.get(
@@ -263,11 +273,11 @@ def get_trace_request(store: StoreDep, request_id: RequestId) -> TraceRequestRep
     summary="Read what the model's code printed",
     responses=problem_responses(InvalidRequest, TraceRequestNotFound),
 )
-def get_log(store: StoreDep, request_id: RequestId) -> StreamingResponse:
+def get_log(store: StoreDep, caller: MayRead, request_id: RequestId) -> StreamingResponse:
     """Standard output and standard error of the newest attempt, as it printed them; cut where there was too much."""
-    store.trace_requests.status(request_id)
+    store.trace_requests.status(caller.tenant, request_id)
     # The text is the model's: a browser must not take it for anything else, which `nosniff` sees to.
-    return StreamingResponse(store.events.log(request_id), media_type="text/plain; charset=utf-8")
+    return StreamingResponse(store.events.log(caller.tenant, request_id), media_type="text/plain; charset=utf-8")
 
 
 @router.get(
@@ -283,9 +293,9 @@ def get_log(store: StoreDep, request_id: RequestId) -> StreamingResponse:
         **problem_responses(InvalidRequest, TraceRequestNotFound, RangeNotSatisfiable),
     },
 )
-def get_source(request: Request, store: StoreDep, request_id: RequestId) -> Response:
+def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
     """Byte for byte what was traced."""
-    trace_request = store.trace_requests.get(request_id)
+    trace_request = store.trace_requests.get(caller.tenant, request_id)
     source = trace_request.spec.source
     if source.file is not None:
         return attachment(request, store.blobs, trace_request.files[source.file], filename=source.file)
@@ -298,6 +308,6 @@ def get_source(request: Request, store: StoreDep, request_id: RequestId) -> Resp
     summary="Cancel a trace request",
     responses=problem_responses(InvalidRequest, TraceRequestNotFound, TraceRequestEnded),
 )
-def cancel(engine: EngineDep, request_id: RequestId) -> TraceRequestReply:
+def cancel(engine: EngineDep, caller: MayTrace, request_id: RequestId) -> TraceRequestReply:
     """Queued or running: it ends as `cancelled`, and what runs of it is stopped."""
-    return TraceRequestReply.of(engine.cancel(request_id))
+    return TraceRequestReply.of(engine.cancel(caller.tenant, request_id))

@@ -23,7 +23,7 @@ async def wait_for_end(parts: Parts, http: Request, request: TraceStatus, wait_s
     with listening(parts.store.changes, request.id) as changed:
         while True:
             changed.clear()
-            request = await run_in_threadpool(parts.store.trace_requests.status, request.id)
+            request = await run_in_threadpool(parts.store.trace_requests.status, request.tenant, request.id)
             while not changed.is_set():
                 left_s = until - monotonic()
                 if request.state.ended or left_s <= 0 or parts.stopping.is_set() or await http.is_disconnected():

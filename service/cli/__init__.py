@@ -7,6 +7,7 @@ import typer
 
 from service.cli.doctor import doctor
 from service.cli.infer import infer
+from service.cli.keys import keys
 from service.cli.models import models
 from service.cli.serve import serve
 from service.cli.trace import trace
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 for command in (serve, doctor, trace, infer, models):
     app.command()(command)
+app.add_typer(keys, name="keys")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,5 +1,6 @@
 """Client: the service over HTTP, for the commands that talk to one."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,7 +10,21 @@ import httpx
 import orjson
 import typer
 
+
+def _sendable(key: str | None) -> str | None:
+    """A header cannot carry everything; what a shell leaves around a key is not part of it."""
+    if key is None or re.fullmatch(r"[!-~]+", key.strip()):
+        return key and key.strip()
+    raise typer.BadParameter("this is not an API key")
+
+
 Url = Annotated[str, typer.Option("--url", envvar="TRACEHOUSE_URL", help="Where the service is.")]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key", envvar="TRACEHOUSE_KEY", callback=_sendable, help="An API key, where the service asks for one."
+    ),
+]
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
@@ -40,9 +55,10 @@ class ServiceRefused(Exception):
 class Client:
     """Raises ServiceRefused for every problem document and httpx.HTTPError if the service cannot be reached."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str | None) -> None:
         with_scheme = url if "://" in url else f"http://{url}"
-        self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None))
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
         """A trace request, and the files under the names that it refers to, streamed from disk."""

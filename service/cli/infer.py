@@ -7,7 +7,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from service.cli.client import DEFAULT_URL, Client, Url, explained
+from service.cli.client import DEFAULT_URL, Client, Key, Url, explained
 
 
 def infer(
@@ -17,10 +17,11 @@ def infer(
     ],
     method: Annotated[str, typer.Option(help="The method to call.")] = "forward",
     url: Url = DEFAULT_URL,
+    key: Key = None,
 ) -> None:
     """Send one inference request and print the reply."""
     with explained(url):
-        reply = Client(url).infer(model, _read(body), method)
+        reply = Client(url, key).infer(model, _read(body), method)
     typer.echo(orjson.dumps(reply, option=orjson.OPT_INDENT_2))
 
 

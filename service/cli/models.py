@@ -2,15 +2,15 @@
 
 import typer
 
-from service.cli.client import DEFAULT_URL, Client, Url, explained
+from service.cli.client import DEFAULT_URL, Client, Key, Url, explained
 
 
-def models(url: Url = DEFAULT_URL) -> None:
+def models(url: Url = DEFAULT_URL, key: Key = None) -> None:
     """List the models, their versions and aliases."""
     cursor: dict[str, str] = {}
     with explained(url):
         while True:
-            page = Client(url).get("/models", **cursor)
+            page = Client(url, key).get("/models", **cursor)
             for model in page["models"]:
                 versions = ", ".join(f"{each['version']} {each['verdict']}" for each in model["versions"])
                 aliases = "".join(f"  @{alias['alias']} → {alias['version']}" for alias in model["aliases"])

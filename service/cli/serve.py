@@ -3,6 +3,7 @@
 import fcntl
 import ipaddress
 import logging
+import shlex
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ import typer
 
 from service import log
 from service.cli.environment import settings_of
+from service.sandbox.choice import NoTierHolds, choose
+from service.sandbox.tiers import Tier
 
 logger = logging.getLogger(__name__)
 
@@ -23,23 +26,46 @@ def serve(
     state: Annotated[Path | None, typer.Option(help="Directory of the database and the files.")] = None,
 ) -> None:
     """Serve on the embedded default: SQLite and a directory, tracing workers and runners as child processes."""
-    from service.main import run  # FastAPI and SQLAlchemy: no other command is to wait for them
+    from service.main import NoUsableKey, run  # FastAPI and SQLAlchemy: no other command is to wait for them
 
     settings = settings_of(state)
     log.configure(settings.log_level)
-    if not _is_loopback(host):
-        logger.warning(
-            "open to the network without keys or isolation: anybody who reaches it runs code", extra={"host": host}
-        )
+    tier = _tier(settings.sandbox)
     state_dir = settings.state_dir.absolute()
     with _own(state_dir), _listening(host, port) as listening:
-        run(
-            settings,
-            listening,
-            on_ready=lambda address: typer.echo(
-                f"Tracehouse is ready at {address} (API documentation: {address}/docs; state: {state_dir})"
-            ),
+        keys_required = settings.api_keys == "required" or not _is_loopback(listening)
+        _log_keys(keys_required)
+        try:
+            run(
+                settings,
+                listening,
+                keys_required=keys_required,
+                tier=tier,
+                on_ready=lambda address: typer.echo(
+                    f"Tracehouse is ready at {address} (API documentation: {address}/docs; state: {state_dir})"
+                ),
+            )
+        except NoUsableKey:
+            _refuse(
+                f"On {host} everybody must have an API key, and there is none: make one with {_making_a_key(state)}"
+            )
+
+
+def _tier(wanted: str) -> Tier:
+    try:
+        tier = choose(wanted)
+    except NoTierHolds as error:
+        _refuse(
+            f"Submitted code cannot be confined on this machine ({error}).\n"
+            f"Run the service in a container or on Linux 5.13 or newer. SANDBOX={Tier.NONE} starts it all the same, "
+            "for you alone: whatever is submitted can then do what you can."
         )
+    facts = {"tier": tier.value, "stands": tier.description, "not_covered": tier.not_covered}
+    if tier.confines:
+        logger.info("submitted code is confined", extra=facts)
+    else:
+        logger.warning("submitted code is NOT confined", extra=facts)
+    return tier
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -72,8 +98,18 @@ def _refuse(why: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _is_loopback(listening: socket.socket) -> bool:
+    """By what it is bound to: a name may lead anywhere."""
+    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback
+
+
+def _log_keys(required: bool) -> None:
+    if required:
+        logger.info("API keys are on: every request needs one, and sees its tenant's things alone")
+    else:
+        logger.info("API keys are off: only this machine is answered, and whoever uses it may do everything")
+
+
+def _making_a_key(state: Path | None) -> str:
+    """The command, with the state directory that this service was given."""
+    return f"tracehouse keys create NAME{'' if state is None else f' --state {shlex.quote(str(state))}'}"

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from service.cli.client import DEFAULT_URL, Client, ServiceRefused, Url, explained
+from service.cli.client import DEFAULT_URL, Client, Key, ServiceRefused, Url, explained
 from service.cli.inputs import ShellInputs, Uploads
 
 # Success for a shell is a model that can be served.
@@ -42,6 +42,7 @@ def trace(
     force: Annotated[bool, typer.Option(help="Trace again, although the same was traced before.")] = False,
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = True,
     url: Url = DEFAULT_URL,
+    key: Key = None,
 ) -> None:
     """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected."""
     uploads = Uploads()
@@ -58,7 +59,7 @@ def trace(
     }
     if weights:
         spec["weights"] = {"file": uploads.add(weights)}
-    client = Client(url)
+    client = Client(url, key)
     with explained(url):
         request = client.submit(spec, uploads.files)
         _watch(client, request["id"])

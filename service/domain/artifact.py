@@ -79,5 +79,9 @@ class Artifact(Frozen):
         return orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
 
     @property
+    def files_bytes(self) -> int:
+        return sum(blob.byte_size for blob in (self.archive, self.printouts, self.golden))
+
+    @property
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(self.manifest()).hexdigest()

@@ -10,6 +10,9 @@ ServiceError                service
 │  ├─ InvalidRequest                 the body was read and says something impossible
 │  ├─ PayloadTooLarge
 │  ├─ UnsupportedMediaType
+│  ├─ Unauthenticated                nobody that the service knows asks
+│  ├─ Forbidden                      who asks is known, and may not
+│  ├─ TooManyRequests                it may, later
 │  ├─ NotFound
 │  ├─ Conflict
 │  ├─ PreconditionFailed
@@ -177,6 +180,67 @@ class UnsupportedMediaType(CallerError):
     """
 
 
+class Unauthenticated(CallerError):
+    """Say who you are"""
+
+
+class ApiKeyMissing(Unauthenticated):
+    """The request has no API key
+
+    Send `Authorization: Bearer` and the key; `tracehouse keys create` makes one.
+    """
+
+
+class ApiKeyInvalid(Unauthenticated):
+    """The API key is not one of this service's
+
+    Send the whole key as it was shown when it was made; a revoked one needs a successor.
+    """
+
+
+class ApiKeyExpired(Unauthenticated):
+    """The API key has expired
+
+    Ask whoever runs the service for a new one.
+    """
+
+
+class Forbidden(CallerError):
+    """This API key may not do this"""
+
+
+class ScopeMissing(Forbidden):
+    """The API key lacks the scope that this needs
+
+    Use a key with that scope, or with `admin`.
+    """
+
+
+class StorageQuotaExceeded(Forbidden):
+    """The tenant has no room left for this
+
+    Ask whoever runs the service for more room: sending it again will not help.
+    """
+
+
+class TooManyRequests(CallerError):
+    """More was asked than is allowed for now"""
+
+
+class RateLimited(TooManyRequests):
+    """The API key was used too often in the last minute
+
+    Wait as long as `Retry-After` says.
+    """
+
+
+class QueueQuotaExceeded(TooManyRequests):
+    """Too many of the tenant's trace requests are waiting
+
+    Wait until some have run, or cancel some.
+    """
+
+
 class NotFound(CallerError):
     """There is no such thing here"""
 
@@ -234,6 +298,13 @@ class MethodNotFound(NotFound):
     """The artifact has no such method
 
     Ask for a method that was traced: the contract in the manifest has them.
+    """
+
+
+class ApiKeyNotFound(NotFound):
+    """There is no API key with this prefix
+
+    `tracehouse keys list` lists them.
     """
 
 
@@ -395,6 +466,22 @@ class UnsupportedOutput(TraceError):
 
 class UntraceableModel(TraceError):
     """torch could not trace the model"""
+
+
+class ModelUnrepeatable(TraceError):
+    """The model is another one when it is loaded again
+
+    Let the source make the same model each time: draw random numbers through torch, random or numpy, which are seeded,
+    and read no clock and nothing else that changes.
+    """
+
+
+class ArchiveUnusable(TraceError):
+    """The traced model could not be loaded again
+
+    Trace without `options.freeze` if it is freezing that fails; otherwise keep what the archive cannot hold out of the
+    model.
+    """
 
 
 class LimitExceeded(TraceError):

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Literal, Self
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ import orjson
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
+from service.domain.api_key import TenantName
 from service.domain.blob import BlobRef
 from service.domain.errors import Failure
 from service.domain.example_inputs import Arguments, CheckInput, KeywordArguments, MethodInputs
@@ -176,6 +178,7 @@ class Stage(StrEnum):
     TRACING = "tracing"
     CHECKING = "checking"
     PRINTING = "printing"
+    VERIFYING = "verifying"
     STORING = "storing"
     DONE = "done"
 
@@ -198,6 +201,7 @@ class TraceStatus(Frozen):
     """How far a trace request has come. `attempt` counts claims; only the newest claim may end it."""
 
     id: str
+    tenant: TenantName
     content: str = Field(description="Digest of everything that decides the outcome.")
     pool: str = "cpu"
     state: State = State.QUEUED
@@ -221,14 +225,20 @@ class TraceRequest(TraceStatus):
     files: dict[str, BlobRef] = {}
 
     @classmethod
-    def submitted(cls, spec: TraceSpec, files: Mapping[str, BlobRef], *, torch_version: str) -> Self:
+    def submitted(cls, spec: TraceSpec, files: Mapping[str, BlobRef], *, torch_version: str, tenant: str) -> Self:
         return cls(
             id=uuid4().hex,
+            tenant=tenant,
             spec=spec,
             files=dict(files),
             content=content_digest(spec, files, torch_version),
             created_at=datetime.now(UTC),
         )
+
+    @cached_property
+    def submitted_bytes(self) -> int:
+        """The spec as text, and the files."""
+        return len(self.spec.model_dump_json().encode()) + sum(blob.byte_size for blob in self.files.values())
 
 
 def content_digest(spec: TraceSpec, files: Mapping[str, BlobRef], torch_version: str) -> str:

@@ -9,6 +9,7 @@ from time import monotonic
 
 from service.domain.errors import ShuttingDown, StorageUnavailable, TracerLost
 from service.domain.idempotency import Idempotency
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
@@ -24,7 +25,14 @@ class EmbeddedEngine:
     """
 
     def __init__(
-        self, store: Store, work: Work, slots: int, queue_max: int, attempts: int, pause_s: float = 1.0
+        self,
+        store: Store,
+        work: Work,
+        slots: int,
+        queue_max: int,
+        attempts: int,
+        pause_s: float = 1.0,
+        quotas: Quotas = NO_QUOTAS,
     ) -> None:
         self._store = store
         self._work = work
@@ -32,6 +40,7 @@ class EmbeddedEngine:
         self._queue_max = queue_max
         self._attempts = attempts
         self._pause_s = pause_s
+        self._quotas = quotas
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._lines: dict[str, _Line] = {}
@@ -44,18 +53,18 @@ class EmbeddedEngine:
     def refuse(self, request: TraceRequest, idempotency: Idempotency | None = None) -> None:
         if self._stopping.is_set():
             raise ShuttingDown("the service is shutting down")
-        self._store.trace_requests.refuse(request, idempotency, queue_max=self._queue_max)
+        self._store.trace_requests.refuse(request, idempotency, queue_max=self._queue_max, quotas=self._quotas)
 
     def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
         if self._stopping.is_set():
             raise ShuttingDown("the service is shutting down")
-        kept = self._store.trace_requests.add(request, idempotency, queue_max=self._queue_max)
+        kept = self._store.trace_requests.add(request, idempotency, queue_max=self._queue_max, quotas=self._quotas)
         if kept.id == request.id:
             self._put(kept)
         return kept
 
-    def cancel(self, request_id: str) -> TraceRequest:
-        cancelled = self._store.trace_requests.cancel(request_id)
+    def cancel(self, tenant: str, request_id: str) -> TraceRequest:
+        cancelled = self._store.trace_requests.cancel(tenant, request_id)
         with self._lock:
             cancellation = self._running.get(request_id)
         # Not there, it was not begun, and a claim will find it cancelled.
@@ -118,11 +127,11 @@ class EmbeddedEngine:
 
     def _put_back(self, request_id: str) -> None:
         requests = self._store.trace_requests
-        status = requests.status(request_id)
+        status = requests.status_of_any_tenant(request_id)
         if status.state is State.RUNNING:
             lost = TracerLost("the worker left it unended", attempt=status.attempt)
             requests.retry(request_id, status.attempt, lost.failure(), self._attempts)
-            status = requests.status(request_id)
+            status = requests.status_of_any_tenant(request_id)
         if status.state is State.QUEUED:
             self._put(status)
 

@@ -27,14 +27,14 @@ class Engine(Protocol):
         """Once this returns, the request reaches an end whatever happens to this process.
 
         Returns the earlier request if the key was used for the same content, or if that content has succeeded or still
-        may and the request has no `force`. Raises IdempotencyKeyReused, QueueFull
-        and ShuttingDown.
+        may and the request has no `force`. Raises IdempotencyKeyReused, QueueFull, QueueQuotaExceeded,
+        StorageQuotaExceeded and ShuttingDown.
         """
 
-    def cancel(self, request_id: str) -> TraceRequest:
+    def cancel(self, tenant: str, request_id: str) -> TraceRequest:
         """Cancelled at once, also where it runs: what is still running of it is stopped and counts no more.
 
-        Raises TraceRequestNotFound and TraceRequestEnded.
+        Raises TraceRequestNotFound, also for another tenant's, and TraceRequestEnded.
         """
 
     def stop(self, grace_s: float = 10.0) -> None:

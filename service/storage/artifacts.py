@@ -14,19 +14,25 @@ class Artifacts:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def get(self, digest: str) -> Artifact:
-        """Raises ArtifactNotFound."""
+    def get(self, tenant: str, digest: str) -> Artifact:
+        """Raises ArtifactNotFound, also for what no trace request of this tenant produced."""
+        artifact, owner = tables.artifacts.c, tables.artifact_owners.c
+        query = (
+            select(artifact.manifest)
+            .join(tables.artifact_owners, owner.digest == artifact.digest)
+            .where(artifact.digest == digest, owner.tenant == tenant)
+        )
         with self._transactions.read() as connection:
-            query = select(tables.artifacts.c.manifest).where(tables.artifacts.c.digest == digest)
             manifest = connection.scalar(query)
         if manifest is None:
             raise ArtifactNotFound("there is no artifact with this digest", digest=digest)
         return Artifact.model_validate_json(manifest)
 
 
-def keep(connection: Connection, artifact: Artifact) -> str:
-    """Part of the transaction that finishes a trace request. The same artifact may be there already."""
+def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:
+    """Part of the transaction that finishes a trace request; False if the tenant had the same artifact already."""
     digest = artifact.digest
     row = {"digest": digest, "manifest": artifact.manifest().decode(), "created_at": datetime.now(UTC)}
     connection.execute(upsert(connection, tables.artifacts).values(row).on_conflict_do_nothing())
-    return digest
+    owned = upsert(connection, tables.artifact_owners).values(tenant=tenant, digest=digest).on_conflict_do_nothing()
+    return connection.execute(owned.returning(tables.artifact_owners.c.digest)).one_or_none() is not None

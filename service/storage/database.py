@@ -6,6 +6,7 @@ from typing import Self
 from sqlalchemy import make_url, text
 
 import migrations
+from service.storage.api_keys import ApiKeys
 from service.storage.artifacts import Artifacts
 from service.storage.blobs import Blobs
 from service.storage.events import Events
@@ -24,6 +25,7 @@ class Store:
         self.events = Events(transactions)
         self.artifacts = Artifacts(transactions)
         self.models = Models(transactions)
+        self.api_keys = ApiKeys(transactions)
         self.blobs = blobs
 
     @classmethod

@@ -38,33 +38,34 @@ class Events:
                 raise TraceRequestNotFound("there is no trace request with this id", id=request_id)
             return False
 
-    def after(self, request_id: str, seq: int, limit: int) -> list[Event]:
+    def after(self, tenant: str, request_id: str, seq: int, limit: int) -> list[Event]:
         """The next events, oldest first; none for a request that is not there."""
-        event = tables.events.c
+        event, request = tables.events.c, tables.trace_requests.c
         query = (
             select(event.request_id, event.seq, event.kind, event.data, event.created_at)
-            .where(event.request_id == request_id, event.seq > seq)
+            .join(tables.trace_requests, request.id == event.request_id)
+            .where(request.tenant == tenant, event.request_id == request_id, event.seq > seq)
             .order_by(event.seq)
             .limit(limit)
         )
         with self._transactions.read() as connection:
             return [Event(**row) for row in connection.execute(query).mappings()]
 
-    def log(self, request_id: str) -> Iterator[str]:
+    def log(self, tenant: str, request_id: str) -> Iterator[str]:
         """What the model code printed, piece by piece; of several attempts, the newest that was claimed."""
         seq = 0
-        while page := self._log_page(request_id, seq):
+        while page := self._log_page(tenant, request_id, seq):
             for row in page:
                 yield row.data["text"]
             seq = page[-1].seq
 
-    def _log_page(self, request_id: str, seq: int) -> Sequence[AnyRow]:
+    def _log_page(self, tenant: str, request_id: str, seq: int) -> Sequence[AnyRow]:
         # A page at a time: the reader may be a slow client, and a transaction must not wait for one.
         event, request = tables.events.c, tables.trace_requests.c
         query = (
             select(event.seq, event.data)
             .join(tables.trace_requests, request.id == event.request_id)
-            .where(event.request_id == request_id, event.attempt == request.attempt)
+            .where(request.tenant == tenant, event.request_id == request_id, event.attempt == request.attempt)
             .where(event.kind == "log", event.seq > seq)
             .order_by(event.seq)
             .limit(_LOG_PAGE)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import (
+    BigInteger,
     Column,
     DateTime,
     Dialect,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
+from service.domain.api_key import Scope
 from service.domain.blob import BlobRef
 from service.domain.errors import Failure, ServiceError
 from service.domain.trace_check import Finding
@@ -97,6 +99,7 @@ trace_requests = Table(
     "trace_requests",
     metadata,
     Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
     Column("content", Text, nullable=False),
     Column("pool", Text, nullable=False),
     Column("state", Text, nullable=False),
@@ -114,9 +117,13 @@ trace_requests = Table(
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("ended_at", Moment),
-    Index(None, "created_at", "id"),
+    Column("stored_bytes", BigInteger, nullable=False),  # what it takes of its tenant's quota
     Index(None, "state", "created_at", "id"),
-    Index(None, "content", "created_at"),
+    Index(None, "tenant", "created_at", "id"),
+    Index(None, "tenant", "state", "created_at", "id"),
+    # To the id, as the newest is asked for: SQLite would else read all of the tenant's by their time.
+    Index(None, "tenant", "content", "created_at", "id"),
+    Index(None, "tenant", "stored_bytes"),
 )
 
 # Apart, because SQLite writes a whole row anew with each change, and a spec may hold megabytes of inline data.
@@ -131,6 +138,7 @@ submissions = Table(
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
+    Column("tenant", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("content", Text, nullable=False),
     # Checked at the end of the transaction: the key goes first, so that of two alike submissions the later one waits.
@@ -157,10 +165,19 @@ artifacts = Table(
     Column("created_at", Moment, nullable=False),
 )
 
+# Equal artifacts are one, whoever traced them; a tenant sees those that a trace request of its own produced.
+artifact_owners = Table(
+    "artifact_owners",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("digest", ForeignKey("artifacts.digest"), primary_key=True),
+)
+
 # A row stays when the model is deleted, so that no number is given twice: a version's, or an alias's revision.
 models = Table(
     "models",
     metadata,
+    Column("tenant", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("last_version", Integer, nullable=False),
     Column("last_revision", Integer, nullable=False),
@@ -169,20 +186,42 @@ models = Table(
 model_versions = Table(
     "model_versions",
     metadata,
-    Column("name", ForeignKey("models.name"), primary_key=True),
+    Column("tenant", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("artifacts", Document(dict[str, str]), nullable=False),
     Column("verdict", Text, nullable=False),
     Column("trace_request", Text, nullable=False),
     Column("created_at", Moment, nullable=False),
+    ForeignKeyConstraint(["tenant", "name"], ["models.tenant", "models.name"]),
 )
 
 aliases = Table(
     "aliases",
     metadata,
+    Column("tenant", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("alias", Text, primary_key=True),
     Column("version", Integer, nullable=False),
     Column("revision", Integer, nullable=False),
-    ForeignKeyConstraint(["name", "version"], ["model_versions.name", "model_versions.version"]),
+    ForeignKeyConstraint(
+        ["tenant", "name", "version"],
+        ["model_versions.tenant", "model_versions.name", "model_versions.version"],
+    ),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("prefix", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("scopes", Document(frozenset[Scope]), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment),
+    Column("last_used_at", Moment),
+    Column("revoked_at", Moment),
+    Column("requests_per_minute", Integer),
+    Column("upload_max_bytes", BigInteger),
 )

@@ -1,7 +1,7 @@
 """Trace requests: the one truth about what was submitted and how far it has come.
 
 Every change of state appends its event in the same transaction. An attempt that was claimed again, cancelled or ended
-is fenced: what it still reports changes nothing.
+is fenced: what it still reports changes nothing. What is another tenant's is answered as what is not there.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from service.domain.errors import (
 )
 from service.domain.idempotency import Idempotency
 from service.domain.outcome import NotTraced, Outcome, Succeeded
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import (
     DeviceArtifact,
     ModelVersionRef,
@@ -34,13 +35,16 @@ from service.storage.events import record_change
 from service.storage.idempotency_keys import find_first_under, first_under, take_key
 from service.storage.models import register
 from service.storage.page import Cursor, Page
+from service.storage.quotas import refuse_beyond_quotas
 from service.storage.transactions import AnyRow, Transactions
 
 _request = tables.trace_requests.c
 _submission = tables.submissions.c
 _PLAIN = [name for name in TraceStatus.model_fields if name != "model"]
 _STATUS = (*(_request[name] for name in _PLAIN), _request.model_name, _request.model_version)
-_CHANGED = tuple(_request[name] for name in ("id", "events", "attempt", "state", "stage", "progress", "verdict"))
+_CHANGED = tuple(
+    _request[name] for name in ("id", "tenant", "events", "attempt", "state", "stage", "progress", "verdict")
+)
 _UNENDED = _request.state.in_([State.QUEUED.value, State.RUNNING.value])
 _BACK_TO_QUEUED: dict[str, Any] = {
     "state": State.QUEUED.value,
@@ -58,51 +62,67 @@ class TraceRequests:
         self._transactions = transactions
 
     def add(
-        self, request: TraceRequest, idempotency: Idempotency | None = None, *, queue_max: int | None = None
+        self,
+        request: TraceRequest,
+        idempotency: Idempotency | None = None,
+        *,
+        queue_max: int | None = None,
+        quotas: Quotas = NO_QUOTAS,
     ) -> TraceRequest:
-        """Keep a new request; returns the earlier one if the key was used for the same content.
+        """Keep a new request; returns the tenant's earlier one if the key was used for the same content.
 
         Without `force`, the same content is not traced twice: returns the newest that has succeeded or still may.
-        Raises IdempotencyKeyReused, and QueueFull if `queue_max` are waiting.
+        Raises IdempotencyKeyReused, QueueFull if `queue_max` are waiting, and, beyond what its tenant may have,
+        QueueQuotaExceeded and StorageQuotaExceeded.
         """
         with self._transactions.write() as connection:
-            _one_at_a_time(connection, request.content)
+            _one_at_a_time(connection, request)
             same = _same(connection, request)
             kept = same or request.id
-            if idempotency is not None and not take_key(connection, idempotency, kept, request.created_at):
-                kept = first_under(connection, idempotency)
+            if idempotency is not None and not take_key(
+                connection, request.tenant, idempotency, kept, request.created_at
+            ):
+                kept = first_under(connection, request.tenant, idempotency)
             elif same is None:
-                _refuse_beyond(connection, queue_max)
+                _refuse_beyond(connection, request, queue_max, quotas)
                 _insert(connection, request)
-        return request if kept == request.id else self.get(kept)
+        return request if kept == request.id else self.get(request.tenant, kept)
 
     def refuse(
-        self, request: TraceRequest, idempotency: Idempotency | None = None, *, queue_max: int | None = None
+        self,
+        request: TraceRequest,
+        idempotency: Idempotency | None = None,
+        *,
+        queue_max: int | None = None,
+        quotas: Quotas = NO_QUOTAS,
     ) -> None:
         """Raise what `add` would raise now. Others submit, too: `add` may raise it all the same."""
         with self._transactions.read() as connection:
-            known = idempotency is not None and find_first_under(connection, idempotency) is not None
+            known = idempotency is not None and find_first_under(connection, request.tenant, idempotency) is not None
             if not known and _same(connection, request) is None:
-                _refuse_beyond(connection, queue_max)
+                _refuse_beyond(connection, request, queue_max, quotas)
 
-    def get(self, request_id: str) -> TraceRequest:
+    def get(self, tenant: str, request_id: str) -> TraceRequest:
         """Raises TraceRequestNotFound."""
         with self._transactions.read() as connection:
-            return _get(connection, request_id)
+            return _get(connection, request_id, _request.tenant == tenant)
 
-    def status(self, request_id: str) -> TraceStatus:
+    def status(self, tenant: str, request_id: str) -> TraceStatus:
         """Without what was submitted, which may be large. Raises TraceRequestNotFound."""
         with self._transactions.read() as connection:
-            row = connection.execute(select(*_STATUS).where(_request.id == request_id)).one_or_none()
-        if row is None:
-            raise _not_found(request_id)
-        return TraceStatus.model_validate(_fields(row))
+            return _status(connection, request_id, _request.tenant == tenant)
+
+    def status_of_any_tenant(self, request_id: str) -> TraceStatus:
+        """The same for who works on it, and never for who asks about it."""
+        with self._transactions.read() as connection:
+            return _status(connection, request_id)
 
     def list(
-        self, limit: int, after: str | None = None, *, state: State | None = None, model: str | None = None
+        self, tenant: str, limit: int, after: str | None = None, *, state: State | None = None, model: str | None = None
     ) -> Page[TraceStatus]:
         """Newest first, and stable while others come. Raises InvalidCursor."""
-        query = select(*_STATUS).order_by(_request.created_at.desc(), _request.id.desc()).limit(limit + 1)
+        newest_first = _request.created_at.desc(), _request.id.desc()
+        query = select(*_STATUS).where(_request.tenant == tenant).order_by(*newest_first).limit(limit + 1)
         if state is not None:
             query = query.where(_request.state == state.value)
         if model is not None:
@@ -129,8 +149,11 @@ class TraceRequests:
         }
         with self._transactions.write() as connection:
             row = _change(connection, _request.id == request_id, _request.state == State.QUEUED.value, **claimed)
+        if row is None:
+            return None
         # Read once that is done: a request that cannot be read has then used up an attempt, and ends after a few.
-        return None if row is None else self.get(request_id)
+        with self._transactions.read() as connection:
+            return _get(connection, request_id)
 
     def report(self, request_id: str, attempt: int, stage: Stage, progress: float) -> bool:
         """How far the attempt is; False if it is fenced."""
@@ -139,7 +162,10 @@ class TraceRequests:
         return changed is not None
 
     def finish(self, request_id: str, attempt: int, outcome: Outcome) -> bool:
-        """The attempt's end, with its artifact and model version; False, and nothing is kept, if it is fenced."""
+        """The attempt's end, with its artifact and model version; False, and nothing is kept, if it is fenced.
+
+        What was let in is kept, even where its tenant has since used up its quota, or does so by this.
+        """
         with self._transactions.write() as connection:
             return _finish(connection, request_id, attempt, outcome)
 
@@ -153,12 +179,13 @@ class TraceRequests:
         with self._transactions.write() as connection:
             return _retry(connection, request_id, attempt, failure, attempts)
 
-    def cancel(self, request_id: str) -> TraceRequest:
+    def cancel(self, tenant: str, request_id: str) -> TraceRequest:
         """Raises TraceRequestNotFound and TraceRequestEnded."""
         cancelled = {"state": State.CANCELLED.value, "ended_at": datetime.now(UTC)}
+        its = _request.tenant == tenant
         with self._transactions.write() as connection:
-            changed = _change(connection, _request.id == request_id, _UNENDED, **cancelled)
-            request = _get(connection, request_id)
+            changed = _change(connection, _request.id == request_id, its, _UNENDED, **cancelled)
+            request = _get(connection, request_id, its)
         if changed is None:
             raise TraceRequestEnded("the trace request has already ended", id=request_id, state=request.state.value)
         return request
@@ -194,16 +221,25 @@ def _running(request_id: str, attempt: int) -> tuple[ColumnElement[bool], ...]:
 def _finish(connection: Connection, request_id: str, attempt: int, outcome: Outcome) -> bool:
     # The fence first: of two ends of one attempt, the later one waits here and then finds nothing to end.
     ended = _success(outcome) if isinstance(outcome, Succeeded) else _failure(outcome)
-    if _change(connection, *_running(request_id, attempt), **ended) is None:
+    row = _change(connection, *_running(request_id, attempt), **ended)
+    if row is None:
         return False
     if isinstance(outcome, Succeeded):
-        digest = keep(connection, outcome.artifact)
-        if outcome.registered:
-            by_device = {outcome.artifact.device: digest}
-            version = register(connection, outcome.name, by_device, outcome.check.verdict, request_id)
-            named = {"model_name": outcome.name, "model_version": version}
-            connection.execute(update(tables.trace_requests).where(_request.id == request_id).values(named))
+        kept = _keep(connection, row.tenant, request_id, outcome)
+        connection.execute(update(tables.trace_requests).where(_request.id == request_id).values(kept))
     return True
+
+
+def _keep(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> dict[str, Any]:
+    """Keep the artifact, and register it if that is to be; what this changes in the request's row."""
+    artifact = outcome.artifact
+    is_new = keep(connection, tenant, artifact)
+    kept: dict[str, Any] = {"stored_bytes": _request.stored_bytes + (artifact.files_bytes if is_new else 0)}
+    if outcome.registered:
+        by_device = {artifact.device: artifact.digest}
+        version = register(connection, tenant, outcome.name, by_device, outcome.check.verdict, request_id)
+        kept |= {"model_name": outcome.name, "model_version": version}
+    return kept
 
 
 def _success(outcome: Succeeded) -> dict[str, Any]:
@@ -231,44 +267,57 @@ def _retry(connection: Connection, request_id: str, attempt: int, failure: Failu
     return _change(connection, *_running(request_id, attempt), faults=faults + 1, **end) is not None
 
 
-def _one_at_a_time(connection: Connection, content: str) -> None:
+def _one_at_a_time(connection: Connection, request: TraceRequest) -> None:
     """Let no other submission of this content look for it until the transaction ends. SQLite's write lock does it."""
     if connection.dialect.name == "postgresql":
+        content = f"{request.tenant} {request.content}"
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(content, 0))))
 
 
 def _same(connection: Connection, request: TraceRequest) -> str | None:
-    """The newest request of that content which has succeeded or still may; None for a request with `force`.
+    """The tenant's newest request of that content which has succeeded or still may; None for one with `force`.
 
     One whose model version was deleted since is not what a submitter of the same content asks for.
     """
     if request.spec.force:
         return None
     version = tables.model_versions.c
-    version_is_there = exists().where(version.name == _request.model_name, version.version == _request.model_version)
+    version_is_there = exists().where(
+        version.tenant == _request.tenant,
+        version.name == _request.model_name,
+        version.version == _request.model_version,
+    )
     succeeded = and_(_request.state == State.SUCCEEDED.value, or_(_request.model_version.is_(None), version_is_there))
     query = (
         select(_request.id)
-        .where(_request.content == request.content, or_(_UNENDED, succeeded))
+        .where(_request.tenant == request.tenant, _request.content == request.content, or_(_UNENDED, succeeded))
         .order_by(_request.created_at.desc(), _request.id.desc())
         .limit(1)
     )
     return connection.scalar(query)
 
 
-def _refuse_beyond(connection: Connection, queue_max: int | None) -> None:
+def _refuse_beyond(connection: Connection, request: TraceRequest, queue_max: int | None, quotas: Quotas) -> None:
     """On PostgreSQL, submissions that come at the same time may go over by as many: it is a guard, not a promise."""
+    refuse_beyond_quotas(connection, request, quotas)
     queued = select(func.count()).select_from(tables.trace_requests).where(_request.state == State.QUEUED.value)
     waiting = connection.execute(queued).scalar_one()
     if queue_max is not None and waiting >= queue_max:
         raise QueueFull("too many trace requests are waiting", waiting=waiting, limit=queue_max)
 
 
-def _get(connection: Connection, request_id: str) -> TraceRequest:
+def _status(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> TraceStatus:
+    row = connection.execute(select(*_STATUS).where(_request.id == request_id, *conditions)).one_or_none()
+    if row is None:
+        raise _not_found(request_id)
+    return TraceStatus.model_validate(_fields(row))
+
+
+def _get(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> TraceRequest:
     query = (
         select(*_STATUS, _submission.spec, _submission.files)
         .join(tables.submissions, _submission.request_id == _request.id)
-        .where(_request.id == request_id)
+        .where(_request.id == request_id, *conditions)
     )
     row = connection.execute(query).one_or_none()
     if row is None:
@@ -286,6 +335,7 @@ def _fields(row: AnyRow) -> dict[str, Any]:
 def _insert(connection: Connection, request: TraceRequest) -> None:
     row = {name: getattr(request, name) for name in _PLAIN}
     row |= {"state": request.state.value, "stage": request.stage.value, "model_name": request.spec.model}
+    row |= {"stored_bytes": request.submitted_bytes}
     adding = insert(tables.trace_requests).values(**row, faults=0, events=1).returning(*_CHANGED)
     added = connection.execute(adding).one()
     submission = {"request_id": request.id, "spec": request.spec, "files": request.files}

@@ -31,8 +31,9 @@ def linear(**changes: Any) -> dict[str, Any]:
 class Service:
     """`tracehouse serve` on a state directory; it can be killed and started again."""
 
-    def __init__(self, state: Path, **environment: str) -> None:
+    def __init__(self, state: Path, *, host: str = "127.0.0.1", **environment: str) -> None:
         self.state = state
+        self._host = host
         self.log = state / "service.log"
         self._environment = os.environ | environment
         self.address = ""
@@ -42,7 +43,7 @@ class Service:
         self.state.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [TRACEHOUSE, "serve", "--port", "0", "--state", self.state],
+                [TRACEHOUSE, "serve", "--host", self._host, "--port", "0", "--state", self.state],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -225,7 +225,7 @@ def test_a_body_that_says_nothing(client: httpx.Client, body: bytes, code: str) 
 def test_two_gibibytes_are_refused_before_they_are_sent(service: Service) -> None:
     with connect(service) as connection:
         connection.sendall(
-            b"POST /trace HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+            b"POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\n"
             b"Content-Length: 2147483648\r\n\r\n"
         )
         assert connection.recv(65536).startswith(b"HTTP/1.1 413")
@@ -235,7 +235,7 @@ def test_an_upload_that_is_cut_leaves_nothing_behind(service: Service, client: h
     before = blobs(service)
     with connect(service) as connection:
         connection.sendall(
-            b"POST /trace HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+            b"POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\n"
             b"Content-Length: 100000\r\n\r\n--b\r\nContent-Disposition: form-data; name=files; filename=w.pt\r\n\r\nabc"
         )
     assert client.post("/trace", json=linear(force=True)).status_code == 202

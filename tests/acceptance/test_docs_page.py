@@ -1,6 +1,7 @@
 """The API documentation in a real browser that reaches nothing but this service."""
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.acceptance.conftest import StartService, ended
+from tests.acceptance.conftest import TRACEHOUSE, StartService, ended
 
 WAIT_S = 30
 OPTIONS = [
@@ -52,6 +53,29 @@ def test_the_worked_examples_can_be_sent_as_they_are(start_service: StartService
     assert send_example(browser, "get", "/models/{name}") == "200"
     loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert all(address.startswith((service.address, "data:")) for address in loaded), loaded
+    assert forbidden_by_policy(browser) == []
+
+
+def test_a_key_that_authorize_was_given_is_sent(
+    start_service: StartService, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    making = [TRACEHOUSE, "keys", "create", "me", "--state", tmp_path / "state"]
+    key = subprocess.run(making, capture_output=True, check=True, text=True).stdout.strip()
+    service = start_service(API_KEYS="required")
+    browser.get(f"{service.address}/docs")
+    assert send_example(browser, "get", "/models") == "401"
+    click(browser, find(browser, "//div[contains(@class,'auth-wrapper')]/button[contains(@class,'authorize')]"))
+    asked = find(browser, "//div[contains(@class,'modal-ux')]")
+    find(browser, ".//input", asked).send_keys(key)
+    click(browser, find(browser, ".//button[contains(@class,'authorize')]", asked))
+    click(browser, find(browser, "//button[contains(@class,'btn-done')]"))
+    assert send_example(browser, "post", "/trace") == "202"
+    assert forbidden_by_policy(browser) == []
+
+
+def forbidden_by_policy(browser: webdriver.Chrome) -> list[str]:
+    """What the page wanted to do, and its Content-Security-Policy did not let it."""
+    return [entry["message"] for entry in browser.get_log("browser") if "Content Security Policy" in entry["message"]]
 
 
 def send_example(browser: webdriver.Chrome, method: str, path: str) -> str:

@@ -3,6 +3,7 @@
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -33,30 +34,59 @@ def parse(block: str) -> list[tuple[str, str]]:
 
 BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 [DEMO] = [parse(block)[0][1] for block in BLOCKS if block.startswith("$ make demo")]
-SESSION = [step for block in BLOCKS if not block.startswith("$ make demo") for step in parse(block)]
+[KEYS] = [parse(block) for block in BLOCKS if "tracehouse keys" in block]
+SESSION = [
+    step
+    for block in BLOCKS
+    if not block.startswith("$ make demo") and "tracehouse keys" not in block
+    for step in parse(block)
+]
 
 
-def test_the_session_with_the_command_and_curl(start_service: StartService) -> None:
-    service = start_service()
-    environment = os.environ | {
-        "PATH": f"{BIN}:{os.environ['PATH']}",
-        "TRACEHOUSE_URL": service.address,
-        "COLUMNS": "110",
-        "TERM": "dumb",
-    }
-    for command, shown in SESSION:
-        if command.startswith(("tracehouse serve", ". .venv")):
-            continue
+class Shell:
+    """What a reader types, one command after the other; `tracehouse serve` runs already."""
+
+    def __init__(self, state: Path) -> None:
+        self.address = ADDRESS
+        self._environment = os.environ | {
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "STATE_DIR": str(state),
+            "COLUMNS": "110",
+            "TERM": "dumb",
+        }
+        self._exported = state.with_name("exported")
+
+    def assert_prints(self, command: str, shown: str) -> None:
+        command = command.replace(ADDRESS, self.address)
         run = subprocess.run(
-            ["bash", "-c", command.replace(ADDRESS, service.address)],
+            ["bash", "-c", f"{command}\nenv -0 >{shlex.quote(str(self._exported))}"],
             cwd=ROOT,
-            env=environment,
+            env=self._environment | {"TRACEHOUSE_URL": self.address},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
         assert_as_shown(run.stdout, shown)
+        self._environment = dict(line.split("=", 1) for line in self._exported.read_text().split("\0") if line)
+
+
+def test_the_session_with_the_command_and_curl(start_service: StartService) -> None:
+    service = start_service()
+    shell = Shell(service.state)
+    shell.address = service.address
+    for command, shown in SESSION:
+        if not command.startswith(("tracehouse serve", ". .venv")):
+            shell.assert_prints(command, shown)
+
+
+def test_the_session_with_a_key(start_service: StartService, tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "state")
+    for command, shown in KEYS:
+        if command.startswith("tracehouse serve"):
+            shell.address = start_service(host="0.0.0.0").address
+        else:
+            shell.assert_prints(command, shown)
 
 
 @pytest.mark.skipif(find_spec("timm") is None, reason="needs the models extra: make demo installs it")

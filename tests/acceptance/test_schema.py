@@ -24,6 +24,7 @@ def test_no_server_error_and_no_undocumented_reply(service: Service, tmp_path: P
             *("--exclude-path-regex", "/events$"),
             *("--report", "junit", "--report-dir", str(tmp_path)),
         ],
+        cwd=tmp_path,  # where no examples of an earlier run wait, which may be of another document
         capture_output=True,
         check=False,
         text=True,

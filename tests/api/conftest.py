@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.deps import Parts
+from service.domain.api_key import Scope
 from service.domain.artifact import Artifact, GraphNode, Printout, Submodule, Versions
 from service.domain.contract import Argument, Contract, MethodContract, TensorLeaf
 from service.domain.errors import SourceSyntaxError
@@ -25,6 +27,7 @@ from service.domain.trace_request import Stage, TraceRequest
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.limits import Limits
+from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.database import Store
@@ -95,8 +98,11 @@ class Tracer:
             failure = SourceSyntaxError("invalid syntax", file="linear.py", line=3).failure()
             self._store.trace_requests.finish(request.id, request.attempt, NotTraced(failure=failure))
         else:
-            artifact = traced(self._store, request)
+            artifact = self.traced(request)
             self._store.trace_requests.finish(request.id, request.attempt, Succeeded.of(request.spec, artifact))
+
+    def traced(self, request: TraceRequest) -> Artifact:
+        return traced(self._store, request)
 
     def _stay(self, request: TraceRequest, cancellation: Cancellation) -> None:
         ended = threading.Event()
@@ -140,7 +146,7 @@ def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
 
 def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
     pool = Pool(
-        Zygote([]),
+        Zygote([], tier=Tier.NONE),
         store.blobs,
         limits=Limits(address_space_mib=4096, cpu_s=600),
         threads=1,
@@ -153,12 +159,35 @@ def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
         engine=engine,
         pool=pool,
         sandbox_alive=lambda: True,
+        tier=Tier.LANDLOCK,
         state_dir=state_dir,
         torch_version="2.13.0",
         request_max_bytes=REQUEST_MAX_BYTES,
         upload_max_bytes=UPLOAD_MAX_BYTES,
         heartbeat_s=0.05,
     )
+
+
+def local(app: FastAPI) -> TestClient:
+    """A client on the same machine: without keys, no other is answered."""
+    return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+
+
+@contextmanager
+def running(new_store: NewStore, directory: Path, **parts: Any) -> Iterator[tuple[TestClient, Store]]:
+    """A whole service on a new store."""
+    store = new_store(directory)
+    engine = start_engine(store, Tracer(store))
+    with local(create_app(replace(make_parts(store, engine, directory), **parts))) as client:
+        yield client, store
+    engine.stop()
+    store.close()
+
+
+def authorized(store: Store, *scopes: Scope, tenant: str = "acme", **limits: Any) -> dict[str, str]:
+    """The headers of somebody with a new key; with every scope, unless some are named."""
+    _, token = store.api_keys.create("somebody", tenant, scopes or [*Scope], **limits)
+    return {"authorization": f"Bearer {token}"}
 
 
 @pytest.fixture
@@ -197,7 +226,7 @@ def app(parts: Parts) -> FastAPI:
 
 @pytest.fixture
 def client(app: FastAPI) -> Iterator[TestClient]:
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with local(app) as client:
         yield client
 
 
@@ -209,13 +238,9 @@ def steady_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def steady(new_store: NewStore, steady_dir: Path) -> Iterator[TestClient]:
     """For requests that change nothing: one service for all of them, with one version of the model `linear`."""
-    store = new_store(steady_dir)
-    engine = start_engine(store, Tracer(store))
-    with TestClient(create_app(make_parts(store, engine, steady_dir)), raise_server_exceptions=False) as client:
+    with running(new_store, steady_dir) as (client, _):
         client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
         yield client
-    engine.stop()
-    store.close()
 
 
 @pytest.fixture

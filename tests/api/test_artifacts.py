@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from service.domain.api_key import DEFAULT_TENANT
 from service.domain.artifact import Artifact
 from service.storage.database import Store
 from tests.api.conftest import ARCHIVE, NODES, problem, spec
@@ -152,7 +153,7 @@ def test_printouts_that_were_made_up_are_not_a_fault_of_ours(
     client: TestClient, store: Store, state_dir: Path, forged: bytes, path: str
 ) -> None:
     traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
-    name = store.artifacts.get(traced).printouts.digest.removeprefix("sha256:")
+    name = store.artifacts.get(DEFAULT_TENANT, traced).printouts.digest.removeprefix("sha256:")
     (state_dir / "blobs" / "sha256" / name[:2] / name[2:]).write_bytes(forged)
 
     answer = client.get(f"/artifacts/{traced}/printouts{path}")
@@ -165,7 +166,7 @@ def test_a_download_whose_client_goes_away_leaves_no_file_open(app: FastAPI, cli
     traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
     path = f"/artifacts/{traced}/archive"
     scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
-    scope |= {"headers": [], "scheme": "http", "server": ("here", 80), "http_version": "1.1"}
+    scope |= {"headers": [(b"host", b"localhost")], "scheme": "http", "server": ("here", 80), "http_version": "1.1"}
     held = []  # keeps alive what a collector would otherwise close
 
     async def go_away_in_the_middle() -> None:

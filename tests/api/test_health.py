@@ -9,17 +9,37 @@ from fastapi.testclient import TestClient
 from service.api import health
 from service.api.app import create_app
 from service.api.deps import Parts
+from service.sandbox.tiers import Tier
 from service.storage.database import Store
-from tests.api.conftest import problem
+from tests.api.conftest import local, problem
 
 
 def test_it_is_alive_and_ready(client: TestClient) -> None:
     assert client.get("/livez").json() == {"status": "alive"}
-    assert client.get("/readyz").json() == {"status": "ready"}
+    assert client.get("/readyz").json()["status"] == "ready"
+
+
+def test_it_says_how_submitted_code_is_confined_and_what_that_does_not_cover(client: TestClient) -> None:
+    sandbox = client.get("/readyz").json()["sandbox"]
+
+    assert sandbox["tier"] == "landlock"
+    assert "seccomp" in sandbox["description"]
+    assert any("kernel" in gap for gap in sandbox["not_covered"])
+
+
+def test_without_isolation_it_says_so_in_its_readiness_and_on_its_page(parts: Parts) -> None:
+    client = local(create_app(replace(parts, tier=Tier.NONE)))
+
+    assert client.get("/readyz").json()["sandbox"]["tier"] == "i-accept-no-isolation"
+    assert "No isolation" in client.get("/docs").text
+
+
+def test_with_isolation_the_page_has_no_warning(client: TestClient) -> None:
+    assert "No isolation" not in client.get("/docs").text
 
 
 def test_without_a_sandbox_it_lives_but_is_not_ready(parts: Parts) -> None:
-    client = TestClient(create_app(replace(parts, sandbox_alive=lambda: False)))
+    client = local(create_app(replace(parts, sandbox_alive=lambda: False)))
 
     answer = client.get("/readyz")
 
@@ -34,7 +54,7 @@ def test_without_its_database_it_is_not_ready(parts: Parts, tmp_path: Path) -> N
     for file in (tmp_path / "gone").glob("tracehouse.db*"):
         file.unlink()
     (tmp_path / "gone").rename(tmp_path / "moved")
-    client = TestClient(create_app(replace(parts, store=store)))
+    client = local(create_app(replace(parts, store=store)))
 
     problem(client.get("/readyz"), 503, "storage-unavailable")
     problem(client.get("/models"), 503, "storage-unavailable")

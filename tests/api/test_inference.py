@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.deps import Parts
+from service.domain.api_key import DEFAULT_TENANT
 from service.domain.artifact import Artifact
 from service.domain.outcome import Succeeded
 from service.domain.trace_check import Finding, Verdict
@@ -21,7 +22,7 @@ from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.database import Store
-from tests.api.conftest import REQUEST_MAX_BYTES, Tracer, make_parts, problem, start_engine
+from tests.api.conftest import REQUEST_MAX_BYTES, Tracer, local, make_parts, problem, start_engine
 from tests.conftest import NewStore
 
 X = [[1.0, 2.0], [3.0, 4.0]]
@@ -67,7 +68,7 @@ def client(parts: Parts) -> Iterator[TestClient]:
         yield
         await parts.pool.close(grace_s=0)
 
-    with TestClient(create_app(parts, lifespan), raise_server_exceptions=False) as client:
+    with local(create_app(parts, lifespan)) as client:
         yield client
 
 
@@ -83,7 +84,7 @@ def register(store: Store) -> Register:
         spec = TraceSpec.model_validate(
             {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
         )
-        added = store.trace_requests.add(TraceRequest.submitted(spec, {}, torch_version="2"))
+        added = store.trace_requests.add(TraceRequest.submitted(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
         claimed = store.trace_requests.claim(added.id)
         assert claimed is not None
         assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifact))
@@ -179,11 +180,11 @@ def test_versions_and_aliases_answer_for_themselves(
 
     register("versioned", net)
     register("versioned", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1)))
-    store.models.put_alias("versioned", "prod", 1, None)
+    store.models.put_alias(DEFAULT_TENANT, "versioned", "prod", 1, None)
     assert asked({"args": [[-2.0]]}, "/infer/versioned").json()["outputs"][0]["data"] == [0.0]
     assert asked({"args": [X, PAIR]}, "/infer/versioned:1").json()["model_version"] == "1"
     assert asked({"args": [X, PAIR]}, "/infer/versioned@prod").json()["model_version"] == "1"
-    store.models.put_alias("versioned", "prod", 2, "*")
+    store.models.put_alias(DEFAULT_TENANT, "versioned", "prod", 2, "*")
     assert asked({"args": [[-2.0]]}, "/infer/versioned@prod").json()["model_version"] == "2"
 
 
@@ -283,7 +284,7 @@ def test_a_bad_body_is_refused_and_asks_no_runner(
     store: Store, engine: EmbeddedEngine, state_dir: Path, net: Artifact, body: Any, status: int, code: str
 ) -> None:
     parts = make_parts(store, engine, state_dir)
-    asked = asking(TestClient(create_app(parts)))
+    asked = asking(local(create_app(parts)))
     problem(asked(body, headers={"content-type": "application/json"}), status, code)
     assert parts.pool.runners == {}
 

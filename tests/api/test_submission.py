@@ -1,8 +1,11 @@
 """What may be submitted, what is refused and with which problem, and that nothing refused stays on disk."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import pytest
@@ -250,3 +253,61 @@ def test_the_files_of_a_submission_that_is_refused_are_not_kept(client: TestClie
 
     problem(answer, 503, "queue-full")
     assert not any(path.is_file() for path in staged.parent.rglob("*"))
+
+
+ESCAPED = f"{uuid4().hex}.py"
+BAD_NAMES = {
+    "up": f"../{ESCAPED}",
+    "far up": f"../../../../../../../../../..{gettempdir()}/{ESCAPED}",
+    "only up": "..",
+    "here": ".",
+    "absolute": f"{gettempdir()}/{ESCAPED}",
+    "a directory": "a/net.py",
+    "Windows": "..\\..\\net.py",
+    "a drive": "C:net.py",
+    "hidden": ".net.py",
+    "a NUL": "net.py\x00.txt",
+    "a line": "net\n.py",
+    "long": "n" * 300 + ".py",
+    "outside ASCII": "n\u00e9t.py",
+    "an escape": "%2e%2e%2fnet.py",
+    "a home": "~/net.py",
+    "nothing": "",
+}
+
+
+def files_under(directory: Path) -> set[Path]:
+    return {path for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", BAD_NAMES.values(), ids=BAD_NAMES.keys())
+def test_a_files_name_never_becomes_a_path(client: TestClient, state_dir: Path, name: str) -> None:
+    before = files_under(state_dir.parent)
+    source = {"file": name, "entrypoint": "net:Net"}
+
+    uploaded = client.post(
+        "/trace", content=multipart(request(source=source), ("files", name, b"import torch\n")), headers=MULTIPART
+    )
+    inline = client.post(
+        "/trace",
+        json=spec(source={"files": {name: "import torch\n"}, "entrypoint": "net:Net"}),
+        headers={"prefer": "wait=30"},
+    )
+
+    assert uploaded.status_code in (400, 422)
+    assert inline.status_code in (200, 422)  # inline files may lie in directories of the source, which are nowhere
+    outside = files_under(state_dir.parent) - before - files_under(state_dir / "blobs")
+    assert {path.parent for path in outside} <= {state_dir}
+    assert {path.suffix for path in outside} <= {".db", ".db-wal", ".db-shm"}
+    assert all(re.fullmatch("[0-9a-f]+", path.name) for path in files_under(state_dir / "blobs"))
+    assert not Path(gettempdir(), ESCAPED).exists()
+
+
+def test_a_files_good_name_is_not_one_on_the_disk(client: TestClient, state_dir: Path) -> None:
+    content = b"the content"
+    body = multipart(request(source=UPLOADED), ("files", "net.py", content))
+    assert client.post("/trace", content=body, headers=MULTIPART).status_code == 202
+
+    kept = [path for path in files_under(state_dir) if path.read_bytes() == content]
+    assert [path.parent.parent for path in kept] == [state_dir / "blobs" / "sha256"]
+    assert not list(state_dir.rglob("*net.py*"))

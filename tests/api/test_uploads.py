@@ -20,7 +20,7 @@ Address = tuple[str, int]
 
 def head(content_length: int) -> bytes:
     return (
-        "POST /trace HTTP/1.1\r\nHost: here\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+        "POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\n"
         f"Content-Length: {content_length}\r\n\r\n"
     ).encode()
 

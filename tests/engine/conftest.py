@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest, TraceSpec
 from service.engine.embedded import EmbeddedEngine
 from service.engine.queue import Engine, Work
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, NewStore
+from tests.conftest import PATIENCE_S, TENANT, NewStore
 
 
 @pytest.fixture
@@ -22,8 +23,10 @@ def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
     """Make an engine that runs this work; each is stopped at the end. Other engines join as further parameters."""
     engines: list[Engine] = []
 
-    def new_engine(work: Work, slots: int = 2, queue_max: int = 100, attempts: int = 3) -> Engine:
-        engine: Engine = request.param(store, work, slots, queue_max, attempts, pause_s=0.01)
+    def new_engine(
+        work: Work, slots: int = 2, queue_max: int = 100, attempts: int = 3, quotas: Quotas = NO_QUOTAS
+    ) -> Engine:
+        engine: Engine = request.param(store, work, slots, queue_max, attempts, pause_s=0.01, quotas=quotas)
         engines.append(engine)
         return engine
 
@@ -33,10 +36,10 @@ def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
 
 
 @pytest.fixture
-def new_request() -> Callable[[], TraceRequest]:
-    def new_request() -> TraceRequest:
+def new_request() -> Callable[..., TraceRequest]:
+    def new_request(tenant: str = TENANT) -> TraceRequest:
         source = {"files": {"net.py": ""}, "entrypoint": "net:Net"}
         spec = TraceSpec.model_validate({"model": "net", "source": source, "example_inputs": [1.0], "force": True})
-        return TraceRequest.submitted(spec, {}, torch_version="2")
+        return TraceRequest.submitted(spec, {}, torch_version="2", tenant=tenant)
 
     return new_request

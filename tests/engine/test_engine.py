@@ -5,12 +5,21 @@ from threading import Event, Semaphore
 
 import pytest
 
-from service.domain.errors import Failure, QueueFull, ShuttingDown, TraceRequestEnded, TraceRequestNotFound
+from service.domain.errors import (
+    Failure,
+    QueueFull,
+    QueueQuotaExceeded,
+    ShuttingDown,
+    StorageQuotaExceeded,
+    TraceRequestEnded,
+    TraceRequestNotFound,
+)
 from service.domain.idempotency import Idempotency
 from service.domain.outcome import NotTraced
+from service.domain.quotas import Quotas
 from service.domain.trace_request import State
 from service.sandbox.cancellation import Cancellation
-from tests.conftest import PATIENCE_S, wait_until
+from tests.conftest import PATIENCE_S, TENANT, wait_until
 
 FAILURE = Failure(slug="model-raised", detail="boom")
 
@@ -46,7 +55,7 @@ class Worker:
 
 @pytest.fixture
 def state_of(store):
-    return lambda request: store.trace_requests.status(request.id).state
+    return lambda request: store.trace_requests.status(TENANT, request.id).state
 
 
 @pytest.fixture
@@ -102,7 +111,7 @@ def test_what_an_earlier_process_left_is_run(store, new_engine, new_request, end
     new_engine(Worker(store).run).start()
 
     wait_until(lambda: ended(waiting, running))
-    assert store.trace_requests.status(running.id).attempt == 2
+    assert store.trace_requests.status(TENANT, running.id).attempt == 2
 
 
 def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_engine, new_request, ended):
@@ -117,7 +126,7 @@ def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_
     request = engine.submit(new_request())
 
     wait_until(lambda: ended(request))
-    status = store.trace_requests.status(request.id)
+    status = store.trace_requests.status(TENANT, request.id)
     assert (attempts, status.state, status.failure.slug) == ([1, 2, 3], State.FAILED, "tracer-lost")
 
 
@@ -170,14 +179,14 @@ def test_a_worker_that_leaves_a_request_running_does_not_leave_it_for_ever(store
     request = engine.submit(new_request())
 
     wait_until(lambda: ended(request))
-    assert store.trace_requests.status(request.id).failure.slug == "tracer-lost"
+    assert store.trace_requests.status(TENANT, request.id).failure.slug == "tracer-lost"
 
 
 def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, ended):
     worker = Worker(store)
 
     def fails_at_first(request_id: str, cancellation: Cancellation) -> None:
-        if store.trace_requests.status(request_id).attempt:
+        if store.trace_requests.status(TENANT, request_id).attempt:
             return worker.run(request_id, cancellation)
         store.trace_requests.claim(request_id)
         store.trace_requests.retry(request_id, 1, FAILURE, attempts=3)
@@ -188,7 +197,7 @@ def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, 
     request = engine.submit(new_request())
 
     wait_until(lambda: ended(request))
-    assert store.trace_requests.status(request.id).attempt == 2
+    assert store.trace_requests.status(TENANT, request.id).attempt == 2
 
 
 def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine, new_request, ended):
@@ -199,7 +208,7 @@ def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine,
     worker.wait_for_start()
     waiting, last = engine.submit(new_request()), engine.submit(new_request())
 
-    assert engine.cancel(waiting.id).state is State.CANCELLED
+    assert engine.cancel(TENANT, waiting.id).state is State.CANCELLED
 
     worker.gate.set()
     wait_until(lambda: ended(last))
@@ -213,7 +222,7 @@ def test_a_request_that_runs_is_cancelled_at_once_and_its_worker_is_told(store, 
     request = engine.submit(new_request())
     worker.wait_for_start()
 
-    assert engine.cancel(request.id).state is State.CANCELLED
+    assert engine.cancel(TENANT, request.id).state is State.CANCELLED
 
     wait_until(lambda: worker.reasons == ["cancelled"])
     assert state_of(request) is State.CANCELLED
@@ -226,9 +235,26 @@ def test_only_what_is_there_and_has_not_ended_can_be_cancelled(store, new_engine
     wait_until(lambda: ended(request))
 
     with pytest.raises(TraceRequestEnded):
-        engine.cancel(request.id)
+        engine.cancel(TENANT, request.id)
     with pytest.raises(TraceRequestNotFound):
-        engine.cancel("nowhere")
+        engine.cancel(TENANT, "nowhere")
+
+
+def test_only_its_tenant_can_cancel_it(store, new_engine, new_request, ended, state_of):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    running, waiting = engine.submit(new_request()), engine.submit(new_request())
+    worker.wait_for_start()
+
+    for request in (running, waiting):
+        with pytest.raises(TraceRequestNotFound):
+            engine.cancel("theirs", request.id)
+
+    worker.gate.set()
+    wait_until(lambda: ended(running, waiting))
+    assert worker.reasons == [None, None]
+    assert (state_of(running), state_of(waiting)) == (State.FAILED, State.FAILED)
 
 
 def test_what_runs_when_it_stops_is_queued_again_and_runs_under_the_next(
@@ -247,7 +273,7 @@ def test_what_runs_when_it_stops_is_queued_again_and_runs_under_the_next(
     assert (state_of(running), state_of(waiting)) == (State.QUEUED, State.QUEUED)
     new_engine(Worker(store).run).start()
     wait_until(lambda: ended(running, waiting))
-    assert store.trace_requests.status(running.id).attempt == 2
+    assert store.trace_requests.status(TENANT, running.id).attempt == 2
 
 
 def test_a_stopped_engine_takes_nothing(store, new_engine, new_request):
@@ -258,7 +284,7 @@ def test_a_stopped_engine_takes_nothing(store, new_engine, new_request):
     with pytest.raises(ShuttingDown):
         engine.submit(new_request())
 
-    assert store.trace_requests.list(10).items == []
+    assert store.trace_requests.list(TENANT, 10).items == []
 
 
 def test_a_full_queue_takes_no_more(store, new_engine, new_request):
@@ -271,6 +297,28 @@ def test_a_full_queue_takes_no_more(store, new_engine, new_request):
 
     with pytest.raises(QueueFull):
         engine.submit(new_request())
+
+
+def test_a_tenant_that_is_over_its_quota_does_not_keep_others_out(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1, quotas=Quotas(queued_max=1))
+    engine.start()
+    engine.submit(new_request())
+    worker.wait_for_start()
+    engine.submit(new_request())
+
+    for ask in (engine.refuse, engine.submit):
+        with pytest.raises(QueueQuotaExceeded):
+            ask(new_request())
+        ask(new_request(f"theirs-{ask.__name__}"))
+
+
+def test_a_tenant_that_has_no_room_left_is_refused(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run, quotas=Quotas(stored_max_bytes=10))
+
+    for ask in (engine.refuse, engine.submit):
+        with pytest.raises(StorageQuotaExceeded):
+            ask(new_request())
 
 
 def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_request, ended):

@@ -13,7 +13,7 @@ from service.domain.outcome import Succeeded
 from service.domain.trace_check import Finding, TorchCheck, TraceCheck, Verdict
 from service.domain.trace_request import TraceRequest, TraceSpec
 from service.storage.database import Store
-from tests.conftest import make_artifact
+from tests.conftest import TENANT, make_artifact
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 
@@ -44,11 +44,11 @@ def store(database_url: str, blob_url: str) -> Iterator[Store]:
 def new_request() -> Callable[..., TraceRequest]:
     """A request that nobody has stored yet, and that is added whatever was before; arguments are fields of its spec."""
 
-    def new_request(model: str = "net", **spec: Any) -> TraceRequest:
+    def new_request(model: str = "net", tenant: str = TENANT, **spec: Any) -> TraceRequest:
         source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
         fields = {"model": model, "source": source, "example_inputs": [1.0], "force": True, **spec}
         parsed = TraceSpec.model_validate(fields)
-        return TraceRequest.submitted(parsed, {}, torch_version="2")
+        return TraceRequest.submitted(parsed, {}, torch_version="2", tenant=tenant)
 
     return new_request
 
@@ -67,15 +67,15 @@ def success() -> Callable[..., Succeeded]:
 
 
 @pytest.fixture
-def register(store: Store, new_request, success) -> Callable[[str], TraceRequest]:
+def register(store: Store, new_request, success) -> Callable[..., TraceRequest]:
     """Trace a model of that name, so that it has one more version; returns the request."""
 
-    def register(model: str) -> TraceRequest:
-        request = store.trace_requests.add(new_request(model))
+    def register(model: str, tenant: str = TENANT, **spec: Any) -> TraceRequest:
+        request = store.trace_requests.add(new_request(model, tenant, **spec))
         claimed = store.trace_requests.claim(request.id)
         assert claimed is not None
         assert store.trace_requests.finish(claimed.id, claimed.attempt, success(claimed))
-        return store.trace_requests.get(request.id)
+        return store.trace_requests.get(tenant, request.id)
 
     return register
 

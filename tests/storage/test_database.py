@@ -9,6 +9,7 @@ from migrations.check import empty_schema
 from service.domain.errors import StorageUnavailable
 from service.storage.database import Store
 from service.storage.transactions import Transactions, connect
+from tests.conftest import TENANT
 
 
 def test_what_was_stored_is_there_when_it_is_opened_again(database_url, blob_url, new_request):
@@ -19,7 +20,7 @@ def test_what_was_stored_is_there_when_it_is_opened_again(database_url, blob_url
     again = Store.open(database_url, blob_url)
 
     again.ping()
-    assert again.trace_requests.get(request.id) == request
+    assert again.trace_requests.get(TENANT, request.id) == request
     again.close()
 
 
@@ -82,5 +83,5 @@ def test_a_lost_connection_to_postgresql_is_replaced(blob_url, new_request):
             assert connection.scalar(text(cut)) == 1
         administrator.close()
 
-        assert store.trace_requests.get(request.id) == request
+        assert store.trace_requests.get(TENANT, request.id) == request
         store.close()

@@ -2,6 +2,7 @@ import pytest
 
 from service.domain.errors import TraceRequestNotFound
 from service.domain.trace_request import Stage
+from tests.conftest import TENANT
 
 
 def test_events_are_told_in_order(store, new_request):
@@ -9,9 +10,9 @@ def test_events_are_told_in_order(store, new_request):
     store.trace_requests.claim(request.id)
     store.events.append(request.id, "log", {"text": "hello\n"})
     store.trace_requests.report(request.id, 1, Stage.TRACING, 0.25)
-    store.trace_requests.cancel(request.id)
+    store.trace_requests.cancel(TENANT, request.id)
 
-    events = store.events.after(request.id, 0, 100)
+    events = store.events.after(TENANT, request.id, 0, 100)
 
     assert [event.seq for event in events] == [1, 2, 3, 4, 5]
     assert [(event.kind, event.data) for event in events] == [
@@ -30,9 +31,9 @@ def test_a_watcher_goes_on_where_it_left(store, new_request):
     for text in "abc":
         store.events.append(request.id, "log", {"text": text})
 
-    assert [event.seq for event in store.events.after(request.id, 1, 2)] == [2, 3]
-    assert [event.seq for event in store.events.after(request.id, 3, 2)] == [4]
-    assert store.events.after(request.id, 4, 2) == []
+    assert [event.seq for event in store.events.after(TENANT, request.id, 1, 2)] == [2, 3]
+    assert [event.seq for event in store.events.after(TENANT, request.id, 3, 2)] == [4]
+    assert store.events.after(TENANT, request.id, 4, 2) == []
 
 
 def test_numbers_have_no_gaps_though_many_append(store, new_request, at_once):
@@ -44,26 +45,26 @@ def test_numbers_have_no_gaps_though_many_append(store, new_request, at_once):
 
     at_once(*[lambda writer=writer: append(writer) for writer in range(6)])
 
-    assert [event.seq for event in store.events.after(request.id, 0, 1000)] == [*range(1, 62)]
-    lines = "".join(store.events.log(request.id)).split()
+    assert [event.seq for event in store.events.after(TENANT, request.id, 0, 1000)] == [*range(1, 62)]
+    lines = "".join(store.events.log(TENANT, request.id)).split()
     assert [line for line in lines if line.startswith("3.")] == [f"3.{line}" for line in range(10)]
 
 
 def test_nothing_comes_after_the_end(store, new_request):
     request = store.trace_requests.add(new_request())
-    store.trace_requests.cancel(request.id)
+    store.trace_requests.cancel(TENANT, request.id)
 
     assert not store.events.append(request.id, "log", {"text": "too late"})
 
-    assert [event.kind for event in store.events.after(request.id, 0, 100)] == ["stage", "end"]
+    assert [event.kind for event in store.events.after(TENANT, request.id, 0, 100)] == ["stage", "end"]
 
 
 def test_a_request_that_is_not_there_has_no_events(store):
     with pytest.raises(TraceRequestNotFound):
         store.events.append("nowhere", "log", {"text": ""})
 
-    assert store.events.after("nowhere", 0, 10) == []
-    assert [*store.events.log("nowhere")] == []
+    assert store.events.after(TENANT, "nowhere", 0, 10) == []
+    assert [*store.events.log(TENANT, "nowhere")] == []
 
 
 def test_the_log_is_what_was_printed(store, new_request):
@@ -74,7 +75,7 @@ def test_the_log_is_what_was_printed(store, new_request):
         store.events.append(request.id, "log", {"text": piece})
         store.trace_requests.report(request.id, 1, Stage.TRACING, 0.5)
 
-    assert [*store.events.log(request.id)] == pieces
+    assert [*store.events.log(TENANT, request.id)] == pieces
 
 
 def test_the_log_is_that_of_the_newest_attempt(store, new_request):
@@ -84,7 +85,7 @@ def test_the_log_is_that_of_the_newest_attempt(store, new_request):
         store.events.append(request.id, "log", {"text": f"attempt {attempt}"})
         store.trace_requests.release(request.id, attempt)
 
-    assert [*store.events.log(request.id)] == ["attempt 2"]
+    assert [*store.events.log(TENANT, request.id)] == ["attempt 2"]
 
 
 def test_who_waits_is_told_once_it_is_on_disk(store, new_request):
@@ -92,10 +93,10 @@ def test_who_waits_is_told_once_it_is_on_disk(store, new_request):
     other = store.trace_requests.add(new_request("other"))
     seen = []
 
-    with store.changes.calls(request.id, lambda: seen.append(len(store.events.after(request.id, 0, 10)))):
+    with store.changes.calls(request.id, lambda: seen.append(len(store.events.after(TENANT, request.id, 0, 10)))):
         store.events.append(request.id, "log", {"text": "a"})
         store.events.append(other.id, "log", {"text": "b"})
-        store.trace_requests.cancel(request.id)
-    store.trace_requests.cancel(other.id)
+        store.trace_requests.cancel(TENANT, request.id)
+    store.trace_requests.cancel(TENANT, other.id)
 
     assert seen == [2, 3]

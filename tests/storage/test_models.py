@@ -11,17 +11,18 @@ from service.domain.errors import (
 )
 from service.domain.model import ModelRef
 from service.domain.trace_check import Verdict
+from tests.conftest import TENANT
 
 
 def version_of(store, ref: str) -> int:
-    return store.models.resolve(ModelRef.parse(ref)).version
+    return store.models.resolve(TENANT, ModelRef.parse(ref)).version
 
 
 def test_a_model_has_its_versions_and_aliases(store, register):
     first, second = register("net"), register("net")
-    store.models.put_alias("net", "prod", 1, None)
+    store.models.put_alias(TENANT, "net", "prod", 1, None)
 
-    model = store.models.get("net")
+    model = store.models.get(TENANT, "net")
 
     assert [(version.version, version.trace_request) for version in model.versions] == [(1, first.id), (2, second.id)]
     assert [(alias.alias, alias.version) for alias in model.aliases] == [("prod", 1)]
@@ -31,7 +32,7 @@ def test_a_reference_finds_its_version(store, register):
     for _ in range(3):
         register("net")
     register("other")
-    store.models.put_alias("net", "prod", 2, None)
+    store.models.put_alias(TENANT, "net", "prod", 2, None)
 
     assert version_of(store, "net") == 3
     assert version_of(store, "net@prod") == 2
@@ -46,15 +47,15 @@ def test_a_reference_to_nothing_says_what_is_missing(store, register, ref, error
     register("net")
 
     with pytest.raises(error):
-        store.models.resolve(ModelRef.parse(ref))
+        store.models.resolve(TENANT, ModelRef.parse(ref))
 
 
 def test_models_are_listed_by_name_page_by_page(store, register):
     for name in ("c", "a", "b", "b"):
         register(name)
 
-    first = store.models.list(2)
-    second = store.models.list(2, first.next_cursor)
+    first = store.models.list(TENANT, 2)
+    second = store.models.list(TENANT, 2, first.next_cursor)
 
     assert [(model.name, len(model.versions)) for model in first.items] == [("a", 1), ("b", 2)]
     assert [model.name for model in second.items] == ["c"]
@@ -64,37 +65,37 @@ def test_models_are_listed_by_name_page_by_page(store, register):
 def test_a_cursor_of_another_list_is_refused(store, register):
     register("a")
     register("b")
-    cursor = store.trace_requests.list(1).next_cursor
+    cursor = store.trace_requests.list(TENANT, 1).next_cursor
 
     with pytest.raises(InvalidCursor):
-        store.models.list(1, cursor)
+        store.models.list(TENANT, 1, cursor)
 
 
 def test_an_alias_moves_from_where_it_was_seen(store, register):
     register("net")
     register("net")
-    made = store.models.put_alias("net", "prod", 1, None)
+    made = store.models.put_alias(TENANT, "net", "prod", 1, None)
 
-    moved = store.models.put_alias("net", "prod", 2, made.etag)
+    moved = store.models.put_alias(TENANT, "net", "prod", 2, made.etag)
 
     assert version_of(store, "net@prod") == 2
-    assert store.models.get("net").aliases == [moved]
+    assert store.models.get(TENANT, "net").aliases == [moved]
     assert moved.etag != made.etag
 
 
 def test_an_alias_moves_from_anywhere_if_that_is_said(store, register):
     register("net")
-    store.models.put_alias("net", "prod", 1, None)
+    store.models.put_alias(TENANT, "net", "prod", 1, None)
 
-    assert store.models.put_alias("net", "prod", 1, "*").version == 1
+    assert store.models.put_alias(TENANT, "net", "prod", 1, "*").version == 1
 
 
 def test_an_alias_does_not_move_unless_it_is_said_from_where(store, register):
     register("net")
-    made = store.models.put_alias("net", "prod", 1, None)
+    made = store.models.put_alias(TENANT, "net", "prod", 1, None)
 
     with pytest.raises(IfMatchRequired) as raised:
-        store.models.put_alias("net", "prod", 1, None)
+        store.models.put_alias(TENANT, "net", "prod", 1, None)
 
     assert raised.value.facts["actual"] == made.etag
 
@@ -102,11 +103,11 @@ def test_an_alias_does_not_move_unless_it_is_said_from_where(store, register):
 def test_an_alias_that_was_moved_meanwhile_stays(store, register):
     register("net")
     register("net")
-    made = store.models.put_alias("net", "prod", 1, None)
-    moved = store.models.put_alias("net", "prod", 2, made.etag)
+    made = store.models.put_alias(TENANT, "net", "prod", 1, None)
+    moved = store.models.put_alias(TENANT, "net", "prod", 2, made.etag)
 
     with pytest.raises(AliasMoved) as raised:
-        store.models.put_alias("net", "prod", 1, made.etag)
+        store.models.put_alias(TENANT, "net", "prod", 1, made.etag)
 
     assert raised.value.facts == {"expected": made.etag, "actual": moved.etag}
     assert version_of(store, "net@prod") == 2
@@ -117,26 +118,26 @@ def test_an_alias_that_is_not_there_cannot_be_moved(store, register, etag):
     register("net")
 
     with pytest.raises(AliasMoved):
-        store.models.put_alias("net", "prod", 1, etag)
+        store.models.put_alias(TENANT, "net", "prod", 1, etag)
 
-    assert store.models.get("net").aliases == []
+    assert store.models.get(TENANT, "net").aliases == []
 
 
 def test_an_alias_made_anew_is_not_taken_for_the_one_before(store, register):
     register("net")
-    before = store.models.put_alias("net", "prod", 1, None)
-    store.models.delete_alias("net", "prod")
-    store.models.put_alias("net", "prod", 1, None)
+    before = store.models.put_alias(TENANT, "net", "prod", 1, None)
+    store.models.delete_alias(TENANT, "net", "prod")
+    store.models.put_alias(TENANT, "net", "prod", 1, None)
 
     with pytest.raises(AliasMoved):
-        store.models.put_alias("net", "prod", 1, before.etag)
+        store.models.put_alias(TENANT, "net", "prod", 1, before.etag)
 
 
 def test_of_moves_at_the_same_time_one_wins(store, register, at_once):
     register("net")
-    made = store.models.put_alias("net", "prod", 1, None)
+    made = store.models.put_alias(TENANT, "net", "prod", 1, None)
 
-    moves = at_once(*[lambda: store.models.put_alias("net", "prod", 1, made.etag)] * 6)
+    moves = at_once(*[lambda: store.models.put_alias(TENANT, "net", "prod", 1, made.etag)] * 6)
 
     assert sum(isinstance(move, AliasMoved) for move in moves) == 5
 
@@ -144,41 +145,41 @@ def test_of_moves_at_the_same_time_one_wins(store, register, at_once):
 def test_of_makings_at_the_same_time_one_wins(store, register, at_once):
     register("net")
 
-    made = at_once(*[lambda: store.models.put_alias("net", "prod", 1, None)] * 6)
+    made = at_once(*[lambda: store.models.put_alias(TENANT, "net", "prod", 1, None)] * 6)
 
     assert sum(isinstance(one, IfMatchRequired) for one in made) == 5
 
 
 def test_an_alias_points_only_at_what_is_there(store, register):
     with pytest.raises(ModelNotFound):
-        store.models.put_alias("net", "prod", 1, None)
+        store.models.put_alias(TENANT, "net", "prod", 1, None)
     register("net")
 
     with pytest.raises(VersionNotFound):
-        store.models.put_alias("net", "prod", 2, None)
+        store.models.put_alias(TENANT, "net", "prod", 2, None)
 
 
 def test_a_version_number_is_never_given_twice(store, register):
     register("net")
     register("net")
 
-    store.models.delete_version("net", 2)
+    store.models.delete_version(TENANT, "net", 2)
     assert register("net").model.version == 3
 
-    store.models.delete("net")
+    store.models.delete(TENANT, "net")
     assert register("net").model.version == 4
 
 
 def test_a_version_that_an_alias_points_at_stays(store, register):
     register("net")
-    store.models.put_alias("net", "prod", 1, None)
+    store.models.put_alias(TENANT, "net", "prod", 1, None)
 
     with pytest.raises(VersionAliased) as raised:
-        store.models.delete_version("net", 1)
+        store.models.delete_version(TENANT, "net", 1)
 
     assert raised.value.facts["aliases"] == ["prod"]
-    store.models.delete_alias("net", "prod")
-    store.models.delete_version("net", 1)
+    store.models.delete_alias(TENANT, "net", "prod")
+    store.models.delete_version(TENANT, "net", 1)
 
 
 def test_of_an_alias_and_a_deletion_at_the_same_time_one_wins(store, register, at_once):
@@ -187,8 +188,8 @@ def test_of_an_alias_and_a_deletion_at_the_same_time_one_wins(store, register, a
         register("net")
 
         alias, deletion = at_once(
-            lambda version=version: store.models.put_alias("net", f"a{version}", version, None),
-            lambda version=version: store.models.delete_version("net", version),
+            lambda version=version: store.models.put_alias(TENANT, "net", f"a{version}", version, None),
+            lambda version=version: store.models.delete_version(TENANT, "net", version),
         )
 
         assert isinstance(alias, VersionNotFound) != isinstance(deletion, VersionAliased)
@@ -196,37 +197,37 @@ def test_of_an_alias_and_a_deletion_at_the_same_time_one_wins(store, register, a
 
 def test_a_deleted_model_is_gone_with_all_that_it_had(store, register):
     request = register("net")
-    store.models.put_alias("net", "prod", 1, None)
+    store.models.put_alias(TENANT, "net", "prod", 1, None)
 
-    store.models.delete("net")
+    store.models.delete(TENANT, "net")
 
-    assert store.models.list(10).items == []
+    assert store.models.list(TENANT, 10).items == []
     for forget in (store.models.get, store.models.delete):
         with pytest.raises(ModelNotFound):
-            forget("net")
-    assert store.artifacts.get(request.artifacts[0].digest)
+            forget(TENANT, "net")
+    assert store.artifacts.get(TENANT, request.artifacts[0].digest)
     register("net")
-    assert store.models.get("net").aliases == []
+    assert store.models.get(TENANT, "net").aliases == []
 
 
 def test_a_model_is_gone_with_its_last_version(store, register):
     register("net")
 
-    store.models.delete_version("net", 1)
+    store.models.delete_version(TENANT, "net", 1)
 
     with pytest.raises(ModelNotFound):
-        store.models.get("net")
+        store.models.get(TENANT, "net")
 
 
 def test_what_is_not_there_cannot_be_deleted(store, register):
     with pytest.raises(ModelNotFound):
-        store.models.delete_version("net", 1)
+        store.models.delete_version(TENANT, "net", 1)
     register("net")
 
     with pytest.raises(VersionNotFound):
-        store.models.delete_version("net", 2)
+        store.models.delete_version(TENANT, "net", 2)
     with pytest.raises(AliasNotFound):
-        store.models.delete_alias("net", "prod")
+        store.models.delete_alias(TENANT, "net", "prod")
 
 
 def test_what_is_not_there_is_told_with_what_is(store, register, new_request, success):
@@ -237,11 +238,11 @@ def test_what_is_not_there_is_told_with_what_is(store, register, new_request, su
     store.trace_requests.finish(rejected.id, 1, success(rejected, Verdict.REJECTED))
 
     with pytest.raises(VersionNotFound) as version:
-        store.models.resolve(ModelRef.parse("net:9"))
+        store.models.resolve(TENANT, ModelRef.parse("net:9"))
     with pytest.raises(ModelNotFound) as model:
-        store.models.get("nett")
+        store.models.get(TENANT, "nett")
     with pytest.raises(ModelNotFound) as unsound:
-        store.models.get("unsound")
+        store.models.get(TENANT, "unsound")
 
     assert version.value.facts["versions"] == [2, 1]
     assert model.value.facts["models"] == ["net"]

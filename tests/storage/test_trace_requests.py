@@ -20,6 +20,7 @@ from service.domain.model import ModelRef
 from service.domain.outcome import NotTraced
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import Stage, State, TraceRequest
+from tests.conftest import TENANT
 
 OURS = Failure(slug="tracer-lost", detail="the child vanished")
 THEIRS = Failure(slug="model-raised", detail="boom", facts={"line": 3})
@@ -27,7 +28,7 @@ THEIRS = Failure(slug="model-raised", detail="boom", facts={"line": 3})
 
 def states(store, request_id: str) -> list[str]:
     """The states that a watcher of the request was told of."""
-    told = [event.data["state"] for event in store.events.after(request_id, 0, 1000) if event.kind != "log"]
+    told = [event.data["state"] for event in store.events.after(TENANT, request_id, 0, 1000) if event.kind != "log"]
     return [state for before, state in zip([None, *told], told, strict=False) if state != before]
 
 
@@ -43,17 +44,17 @@ def test_a_request_is_read_as_it_was_submitted(store, new_request):
         check={"check_inputs": [[2**60]]},
     ).spec
     files = {"inputs.safetensors": BlobRef(digest="sha256:" + "a" * 64, byte_size=5)}
-    request = TraceRequest.submitted(spec, files, torch_version="2")
+    request = TraceRequest.submitted(spec, files, torch_version="2", tenant=TENANT)
 
     store.trace_requests.add(request)
 
-    assert store.trace_requests.get(request.id).model_dump_json() == request.model_dump_json()
+    assert store.trace_requests.get(TENANT, request.id).model_dump_json() == request.model_dump_json()
 
 
 def test_a_request_that_is_not_there_is_named(store):
     for ask in (store.trace_requests.get, store.trace_requests.status, store.trace_requests.cancel):
         with pytest.raises(TraceRequestNotFound) as raised:
-            ask("nowhere")
+            ask(TENANT, "nowhere")
 
         assert raised.value.facts == {"id": "nowhere"}
 
@@ -61,7 +62,7 @@ def test_a_request_that_is_not_there_is_named(store):
 def test_its_status_is_the_request_without_what_was_submitted(store, new_request):
     request = store.trace_requests.add(new_request())
 
-    status = store.trace_requests.status(request.id)
+    status = store.trace_requests.status(TENANT, request.id)
 
     assert status.model_dump() == request.model_dump(exclude={"spec", "files"})
 
@@ -79,7 +80,7 @@ def test_a_claim_is_the_next_attempt(store, new_request):
 def test_only_a_queued_request_can_be_claimed(store, new_request):
     running, cancelled = (store.trace_requests.add(new_request()) for _ in range(2))
     store.trace_requests.claim(running.id)
-    store.trace_requests.cancel(cancelled.id)
+    store.trace_requests.cancel(TENANT, cancelled.id)
 
     assert store.trace_requests.claim(running.id) is None
     assert store.trace_requests.claim(cancelled.id) is None
@@ -100,7 +101,7 @@ def test_an_attempt_that_was_claimed_again_changes_nothing(store, new_request, s
     store.trace_requests.claim(request.id)
     store.trace_requests.release(request.id, 1)
     newest = store.trace_requests.claim(request.id)
-    events = store.events.after(request.id, 0, 1000)
+    events = store.events.after(TENANT, request.id, 0, 1000)
 
     assert not store.trace_requests.report(request.id, 1, Stage.TRACING, 0.5)
     assert not store.trace_requests.finish(request.id, 1, success(request))
@@ -109,9 +110,9 @@ def test_an_attempt_that_was_claimed_again_changes_nothing(store, new_request, s
     assert not store.trace_requests.retry(request.id, 1, OURS, attempts=1)
 
     assert newest.attempt == 2
-    assert store.trace_requests.get(request.id) == newest
-    assert store.events.after(request.id, 0, 1000) == events
-    assert store.models.list(10).items == []
+    assert store.trace_requests.get(TENANT, request.id) == newest
+    assert store.events.after(TENANT, request.id, 0, 1000) == events
+    assert store.models.list(TENANT, 10).items == []
 
 
 def test_what_an_attempt_reports_is_seen(store, new_request):
@@ -120,9 +121,13 @@ def test_what_an_attempt_reports_is_seen(store, new_request):
 
     assert store.trace_requests.report(request.id, 1, Stage.CHECKING, 0.75)
 
-    status = store.trace_requests.status(request.id)
+    status = store.trace_requests.status(TENANT, request.id)
     assert (status.stage, status.progress) == (Stage.CHECKING, 0.75)
-    assert store.events.after(request.id, 2, 10)[0].data == {"stage": "checking", "progress": 0.75, "state": "running"}
+    assert store.events.after(TENANT, request.id, 2, 10)[0].data == {
+        "stage": "checking",
+        "progress": 0.75,
+        "state": "running",
+    }
 
 
 def test_a_success_keeps_the_artifact_and_registers_the_next_version(store, new_request, success):
@@ -132,12 +137,12 @@ def test_a_success_keeps_the_artifact_and_registers_the_next_version(store, new_
 
     assert store.trace_requests.finish(request.id, 1, outcome)
 
-    ended = store.trace_requests.get(request.id)
+    ended = store.trace_requests.get(TENANT, request.id)
     assert (ended.state, ended.stage, ended.progress) == (State.SUCCEEDED, Stage.DONE, 1.0)
     assert (ended.verdict, ended.findings) == (Verdict.RESTRICTED, outcome.check.findings)
     assert (ended.model.name, ended.model.version) == ("net", 1)
-    assert store.artifacts.get(ended.artifacts[0].digest) == outcome.artifact
-    version = store.models.resolve(ModelRef.parse("net"))
+    assert store.artifacts.get(TENANT, ended.artifacts[0].digest) == outcome.artifact
+    version = store.models.resolve(TENANT, ModelRef.parse("net"))
     assert (version.artifacts, version.trace_request) == ({"cpu": outcome.artifact.digest}, request.id)
     assert states(store, request.id) == ["queued", "running", "succeeded"]
 
@@ -149,15 +154,15 @@ def test_an_attempt_ends_once(store, new_request, success, at_once):
     ends = at_once(*[lambda: store.trace_requests.finish(request.id, 1, success(request))] * 6)
 
     assert sorted(ends) == [False] * 5 + [True]
-    assert [version.version for version in store.models.get("net").versions] == [1]
-    assert [event.kind for event in store.events.after(request.id, 0, 100)].count("end") == 1
+    assert [version.version for version in store.models.get(TENANT, "net").versions] == [1]
+    assert [event.kind for event in store.events.after(TENANT, request.id, 0, 100)].count("end") == 1
 
 
 def test_two_requests_with_the_same_artifact_are_two_versions(store, register):
     first, second = register("net"), register("net")
 
     assert first.artifacts == second.artifacts
-    assert [version.version for version in store.models.get("net").versions] == [1, 2]
+    assert [version.version for version in store.models.get(TENANT, "net").versions] == [1, 2]
 
 
 def test_versions_of_ends_at_the_same_time_are_numbered_without_gaps(store, new_request, success, at_once):
@@ -167,7 +172,7 @@ def test_versions_of_ends_at_the_same_time_are_numbered_without_gaps(store, new_
 
     at_once(*[lambda r=request: store.trace_requests.finish(r.id, 1, success(r)) for request in requests])
 
-    assert [version.version for version in store.models.get("net").versions] == [*range(1, 9)]
+    assert [version.version for version in store.models.get(TENANT, "net").versions] == [*range(1, 9)]
 
 
 def test_a_rejected_artifact_is_kept_but_is_no_version(store, new_request, success):
@@ -176,10 +181,10 @@ def test_a_rejected_artifact_is_kept_but_is_no_version(store, new_request, succe
 
     store.trace_requests.finish(request.id, 1, success(request, Verdict.REJECTED))
 
-    ended = store.trace_requests.get(request.id)
+    ended = store.trace_requests.get(TENANT, request.id)
     assert (ended.state, ended.verdict, ended.model) == (State.SUCCEEDED, Verdict.REJECTED, None)
-    assert store.artifacts.get(ended.artifacts[0].digest).check.verdict is Verdict.REJECTED
-    assert store.models.list(10).items == []
+    assert store.artifacts.get(TENANT, ended.artifacts[0].digest).check.verdict is Verdict.REJECTED
+    assert store.models.list(TENANT, 10).items == []
 
 
 def test_a_rejected_artifact_is_a_version_for_who_accepts_unsound_ones(store, new_request, success):
@@ -188,7 +193,7 @@ def test_a_rejected_artifact_is_a_version_for_who_accepts_unsound_ones(store, ne
 
     store.trace_requests.finish(request.id, 1, success(request, Verdict.REJECTED))
 
-    assert store.models.resolve(ModelRef.parse("net")).verdict is Verdict.REJECTED
+    assert store.models.resolve(TENANT, ModelRef.parse("net")).verdict is Verdict.REJECTED
 
 
 def test_a_failure_is_kept_with_its_facts_and_where_it_came(store, new_request):
@@ -198,10 +203,10 @@ def test_a_failure_is_kept_with_its_facts_and_where_it_came(store, new_request):
 
     assert store.trace_requests.finish(request.id, 1, NotTraced(failure=THEIRS))
 
-    ended = store.trace_requests.get(request.id)
+    ended = store.trace_requests.get(TENANT, request.id)
     assert (ended.state, ended.stage, ended.failure) == (State.FAILED, Stage.TRACING, THEIRS)
     assert ended.ended_at >= ended.started_at
-    assert store.events.after(request.id, 0, 100)[-1].data == {"state": "failed", "verdict": None}
+    assert store.events.after(TENANT, request.id, 0, 100)[-1].data == {"state": "failed", "verdict": None}
 
 
 def test_a_process_killed_while_it_ends_requests_leaves_each_ended_or_not(database_url, blob_url, store, new_request):
@@ -212,11 +217,11 @@ def test_a_process_killed_while_it_ends_requests_leaves_each_ended_or_not(databa
         told = {ending.stdout.readline().decode().strip() for _ in range(20)}
         ending.kill()
 
-    succeeded = [status for status in store.trace_requests.list(100).items if status.state is State.SUCCEEDED]
-    versions = store.models.get("net").versions
+    succeeded = [status for status in store.trace_requests.list(TENANT, 100).items if status.state is State.SUCCEEDED]
+    versions = store.models.get(TENANT, "net").versions
     assert told <= {status.id for status in succeeded}
     assert {status.id: status.model.version for status in succeeded} == {v.trace_request: v.version for v in versions}
-    assert all(store.artifacts.get(version.artifacts["cpu"]) for version in versions)
+    assert all(store.artifacts.get(TENANT, version.artifacts["cpu"]) for version in versions)
 
 
 # Ends every queued request, and tells which; killed somewhere on the way.
@@ -229,7 +234,7 @@ from service.storage.database import Store
 blob = {"digest": "sha256:" + "0" * 64, "byte_size": 0}
 check = {"verdict": "verified", "comparisons": [], "findings": [], "torch": {"ran": False}}
 store = Store.open(*sys.argv[1:])
-for status in store.trace_requests.list(100).items:
+for status in store.trace_requests.list("ours", 100).items:
     request = store.trace_requests.claim(status.id)
     artifact = Artifact.model_validate({
         "device": "cpu", "entrypoint": status.id, "contract": {"methods": {}}, "check": check, "archive": blob,
@@ -249,7 +254,7 @@ def test_a_released_request_is_queued_again_however_often(store, new_request):
 
         assert store.trace_requests.release(request.id, attempt)
 
-    released = store.trace_requests.get(request.id)
+    released = store.trace_requests.get(TENANT, request.id)
     assert released == request.model_copy(update={"attempt": 5})
     assert [queued.id for queued in store.trace_requests.recover(attempts=1)] == [request.id]
 
@@ -257,12 +262,12 @@ def test_a_released_request_is_queued_again_however_often(store, new_request):
 def test_a_request_fails_when_its_attempts_are_used_up_by_faults_of_ours(store, new_request):
     request = store.trace_requests.add(new_request())
     for attempt in (1, 2, 3):
-        assert store.trace_requests.get(request.id).state is State.QUEUED
+        assert store.trace_requests.get(TENANT, request.id).state is State.QUEUED
         store.trace_requests.claim(request.id)
 
         assert store.trace_requests.retry(request.id, attempt, OURS, attempts=3)
 
-    ended = store.trace_requests.get(request.id)
+    ended = store.trace_requests.get(TENANT, request.id)
     assert (ended.state, ended.attempt, ended.failure) == (State.FAILED, 3, OURS)
     assert store.trace_requests.claim(request.id) is None
 
@@ -276,13 +281,13 @@ def test_a_release_uses_up_no_attempt(store, new_request):
 
     store.trace_requests.retry(request.id, 3, OURS, attempts=2)
 
-    assert store.trace_requests.get(request.id).state is State.QUEUED
+    assert store.trace_requests.get(TENANT, request.id).state is State.QUEUED
 
 
 def test_recovery_gives_all_that_wait_oldest_first(store, new_request):
     oldest, ended, running, newest = (store.trace_requests.add(new_request()) for _ in range(4))
     store.trace_requests.claim(running.id)
-    store.trace_requests.cancel(ended.id)
+    store.trace_requests.cancel(TENANT, ended.id)
 
     waiting = store.trace_requests.recover(attempts=3)
 
@@ -299,14 +304,14 @@ def test_a_request_that_loses_its_process_each_time_fails(store, new_request):
 
     assert store.trace_requests.recover(attempts=3) == []
 
-    ended = store.trace_requests.get(request.id)
+    ended = store.trace_requests.get(TENANT, request.id)
     assert (ended.state, ended.failure.slug) == (State.FAILED, "tracer-lost")
 
 
 def test_a_queued_request_can_be_cancelled(store, new_request):
     request = store.trace_requests.add(new_request())
 
-    cancelled = store.trace_requests.cancel(request.id)
+    cancelled = store.trace_requests.cancel(TENANT, request.id)
 
     assert (cancelled.state, cancelled.ended_at is not None) == (State.CANCELLED, True)
     assert states(store, request.id) == ["queued", "cancelled"]
@@ -316,13 +321,13 @@ def test_a_running_request_can_be_cancelled_and_its_attempt_counts_no_more(store
     request = store.trace_requests.add(new_request())
     store.trace_requests.claim(request.id)
 
-    assert store.trace_requests.cancel(request.id).state is State.CANCELLED
+    assert store.trace_requests.cancel(TENANT, request.id).state is State.CANCELLED
 
     assert not store.trace_requests.finish(request.id, 1, success(request))
     assert not store.trace_requests.release(request.id, 1)
     assert not store.trace_requests.retry(request.id, 1, OURS, attempts=3)
-    assert store.trace_requests.get(request.id).state is State.CANCELLED
-    assert store.models.list(10).items == []
+    assert store.trace_requests.get(TENANT, request.id).state is State.CANCELLED
+    assert store.models.list(TENANT, 10).items == []
 
 
 @pytest.mark.parametrize("end", ["succeeded", "failed", "cancelled"])
@@ -330,17 +335,17 @@ def test_an_ended_request_stays_as_it_ended(store, new_request, success, end):
     request = store.trace_requests.add(new_request())
     store.trace_requests.claim(request.id)
     if end == "cancelled":
-        store.trace_requests.cancel(request.id)
+        store.trace_requests.cancel(TENANT, request.id)
     else:
         store.trace_requests.finish(
             request.id, 1, success(request) if end == "succeeded" else NotTraced(failure=THEIRS)
         )
 
     with pytest.raises(TraceRequestEnded) as raised:
-        store.trace_requests.cancel(request.id)
+        store.trace_requests.cancel(TENANT, request.id)
 
     assert raised.value.facts["state"] == end
-    assert store.trace_requests.get(request.id).state == end
+    assert store.trace_requests.get(TENANT, request.id).state == end
 
 
 def test_of_a_cancel_and_a_finish_at_the_same_time_one_wins(store, new_request, success, at_once):
@@ -349,12 +354,12 @@ def test_of_a_cancel_and_a_finish_at_the_same_time_one_wins(store, new_request, 
         store.trace_requests.claim(request.id)
 
         cancelled, finished = at_once(
-            lambda r=request: store.trace_requests.cancel(r.id),
+            lambda r=request: store.trace_requests.cancel(TENANT, r.id),
             lambda r=request: store.trace_requests.finish(r.id, 1, success(r)),
         )
 
         assert isinstance(cancelled, TraceRequestEnded) == finished
-        assert store.trace_requests.get(request.id).state == ("succeeded" if finished else "cancelled")
+        assert store.trace_requests.get(TENANT, request.id).state == ("succeeded" if finished else "cancelled")
 
 
 def test_a_key_used_again_gives_the_first_request(store, new_request):
@@ -362,7 +367,7 @@ def test_a_key_used_again_gives_the_first_request(store, new_request):
     store.trace_requests.add(first, Idempotency.of("key", first))
 
     assert store.trace_requests.add(again, Idempotency.of("key", again)).id == first.id
-    assert [status.id for status in store.trace_requests.list(10).items] == [first.id]
+    assert [status.id for status in store.trace_requests.list(TENANT, 10).items] == [first.id]
 
 
 def test_a_key_used_again_is_answered_though_the_queue_is_full(store, new_request):
@@ -380,7 +385,7 @@ def test_a_key_used_for_something_else_is_refused(store, new_request, other):
     with pytest.raises(IdempotencyKeyReused):
         store.trace_requests.add(another, Idempotency.of("key", another))
 
-    assert [status.id for status in store.trace_requests.list(10).items] == [first.id]
+    assert [status.id for status in store.trace_requests.list(TENANT, 10).items] == [first.id]
 
 
 def test_of_submissions_with_one_key_at_the_same_time_there_is_one_request(store, new_request, at_once):
@@ -388,7 +393,7 @@ def test_of_submissions_with_one_key_at_the_same_time_there_is_one_request(store
 
     kept = at_once(*[lambda r=r: store.trace_requests.add(r, Idempotency.of("key", r)) for r in requests])
 
-    assert {request.id for request in kept} == {status.id for status in store.trace_requests.list(10).items}
+    assert {request.id for request in kept} == {status.id for status in store.trace_requests.list(TENANT, 10).items}
     assert len({request.id for request in kept}) == 1
 
 
@@ -413,7 +418,7 @@ def test_the_same_content_is_not_traced_again_while_it_may_still_succeed(store, 
 
     store.trace_requests.finish(request.id, 1, success(request))
     assert store.trace_requests.add(new_request(force=False)).state is State.SUCCEEDED
-    assert len(store.trace_requests.list(10).items) == 1
+    assert len(store.trace_requests.list(TENANT, 10).items) == 1
 
 
 def test_the_same_content_at_once_is_one_request(store, new_request, at_once):
@@ -428,7 +433,7 @@ def test_the_same_content_is_traced_again_where_it_failed_or_was_cancelled(store
     failed, cancelled = (store.trace_requests.add(new_request()) for _ in range(2))
     store.trace_requests.claim(failed.id)
     store.trace_requests.finish(failed.id, 1, NotTraced(failure=THEIRS))
-    store.trace_requests.cancel(cancelled.id)
+    store.trace_requests.cancel(TENANT, cancelled.id)
 
     again = new_request(force=False)
 
@@ -445,7 +450,7 @@ def test_the_newest_of_the_same_content_is_given(store, new_request, register):
 def test_content_whose_version_was_deleted_is_traced_again(store, new_request, register):
     """Else a submitter of the same content could not have it back."""
     register("net")
-    store.models.delete("net")
+    store.models.delete(TENANT, "net")
 
     again = new_request(force=False)
 
@@ -467,7 +472,7 @@ def test_a_key_is_taken_for_a_request_that_is_there_already(store, new_request):
 
     assert store.trace_requests.add(again, Idempotency.of("key", again)).id == there.id
 
-    store.trace_requests.cancel(there.id)
+    store.trace_requests.cancel(TENANT, there.id)
     assert store.trace_requests.add(again, Idempotency.of("key", again)).id == there.id
     other = new_request("other")
     with pytest.raises(IdempotencyKeyReused):
@@ -488,10 +493,10 @@ def test_what_would_be_refused_is_known_before_it_is_added(store, new_request):
 def test_the_list_is_newest_first_and_stable_while_others_come(store, new_request):
     requests = [store.trace_requests.add(new_request()) for _ in range(5)]
 
-    first = store.trace_requests.list(2)
+    first = store.trace_requests.list(TENANT, 2)
     store.trace_requests.add(new_request())
-    second = store.trace_requests.list(2, first.next_cursor)
-    third = store.trace_requests.list(2, second.next_cursor)
+    second = store.trace_requests.list(TENANT, 2, first.next_cursor)
+    third = store.trace_requests.list(TENANT, 2, second.next_cursor)
 
     listed = [status.id for page in (first, second, third) for status in page.items]
     assert listed == [request.id for request in reversed(requests)]
@@ -505,7 +510,7 @@ def test_requests_of_the_same_moment_are_each_listed_once(store, new_request):
 
     listed, cursor = [], None
     while True:
-        page = store.trace_requests.list(1, cursor)
+        page = store.trace_requests.list(TENANT, 1, cursor)
         listed += [status.id for status in page.items]
         if (cursor := page.next_cursor) is None:
             break
@@ -517,16 +522,16 @@ def test_a_list_that_ends_with_the_page_has_no_next_one(store, new_request):
     for _ in range(2):
         store.trace_requests.add(new_request())
 
-    assert store.trace_requests.list(2).next_cursor is None
-    assert store.trace_requests.list(1).next_cursor is not None
+    assert store.trace_requests.list(TENANT, 2).next_cursor is None
+    assert store.trace_requests.list(TENANT, 1).next_cursor is not None
 
 
 def test_a_list_can_be_of_one_state_or_one_model(store, new_request):
     net, other, cancelled = (store.trace_requests.add(new_request(model)) for model in ("net", "other", "net"))
-    store.trace_requests.cancel(cancelled.id)
+    store.trace_requests.cancel(TENANT, cancelled.id)
 
     def listed(**only) -> list[str]:
-        return [status.id for status in store.trace_requests.list(10, **only).items]
+        return [status.id for status in store.trace_requests.list(TENANT, 10, **only).items]
 
     assert listed(state=State.QUEUED) == [other.id, net.id]
     assert listed(model="net") == [cancelled.id, net.id]
@@ -537,7 +542,7 @@ def test_a_list_can_be_of_one_state_or_one_model(store, new_request):
 @pytest.mark.parametrize("cursor", ["", "nonsense", "bm9uc2Vuc2U=", "WyJuZXQiXQ==", "ü", "e30=", "/w=="])
 def test_a_cursor_that_no_list_gave_out_is_refused(store, cursor):
     with pytest.raises(InvalidCursor):
-        store.trace_requests.list(1, cursor)
+        store.trace_requests.list(TENANT, 1, cursor)
 
 
 def test_the_queue_is_by_the_time_of_submission(store, new_request):
@@ -563,7 +568,7 @@ def test_a_row_that_cannot_be_read_says_so_and_takes_no_list_with_it(
         connection.execute(query, {"deep": deep, "id": broken.id})
     engine.dispose()
 
-    listed = store.trace_requests.list(10).items
+    listed = store.trace_requests.list(TENANT, 10).items
 
     assert [status.id for status in listed] == [whole.id, broken.id]
     kept = listed[1].findings[0].kind if column == "findings" else listed[1].failure.slug

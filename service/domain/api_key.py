@@ -1,0 +1,111 @@
+"""API keys: who asks, as which tenant, and for what."""
+
+import hashlib
+import re
+import secrets
+import string
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from service.domain.errors import ApiKeyInvalid
+from service.domain.frozen import Frozen
+
+# Whose everything is where no keys are used, and whose what was kept before there were tenants.
+DEFAULT_TENANT = "default"
+
+_TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
+_TOKEN = re.compile(r"(th_[a-z0-9]{8})_([A-Za-z0-9]{43})")
+_NAME_MAX = 100
+
+
+def _tenant_name(value: str) -> str:
+    if not _TENANT.fullmatch(value):
+        raise PydanticCustomError(
+            "tenant_name",
+            "a tenant is 1 to 63 lower-case letters, digits, '_' or '-', with a letter or digit at both ends",
+        )
+    return value
+
+
+def _key_name(value: str) -> str:
+    # It is printed in tables: nothing in it may move a terminal's cursor.
+    if not (value.strip() and value.isprintable() and len(value) <= _NAME_MAX):
+        raise PydanticCustomError("key_name", f"a key's name is 1 to {_NAME_MAX} printable characters")
+    return value
+
+
+TenantName = Annotated[str, AfterValidator(_tenant_name)]
+KeyName = Annotated[str, AfterValidator(_key_name)]
+
+
+class Scope(StrEnum):
+    """What a key may be used for; `admin` is everything, of its tenant."""
+
+    TRACE = "trace"
+    READ = "read"
+    INFER = "infer"
+    ADMIN = "admin"
+
+
+class ApiKey(Frozen):
+    """A key as everybody may see it. It reaches what is its tenant's, and no more. A limit of None is the service's."""
+
+    prefix: str
+    name: KeyName
+    tenant: TenantName
+    scopes: frozenset[Scope] = Field(min_length=1)
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+    requests_per_minute: int | None = Field(None, gt=0, le=1_000_000)
+    upload_max_bytes: int | None = Field(None, gt=0, lt=2**60)
+
+    def allows(self, scope: Scope) -> bool:
+        return scope in self.scopes or Scope.ADMIN in self.scopes
+
+    def expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What the holder of a key sends: its prefix, by which it is found, and a secret that is kept nowhere."""
+
+    prefix: str
+    secret: str = field(repr=False)
+
+    @classmethod
+    def new(cls) -> Self:
+        prefix = _random(string.ascii_lowercase + string.digits, 8)
+        # 43 of 62 characters: 256 bits.
+        return cls(f"th_{prefix}", _random(string.ascii_letters + string.digits, 43))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ApiKeyInvalid."""
+        parts = _TOKEN.fullmatch(text)
+        if parts is None:
+            raise ApiKeyInvalid("this is not an API key of this service")
+        return cls(*parts.groups())
+
+    @property
+    def text(self) -> str:
+        return f"{self.prefix}_{self.secret}"
+
+    @property
+    def digest(self) -> str:
+        """What is kept of the secret.
+
+        A fast hash, and no salt: these slow down who guesses passwords, and 256 random bits cannot be guessed.
+        """
+        return hashlib.sha256(self.secret.encode()).hexdigest()
+
+
+def _random(alphabet: str, length: int) -> str:
+    return "".join(secrets.choice(alphabet) for _ in range(length))

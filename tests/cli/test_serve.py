@@ -1,0 +1,65 @@
+"""`tracehouse serve` asks everybody for a key unless only this machine can ask, and without a key it does not start."""
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from service.cli import app
+from service.domain.api_key import Scope
+from service.storage.database import Store
+from tests.conftest import NewStore
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """The command takes the log for itself, which is right in a process of its own."""
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def serve(state: Path, *options: str, **environment: str) -> Result:
+    return CliRunner().invoke(app, ["serve", "--port", "0", "--state", str(state), *options], env=environment)
+
+
+def last_line(ended: Result) -> str:
+    return ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("host", "environment"),
+    [("0.0.0.0", {}), ("::", {}), ("127.0.0.1", {"API_KEYS": "required"}), ("0.0.0.0", {"API_KEYS": "auto"})],
+)
+def test_without_a_key_it_does_not_start_and_says_how_to_make_one(
+    tmp_path: Path, host: str, environment: dict[str, str]
+) -> None:
+    ended = serve(tmp_path, "--host", host, **environment)
+
+    assert ended.exit_code == 2
+    assert f"tracehouse keys create NAME --state {tmp_path}" in last_line(ended)
+    assert ended.stdout == ""
+
+
+def test_keys_that_open_nothing_are_no_keys(new_store: NewStore, tmp_path: Path) -> None:
+    store: Store = new_store(tmp_path)
+    store.api_keys.create("old", "acme", [*Scope], expires_at=datetime.now(UTC) - timedelta(days=1))
+    key, _ = store.api_keys.create("gone", "acme", [*Scope])
+    store.api_keys.revoke(key.prefix)
+    store.close()
+
+    ended = serve(tmp_path, "--host", "0.0.0.0")
+
+    assert (ended.exit_code, "tracehouse keys create" in last_line(ended)) == (2, True)
+
+
+def test_it_takes_no_other_word_for_it(tmp_path: Path) -> None:
+    ended = serve(tmp_path, "--host", "0.0.0.0", API_KEYS="off")
+
+    assert (ended.exit_code, last_line(ended).startswith("API_KEYS: ")) == (2, True)
