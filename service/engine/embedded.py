@@ -3,14 +3,13 @@
 import logging
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
-from queue import PriorityQueue
 from time import monotonic
 
 from service.domain.errors import ShuttingDown, StorageUnavailable, TracerLost
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.fair_queue import FairQueue
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.database import Store
@@ -19,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class EmbeddedEngine:
-    """Runs at most `slots` requests of a pool at a time, oldest first; it must be alone on its database.
+    """Runs at most `slots` requests of a pool at a time, tenants in turn; it must be alone on its database.
 
     After a fault that nobody foresaw, a slot waits for `pause_s`.
     """
@@ -67,6 +66,9 @@ class EmbeddedEngine:
         cancelled = self._store.trace_requests.cancel(tenant, request_id)
         with self._lock:
             cancellation = self._running.get(request_id)
+            line = self._lines.get(cancelled.pool)
+        if line is not None:
+            line.remove(cancelled)
         # Not there, it was not begun, and a claim will find it cancelled.
         if cancellation is not None:
             cancellation.set("cancelled")
@@ -137,14 +139,11 @@ class EmbeddedEngine:
 
 
 class _Line:
-    """One pool's requests that wait, and the threads that take them, oldest first."""
-
-    # Before anything that waits.
-    _CLOSED = (datetime.min.replace(tzinfo=UTC), "")
+    """One pool's requests that wait, and the threads that take them, tenants in turn."""
 
     def __init__(self, pool: str, slots: int, run: Callable[[str], None]) -> None:
         self._run = run
-        self._waiting: PriorityQueue[tuple[datetime, str]] = PriorityQueue()
+        self._waiting = FairQueue()
         self._threads = [
             threading.Thread(target=self._take, name=f"{pool} {slot}", daemon=True) for slot in range(slots)
         ]
@@ -152,20 +151,24 @@ class _Line:
             thread.start()
 
     def put(self, waiting: TraceStatus) -> None:
-        self._waiting.put((waiting.created_at, waiting.id))
+        self._waiting.put(waiting)
+
+    def remove(self, cancelled: TraceStatus) -> None:
+        self._waiting.remove(cancelled.tenant, cancelled.id)
 
     def close(self) -> None:
         """Each thread ends when it has done with what it is running."""
-        for _ in self._threads:
-            self._waiting.put(self._CLOSED)
+        self._waiting.close()
 
     def join(self, until: float) -> None:
         for thread in self._threads:
             thread.join(max(0.0, until - monotonic()))
 
     def _take(self) -> None:
-        while (entry := self._waiting.get()) != self._CLOSED:
+        while (turn := self._waiting.take()) is not None:
             try:
-                self._run(entry[1])
+                self._run(turn.request_id)
             except Exception:  # a slot that ended would be missing until the next start
-                log.exception("a slot's work raised", extra={"trace_request": entry[1]})
+                log.exception("a slot's work raised", extra={"trace_request": turn.request_id})
+            finally:
+                self._waiting.done(turn)

@@ -1,6 +1,7 @@
 """What holds for any engine, at the seam that the API sees."""
 
 import sqlite3
+from collections import defaultdict
 from threading import Event, Semaphore
 
 import pytest
@@ -17,7 +18,7 @@ from service.domain.errors import (
 from service.domain.idempotency import Idempotency
 from service.domain.outcome import NotTraced
 from service.domain.quotas import Quotas
-from service.domain.trace_request import State
+from service.domain.trace_request import State, TraceRequest
 from service.sandbox.cancellation import Cancellation
 from tests.conftest import PATIENCE_S, TENANT, wait_until
 
@@ -38,19 +39,40 @@ class Worker:
         claimed = self.requests.claim(request_id)
         if claimed is None:
             return
+        gate = self.gate_of(request_id)
         self.begun.append(request_id)
         self.started.release()
-        if self.gate is not None:
-            with cancellation.calls(self.gate.set):
-                assert self.gate.wait(PATIENCE_S)
+        if gate is not None:
+            with cancellation.calls(gate.set):
+                assert gate.wait(PATIENCE_S)
         self.reasons.append(cancellation.reason)
         if cancellation.reason == "stopping":
             self.requests.release(request_id, claimed.attempt)
         else:
             self.requests.finish(request_id, claimed.attempt, NotTraced(failure=FAILURE))
 
-    def wait_for_start(self) -> None:
+    def gate_of(self, _: str) -> Event | None:
+        return self.gate
+
+    def wait_for_start(self) -> str:
         assert self.started.acquire(timeout=PATIENCE_S)
+        return self.begun[-1]
+
+
+class SteppedWorker(Worker):
+    """Ends each request when it is told to."""
+
+    def __init__(self, store) -> None:
+        super().__init__(store)
+        self.gates: defaultdict[str, Event] = defaultdict(Event)
+
+    def gate_of(self, request_id: str) -> Event:
+        return self.gates[request_id]
+
+    def end(self, request: TraceRequest) -> str:
+        """The request that begins in its place."""
+        self.gates[request.id].set()
+        return self.wait_for_start()
 
 
 @pytest.fixture
@@ -88,6 +110,76 @@ def test_the_oldest_runs_first(store, new_engine, new_request, ended):
 
     wait_until(lambda: ended(*requests))
     assert worker.begun == [request.id for request in requests]
+
+
+def test_a_tenant_that_queues_many_is_not_before_one_that_queues_one(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(5)]
+    worker.wait_for_start()
+    bb = engine.submit(new_request("bb"))
+
+    worker.gate.set()
+
+    wait_until(lambda: len(worker.reasons) == 6)
+    assert worker.begun == [request.id for request in (aa[0], bb, *aa[1:])]
+
+
+def test_a_free_slot_is_for_the_tenant_that_runs_the_fewest(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=2)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(4)]
+    worker.wait_for_start()
+    worker.wait_for_start()
+    bb = [engine.submit(new_request("bb")) for _ in range(4)]
+
+    assert worker.end(aa[0]) == bb[0].id
+    assert worker.end(bb[0]) == bb[1].id
+    assert worker.end(bb[1]) == bb[2].id
+    assert worker.end(aa[1]) == aa[2].id
+    assert worker.end(bb[2]) == bb[3].id
+    assert worker.end(bb[3]) == aa[3].id
+
+
+def test_a_tenant_that_queues_again_does_not_overtake_one_that_waits(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    aa, bb, cc = (engine.submit(new_request(tenant)) for tenant in ("aa", "bb", "cc"))
+    worker.wait_for_start()
+
+    assert worker.end(aa) == bb.id
+    bb_again, aa_again = engine.submit(new_request("bb")), engine.submit(new_request("aa"))
+    assert worker.end(bb) == cc.id
+    assert worker.end(cc) == aa_again.id
+    assert worker.end(aa_again) == bb_again.id
+
+
+def test_a_request_that_is_cancelled_while_it_waits_costs_its_tenant_no_turn(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(2)]
+    worker.wait_for_start()
+    bb = [engine.submit(new_request("bb")) for _ in range(2)]
+
+    engine.cancel("bb", bb[0].id)
+
+    assert worker.end(aa[0]) == bb[1].id
+
+
+def test_tenants_take_turns_with_what_an_earlier_process_left(store, new_engine, new_request):
+    aa = [store.trace_requests.add(new_request("aa")) for _ in range(3)]
+    bb = store.trace_requests.add(new_request("bb"))
+    worker = SteppedWorker(store)
+
+    new_engine(worker.run, slots=1).start()
+
+    assert worker.wait_for_start() == aa[0].id
+    assert worker.end(aa[0]) == bb.id
+    assert worker.end(bb) == aa[1].id
 
 
 def test_no_more_run_at_a_time_than_there_are_slots(store, new_engine, new_request, ended):

@@ -1,0 +1,81 @@
+"""The fair queue: the trace requests that wait for a slot, and whose turn it is."""
+
+import threading
+from bisect import insort
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from typing import NamedTuple
+
+from service.domain.trace_request import TraceStatus
+
+
+class Turn(NamedTuple):
+    tenant: str
+    request_id: str
+
+
+class FairQueue:
+    """The tenant that runs the fewest is next, of those the one whose turn was longest ago; its oldest request first.
+
+    No turn is cut short, so a tenant that is alone may hold every slot. One that runs nothing waits for a slot
+    TRACE_WALL_S at most, and longer only where more such tenants wait than there are slots.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        # A tenant stays when it has nothing here: one that queues again must not come before those that waited.
+        self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
+        self._turns = count(1)
+        self._closed = False
+
+    def put(self, waiting: TraceStatus) -> None:
+        with self._changed:
+            insort(self._tenants[waiting.tenant].waiting, (waiting.created_at, waiting.id))
+            self._changed.notify()
+
+    def remove(self, tenant: str, request_id: str) -> None:
+        """It waits no more, if it did; that is no turn of its tenant."""
+        with self._changed:
+            its = self._tenants[tenant]
+            its.waiting = [entry for entry in its.waiting if entry[1] != request_id]
+
+    def take(self) -> Turn | None:
+        """The next turn, once there is one; it lasts until `done`. None as soon as the queue is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._anything_waits())
+            return None if self._closed else self._next()
+
+    def done(self, turn: Turn) -> None:
+        with self._changed:
+            self._tenants[turn.tenant].running -= 1
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _anything_waits(self) -> bool:
+        return any(tenant.waiting for tenant in self._tenants.values())
+
+    def _next(self) -> Turn:
+        name, tenant = min(
+            ((name, tenant) for name, tenant in self._tenants.items() if tenant.waiting),
+            key=lambda item: item[1].precedence,
+        )
+        tenant.running += 1
+        tenant.last_turn = next(self._turns)
+        return Turn(name, tenant.waiting.pop(0)[1])
+
+
+@dataclass
+class _Tenant:
+    waiting: list[tuple[datetime, str]] = field(default_factory=list)  # sorted: the oldest is the first
+    running: int = 0
+    last_turn: int = 0
+
+    @property
+    def precedence(self) -> tuple[int, int, tuple[datetime, str]]:
+        """Lowest first. The oldest request decides between tenants that never had a turn."""
+        return self.running, self.last_turn, self.waiting[0]
