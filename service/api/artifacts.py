@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field
 
 from service.api.access import ACCESS_RESPONSES, MayRead
 from service.api.blobs import IMMUTABLE, attachment, is_known, partial_responses
@@ -18,6 +17,7 @@ from service.domain.artifact import Artifact, Printout, PrintoutKind
 from service.domain.blob import DIGEST_PATTERN
 from service.domain.errors import ArtifactNotFound, InvalidRequest, PrintoutNotFound, PrintoutsUnreadable
 from service.domain.frozen import Frozen
+from service.domain.printouts import Printouts
 from service.storage.database import Store
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
@@ -67,16 +67,6 @@ class PrintoutIndex(Frozen):
 
     printouts: list[PrintoutIndexEntry]
 
-
-class _Name(BaseModel):
-    """Which printout it is, whatever else it holds."""
-
-    kind: PrintoutKind
-    method: str
-    submodule: str
-
-
-_names = TypeAdapter(list[_Name])
 
 _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names it."}}
 
@@ -128,8 +118,9 @@ def get_archive(request: Request, store: StoreDep, caller: MayRead, digest: Dige
 def list_printouts(response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> PrintoutIndex:
     """Which methods of which submodules there are printouts of."""
     found: dict[tuple[str, str], list[PrintoutKind]] = {}
-    for each in _printouts(store, caller.tenant, digest):
-        found.setdefault((each["submodule"], each["method"]), []).append(each["kind"])
+    with _printouts(store, caller.tenant, digest) as printouts:
+        for each in printouts.entries:
+            found.setdefault((each.submodule, each.method), []).append(each.kind)
     response.headers.update(IMMUTABLE)
     return PrintoutIndex(
         printouts=[
@@ -163,7 +154,10 @@ def get_printout(
         Literal["text", "json"] | None, Query(alias="format", description="Decides over the header `Accept`.")
     ] = None,
 ) -> Response:
-    """`graph` and `inlined_graph` are torch's; `code` is the TorchScript source that it makes of them."""
+    """`graph` and `inlined_graph` are torch's; `code` is the TorchScript source that it makes of them.
+
+    One of more than 4 MiB is cut, and says so on its last line.
+    """
     printout = _printout(store, caller.tenant, digest, kind, method, submodule)
     headers = {**IMMUTABLE, "Vary": "Accept, Authorization"}
     if form == "json" or (form is None and "application/json" in request.headers.get("accept", "")):
@@ -199,32 +193,12 @@ def get_graph(
     return Response(picture, media_type="image/svg+xml", headers=headers)
 
 
-def _printouts(store: Store, tenant: str, digest: str) -> list[dict[str, Any]]:
-    """Raises PrintoutsUnreadable: the process that ran the model's code made them, and may have made up anything."""
-    with store.blobs.open(store.artifacts.get(tenant, digest).printouts.digest) as file, _made_up(digest):
-        # Of a large model these are megabytes, of which a reply takes one: the rest of it is checked when it is taken.
-        printouts: list[dict[str, Any]] = orjson.loads(file.read())
-        _names.validate_python(printouts)
-        return printouts
-
-
 @contextmanager
-def _made_up(digest: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:  # neither JSON nor printouts
-        raise PrintoutsUnreadable("the printouts of this artifact cannot be read", digest=digest) from error
+def _printouts(store: Store, tenant: str, digest: str) -> Iterator[Printouts]:
+    with store.blobs.open(store.artifacts.get(tenant, digest).printouts.digest) as file:
+        yield Printouts(file, digest)
 
 
-def _printout(store: Store, tenant: str, digest: str, kind: str, method: str, submodule: str) -> Printout:
-    printouts = _printouts(store, tenant, digest)
-    for each in printouts:
-        if (each["kind"], each["method"], each["submodule"]) == (kind, method, submodule):
-            with _made_up(digest):
-                return Printout.model_validate(each)
-    raise PrintoutNotFound(
-        f"there is no {kind} of {method[:80]!r} of {submodule[:80] or 'the model'!r}",
-        kind=kind,
-        methods=sorted({each["method"] for each in printouts}),
-        submodules=sorted({each["submodule"] for each in printouts})[:100],
-    )
+def _printout(store: Store, tenant: str, digest: str, kind: PrintoutKind, method: str, submodule: str) -> Printout:
+    with _printouts(store, tenant, digest) as printouts:
+        return printouts.read(kind, method, submodule)

@@ -1,10 +1,11 @@
 """A graph as a picture: the operators in layers, data flowing downwards."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby, islice
 from math import ceil
 from zlib import crc32
 
@@ -14,11 +15,16 @@ from service.domain.artifact import GraphNode, Printout
 
 # More boxes than these nobody reads; neighbours of the same module are then drawn as one.
 BOXES_MAX = 1500
+# No model's graph has as many as these; one that was made up could have them by the million.
+INPUTS_MAX = 500
+EDGES_MAX = 4000
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 40, 24, 34, 20
-_LABEL_MAX = 28
+_LABEL_MAX, _TITLE_MAX = 28, 1000
 # A layout gives an edge a place on each layer that it passes: edges beyond this many are drawn straight across.
 _SPAN_MAX = 60
+# Over all edges: a layout takes a second for as many as these. The shortest ones are laid out.
+_PLACES_MAX = 30_000
 _DEPTH_MAX = 6
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -76,17 +82,23 @@ def draw(printout: Printout) -> str:
 
 def _boxes_and_edges(printout: Printout) -> tuple[list[_Box], list[_Edge]]:
     shown = _without_constants(printout.nodes)
-    types = {name: type_ for node in printout.nodes for name, type_ in zip(node.outputs, node.types, strict=False)}
+    types = {
+        name: _short(type_, _TITLE_MAX)
+        for node in printout.nodes
+        for name, type_ in zip(node.outputs, node.types, strict=False)
+    }
     used = {name for node in shown for name in node.inputs} | set(printout.outputs)
-    inputs = [_Box(name, "", f"input {name}", "", []) for name in printout.inputs if name in used]
-    boxes = [*inputs, *_folded(shown)]
+    named = dict.fromkeys(name for name in printout.inputs if name in used)
+    inputs = [_Box(name, "", f"input {name}", "", []) for name in islice(named, INPUTS_MAX)]
+    boxes = [*inputs, *_folded(shown)] or _left_out(printout)
     producer = {box.label: place for place, box in enumerate(inputs)}
     edges: dict[tuple[int, int], _Edge] = {}
 
     def connect(name: str, target: int) -> None:
         source = producer.get(name, target)
-        if source != target:
-            edges.setdefault((source, target), _Edge(source, target, f"{name} : {types.get(name, '')}"))
+        if source != target and (source, target) not in edges and len(edges) < EDGES_MAX:
+            title = f"{_short(name, _TITLE_MAX)} : {types.get(name, '')}"
+            edges[source, target] = _Edge(source, target, title)
 
     for place, box in enumerate(boxes):
         for node in box.nodes:
@@ -99,6 +111,11 @@ def _boxes_and_edges(printout: Printout) -> tuple[list[_Box], list[_Edge]]:
         for name in printout.outputs:
             connect(name, len(boxes) - 1)
     return boxes, list(edges.values())
+
+
+def _left_out(printout: Printout) -> list[_Box]:
+    """Where a printout was too large to be kept whole, its text says so."""
+    return [_Box("not drawn", "see the text", printout.text[-_TITLE_MAX:], "")] if printout.text else []
 
 
 def _without_constants(nodes: Iterable[GraphNode]) -> list[GraphNode]:
@@ -123,8 +140,10 @@ def _folded(nodes: Sequence[GraphNode]) -> list[_Box]:
     """
     if len(nodes) <= BOXES_MAX:
         return [_box_of(node) for node in nodes]
+    placed = [(_module(node.scope), node) for node in nodes]
     for depth in range(_DEPTH_MAX, 0, -1):
-        runs = [list(run) for _, run in groupby(nodes, lambda node: _module(node.scope)[:depth])]  # noqa: B023
+        by_module = groupby(placed, lambda each: each[0][:depth])  # noqa: B023
+        runs = [[node for _, node in run] for _, run in by_module]
         if len(runs) <= BOXES_MAX:
             return [_box_of_run(run) for run in runs]
     size = ceil(len(nodes) / BOXES_MAX)
@@ -174,7 +193,7 @@ def _laid_out(boxes: int, edges: Sequence[_Edge], layers: Sequence[int]) -> tupl
     """A place for each box, and for each edge the points that it passes."""
     if boxes == 0:
         return [], []
-    near = [edge for edge in edges if layers[edge.target] - layers[edge.source] <= _SPAN_MAX]
+    near = _near(edges, layers)
     graph = igraph.Graph(boxes, [(edge.source, edge.target) for edge in near], directed=True)
     layout = graph.layout_sugiyama(layers=list(layers), maxiter=20)
     bends = dict(zip(near, layout.edge_routing, strict=True))
@@ -189,10 +208,20 @@ def _laid_out(boxes: int, edges: Sequence[_Edge], layers: Sequence[int]) -> tupl
     ]
 
 
+def _near(edges: Sequence[_Edge], layers: Sequence[int]) -> list[_Edge]:
+    """Those that the layout finds a way for."""
+
+    def span(edge: _Edge) -> int:
+        return layers[edge.target] - layers[edge.source]
+
+    by_span = sorted((edge for edge in edges if span(edge) <= _SPAN_MAX), key=span)
+    return by_span[: bisect_right(list(accumulate(map(span, by_span))), _PLACES_MAX)]
+
+
 def _drawn_edge(edge: _Edge, route: Sequence[Place]) -> str:
     path = "".join(_steps(route))
     far = ' class="far"' if abs(route[-1][1] - route[0][1]) > _SPAN_MAX * (_BOX_HEIGHT + _GAP_Y) else ""
-    return f'<path{far} d="{path}"><title>{_text(edge.title)}</title></path>'
+    return f'<path{far} d="{path}"><title>{_text(_short(edge.title, _TITLE_MAX))}</title></path>'
 
 
 def _steps(route: Sequence[Place]) -> Iterator[str]:
@@ -212,18 +241,22 @@ def _drawn_box(box: _Box, x: float, y: float) -> str:
     hue = crc32(box.module.encode(errors="replace")) % 360
     fill, stroke = (f"hsl({hue},65%,92%)", f"hsl({hue},45%,55%)") if box.module else ("#f6f8fa", "#8c959f")
     middle = x + _BOX_WIDTH / 2
-    lines = [f'<text x="{middle:.0f}" y="{y + (17 if box.type else 24):.0f}">{_text(_short(box.label))}</text>']
+    lines = [
+        f'<text x="{middle:.0f}" y="{y + (17 if box.type else 24):.0f}">{_text(_short(box.label, _LABEL_MAX))}</text>'
+    ]
     if box.type:
-        lines.append(f'<text class="type" x="{middle:.0f}" y="{y + 31:.0f}">{_text(_short(box.type))}</text>')
+        lines.append(
+            f'<text class="type" x="{middle:.0f}" y="{y + 31:.0f}">{_text(_short(box.type, _LABEL_MAX))}</text>'
+        )
     return (
-        f"<g><title>{_text(box.title)}</title>"
+        f"<g><title>{_text(_short(box.title, _TITLE_MAX))}</title>"
         f'<rect class="box" x="{x:.0f}" y="{y:.0f}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" '
         f'fill="{fill}" stroke="{stroke}"/>{"".join(lines)}</g>'
     )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LABEL_MAX else text[: _LABEL_MAX - 1] + "…"
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _text(text: str) -> str:

@@ -1,10 +1,10 @@
 """An artifact: immutable, named by the SHA-256 of its manifest, which names its bytes by theirs."""
 
 import hashlib
-from typing import Literal
+from typing import Annotated, Literal
 
 import orjson
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from service.domain.blob import BlobRef
 from service.domain.contract import Contract
@@ -13,15 +13,17 @@ from service.domain.tensor import TensorSpec
 from service.domain.trace_check import TraceCheck
 
 PrintoutKind = Literal["graph", "inlined_graph", "code"]
+# The process that ran the model's code made them: of a million values that are none, the first one is mistake enough.
+ValueNames = Annotated[list[str], FailFast()]
 
 
 class GraphNode(Frozen):
     """One node of a graph: its operator, its values, and the source line that made it."""
 
     operator: str
-    inputs: list[str]
-    outputs: list[str]
-    types: list[str] = Field(description="The outputs' types, shapes included where torch knows them.")
+    inputs: ValueNames
+    outputs: ValueNames
+    types: ValueNames = Field(description="The outputs' types, shapes included where torch knows them.")
     scope: str = ""
     file: str | None = None
     line: int | None = None
@@ -35,9 +37,9 @@ class Printout(Frozen):
     method: str
     submodule: str
     text: str
-    inputs: list[str] = []
-    outputs: list[str] = []
-    nodes: list[GraphNode] = []
+    inputs: ValueNames = []
+    outputs: ValueNames = []
+    nodes: Annotated[list[GraphNode], FailFast()] = []
 
 
 class Submodule(Frozen):
@@ -79,8 +81,9 @@ class Artifact(Frozen):
         return orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
 
     @property
-    def files_bytes(self) -> int:
-        return sum(blob.byte_size for blob in (self.archive, self.printouts, self.golden))
+    def stored_bytes(self) -> int:
+        """What it takes to keep: its files and its manifest."""
+        return len(self.manifest()) + sum(blob.byte_size for blob in (self.archive, self.printouts, self.golden))
 
     @property
     def digest(self) -> str:

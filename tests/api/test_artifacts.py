@@ -2,6 +2,7 @@
 
 import gc
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +16,7 @@ from fastapi.testclient import TestClient
 from service.domain.api_key import DEFAULT_TENANT
 from service.domain.artifact import Artifact
 from service.storage.database import Store
-from tests.api.conftest import ARCHIVE, NODES, problem, spec
+from tests.api.conftest import ARCHIVE, NODES, PRINTOUTS, problem, spec
 
 UNKNOWN = "sha256:" + "0" * 64
 
@@ -141,25 +142,99 @@ def test_the_picture_is_inert_svg(steady: TestClient, digest: str) -> None:
     assert texts == ["x", "aten::linear", "Float(1, 2)", "aten::relu", "Float(1, 2)", "return", "z"]
 
 
+Forge = Callable[[bytes], str]
+
+
+@pytest.fixture
+def forge(client: TestClient, store: Store, state_dir: Path) -> Forge:
+    """The path of an artifact whose printouts are these bytes."""
+    traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
+    name = store.artifacts.get(DEFAULT_TENANT, traced).printouts.digest.removeprefix("sha256:")
+
+    def forged(content: bytes) -> str:
+        (state_dir / "blobs" / "sha256" / name[:2] / name[2:]).write_bytes(content)
+        return f"/artifacts/{traced}"
+
+    return forged
+
+
 NAMES = {"kind": "graph", "method": "forward", "submodule": ""}
+GRAPH = PRINTOUTS[0].model_dump_json().encode()
+
+
+def indexed(*entries: Any, rest: bytes = GRAPH) -> bytes:
+    return orjson.dumps(entries) + b"\n" + rest
 
 
 @pytest.mark.parametrize(
     "forged",
-    [b"junk", b"", b"{}", b"[1]", b"[{}]", b"[" * 2000, orjson.dumps([NAMES]), orjson.dumps([{**NAMES, "method": []}])],
+    [
+        b"junk",
+        b"",
+        b"\n",
+        b"{}",
+        b"[1]",
+        b"[{}]",
+        b"[" * 2000,
+        b"[" * 6_000_000,
+        b'"' + b'\\"' * 1_000_000 + b"[" * 500_000,
+        orjson.dumps([NAMES]),
+        orjson.dumps([{**NAMES, "text": "x" * 5_000_000}]),
+        indexed(NAMES),
+        indexed({**NAMES, "byte_size": -1}),
+        indexed({**NAMES, "byte_size": 2**63}),
+        indexed({**NAMES, "byte_size": 5_000_000}, rest=b" " * 5_000_000),
+        indexed({**NAMES, "byte_size": 10, "offset": 0}),
+        indexed({**NAMES, "method": [], "byte_size": 1}),
+        indexed({**NAMES, "byte_size": 1} | {str(number): 1 for number in range(60_000)}),
+        indexed(*[{}] * 300_000),
+        indexed(*[1] * 500_000),
+        indexed(*[{**NAMES, "byte_size": 0}] * 1_000_000),
+    ],
+    ids=lambda forged: f"{forged[:60].decode()} ({len(forged)} bytes)",
 )
-@pytest.mark.parametrize("path", ["", "/graph", "/inlined_graph"])
+@pytest.mark.parametrize("path", ["/printouts", "/printouts/graph", "/graph.svg"])
 def test_printouts_that_were_made_up_are_not_a_fault_of_ours(
-    client: TestClient, store: Store, state_dir: Path, forged: bytes, path: str
+    client: TestClient, forge: Forge, forged: bytes, path: str
 ) -> None:
-    traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
-    name = store.artifacts.get(DEFAULT_TENANT, traced).printouts.digest.removeprefix("sha256:")
-    (state_dir / "blobs" / "sha256" / name[:2] / name[2:]).write_bytes(forged)
+    problem(client.get(forge(forged) + path), 404, "printouts-unreadable")
 
-    answer = client.get(f"/artifacts/{traced}/printouts{path}")
 
-    assert (answer.status_code == 200 and forged == orjson.dumps([NAMES])) or answer.status_code == 404
-    assert client.get(f"/artifacts/{traced}/graph.svg?kind=graph").status_code == 404
+@pytest.mark.parametrize(
+    "forged",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        GRAPH[:-1],
+        b"[" + b"{}," * 700_000 + b"{}]",
+        GRAPH.replace(b'"nodes":[', b'"nodes":[' + b"{}," * 30_000),
+        GRAPH.replace(b'"inputs":[', b'"inputs":[' + b"1," * 1_000_000, 1),
+        b"{" + b",".join(b'"%d":1' % number for number in range(300_000)) + b"}",
+    ],
+    ids=lambda forged: f"{forged[:60].decode()} ({len(forged)} bytes)",
+)
+def test_a_printout_that_was_made_up_does_not_hide_the_others(client: TestClient, forge: Forge, forged: bytes) -> None:
+    entries = [{**NAMES, "byte_size": len(forged)}, {**NAMES, "kind": "inlined_graph", "byte_size": len(GRAPH)}]
+    path = forge(indexed(*entries, rest=forged + GRAPH))
+
+    problem(client.get(f"{path}/printouts/graph"), 404, "printouts-unreadable")
+    problem(client.get(f"{path}/graph.svg?kind=graph"), 404, "printouts-unreadable")
+    assert client.get(f"{path}/printouts/inlined_graph").text == PRINTOUTS[0].text
+
+
+def test_a_printout_beyond_the_end_of_the_file_cannot_be_read(client: TestClient, forge: Forge) -> None:
+    path = forge(indexed({**NAMES, "byte_size": len(GRAPH) + 1}))
+
+    problem(client.get(f"{path}/printouts/graph"), 404, "printouts-unreadable")
+
+
+def test_printouts_from_before_there_was_an_index_are_shown(client: TestClient, forge: Forge) -> None:
+    path = forge(orjson.dumps([printout.model_dump() for printout in PRINTOUTS]))
+
+    assert len(client.get(f"{path}/printouts").json()["printouts"]) == 2
+    assert client.get(f"{path}/printouts/code").text == PRINTOUTS[2].text
+    assert client.get(f"{forge(b'[]')}/printouts").json()["printouts"] == []
 
 
 def test_a_download_whose_client_goes_away_leaves_no_file_open(app: FastAPI, client: TestClient) -> None:

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from service.api.svg import BOXES_MAX, draw
+from service.api.svg import BOXES_MAX, EDGES_MAX, INPUTS_MAX, draw
 from service.domain.artifact import GraphNode, Printout
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -121,3 +121,31 @@ def test_values_that_feed_themselves_or_come_from_nowhere() -> None:
     ]
 
     assert len(boxes(draw(printout(nodes, [], ["y"])))) == 4
+
+
+def test_a_printout_whose_nodes_were_left_out_is_a_box_that_says_so() -> None:
+    cut = printout([], [], []).model_copy(update={"text": "graph(%x)\n[cut: the rest]"})
+
+    picture = draw(cut)
+
+    assert len(boxes(picture)) == 1
+    assert "[cut: the rest]" in picture
+
+
+def test_a_graph_that_no_model_has_makes_no_endless_picture() -> None:
+    long = "long" * 100_000
+    chained = [GraphNode(operator="f", inputs=[f"v{n - 1}"], outputs=[f"v{n}"], types=[long]) for n in range(59)]
+    every = [f"v{n}" for n in range(59)]
+    wide = [GraphNode(operator="g", inputs=[*every, long], outputs=[long], types=[long]) for _ in range(1400)]
+
+    picture = draw(printout([*chained, *wide], [f"i{n}" for n in range(10_000)] + [long], every))
+
+    assert len(list(ElementTree.fromstring(picture).iter(f"{SVG}path"))) <= EDGES_MAX + 1  # and the tip of an arrow
+    assert len(picture) < 10_000_000
+
+
+def test_inputs_beyond_the_limit_are_not_drawn() -> None:
+    names = [f"i{n}" for n in range(INPUTS_MAX + 1)]
+    node = GraphNode(operator="f", inputs=names, outputs=["y"], types=[])
+
+    assert len(boxes(draw(printout([node], names, ["y"])))) == INPUTS_MAX + 2

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
 import torch
 
 from service.domain.artifact import Printout
-from tests.tracing.conftest import Told, spec, tensor
+from tests.tracing.conftest import Told, read_printouts, spec, tensor
 from workers.tracing import printouts
 
 Run = Callable[..., Told]
@@ -56,11 +57,49 @@ def test_no_text_shows_this_machines_paths(run: Run) -> None:
     assert not any("site-packages" in printout.text for printout in run(spec("linear", example_inputs=[X])).printouts)
 
 
-def test_what_is_over_the_limit_is_cut_and_says_so() -> None:
-    with torch.no_grad():
-        module = torch.jit.trace(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU()), torch.ones(1))
-    taken = printouts.read(printouts.take(module, max_bytes=1000))
+def test_what_is_over_the_limit_is_left_out_and_says_so(activations: torch.jit.ScriptModule) -> None:
+    taken = read_printouts(printouts.take(activations, max_bytes=1000))
 
     assert len(taken) == 9
     assert taken[-1].text.startswith("[cut")
     assert taken[-1].nodes == []
+
+
+def test_the_text_of_one_that_is_too_large_ends_with_how_much_is_missing(activations: torch.jit.ScriptModule) -> None:
+    whole = read_printouts(printouts.take(activations))[0]
+    limit = len(whole.model_dump_json()) - 1
+
+    cut = read_printouts(printouts.take(activations, each_max_bytes=limit))[0]
+
+    *first, last = cut.text.splitlines()
+    missing = len(whole.text.splitlines()) - len(first)
+    assert first == whole.text.splitlines()[: len(first)]
+    assert f"{missing} more lines" in last
+    assert (cut.nodes, cut.inputs, cut.outputs) == ([], [], [])
+
+
+def test_a_large_model_is_shown_up_to_the_limits() -> None:
+    with torch.no_grad():
+        module = torch.jit.trace(ManyAdditions(), torch.ones(1), check_trace=False)
+    limit = 2**18
+
+    graph, inlined, code = read_printouts(printouts.take(module, each_max_bytes=limit))
+
+    for cut in (graph, inlined):
+        assert limit * 0.9 < len(cut.model_dump_json()) <= limit
+        assert "more lines" in cut.text.splitlines()[-1]
+    assert "more lines" not in code.text
+
+
+class ManyAdditions(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # Side by side: torch goes down a chain of many by recursion, and its stack ends.
+        return torch.cat([x + number for number in range(1200)])
+
+
+@pytest.fixture
+def activations() -> torch.jit.ScriptModule:
+    with torch.no_grad():
+        traced = torch.jit.trace(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU()), torch.ones(1))
+    assert isinstance(traced, torch.jit.ScriptModule)
+    return traced

@@ -1,38 +1,41 @@
 """Printouts: what the tracer made, as text and as nodes with the user's lines, per method and per submodule."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
+import orjson
 import torch
-from pydantic import TypeAdapter
 
 from service.domain.artifact import GraphNode, Printout, PrintoutKind
+from service.domain.printouts import PRINTOUT_MAX_BYTES, write
+from service.domain.sizes import MIB
 from service.sandbox.bounds import PRINTOUTS_MAX_BYTES
 from workers.tracing import graphs, lines
 
 # Of those that are kept whole: what is left of the bound is for what says that others are not.
 _WHOLE_MAX_BYTES = PRINTOUTS_MAX_BYTES // 2
-_CUT = "[cut: the printouts of this artifact are over {limit} MiB]"
+_LEFT_OUT = "[cut: the printouts of this artifact are over {limit} MiB]"
+_CUT = "[cut: this printout is over {limit} MiB; {missing} more lines, and its nodes, are left out]\n"
 
-_printouts = TypeAdapter(list[Printout])
+
+def take(
+    module: torch.jit.ScriptModule, max_bytes: int = _WHOLE_MAX_BYTES, each_max_bytes: int = PRINTOUT_MAX_BYTES
+) -> bytes:
+    """Every printout, the model's own first; one that goes over a limit is cut, and says so in its text."""
+    return write(_fitting(_all(module), max_bytes, each_max_bytes))
 
 
-def take(module: torch.jit.ScriptModule, max_bytes: int = _WHOLE_MAX_BYTES) -> bytes:
-    """Every printout as JSON, the model's own first; what goes over the limit says so in its text."""
-    taken: list[bytes] = []
+def _fitting(printouts: Iterator[Printout], max_bytes: int, each_max_bytes: int) -> Iterator[Printout]:
     left = max_bytes
-    for printout in _all(module):
-        whole = printout.model_dump_json().encode()
-        if len(whole) <= left:
-            left -= len(whole)
-            taken.append(whole)
+    for whole in printouts:
+        printout = whole if _byte_size(whole) <= each_max_bytes else _cut(whole, each_max_bytes)
+        if (byte_size := _byte_size(printout)) <= left:
+            left -= byte_size
+            yield printout
         else:
-            taken.append(_without_text(printout, max_bytes).model_dump_json().encode())
-    return b"[" + b",".join(taken) + b"]"
-
-
-def read(data: bytes) -> list[Printout]:
-    return _printouts.validate_json(data)
+            yield _saying(whole, _LEFT_OUT.format(limit=max_bytes // MIB))
 
 
 def _all(module: torch.jit.ScriptModule) -> Iterator[Printout]:
@@ -92,6 +95,19 @@ def _scope(name: str) -> str:
     return name.rpartition("/")[2].removeprefix("__module").removeprefix(".")
 
 
-def _without_text(printout: Printout, max_bytes: int) -> Printout:
-    note = _CUT.format(limit=max_bytes // 2**20)
-    return Printout(kind=printout.kind, method=printout.method, submodule=printout.submodule, text=note)
+def _cut(printout: Printout, max_bytes: int) -> Printout:
+    """Its first lines, and a last one that says how many are missing."""
+    texts = printout.text.splitlines(keepends=True)
+    note = _CUT.format(limit=max_bytes // MIB, missing=len(texts))
+    room = max_bytes - _byte_size(_saying(printout, note))
+    kept = bisect_right(list(accumulate(len(orjson.dumps(text)) for text in texts)), room)
+    note = _CUT.format(limit=max_bytes // MIB, missing=len(texts) - kept)
+    return _saying(printout, "".join([*texts[:kept], note]))
+
+
+def _saying(printout: Printout, text: str) -> Printout:
+    return Printout(kind=printout.kind, method=printout.method, submodule=printout.submodule, text=text)
+
+
+def _byte_size(printout: Printout) -> int:
+    return len(printout.model_dump_json().encode())

@@ -1,0 +1,130 @@
+"""Printouts in one file: an index on its first line, and then one after the other, so that one is read by itself.
+
+The process that wrote them has run the model's code and may have made up anything: reading takes little of time and
+memory whatever the file holds, and what is not as it is written here is refused.
+"""
+
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import accumulate, islice
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+from pydantic import FailFast, Field, TypeAdapter
+
+from service.domain.artifact import Printout, PrintoutKind
+from service.domain.errors import PrintoutNotFound, PrintoutsUnreadable
+from service.domain.frozen import Frozen
+from service.domain.json_text import has_more_containers
+from service.domain.sizes import MIB
+
+INDEX_MAX_BYTES = MIB
+INDEX_MAX_ENTRIES = 20_000
+PRINTOUT_MAX_BYTES = 4 * MIB
+
+# A node has four of them, and takes a hundred bytes at the least.
+_CONTAINERS_MAX = 200_000
+# Of one object; none of ours has half as many. pydantic keeps about a kilobyte for each member that it does not know.
+_MEMBERS_MAX = 20
+_NAMED_MAX = 100
+
+
+class PrintoutEntry(Frozen):
+    """One printout of the index, and how long its JSON is. It begins where that of the entry before it ends."""
+
+    kind: PrintoutKind
+    method: str
+    submodule: str
+    byte_size: int = Field(ge=0, le=PRINTOUT_MAX_BYTES)
+
+
+_index = TypeAdapter(Annotated[list[PrintoutEntry], FailFast(), Field(max_length=INDEX_MAX_ENTRIES)])
+_list = TypeAdapter(Annotated[list[Printout], FailFast()])
+
+
+def write(printouts: Iterable[Printout]) -> bytes:
+    """What `Printouts` reads. The last ones, for which the index has no room, are left out."""
+    index: list[bytes] = []
+    written: list[bytes] = []
+    room = INDEX_MAX_BYTES - len("[]\n")
+    for printout in islice(printouts, INDEX_MAX_ENTRIES):
+        whole = printout.model_dump_json().encode()
+        entry = PrintoutEntry(
+            kind=printout.kind, method=printout.method, submodule=printout.submodule, byte_size=len(whole)
+        )
+        line = entry.model_dump_json().encode()
+        room -= len(line) + len(",")
+        if room < 0:
+            break
+        index.append(line)
+        written.append(whole)
+    return b"[" + b",".join(index) + b"]\n" + b"".join(written)
+
+
+class Printouts:
+    """Those in a file. Raises PrintoutsUnreadable, and names the artifact then."""
+
+    def __init__(self, file: BinaryIO, digest: str) -> None:
+        self._file = file
+        self._digest = digest
+        try:
+            self.entries = self._read_index()
+        except ValueError as error:
+            raise self._unreadable() from error
+
+    def read(self, kind: PrintoutKind, method: str, submodule: str) -> Printout:
+        """Also raises PrintoutNotFound."""
+        ends = accumulate(entry.byte_size for entry in self.entries)
+        for entry, end in zip(self.entries, ends, strict=True):
+            if (entry.kind, entry.method, entry.submodule) == (kind, method, submodule):
+                return self._read(self._start + end - entry.byte_size, entry.byte_size)
+        raise PrintoutNotFound(
+            f"there is no {kind} of {method[:80]!r} of {submodule[:80] or 'the model'!r}",
+            kind=kind,
+            methods=sorted({entry.method for entry in self.entries})[:_NAMED_MAX],
+            submodules=sorted({entry.submodule for entry in self.entries})[:_NAMED_MAX],
+        )
+
+    def _read_index(self) -> list[PrintoutEntry]:
+        line = self._file.readline(INDEX_MAX_BYTES)
+        if not line.endswith(b"\n"):
+            # Artifacts that were made before there was an index have a list of printouts, which is one line.
+            # Of a longer one than may be read this is the beginning, which is no JSON.
+            listed = line + self._file.read(PRINTOUT_MAX_BYTES - len(line))
+            self._file = BytesIO(write(_list.validate_python(_parsed(listed))))
+            line = self._file.readline()
+        self._start = len(line)
+        return _index.validate_python(_parsed(line))
+
+    def _read(self, start: int, byte_size: int) -> Printout:
+        self._file.seek(start)
+        whole = self._file.read(byte_size)
+        if len(whole) < byte_size:
+            raise self._unreadable()
+        try:
+            return Printout.model_validate(_parsed(whole))
+        except ValueError as error:
+            raise self._unreadable() from error
+
+    def _unreadable(self) -> PrintoutsUnreadable:
+        return PrintoutsUnreadable("the printouts of this artifact cannot be read", digest=self._digest)
+
+
+def _parsed(text: bytes) -> Any:
+    """With so few members in each object that pydantic cannot find many mistakes. Raises ValueError."""
+    if has_more_containers(text, _CONTAINERS_MAX):
+        raise ValueError("there are too many lists and objects")
+    value = orjson.loads(text)
+    if any(len(each) > _MEMBERS_MAX for each in _objects(value)):
+        raise ValueError("an object has too many members")
+    return value
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    level = [value]
+    while level:
+        objects = [each for each in level if isinstance(each, dict)]
+        yield from objects
+        # Most lists are names: found out at the speed of C, they are not gone through here.
+        lists = [each for each in level if isinstance(each, list) and not {list, dict}.isdisjoint(map(type, each))]
+        level = [item for each in objects for item in each.values()] + [item for each in lists for item in each]
