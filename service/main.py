@@ -85,8 +85,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     pool = Pool(
         zygote,
         store.blobs,
-        # A runner answers for as long as it is asked: no limit on its processor time.
-        limits=Limits(address_space_mib=settings.runner_memory_mib, cpu_s=None),
+        limits=_runner_limits(settings),
         threads=settings.runner_threads,
         memory_max_bytes=settings.pool_memory_mib * MIB,
         waiting_max=settings.pool_waiting,
@@ -138,6 +137,18 @@ def _trace_limits(settings: Settings) -> TraceLimits:
         threads=settings.runner_threads,
         log_max_bytes=settings.trace_log_max_bytes,
         source_max_bytes=settings.source_max_bytes,
+        child_threads_max=settings.child_threads_max,
+        child_open_files_max=settings.child_open_files_max,
+    )
+
+
+def _runner_limits(settings: Settings) -> Limits:
+    """A runner answers for as long as it is asked: no limit on its processor time."""
+    return Limits(
+        address_space_mib=settings.runner_memory_mib,
+        cpu_s=None,
+        open_files=settings.child_open_files_max,
+        threads=settings.child_threads_max,
     )
 
 

@@ -51,11 +51,24 @@ class Settings(Frozen):
     sandbox: Literal["auto", "bubblewrap", "uids", "landlock", "seccomp", "i-accept-no-isolation"] = Field(
         "auto", description="How submitted code is confined; auto: the strongest that holds here, or no start."
     )
+    child_threads_max: int = Field(
+        256, gt=0, description="Threads of one tracing process or runner; with more it is killed."
+    )
+    child_open_files_max: int = Field(128, gt=0, description="Files that one of them may have open.")
+
     trace_slots: int = Field(2, gt=0, description="Trace requests that run at the same time.")
     trace_wall_s: float = Field(600.0, gt=0, description="A longer trace ends as limit-exceeded.")
-    trace_cpu_s: int = Field(1200, gt=0, description="The same for its processor time.")
+    trace_cpu_s: int = Field(
+        1200,
+        gt=0,
+        description="The same for the processor time of each process of a trace, "
+        "of which there are up to three at a time.",
+    )
     trace_memory_mib: int = Field(
-        8192, gt=0, description="Address space of a tracing process; beyond it, limit-exceeded."
+        8192,
+        gt=0,
+        description="Address space of each process of a trace, of which there are up to three at a time; "
+        "beyond it, limit-exceeded.",
     )
     trace_log_max_bytes: int = Field(MIB, gt=0, description="Printed output beyond it is cut, and the log says so.")
     trace_attempts: int = Field(3, gt=0, description="Tries for faults that are the service's own.")
@@ -71,7 +84,9 @@ class Settings(Frozen):
 
     request_idle_s: float = Field(30.0, gt=0, description="A request that stops arriving for longer ends with 408.")
     connections_max: int = Field(
-        1000, gt=0, description="More connections are refused with 503; never more than half the files it may open."
+        1000,
+        gt=0,
+        description="More connections are refused with 503; never more than a quarter of the files it may open.",
     )
     streams_max: int = Field(200, gt=0, description="More open event streams are refused with 503.")
     tenant_streams_max: int = Field(50, gt=0, description="More of one tenant, where there are keys: 429.")

@@ -1,10 +1,12 @@
 """Settings come from the environment, and the README lists them all."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from pydantic import ValidationError
 
+from service.sandbox.tiers import Tier
 from service.settings import Settings
 
 README = Path(__file__).parents[1] / "README.md"
@@ -50,6 +52,10 @@ def test_the_embedded_default_lives_in_the_state_directory(tmp_path: Path) -> No
     settings = Settings.from_environment({"STATE_DIR": str(tmp_path)})
     assert settings.database == f"sqlite:///{tmp_path}/tracehouse.db"
     assert settings.blobs == f"file://{tmp_path}/blobs"
+
+
+def test_every_tier_of_the_sandbox_can_be_asked_for() -> None:
+    assert get_args(Settings.model_fields["sandbox"].annotation) == ("auto", *Tier)
 
 
 def test_the_readme_lists_every_setting() -> None:

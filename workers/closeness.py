@@ -21,6 +21,11 @@ _LEAST_TOLERANCE = {Datatype.FP16: 2e-3, Datatype.BF16: 1.6e-2}
 # Compared so many at a time, or an answer of a gigabyte would take several more.
 _CHUNK = 2**20
 
+# So many values tell the usual size of all.
+_SAMPLE = 2**16
+# What is left of numbers a thousand times as large still has four of float32's seven digits.
+_PROPORTION = 1000.0
+
 _KINDS: dict[type[Structure], str] = {
     TensorLeaf: "a tensor",
     ListNode: "a list",
@@ -125,9 +130,7 @@ _Found = tuple[int | None, float | None]  # the place that shows that they diffe
 def _floats(eager: Tensor, artifact: Tensor, tolerance: float) -> _Found:
     expected, actual = _flat(eager), _flat(artifact)
     relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
-    # Scaled by the largest value: where numbers of that size were added and took each other away, what is left of them
-    # is no more exact than they were.
-    scale = max((float(_finite(expected[part]).max()) for part in _parts(expected)), default=0.0)
+    scale = _scale(expected)
     farthest, largest, differ = 0, -1.0, False
     for part in _parts(expected):
         some, others = _as_float64(expected[part]), _as_float64(actual[part])
@@ -142,6 +145,20 @@ def _floats(eager: Tensor, artifact: Tensor, tolerance: float) -> _Found:
         if (most := float(apart.max())) > largest:
             farthest, largest = part.start + int(apart.argmax()), most
     return (farthest if differ else None), largest
+
+
+def _scale(values: NDArray[np.generic]) -> float:
+    """The size of the numbers that made these: where such were added and took each other away, what is left of them is
+    no more exact than they were.
+
+    That is the largest of the values, but not one that is out of all proportion, as the smallest number of all that
+    masks a logit: beside it everything would be close. A value that fills many places counts once.
+    """
+    largest = max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
+    sizes = _finite(values[:: max(1, len(values) // _SAMPLE)])
+    sizes = np.sort(sizes[sizes > 0])  # not np.unique, whose first call imports a module: a runner cannot
+    sizes = sizes[np.append(True, sizes[1:] != sizes[:-1])] if sizes.size else sizes
+    return min(largest, _PROPORTION * float(sizes[(sizes.size - 1) // 2])) if sizes.size else largest
 
 
 def _integers(eager: Tensor, artifact: Tensor) -> _Found:

@@ -5,8 +5,8 @@ from pydantic import JsonValue
 
 from service.sandbox.channel import Channel
 
-# Looked for before the fork: no device can be opened in the jail.
-_CUDA = [f"cuda:{index} {torch.cuda.get_device_name(index)}" for index in range(torch.cuda.device_count())]
+# Before the fork, for no device can be opened in the jail; counted through NVML, which does not initialise CUDA.
+_CUDA = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
 def main(channel: Channel, files: list[int]) -> None:  # noqa: ARG001 - every program is called like this

@@ -21,8 +21,6 @@ from workers import golden, structure, tensors
 from workers.compare import compare
 
 _TEXT_MAX_CHARACTERS = 4000
-# torch's profiling executor specialises on the second and third call: what answers from then on is proved as well.
-_WARMING_CALLS = 3
 
 
 def main(channel: Channel, files: list[int]) -> None:
@@ -37,7 +35,7 @@ def main(channel: Channel, files: list[int]) -> None:
         try:
             artifact = _proved(load, *files)
         except ServiceError as error:
-            channel.send(Failed(failure=error.failure()).model_dump(mode="json"))
+            channel.send(Failed.of(error).model_dump(mode="json"))
             return
         channel.send(Ready(resident_bytes=_peak_bytes()).model_dump(mode="json"))
         while True:
@@ -112,7 +110,7 @@ def _proved(load: Load, archive: int, golden_cases: int | None = None) -> Loaded
 def _often_enough(cases: list[golden.Case]) -> Iterator[golden.Case]:
     warm = set()
     for case in cases:
-        for _ in range(1 if case.method in warm else _WARMING_CALLS):
+        for _ in range(1 if case.method in warm else golden.CALLS_TO_SPECIALISE):
             yield case
         warm.add(case.method)
 
@@ -147,7 +145,7 @@ def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
         answer, returns = _asked(artifact, asked, tensors.unpacked(split(asked.inputs, body)))
         outputs = _with_datatypes(asked.method, answer)
     except GraphRaised as error:
-        channel.send(Failed(failure=error.failure()).model_dump(mode="json"))
+        channel.send(Failed.of(error).model_dump(mode="json"))
         return
     byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > asked.answer_max_bytes:

@@ -19,6 +19,7 @@ torch.set_num_interop_threads(1)
 from service.domain.trace_request import TraceSpec  # noqa: E402
 from service.sandbox.channel import Buffer, Channel, Header  # noqa: E402
 from service.sandbox.messages import Trace  # noqa: E402
+from workers import golden  # noqa: E402
 from workers.tracing.child import Tracing  # noqa: E402
 
 # A little of what most models are made of, and a branch on a value, for which the check does most.
@@ -51,7 +52,7 @@ SPEC = {
 }
 
 
-class _Nobody(Channel):
+class _Keeper(Channel):
     """Keeps the archive, and hears nothing else of it."""
 
     def __init__(self) -> None:
@@ -64,12 +65,12 @@ class _Nobody(Channel):
 
 def _warm() -> None:
     request = Trace(spec=TraceSpec.model_validate(SPEC), files={}, threads=1, source_max_bytes=len(SOURCE))
-    nobody = _Nobody()
-    tracing = Tracing(nobody, request, [])
+    keeper = _Keeper()
+    tracing = Tracing(keeper, request, [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tracing.run()
-        _load(nobody.archive)
+        _load(keeper.archive)
     tracing.forget()
     weights = io.BytesIO()
     torch.save({"weight": torch.zeros(1)}, weights)
@@ -85,7 +86,7 @@ def _load(archive: bytes) -> None:
     with torch.inference_mode():
         loaded: torch.jit.ScriptModule = torch.jit.load(io.BytesIO(archive), map_location="cpu")
         for form in (loaded, torch.jit.freeze(loaded)):
-            for _ in range(3):
+            for _ in range(golden.CALLS_TO_SPECIALISE):
                 form(torch.zeros(1, 3, 8, 8))
 
 

@@ -58,7 +58,10 @@ async def _caller(
         return Caller(DEFAULT_TENANT)
     if bearer is None:
         raise ApiKeyMissing("this needs an API key")
+    if len(request.headers.getlist("authorization")) > 1:  # whoever stands before the service may have read another
+        raise ApiKeyInvalid("there are several Authorization headers")
     key = await run_in_threadpool(parts.store.api_keys.authenticate, bearer.credentials)
+    request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
     _count(request, parts, key)
     for scope in needed.scopes:
         if not key.allows(Scope(scope)):

@@ -1,4 +1,4 @@
-"""The access log: each exchange has an id, says it in its reply, and is logged once under it."""
+"""The access log: each exchange has an id, says it in its reply, and is logged once under it, with who asked."""
 
 import logging
 import re
@@ -28,6 +28,9 @@ class AccessLog:
         request_id = _request_id(scope)
         http_request_id.set(request_id)
         begun, status = perf_counter(), 0
+        # Who asks is found out further in: `service.api.access` says it here.
+        caller: dict[str, str] = {}
+        scope["state"] = {**scope.get("state", {}), "logged_caller": caller}
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -42,7 +45,7 @@ class AccessLog:
         finally:
             seconds = round(perf_counter() - begun, 6)
             exchange = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": seconds}
-            log.info("request", extra=exchange)
+            log.info("request", extra=exchange | caller)
 
 
 def _request_id(scope: Scope) -> str:

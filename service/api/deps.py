@@ -28,14 +28,14 @@ class Parts:
     torch_version: str
     request_max_bytes: int
     upload_max_bytes: int
-    request_idle_s: float = 30.0
-    streams_max: int = 200
-    tenant_streams_max: int = 50
+    request_idle_s: float
+    streams_max: int
+    tenant_streams_max: int
+    keys_required: bool
+    key_requests_per_minute: int
     streams: dict[object, str] = field(default_factory=dict)  # of each that is open, its tenant
     heartbeat_s: float = 15.0  # an event stream says something at least this often, so that no proxy closes it
     stopping: Event = field(default_factory=Event)
-    keys_required: bool = False
-    key_requests_per_minute: int = 600
     request_rate: RequestRate = field(default_factory=RequestRate)
 
 

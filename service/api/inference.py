@@ -208,7 +208,7 @@ def _find(store: Store, tenant: str, ref: ModelRef, device: str) -> _Served:
 
 # Artifacts never change; whether the tenant has it is part of the question.
 # A manifest with its findings takes some hundred kilobytes as objects.
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def _artifact(store: Store, tenant: str, digest: str) -> Artifact:
     return store.artifacts.get(tenant, digest)
 

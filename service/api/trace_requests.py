@@ -2,7 +2,7 @@
 
 import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -70,8 +70,8 @@ class TraceRequestLinks(Frozen):
     infer: str | None
 
 
-class TraceRequestReply(Frozen):
-    """A trace request as its submitter sees it."""
+class TraceRequestSummary(Frozen):
+    """A trace request in a list: everything but what its check found."""
 
     id: str
     state: State = Field(description="`succeeded`: it was traced; the verdict says how well.")
@@ -82,7 +82,6 @@ class TraceRequestReply(Frozen):
     verdict: Verdict | None
     model: ModelVersionRef | None = Field(description="Null where no version was registered.")
     artifacts: list[DeviceArtifact]
-    findings: list[Finding]
     problem: Problem | None = Field(description="Why it failed.")
     created_at: datetime
     started_at: datetime | None
@@ -90,17 +89,23 @@ class TraceRequestReply(Frozen):
     links: TraceRequestLinks
 
     @classmethod
-    def of(cls, request: TraceStatus) -> "TraceRequestReply":
+    def of(cls, request: TraceStatus) -> Self:
         shown = {name: getattr(request, name) for name in cls.model_fields.keys() - {"problem", "links"}}
         path = f"/trace/{request.id}"
         problem = problem_of(request.failure, instance=path) if request.failure else None
         return cls(**shown, problem=problem, links=_links(request, path))
 
 
+class TraceRequestReply(TraceRequestSummary):
+    """A trace request as its submitter sees it."""
+
+    findings: list[Finding]
+
+
 class TraceRequestList(Frozen):
     """Newest first."""
 
-    trace_requests: list[TraceRequestReply]
+    trace_requests: list[TraceRequestSummary]
     next_cursor: str | None = Field(description="Gives the next page; null on the last one.")
 
 
@@ -247,7 +252,7 @@ def list_trace_requests(
     page = store.trace_requests.list(caller.tenant, limit, cursor, state=state, model=model)
     link_next(request, response, page.next_cursor)
     return TraceRequestList(
-        trace_requests=[TraceRequestReply.of(each) for each in page.items], next_cursor=page.next_cursor
+        trace_requests=[TraceRequestSummary.of(each) for each in page.items], next_cursor=page.next_cursor
     )
 
 

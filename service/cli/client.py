@@ -10,6 +10,8 @@ import httpx
 import orjson
 import typer
 
+from service.sandbox.log_tail import printable
+
 
 def _sendable(key: str | None) -> str | None:
     """A header cannot carry everything; what a shell leaves around a key is not part of it."""
@@ -40,16 +42,29 @@ class ServiceRefused(Exception):
         problem = self.problem
         yield f"{problem.get('title')} ({problem.get('code')})"
         errors = problem.get("errors") or []
-        yield from (f"  {error.get('pointer') or error.get('parameter')}: {error['detail']}" for error in errors)
+        yield from (f"  {_pointed_at(error)}: {error['detail']}" for error in errors)
         if not errors:
             yield f"  {problem.get('detail')}"
         if problem.get("file"):
-            yield f"  {problem['file']}:{problem.get('line')}: {problem.get('source')}"
+            yield f"  {_place(problem)}"
         for fact, value in problem.items():
             if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
                 yield f"  {fact}: {', '.join(value)}"
+            elif type(value) in (int, float) and fact not in ("status", "line"):
+                yield f"  {fact}: {value}"
         if problem.get("remedy"):
             yield f"  remedy: {problem['remedy']}"
+
+
+def _pointed_at(error: Mapping[str, Any]) -> str:
+    return error.get("pointer") or error.get("parameter") or "the body"
+
+
+def _place(problem: Mapping[str, Any]) -> str:
+    """`net.py:10: return x`, as far as it is known."""
+    line = "" if problem.get("line") is None else f":{problem['line']}"
+    source = f": {problem['source']}" if problem.get("source") else ""
+    return f"{problem['file']}{line}{source}"
 
 
 class Client:
@@ -109,8 +124,8 @@ def explained(url: str) -> Iterator[None]:
     try:
         yield
     except ServiceRefused as refused:
-        for line in refused.lines():
-            typer.echo(line, err=True)
+        for line in refused.lines():  # which quote what was submitted
+            typer.echo(printable(line), err=True)
     except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as error:
         typer.echo(f"No Tracehouse answers at {url} ({error}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)

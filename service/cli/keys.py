@@ -1,18 +1,21 @@
 """`tracehouse keys`: who may use the service. On its database itself, also while it runs."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
 
 from service.cli.environment import settings_of
-from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
-from service.domain.errors import ServiceError
+from service.cli.refusal import refuse
+from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope, Token
+from service.domain.errors import ApiKeyInvalid, ServiceError
+from service.settings import Settings
 
 if TYPE_CHECKING:
     from service.storage.api_keys import ApiKeys
@@ -22,6 +25,7 @@ keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True,
 State = Annotated[Path | None, typer.Option("--state", help="Directory of the service's database.")]
 
 _DURATION = re.compile(r"([1-9][0-9]{0,4})([hdw])")
+_TIMES = ("created", "expires", "last used", "revoked")
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -42,7 +46,8 @@ def create(
     state: State = None,
 ) -> None:
     """Make a key and print it, this one time."""
-    with _api_keys(state) as api_keys:
+    settings = settings_of(state)
+    with _api_keys(settings, makes_state=True) as api_keys:
         key, token = api_keys.create(
             name,
             tenant,
@@ -53,6 +58,7 @@ def create(
         )
     until = f"until {_time(key.expires_at)}" if key.expires_at else "until it is revoked"
     typer.echo(f"Key {key.prefix}, for {key.name}: {_scopes(key)} as tenant {key.tenant}, {until}.", err=True)
+    typer.echo(f"It opens the service whose state is in {_place(settings)}.", err=True)
     typer.echo("This is the only time that it is shown. Send it as Authorization: Bearer KEY,", err=True)
     typer.echo("or give it to the tracehouse command as TRACEHOUSE_KEY:", err=True)
     typer.echo(token)
@@ -60,21 +66,22 @@ def create(
 
 @keys.command("list")
 def show(state: State = None) -> None:
-    """List all keys, one a line, those too that are expired or revoked. Times are UTC."""
-    with _api_keys(state) as api_keys:
+    """List all keys, one a line, those too that are expired or revoked. Times are UTC; no limit: the service's."""
+    with _api_keys(settings_of(state)) as api_keys:
         found = api_keys.list()
     if not found:
         typer.echo("There are no keys; tracehouse keys create makes one.", err=True)
         return
     _print_table(
         [
-            ("prefix", "name", "tenant", "scopes", "created", "expires", "last used", "revoked"),
+            ("prefix", "name", "tenant", "scopes", "per minute", "upload bytes", *_TIMES),
             *(
                 (
                     key.prefix,
                     key.name,
                     key.tenant,
                     _scopes(key),
+                    *map(_limit, (key.requests_per_minute, key.upload_max_bytes)),
                     *map(_time, (key.created_at, key.expires_at, key.last_used_at, key.revoked_at)),
                 )
                 for key in found
@@ -85,46 +92,65 @@ def show(state: State = None) -> None:
 
 @keys.command()
 def revoke(
-    prefix: Annotated[str, typer.Argument(help="The key's visible part, such as th_ab12cd34.")], state: State = None
+    key: Annotated[str, typer.Argument(help="Its visible part, such as th_ab12cd34, or all of it.")],
+    state: State = None,
 ) -> None:
     """End a key: from now on it opens nothing."""
-    with _api_keys(state) as api_keys:
-        key = api_keys.revoke(prefix)
-    typer.echo(f"Key {key.prefix}, for {key.name}, is revoked.")
+    with _api_keys(settings_of(state)) as api_keys:
+        revoked = api_keys.revoke(_prefix(key))
+    typer.echo(f"Key {revoked.prefix}, for {revoked.name}, is revoked.")
 
 
 @contextmanager
-def _api_keys(state: Path | None) -> "Iterator[ApiKeys]":
-    """Those of the service that the environment describes. What goes wrong is one line, and the command exits 2."""
-    from service.storage.database import Store  # SQLAlchemy: no other command is to wait for it
+def _api_keys(settings: Settings, *, makes_state: bool = False) -> "Iterator[ApiKeys]":
+    """Those of the service that has these settings. What goes wrong is one line, and the command exits 2."""
+    from service.storage.api_keys import ApiKeys  # SQLAlchemy: no other command is to wait for it
+    from service.storage.database import open_database, sqlite_file
 
-    settings = settings_of(state)
+    os.umask(0o077)  # as `tracehouse serve` does, for a state directory that is made here
     try:
-        with closing(Store.open(settings.database, settings.blobs)) as store:
-            yield store.api_keys
+        file = sqlite_file(settings.database)
+        if not makes_state and file is not None and not file.exists():
+            refuse(f"There is no Tracehouse state in {file.parent}; say where it is with --state.")
+        with closing(open_database(settings.database)) as database:
+            yield ApiKeys(database)
     except ServiceError as error:
-        _refuse(f"{error.title()}: {error.remedy() or error.detail}")
+        refuse(f"{error.title()}: {error.remedy() or error.detail}")
     except ValidationError as error:
         problem = error.errors()[0]
-        _refuse(f"{problem['loc'][0]}: {problem['msg']}.")
+        refuse(f"{problem['loc'][0]}: {problem['msg']}.")
     except OSError as error:
-        _refuse(f"Cannot use {settings.state_dir} as the state directory ({error.strerror}).")
+        refuse(f"Cannot use {settings.state_dir} as the state directory ({error.strerror}).")
 
 
-def _refuse(why: str) -> NoReturn:
-    typer.echo(why, err=True)
-    raise typer.Exit(2)
+def _place(settings: Settings) -> str:
+    """Where the keys are kept; a URL may have a password in it, and is not repeated."""
+    from service.storage.database import sqlite_file
+
+    file = sqlite_file(settings.database)
+    return "DATABASE_URL" if file is None else str(file.parent)
+
+
+def _prefix(key: str) -> str:
+    """Who lost a key may have all of it at hand, and no list."""
+    with suppress(ApiKeyInvalid):
+        return Token.parse(key).prefix
+    return key
 
 
 def _expiry(lasting: str) -> datetime:
     parts = _DURATION.fullmatch(lasting)
     if parts is None:
-        _refuse(f"--expires: {lasting!r} is not a time such as 12h, 90d or 8w.")
+        refuse(f"--expires: {lasting!r} is not a time such as 12h, 90d or 8w.")
     return datetime.now(UTC) + int(parts[1]) * _UNITS[parts[2]]
 
 
 def _scopes(key: ApiKey) -> str:
     return ",".join(scope for scope in Scope if scope in key.scopes)
+
+
+def _limit(number: int | None) -> str:
+    return "-" if number is None else str(number)
 
 
 def _time(moment: datetime | None) -> str:

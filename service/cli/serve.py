@@ -3,17 +3,19 @@
 import fcntl
 import ipaddress
 import logging
+import os
 import shlex
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from service import log
 from service.cli.environment import settings_of
+from service.cli.refusal import refuse
 from service.sandbox.choice import NoTierHolds, choose
 from service.sandbox.tiers import Tier
 
@@ -30,9 +32,10 @@ def serve(
 
     settings = settings_of(state)
     log.configure(settings.log_level)
-    tier = _tier(settings.sandbox)
+    os.umask(0o077)  # what is kept is the tenants': their source and weights are no other user's to read
     state_dir = settings.state_dir.absolute()
     with _own(state_dir), _listening(host, port) as listening:
+        tier = _tier(settings.sandbox)
         keys_required = settings.api_keys == "required" or not _is_loopback(listening)
         _log_keys(keys_required)
         try:
@@ -46,20 +49,14 @@ def serve(
                 ),
             )
         except NoUsableKey:
-            _refuse(
-                f"On {host} everybody must have an API key, and there is none: make one with {_making_a_key(state)}"
-            )
+            refuse(f"On {host} everybody must have an API key, and there is none: make one with {_making_a_key(state)}")
 
 
 def _tier(wanted: str) -> Tier:
     try:
         tier = choose(wanted)
     except NoTierHolds as error:
-        _refuse(
-            f"Submitted code cannot be confined on this machine ({error}).\n"
-            f"Run the service in a container or on Linux 5.13 or newer. SANDBOX={Tier.NONE} starts it all the same, "
-            "for you alone: whatever is submitted can then do what you can."
-        )
+        refuse(str(error))
     facts = {"tier": tier.value, "stands": tier.description, "not_covered": tier.not_covered}
     if tier.confines:
         logger.info("submitted code is confined", extra=facts)
@@ -74,28 +71,23 @@ def _listening(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
-        _refuse(f"Cannot listen on {host}, port {port} ({error.strerror}); choose others with --host and --port")
+        refuse(f"Cannot listen on {host}, port {port} ({error.strerror}); choose others with --host and --port")
 
 
 @contextmanager
 def _own(state: Path) -> Iterator[None]:
     """Hold the state directory: a second service would take the first one's running requests for lost."""
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (state / "lock").open("w")
     except OSError as error:
-        _refuse(f"Cannot use {state} as the state directory ({error.strerror}); choose another with --state")
+        refuse(f"Cannot use {state} as the state directory ({error.strerror}); choose another with --state")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _refuse(f"Another service uses {state}; give this one its own with --state")
+            refuse(f"Another service uses {state}; give this one its own with --state")
         yield
-
-
-def _refuse(why: str) -> NoReturn:
-    typer.echo(why, err=True)
-    raise typer.Exit(2)
 
 
 def _is_loopback(listening: socket.socket) -> bool:
@@ -105,7 +97,10 @@ def _is_loopback(listening: socket.socket) -> bool:
 
 def _log_keys(required: bool) -> None:
     if required:
-        logger.info("API keys are on: every request needs one, and sees its tenant's things alone")
+        logger.info(
+            "API keys are on: every request needs one, and sees its tenant's things alone; "
+            "public are /livez, /readyz (which names the sandbox's tier), /problems, /docs and /openapi.json"
+        )
     else:
         logger.info("API keys are off: only this machine is answered, and whoever uses it may do everything")
 

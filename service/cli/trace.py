@@ -12,6 +12,7 @@ from rich.table import Table
 
 from service.cli.client import DEFAULT_URL, Client, Key, ServiceRefused, Url, explained
 from service.cli.inputs import ShellInputs, Uploads
+from service.sandbox.log_tail import printable
 
 # Success for a shell is a model that can be served.
 REJECTED = 3
@@ -137,12 +138,13 @@ def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None
             for method in artifact["contract"]["methods"]:
                 out.rule(f"{kind} of {method}", align="left")
                 # As torch prints it: never wrapped, cropped or taken for markup.
-                typer.echo(client.text(f"/artifacts/{artifact_ref['digest']}/printouts/{kind}", method=method))
+                text = client.text(f"/artifacts/{artifact_ref['digest']}/printouts/{kind}", method=method)
+                typer.echo(printable(text))
     for finding in request["findings"]:
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
-        typer.echo(f"{where}{finding['kind']}: {finding['detail']}")
+        typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))
         if finding["remedy"]:
-            typer.echo(f"  remedy: {finding['remedy']}")
+            typer.echo(printable(f"  remedy: {finding['remedy']}"))
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {artifact_ref['digest']}")
@@ -156,5 +158,5 @@ def _contract(contract: dict[str, Any]) -> Table:
         for way in ("inputs", "outputs"):
             for spec in method[way]:
                 shape = "x".join(map(str, spec["shape"])) or "scalar"
-                table.add_row(name, way[:-1], spec["name"], spec["datatype"], shape)
+                table.add_row(name, way[:-1], printable(spec["name"]), spec["datatype"], shape)
     return table

@@ -11,7 +11,7 @@ ServiceError                service
 │  ├─ PayloadTooLarge
 │  ├─ UnsupportedMediaType
 │  ├─ Unauthenticated                nobody that the service knows asks
-│  ├─ Forbidden                      who asks is known, and may not
+│  ├─ Forbidden                      it is not for whoever asks
 │  ├─ TooManyRequests                it may, later
 │  ├─ NotFound
 │  ├─ Conflict
@@ -187,7 +187,8 @@ class Unauthenticated(CallerError):
 class ApiKeyMissing(Unauthenticated):
     """The request has no API key
 
-    Send `Authorization: Bearer` and the key; `tracehouse keys create` makes one.
+    Send `Authorization: Bearer` and the key, or give it to the command with `--key` or as TRACEHOUSE_KEY;
+    `tracehouse keys create` makes one.
     """
 
 
@@ -206,7 +207,7 @@ class ApiKeyExpired(Unauthenticated):
 
 
 class Forbidden(CallerError):
-    """This API key may not do this"""
+    """This may not be done from here, or with this key"""
 
 
 class ScopeMissing(Forbidden):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import orjson
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from service.domain.errors import Failure
 from service.domain.frozen import Frozen
@@ -16,23 +16,27 @@ from service.domain.trace_check import Comparison, Finding, TorchCheck, TraceChe
 
 # pydantic reads JSON back that nests 200 levels deep, and a manifest or a reply wraps it in a few more.
 MESSAGE_DEPTH_MAX = 100
+# A model of ten thousand submodules has some 150,000, each name and number counted.
+MESSAGE_MEMBERS_MAX = 200_000
+MESSAGE_MAX_BYTES = 4 * MIB
 FACTS_DEPTH_MAX = 20
-FACTS_MAX_BYTES = 64 * 1024
+FACTS_MAX_BYTES = 16 * 1024
 TEXT_MAX_CHARACTERS = 5000
 TORCH_MESSAGE_MAX_CHARACTERS = 64 * 1024  # it shows two graphs, line by line
 FINDINGS_MAX = 1000
-FINDINGS_MAX_BYTES = MIB
+FINDINGS_MAX_BYTES = 256 * 1024
 COMPARISONS_MAX = 5000
 # Of the cases that a tracing child offers to be tried again: the examples' size is no bound on them, but theirs is.
 CASES_MAX = 8
 CASES_MAX_BYTES = 16 * MIB
 CASE_NAME_MAX_CHARACTERS = 200
-PRINTOUTS_MAX_BYTES = 64 * MIB
+PRINTOUTS_MAX_BYTES = 32 * MIB
 # A verification holds the inputs of all of a request's calls at once, and of each answer two sides.
 INPUTS_MAX_BYTES = 256 * MIB
 ANSWER_MAX_BYTES = 256 * MIB
 
 _LINES_MAX = 2**31
+_ERRORS_SHOWN = 20
 _CUT = " ..."
 # The most characters of a text and items of a container, tried one after the other until the facts are small enough.
 _FACTS_STEPS = ((TEXT_MAX_CHARACTERS, 1000), (1000, 100), (200, 20), (50, 5))
@@ -64,13 +68,25 @@ def cut_check(check: TraceCheck) -> TraceCheck:
     )
 
 
-def nests_too_deeply(message: JsonValue) -> bool:
+def excess_of(message: JsonValue) -> str | None:
+    """In what the message goes over the bounds within which it is looked at more closely; None if in nothing."""
     level: list[Any] = [message]
+    members = 0
     for _ in range(MESSAGE_DEPTH_MAX + 1):
+        members += sum(len(each) for each in level if isinstance(each, list | dict))
+        if members > MESSAGE_MEMBERS_MAX:
+            return f"it has more than {MESSAGE_MEMBERS_MAX} members"
         level = [item for each in level for item in _items(each)]
         if not level:
-            return False
-    return True
+            return None
+    return f"it nests deeper than {MESSAGE_DEPTH_MAX} levels"
+
+
+def text_of(error: Exception) -> str:
+    """What is wrong with a message. pydantic shows every mistake, and with it a part of the message."""
+    if isinstance(error, ValidationError) and error.error_count() > _ERRORS_SHOWN:
+        return f"{error.error_count()} mistakes in {error.title}"
+    return str(error)
 
 
 def _findings(found: list[Finding]) -> list[Finding]:

@@ -77,6 +77,7 @@ class Channel:
         parts = pack(header, buffers, *self._bounds)
         while parts:
             try:
+                # As a file: in the jail no call is left that is for sockets alone.
                 sent = os.writev(self._socket.fileno(), parts[:_BUFFERS_PER_CALL])
             except BlockingIOError:
                 wait_for(self._socket, select.POLLOUT, until, self._beside)

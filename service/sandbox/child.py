@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from functools import cached_property
 from typing import Literal, Self
 
@@ -46,10 +47,12 @@ class Child:
         sock: socket.socket,
         log: LogTail,
         *,
+        on_release: Callable[[], object] = lambda: None,
         header_max_bytes: int = HEADER_MAX_BYTES,
         body_max_bytes: int = BODY_MAX_BYTES,
     ) -> None:
         self.pid = pid
+        self._on_release = on_release
         self.log = log
         self._socket = sock
         self._bounds = {"header_max_bytes": header_max_bytes, "body_max_bytes": body_max_bytes}
@@ -144,6 +147,7 @@ class Child:
             self._async_channel.close()  # its transport has the socket
         self._lifeline.close()
         self.log.close()
+        self._on_release()
 
 
 def _hear_exit(lifeline: socket.socket) -> Exit:

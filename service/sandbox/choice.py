@@ -2,31 +2,35 @@
 
 import logging
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from service.domain.errors import SandboxUnavailable
+from service.sandbox import landlock
 from service.sandbox.channel import ChannelClosed, MalformedFrame
 from service.sandbox.limits import Limits, Profile
 from service.sandbox.selftest import Found, World
+from service.sandbox.system_calls import MACHINES
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote, ZygoteFailed
 
 _PROGRAM = "service.sandbox.selftest"
-_LIMITS = Limits(address_space_mib=1024, cpu_s=10, file_size_mib=1)
+_ADDRESS_SPACE_MIB = 1024
+_LIMITS = Limits(address_space_mib=_ADDRESS_SPACE_MIB, cpu_s=10, file_size_mib=1)
 _TEST_S = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class NoTierHolds(Exception):
-    """The text says, tier by tier, why not."""
+    """The text says, tier by tier, why not, and what to do."""
 
 
 def choose(wanted: str = "auto") -> Tier:
@@ -42,7 +46,21 @@ def choose(wanted: str = "auto") -> Tier:
             return tier
         refused[tier] = fault
         _log.info("tier refused", extra={"tier": tier.value, "why": fault})
-    raise NoTierHolds("; ".join(f"{tier.value}: {fault}" for tier, fault in refused.items()))
+    raise NoTierHolds(_why_none(wanted, refused))
+
+
+def _why_none(wanted: str, refused: Mapping[Tier, str]) -> str:
+    reasons = "; ".join(f"{tier.value}: {fault}" for tier, fault in refused.items())
+    if wanted != "auto":
+        return (
+            f"SANDBOX={wanted} does not hold on this machine ({reasons}). SANDBOX=auto takes the strongest that does; "
+            "tracehouse doctor lists them."
+        )
+    return (
+        f"Submitted code cannot be confined on this machine ({reasons}). Run the service in a container or on Linux "
+        f"5.13 or newer. SANDBOX={Tier.NONE.value} starts it all the same, for you alone: whatever is submitted can "
+        "then do what you can."
+    )
 
 
 def offered() -> list[Tier]:
@@ -54,16 +72,21 @@ def fault_of(tier: Tier) -> str | None:
     """Why the tier is not to be used here; None if its self-test is clean."""
     if sys.platform != "linux":
         return "it needs Linux"
+    if platform.machine() not in MACHINES:
+        return f"it is not made for {platform.machine()}"
+    if tier.walls([]).landlock and landlock.abi() == 0:
+        return "this kernel has no Landlock, or a container forbids it"
     if tier is Tier.UIDS and os.geteuid() != 0:
         return "only root can give each process a user of its own"
     try:
         with Zygote([_PROGRAM], tier=tier) as zygote:
             return next(faults(zygote, tier), None)
     except (ZygoteFailed, SandboxUnavailable) as error:
-        return f"it does not start: {_last_line(str(error))}"
+        return _last_line(str(error))
 
 
 def faults(zygote: Zygote, tier: Tier) -> Iterator[str]:
+    """What is wrong with the jail that the zygote puts its children in, as that tier promises it."""
     victim_program = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -77,8 +100,8 @@ def faults(zygote: Zygote, tier: Tier) -> Iterator[str]:
             world = World(
                 secret=str(secret),
                 victim=victim.pid,
-                reads_packages=profile == "trace" and tier.walls.paths,
-                address_space_mib=_LIMITS.address_space_mib or 0,
+                reads_packages=profile == "trace" and tier.reads_packages,
+                address_space_mib=_ADDRESS_SPACE_MIB,
             )
             yield from _attacked(zygote, profile, world)
 

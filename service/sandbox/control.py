@@ -25,3 +25,4 @@ class ForkRequest(Frozen):
     program: str
     profile: Profile
     limits: Limits
+    slot: int  # no other living child of this parent's has it, whichever zygote it came from

@@ -22,7 +22,6 @@ import sys
 import traceback
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -75,11 +74,10 @@ def _import(config: Config) -> list[str]:
 
 
 @dataclass
-class _Forked:
+class _Living:
     """A child of the zygote's."""
 
     lifeline: socket.socket
-    slot: int
     threads_max: int | None
     over: str | None = None  # the limit that it was killed for
 
@@ -89,7 +87,7 @@ class ForkServer:
         self._control = control
         self._programs = programs
         self._walls = walls
-        self._children: dict[int, _Forked] = {}  # by the pid, until it was reaped
+        self._children: dict[int, _Living] = {}  # by the pid, until it was reaped
         self._serving = True
         self._retired = False
         self._selector = selectors.PollSelector()
@@ -125,6 +123,7 @@ class ForkServer:
             return
         if message == RETIRE:
             self._retired = True
+            return
         if not descriptors:
             return  # none was left for its lifeline, whose end tells the parent
         lifeline = socket.socket(fileno=descriptors[0])
@@ -139,20 +138,16 @@ class ForkServer:
             os.close(descriptor)
 
     def _fork(self, request: ForkRequest, lifeline: socket.socket, descriptors: list[int]) -> None:
-        zygote, slot = os.getpid(), self._free_slot()
+        zygote = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
             _tell_last(lifeline, error=f"no child could be forked: {error}")
             return
         if pid == 0:
-            _become(request, lifeline, descriptors, self._walls, slot, zygote)
-        self._children[pid] = _Forked(lifeline, slot, request.limits.threads)
+            _become(request, lifeline, descriptors, self._walls, zygote)
+        self._children[pid] = _Living(lifeline, request.limits.threads)
         self._selector.register(lifeline, selectors.EVENT_READ, partial(self._kill, pid))
-
-    def _free_slot(self) -> int:
-        taken = {child.slot for child in self._children.values()}
-        return next(slot for slot in count() if slot not in taken)
 
     def _look(self) -> None:
         """Kill a child that has more threads than it may."""
@@ -180,7 +175,7 @@ class ForkServer:
                 if forked is not None:
                     self._report(forked, os.waitstatus_to_exitcode(status), used)
 
-    def _report(self, child: "_Forked", code: int, used: resource.struct_rusage) -> None:
+    def _report(self, child: _Living, code: int, used: resource.struct_rusage) -> None:
         with contextlib.suppress(KeyError):  # unregistered when it was killed
             self._selector.unregister(child.lifeline)
         _tell_last(
@@ -212,7 +207,7 @@ class ForkServer:
 
 
 def _become(
-    request: ForkRequest, lifeline: socket.socket, descriptors: list[int], walls: Walls, slot: int, zygote: int
+    request: ForkRequest, lifeline: socket.socket, descriptors: list[int], walls: Walls, zygote: int
 ) -> NoReturn:
     """Be the child: never return into the zygote's loop."""
     status = 1
@@ -221,11 +216,12 @@ def _become(
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         connected, log, *files = descriptors
+        _read_nothing()
         _print_to(log)
         program = importlib.import_module(request.program)
         channel = Channel(socket.socket(fileno=connected))  # which asks the kernel what Python code may not
         sys.argv = [request.program]
-        jail.enter(walls, request.limits, request.profile, keep=[connected, *files], slot=slot, parent=zygote)
+        jail.enter(walls, request.limits, request.profile, keep=[connected, *files], slot=request.slot, parent=zygote)
         program.main(channel, files)
         status = 0
     except BaseException:  # noqa: BLE001 - submitted code: anything may come out, and all of it ends here
@@ -235,6 +231,13 @@ def _become(
             _flush()
         finally:
             os._exit(status)
+
+
+def _read_nothing() -> None:
+    """Of an open file that all children share, one could set flags that the next would find."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
 
 def _print_to(log: int) -> None:

@@ -8,21 +8,6 @@ from pydantic import PositiveInt
 from service.domain.frozen import Frozen
 from service.domain.sizes import MIB
 
-# All that a zygote and its children see of the environment: no secrets, and one thread before a fork.
-BARE_ENVIRONMENT = {
-    "PATH": "/nonexistent",  # no program can be started; ctypes.util.find_library, for one, would try a compiler
-    "HOME": "/nonexistent",
-    "LANG": "C.UTF-8",
-    "OMP_NUM_THREADS": "1",
-    # How long torch's threads spin before they sleep. libgomp's default costs ten times a busy machine's time; none at
-    # all costs an idle one half as much again (ResNet-18 on two cores: 200 against 45 ms, and 22 against 35 ms).
-    "GOMP_SPINCOUNT": "2000",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "MALLOC_ARENA_MAX": "2",
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # CUDA may be asked about, but not initialised, before a fork
-}
-
 # What a child may do at all: run submitted Python, or only the operators of an archive that it was handed.
 Profile = Literal["trace", "infer"]
 

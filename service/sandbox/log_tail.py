@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_PER_DRAIN = 16  # so that a child that never stops printing cannot keep its parent from the clock
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Of bytes, and what makes a terminal or a browser show text in another order than it has.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LogTail:
@@ -73,4 +74,4 @@ class LogTail:
 
 def printable(text: str) -> str:
     """With control characters escaped, for logs are shown on terminals, and PostgreSQL keeps no null character."""
-    return _CONTROL.sub(lambda control: f"\\x{ord(control[0]):02x}", text.replace("\r\n", "\n"))
+    return _CONTROL.sub(lambda control: ascii(control[0])[1:-1], text.replace("\r\n", "\n"))

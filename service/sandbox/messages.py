@@ -4,7 +4,7 @@ A message is the JSON header of a frame; bytes travel as the frame's body. Paren
 these types and trust nothing in it beyond that.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 
@@ -15,10 +15,12 @@ from service.domain.frozen import Frozen
 from service.domain.tensor import TensorSpec
 from service.domain.trace_check import TraceCheck
 from service.domain.trace_request import Stage, TraceSpec
-from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, MESSAGE_DEPTH_MAX, cut_check, cut_failure, nests_too_deeply
+from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, cut_check, cut_failure, excess_of
 
 # The case of each method's example; the others are `check_inputs[0]` and so on.
 EXAMPLE = "example"
+
+Said = TypeVar("Said", bound=Frozen)
 
 
 class Trace(Frozen):
@@ -83,18 +85,19 @@ class Failed(Frozen):
         return cls(failure=cut_failure(error.failure()))
 
 
-def _not_too_deep(message: JsonValue) -> JsonValue:
-    if nests_too_deeply(message):
-        raise ValueError(f"it nests deeper than {MESSAGE_DEPTH_MAX} levels")
+def _not_too_much(message: JsonValue) -> JsonValue:
+    """Before it is looked at more closely: of a million mistakes the error would take gigabytes."""
+    if excess := excess_of(message):
+        raise ValueError(excess)
     return message
 
 
-def _not_too_long(message: Progress | File | Case | Traced | Failed) -> Progress | File | Case | Traced | Failed:
+def _not_too_long(message: Said) -> Said:
     """What of it is kept and listed is within the bounds, which an honest child keeps to."""
     match message:
         case Traced() if cut_check(message.check) != message.check:
             raise ValueError("the check is over its bounds")
-        case Failed() if cut_failure(message.failure) != message.failure:
+        case Failed() | Refused() if cut_failure(message.failure) != message.failure:
             raise ValueError("the failure is over its bounds")
     return message
 
@@ -102,7 +105,7 @@ def _not_too_long(message: Progress | File | Case | Traced | Failed) -> Progress
 FromTracer = Annotated[
     Progress | File | Case | Traced | Failed,
     Field(discriminator="kind"),
-    BeforeValidator(_not_too_deep),
+    BeforeValidator(_not_too_much),
     AfterValidator(_not_too_long),
 ]
 from_tracer: TypeAdapter[Progress | File | Case | Traced | Failed] = TypeAdapter(FromTracer)
@@ -154,17 +157,11 @@ class Refused(Frozen):
         return cls(failure=cut_failure(error.failure()))
 
 
-def _failure_not_too_long(message: Bound | Answered | Refused | Failed) -> Bound | Answered | Refused | Failed:
-    if isinstance(message, Refused | Failed) and cut_failure(message.failure) != message.failure:
-        raise ValueError("the failure is over its bounds")
-    return message
-
-
 FromReference = Annotated[
     Bound | Answered | Refused | Failed,
     Field(discriminator="kind"),
-    BeforeValidator(_not_too_deep),
-    AfterValidator(_failure_not_too_long),
+    BeforeValidator(_not_too_much),
+    AfterValidator(_not_too_long),
 ]
 from_reference: TypeAdapter[Bound | Answered | Refused | Failed] = TypeAdapter(FromReference)
 
@@ -209,5 +206,10 @@ class Inferred(Frozen):
     returns: Structure | None = None
 
 
-FromRunner = Annotated[Ready | Inferred | Failed, Field(discriminator="kind"), BeforeValidator(_not_too_deep)]
+FromRunner = Annotated[
+    Ready | Inferred | Failed,
+    Field(discriminator="kind"),
+    BeforeValidator(_not_too_much),
+    AfterValidator(_not_too_long),
+]
 from_runner: TypeAdapter[Ready | Inferred | Failed] = TypeAdapter(FromRunner)

@@ -45,9 +45,10 @@ _FIRST_UNLISTED = 470  # newer than this file: unknown to this kernel, as far as
 
 # Flags that pthread_create gives clone: with glibc, and with musl.
 _THREADS = (0x3D0F00, 0x7D0F00)
-# Priority-inheriting futexes, a way into the kernel more than once, are missing.
+# WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET: not those that inherit priorities, which were a
+# way into the kernel more than once.
 _FUTEX_OPERATIONS = (0, 1, 3, 4, 5, 9, 10)
-_FUTEX_FLAGS = 0x180
+_FUTEX_FLAGS = 0x180  # PRIVATE, CLOCK_REALTIME
 _PRCTL_OPTIONS = (3, 15, 16, 39, 0x53564D41)  # GET_DUMPABLE, SET_NAME, GET_NAME, GET_NO_NEW_PRIVS, SET_VMA
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX; a socket's FIONBIO is how Python makes it wait or not.
 _IOCTL_REQUESTS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)

@@ -43,19 +43,22 @@ class Found(Frozen):
 def main(channel: Channel, files: list[int]) -> None:  # noqa: ARG001 - it is given none
     header, _ = channel.receive()
     world = World.model_validate(header)
+    attacks, needs = dict(_ATTACKS), dict(_NEEDS)
+    if world.reads_packages:
+        needs["to read an installed package"] = _read_package
+    else:
+        attacks = {"reads an installed package": _read_package, **attacks}
     found = Found(
-        got_through=[name for name, attack in _ATTACKS.items() if _succeeds(attack, world)]
-        + ([] if world.reads_packages else ["reads an installed package"] * _succeeds(_read_package, world)),
-        missing=[name for name, need in _NEEDS.items() if not _succeeds(need, world)]
-        + (["to read an installed package"] * (not _succeeds(_read_package, world)) if world.reads_packages else []),
+        got_through=[name for name, attempt in attacks.items() if _succeeds(attempt, world)],
+        missing=[name for name, attempt in needs.items() if not _succeeds(attempt, world)],
     )
     channel.send(found.model_dump())
     channel.receive()  # the parent kills it here, and so sees that it can
 
 
-def _succeeds(attack: Callable[[World], object], world: World) -> bool:
+def _succeeds(attempt: Callable[[World], object], world: World) -> bool:
     try:
-        return bool(attack(world))
+        return bool(attempt(world))
     except (OSError, ValueError, MemoryError, RuntimeError):
         return False
 
@@ -176,8 +179,8 @@ def _start_thread(_: World) -> bool:
     return True
 
 
-def _abort_itself(_: World) -> bool:
-    """Aborting is a signal to itself; this one does nothing."""
+def _signal_itself(_: World) -> bool:
+    """As abort() does; this signal does nothing."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.raise_signal(signal.SIGUSR1)
     return True
@@ -189,7 +192,7 @@ def _read_package(_: World) -> object:
 
 _NEEDS: dict[str, Callable[[World], object]] = {
     "to start a thread": _start_thread,
-    "to signal itself": _abort_itself,
+    "to signal itself": _signal_itself,
     "to map memory": lambda _: mmap.mmap(-1, 2**20),
 }
 

@@ -21,7 +21,6 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220),
     "clone3": (435, 435),
     "close": (3, 57),
-    "close_range": (436, 436),
     "copy_file_range": (326, 285),
     "dup": (32, 23),
     "dup2": (33, None),

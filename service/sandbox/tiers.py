@@ -3,13 +3,15 @@
 import importlib.util
 import sys
 import sysconfig
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from service.sandbox.jail import Walls
 
-# Of uids that no distribution gives to users or services by itself; Debian keeps 60000 and above for packages.
+# The end of what Debian gives to users, who are counted from 1000 up: 60000 and above is for packages, and few
+# containers map more than 65536.
 _FIRST_UID = 59_000
 _SYSTEM = (
     # Shared libraries, which torch and others open when they are first used.
@@ -17,7 +19,6 @@ _SYSTEM = (
     *("/usr/share/zoneinfo", "/etc/localtime"),
     *("/dev/urandom", "/dev/random", "/dev/zero"),
 )
-_PACKAGES = ("service", "workers")
 
 
 class Tier(StrEnum):
@@ -29,19 +30,24 @@ class Tier(StrEnum):
     SECCOMP = "seccomp"
     NONE = "i-accept-no-isolation"
 
-    @property
-    def walls(self) -> Walls:
+    def walls(self, modules: Sequence[str]) -> Walls:
+        """Around children that run these modules. Looks on the disk for what they may read."""
         return Walls(
-            readable=readable() if self.confines else [],
+            readable=readable(modules) if self.confines else [],
             landlock=self in (Tier.BUBBLEWRAP, Tier.UIDS, Tier.LANDLOCK),
             seccomp=self.confines,
-            paths=self is not Tier.SECCOMP,
+            paths=self.reads_packages,
             first_uid=_FIRST_UID if self is Tier.UIDS else None,
         )
 
     @property
     def confines(self) -> bool:
         return self is not Tier.NONE
+
+    @property
+    def reads_packages(self) -> bool:
+        """Whether submitted code can import what is not loaded yet."""
+        return self is not Tier.SECCOMP
 
     @property
     def description(self) -> str:
@@ -62,15 +68,18 @@ _ANYWHERE = [
     "mistakes in the kernel itself, as far as the system calls that are left reach them",
     "guesses from timing, for processors and their caches are shared",
 ]
+_SIBLINGS_SHOW = "the numbers of processes that run for other requests can be asked for; nothing else of them"
 _PATHS_SHOW = (
     "whether a path exists, its size, owner and times, where a symlink points; never its content or a directory's list"
 )
 _DESCRIPTIONS = {
     Tier.BUBBLEWRAP: _Description(
-        "namespaces of its own (users, processes, network, mounts, IPC), Landlock, seccomp, resource limits", _ANYWHERE
+        "namespaces (users, processes, network, mounts, IPC) around all children together; Landlock, seccomp and "
+        "resource limits around each",
+        [_SIBLINGS_SHOW, *_ANYWHERE],
     ),
     Tier.UIDS: _Description(
-        "a user of its own for each process, Landlock, seccomp, resource limits", [_PATHS_SHOW, *_ANYWHERE]
+        "a user of its own for each child, Landlock, seccomp, resource limits", [_PATHS_SHOW, *_ANYWHERE]
     ),
     Tier.LANDLOCK: _Description("Landlock, seccomp, resource limits", [_PATHS_SHOW, *_ANYWHERE]),
     Tier.SECCOMP: _Description(
@@ -84,17 +93,16 @@ _DESCRIPTIONS = {
 }
 
 
-def readable() -> list[str]:
+def readable(modules: Sequence[str]) -> list[str]:
     """What Python code needs to run here: the standard library, installed packages, shared libraries; no project."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
-    paths |= {str(Path(sys.base_prefix, "lib")), *_SYSTEM, *map(_package, _PACKAGES)}
+    paths |= {str(Path(sys.base_prefix, "lib")), *_SYSTEM}
+    paths |= {directory for name in ("service", *modules) for directory in _package(name.partition(".")[0])}
     return sorted(path for path in paths if Path(path).exists())
 
 
-def _package(name: str) -> str:
-    """Its directory alone: beside it, in a checkout, lies whatever a developer has there."""
+def _package(name: str) -> list[str]:
+    """Its directories alone: beside them, in a checkout, lies whatever a developer has there."""
     spec = importlib.util.find_spec(name)
-    assert spec is not None
-    assert spec.origin is not None
-    return str(Path(spec.origin).parent)
+    return [] if spec is None else [*(spec.submodule_search_locations or [])]

@@ -18,6 +18,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -29,7 +31,8 @@ from service.sandbox import bubblewrap
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES
 from service.sandbox.child import Child
 from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
-from service.sandbox.limits import BARE_ENVIRONMENT, Limits, Profile
+from service.sandbox.jail import BARE_ENVIRONMENT
+from service.sandbox.limits import Limits, Profile
 from service.sandbox.log_tail import LogTail
 from service.sandbox.tiers import Tier
 
@@ -38,6 +41,8 @@ START_TIMEOUT_S = 120.0
 # Children of one zygote share its address layout, so that what one of them learns of it would serve the next: it is
 # replaced now and then.
 FORKS_MAX = 1500
+# Each holds some 200 MiB for as long as a runner that it forked lives: with so many of them, the newest goes on.
+RETIRED_MAX = 2
 # A fork takes milliseconds; a zygote that says nothing for so long hangs, or its machine does nothing but swap.
 _ANSWER_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
@@ -78,11 +83,12 @@ class Zygote:
             modules=list(modules),
             preload=str(preload.resolve()) if preload else None,
             path=[str(directory.resolve()) for directory in path],
-            walls=tier.walls,
+            walls=tier.walls(modules),
         )
         self._forks_max = forks_max
         self._start_timeout_s = start_timeout_s
         self._lock = threading.RLock()
+        self._slots: set[int] = set()  # of the children that were not let go of yet
         self._process: _Process | None = None
         self._retired: list[_Process] = []
         self._closed = False
@@ -109,18 +115,23 @@ class Zygote:
 
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
-        request = ForkRequest(program=program, profile=profile, limits=limits)
-        try:
-            pid, lifeline, sock, log = self._fork(request, files)
-        except ZygoteFailed as error:
-            raise SandboxUnavailable(f"There is no zygote to fork from: {error}") from error
-        except OSError as error:  # too many descriptors: in this process, or to be sent at once
-            raise SandboxUnavailable(f"The zygote could not be asked: {error}") from error
+        with contextlib.ExitStack() as unless_forked:
+            slot = self._take_slot()
+            unless_forked.callback(self._slots.discard, slot)
+            request = ForkRequest(program=program, profile=profile, limits=limits, slot=slot)
+            try:
+                pid, lifeline, sock, log = self._fork(request, files)
+            except ZygoteFailed as error:
+                raise SandboxUnavailable(f"There is no zygote to fork from: {error}") from error
+            except OSError as error:  # too many descriptors: in this process, or to be sent at once
+                raise SandboxUnavailable(f"The zygote could not be asked: {error}") from error
+            unless_forked.pop_all()
         return Child(
             pid,
             lifeline,
             sock,
             LogTail(log, log_max_bytes, on_log),
+            on_release=partial(self._slots.discard, slot),
             header_max_bytes=header_max_bytes,
             body_max_bytes=body_max_bytes,
         )
@@ -145,6 +156,12 @@ class Zygote:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _take_slot(self) -> int:
+        with self._lock:
+            slot = next(slot for slot in count() if slot not in self._slots)
+            self._slots.add(slot)
+            return slot
 
     def _fork(self, request: ForkRequest, files: Sequence[int]) -> "_Forked":
         with contextlib.suppress(ZygoteLost):
@@ -177,7 +194,7 @@ class Zygote:
             except (ConnectionError, TimeoutError) as error:
                 raise self._lost(process) from error
             process.forks += 1
-            if process.forks == self._forks_max:
+            if process.forks % self._forks_max == 0 and len(self._retired) < RETIRED_MAX:
                 threading.Thread(target=self._replace, args=(process,), name="zygote-replacement", daemon=True).start()
             return process
 
@@ -214,17 +231,20 @@ class Zygote:
         try:
             new = self._started()
         except ZygoteFailed as error:
-            _log.warning("zygote not replaced", extra={"error": str(error)})
-            old.forks = 0  # to be tried again after as many
+            _log.warning("zygote not replaced", extra={"error": str(error)})  # to be tried again after as many forks
             return
         with self._lock:
             if self._closed or self._process is not old:
                 new.end(grace_s=0)
                 return
             self._process = new
-            self._retired = [process for process in self._retired if not process.has_ended()]
             self._retired.append(old)
             old.retire()
+        old.wait()  # for its last child; then nothing of it is kept
+        with self._lock:
+            if old in self._retired:
+                self._retired.remove(old)
+                old.end(grace_s=0)
 
     def _lost(self, process: "_Process") -> ZygoteLost:
         with self._lock:
@@ -308,12 +328,8 @@ class _Process:
         with contextlib.suppress(ConnectionError, TimeoutError):
             self.control.send(RETIRE)
 
-    def has_ended(self) -> bool:
-        """Whether it has; then nothing is kept of it."""
-        if self.status is None:
-            return False
-        self.end(grace_s=0)
-        return True
+    def wait(self) -> None:
+        self._popen.wait()
 
     def end(self, grace_s: float) -> None:
         """Let go of it, so that it ends by itself; after the grace, kill it."""

@@ -17,6 +17,7 @@ from service.domain.frozen import Frozen
 from service.domain.sizes import MIB
 from service.domain.tensor import Tensor, split
 from service.domain.trace_check import Verdict
+from service.sandbox.bounds import text_of
 from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
@@ -26,7 +27,6 @@ from service.storage.blobs import Blobs
 
 _PROGRAM = "workers.runner"
 _HEADER_MAX_BYTES = MIB
-_DETAIL_MAX_CHARACTERS = 5000
 _LOG_MAX_BYTES = 16 * 1024
 # A killed process is gone within milliseconds, unless it waits in the kernel, for a disk for instance.
 _END_S = 10.0
@@ -177,7 +177,7 @@ class Runner:
                 )
             case Failed():
                 self._be_ready()
-                raise GraphRaised(message.failure.detail[:_DETAIL_MAX_CHARACTERS], method=method)
+                raise GraphRaised(message.failure.detail, method=method)
         raise await self._lost("its answer does not fit what it was asked")
 
     def _be_ready(self) -> None:
@@ -197,7 +197,7 @@ class Runner:
                 await asyncio.wait([self._end], timeout=_OWN_END_S)  # so that it is its own end that is told of
             raise await self._lost("it ended before it answered") from None
         except (MalformedFrame, ValidationError) as error:
-            _log.warning("a runner spoke nonsense", extra={"artifact": self._digest, "said": str(error)[:1000]})
+            _log.warning("a runner spoke nonsense", extra={"artifact": self._digest, "said": text_of(error)[:1000]})
             raise await self._lost("its answer could not be read") from None
 
     def _fits(self, method: str, said: Inferred, body: bytes) -> bool:
@@ -227,7 +227,7 @@ def _not_loaded(failure: Failure) -> RunnerLost:
     """Only what we know how to read: an artifact may have made the rest up."""
     kind = GoldenCaseFailed if failure.slug == GoldenCaseFailed.slug() else RunnerLost
     facts = {name: failure.facts[name] for name in ("method", "largest_difference") if name in failure.facts}
-    return kind(failure.detail[:_DETAIL_MAX_CHARACTERS], **facts)
+    return kind(failure.detail, **facts)
 
 
 def _anonymous_bytes(pid: int) -> int | None:

@@ -31,12 +31,7 @@ class Store:
     @classmethod
     def open(cls, database_url: str, blob_url: str) -> Self:
         """Make what is not there yet, and bring the tables up to date."""
-        url = make_url(database_url)
-        if url.get_backend_name() == "sqlite" and url.database:
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        transactions = Transactions(connect(database_url))
-        with transactions.write() as connection:
-            migrations.upgrade(connection)
+        transactions = open_database(database_url)
         blobs = Blobs(blob_url)
         blobs.clear_staging()
         return cls(transactions, blobs)
@@ -48,3 +43,20 @@ class Store:
 
     def close(self) -> None:
         self._transactions.close()
+
+
+def open_database(database_url: str) -> Transactions:
+    """The rows alone; they are made if they are not there yet, and their tables brought up to date."""
+    file = sqlite_file(database_url)
+    if file is not None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        migrations.upgrade(connection)
+    return transactions
+
+
+def sqlite_file(database_url: str) -> Path | None:
+    """The database, if it is a file."""
+    url = make_url(database_url)
+    return Path(url.database).absolute() if url.get_backend_name() == "sqlite" and url.database else None

@@ -41,6 +41,8 @@ from service.storage.transactions import AnyRow, Transactions
 _request = tables.trace_requests.c
 _submission = tables.submissions.c
 _PLAIN = [name for name in TraceStatus.model_fields if name != "model"]
+# A list leaves out what each request's check found, which may be long.
+_LISTED = (*(_request[name] for name in _PLAIN if name != "findings"), _request.model_name, _request.model_version)
 _STATUS = (*(_request[name] for name in _PLAIN), _request.model_name, _request.model_version)
 _CHANGED = tuple(
     _request[name] for name in ("id", "tenant", "events", "attempt", "state", "stage", "progress", "verdict")
@@ -120,9 +122,9 @@ class TraceRequests:
     def list(
         self, tenant: str, limit: int, after: str | None = None, *, state: State | None = None, model: str | None = None
     ) -> Page[TraceStatus]:
-        """Newest first, and stable while others come. Raises InvalidCursor."""
+        """Newest first, and stable while others come, without findings. Raises InvalidCursor."""
         newest_first = _request.created_at.desc(), _request.id.desc()
-        query = select(*_STATUS).where(_request.tenant == tenant).order_by(*newest_first).limit(limit + 1)
+        query = select(*_LISTED).where(_request.tenant == tenant).order_by(*newest_first).limit(limit + 1)
         if state is not None:
             query = query.where(_request.state == state.value)
         if model is not None:
@@ -136,7 +138,7 @@ class TraceRequests:
                 )
             )
         with self._transactions.read() as connection:
-            found = [TraceStatus.model_validate(_fields(row)) for row in connection.execute(query)]
+            found = [TraceStatus.model_validate(_fields(row) | {"findings": []}) for row in connection.execute(query)]
         return _cursor.page(found, limit, lambda status: (status.created_at, status.id))
 
     def claim(self, request_id: str) -> TraceRequest | None:
@@ -234,7 +236,7 @@ def _keep(connection: Connection, tenant: str, request_id: str, outcome: Succeed
     """Keep the artifact, and register it if that is to be; what this changes in the request's row."""
     artifact = outcome.artifact
     is_new = keep(connection, tenant, artifact)
-    kept: dict[str, Any] = {"stored_bytes": _request.stored_bytes + (artifact.files_bytes if is_new else 0)}
+    kept: dict[str, Any] = {"stored_bytes": _request.stored_bytes + (artifact.stored_bytes if is_new else 0)}
     if outcome.registered:
         by_device = {artifact.device: artifact.digest}
         version = register(connection, tenant, outcome.name, by_device, outcome.check.verdict, request_id)
@@ -329,7 +331,7 @@ def _fields(row: AnyRow) -> dict[str, Any]:
     """A row's columns as the fields of a TraceStatus."""
     version = row.model_version
     model = None if version is None else ModelVersionRef(name=row.model_name, version=version)
-    return {"model": model, **{name: row._mapping[name] for name in _PLAIN}}
+    return {"model": model, **{name: row._mapping[name] for name in _PLAIN if name in row._mapping}}
 
 
 def _insert(connection: Connection, request: TraceRequest) -> None:

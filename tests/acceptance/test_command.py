@@ -44,6 +44,7 @@ def test_a_model_is_traced_listed_and_asked(service: Service, here: Path) -> Non
     }
     assert len(replies) == 1
     assert '"shape"' in replies.pop()
+    assert "the body: " in run(here, service, "infer", "shell", '{"arg": [[[1, 2]]]}').stderr
 
 
 def test_a_rejected_model_is_no_success_unless_it_is_accepted(service: Service, here: Path) -> None:

@@ -1,9 +1,11 @@
 """A service that asks for keys, and the command that makes them beside it."""
 
+import stat
 import subprocess
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.acceptance.conftest import TRACEHOUSE, StartService, ended, linear
 
@@ -26,7 +28,37 @@ def test_a_key_is_good_from_when_it_is_made_until_it_is_revoked(start_service: S
         keys(state, "revoke", made[: len("th_12345678")])
         assert client.get("/trace").status_code == 401
     assert httpx.get(f"{service.address}/trace").status_code == 401
+    assert f'"key": "{made[: len("th_12345678")]}", "tenant": "mine"' in service.log.read_text()
     assert made[len("th_12345678") :] not in service.log.read_text()
+
+
+@pytest.mark.parametrize("command", [["keys", "create", "me"], ["serve", "--host", "0.0.0.0", "--port", "0"]])
+def test_a_state_directory_is_made_for_its_own_user_alone(tmp_path: Path, command: list[str]) -> None:
+    state = tmp_path / "new" / "state"
+    subprocess.run([TRACEHOUSE, *command, "--state", state], capture_output=True, check=False)
+
+    assert {mode(path) for path in (state.parent, state)} == {0o700}
+    assert mode(state / "tracehouse.db") == 0o600
+
+
+def test_what_a_service_keeps_is_for_its_own_user_alone(start_service: StartService, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    service = start_service()
+    with service.client() as client:
+        ended(client, client.post("/trace", json=linear()))
+    service.kill()
+
+    kept = [path for path in state.rglob("*") if path != service.log]
+    assert {path.name for path in kept} > {"tracehouse.db", "blobs"}
+    assert any(path.is_file() for path in kept if "sha256" in path.parts)
+    assert {mode(path) for path in kept if path.is_file()} == {0o600}
+    assert {mode(path) for path in kept if path.is_dir()} == {0o700}
+    assert mode(state) == 0o755, "it was there before"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_where_only_this_machine_can_ask_nobody_needs_one(start_service: StartService) -> None:

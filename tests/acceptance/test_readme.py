@@ -82,8 +82,11 @@ def test_the_session_with_the_command_and_curl(start_service: StartService) -> N
 
 def test_the_session_with_a_key(start_service: StartService, tmp_path: Path) -> None:
     shell = Shell(tmp_path / "state")
+    before = start_service()
     for command, shown in KEYS:
-        if command.startswith("tracehouse serve"):
+        if command.startswith("kill %1"):
+            before.terminate()
+        elif command.startswith("tracehouse serve"):
             shell.address = start_service(host="0.0.0.0").address
         else:
             shell.assert_prints(command, shown)

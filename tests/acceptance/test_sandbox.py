@@ -75,5 +75,5 @@ def test_where_the_wanted_tier_does_not_hold_it_does_not_start(tmp_path: Path) -
 
     assert refused.returncode == 2
     assert "bubblewrap is not installed" in refused.stderr
-    assert "SANDBOX=i-accept-no-isolation" in refused.stderr
+    assert "SANDBOX=auto" in refused.stderr
     assert "Traceback" not in refused.stderr

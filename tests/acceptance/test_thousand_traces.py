@@ -1,7 +1,7 @@
 """A thousand traces in a row leave nothing behind: no process, no descriptor, no file, no growing memory."""
 
 import os
-import tempfile
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -27,13 +27,13 @@ class Left(NamedTuple):
     resident_bytes: int
 
 
-def left_by(service: Service) -> Left:
+def left_by(service: Service, temporary: Path) -> Left:
     process = psutil.Process(service.process.pid)
     return Left(
         processes=len(process.children(recursive=True)),
         descriptors=process.num_fds(),
         staged_files=len(os.listdir(service.state / "blobs" / "tmp")),
-        temporary_files=len(os.listdir(tempfile.gettempdir())),
+        temporary_files=len(os.listdir(temporary)),
         resident_bytes=process.memory_info().rss,
     )
 
@@ -45,20 +45,22 @@ def trace(client: httpx.Client, times: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_traces_leave_nothing_behind(start_service: StartService) -> None:
-    service = start_service()
+def test_a_thousand_traces_leave_nothing_behind(start_service: StartService, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"  # of its own: in the machine's, others come and go
+    temporary.mkdir()
+    service = start_service(TMPDIR=str(temporary))
     with service.client() as client:
         trace(client, WARMING)
-        before = left_by(service)
+        before = left_by(service, temporary)
         trace(client, TRACES - WARMING)
 
     def as_before() -> bool:
         """A zygote that was replaced may take a moment to end."""
-        now = left_by(service)
+        now = left_by(service, temporary)
         return now.processes <= before.processes and now.descriptors <= before.descriptors
 
     wait_until(as_before)
-    after = left_by(service)
+    after = left_by(service, temporary)
     assert after.staged_files == 0
     assert after.temporary_files <= before.temporary_files
     assert after.resident_bytes - before.resident_bytes < GROWTH_MAX_BYTES

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 import uvicorn
 from fastapi import FastAPI
@@ -21,6 +20,7 @@ from service.domain.artifact import Artifact, GraphNode, Printout, Submodule, Ve
 from service.domain.contract import Argument, Contract, MethodContract, TensorLeaf
 from service.domain.errors import SourceSyntaxError
 from service.domain.outcome import NotTraced, Succeeded
+from service.domain.printouts import write
 from service.domain.tensor import Datatype, TensorSpec
 from service.domain.trace_check import Finding, TorchCheck, TraceCheck, Verdict
 from service.domain.trace_request import Stage, TraceRequest
@@ -130,7 +130,7 @@ def traced(store: Store, request: TraceRequest) -> Artifact:
             verdict=Verdict.VERIFIED, comparisons=[], findings=[finding], torch=TorchCheck(ran=True, passed=True)
         ),
         archive=keep(store.blobs, ARCHIVE),
-        printouts=keep(store.blobs, orjson.dumps([printout.model_dump() for printout in PRINTOUTS])),
+        printouts=keep(store.blobs, write(PRINTOUTS)),
         golden=keep(store.blobs, b"golden"),
         submodules=[Submodule(name="layer", type="Linear", methods=["forward"])],
         parameters=[TensorSpec(name="layer.weight", datatype=Datatype.FP32, shape=(2, 4))],
@@ -164,6 +164,11 @@ def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
         torch_version="2.13.0",
         request_max_bytes=REQUEST_MAX_BYTES,
         upload_max_bytes=UPLOAD_MAX_BYTES,
+        request_idle_s=30,
+        streams_max=200,
+        tenant_streams_max=50,
+        keys_required=False,
+        key_requests_per_minute=600,
         heartbeat_s=0.05,
     )
 

@@ -2,9 +2,14 @@
 
 import logging
 import re
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+
+from service.domain.api_key import Scope
+from tests.api.conftest import authorized, running
+from tests.conftest import NewStore
 
 
 @pytest.fixture
@@ -31,6 +36,28 @@ def test_an_exchange_is_one_line(steady: TestClient, lines: pytest.LogCaptureFix
     said = {name: getattr(record, name) for name in ("method", "path", "status")}
     assert said == {"method": "GET", "path": "/models/nope", "status": 404}
     assert 0 < record.seconds < 10  # type: ignore[attr-defined]
+
+
+def test_who_had_a_key_is_named_and_the_secret_is_not(
+    new_store: NewStore, tmp_path: Path, lines: pytest.LogCaptureFixture
+) -> None:
+    with running(new_store, tmp_path, keys_required=True) as (client, store):
+        headers = authorized(store, Scope.READ, tenant="mine")
+        wrong = {"authorization": headers["authorization"][:-1] + "-"}
+        [key] = store.api_keys.list()
+        lines.clear()
+        for each in (headers, wrong, {}):
+            client.get("/models/nope", headers=each)
+        client.post("/infer/nope", headers=headers)
+
+    named = [
+        (record.status, record.__dict__.get("key"), record.__dict__.get("tenant"))  # type: ignore[attr-defined]
+        for record in lines.records
+        if record.name == "service.api.access_log"
+    ]
+    assert named == [(404, key.prefix, "mine"), (401, None, None), (401, None, None), (403, key.prefix, "mine")]
+    secret = headers["authorization"].rpartition("_")[2]
+    assert not any(secret in str(record.__dict__) for record in lines.records)
 
 
 def test_no_reply_is_guessed_at_by_a_browser(steady: TestClient) -> None:

@@ -88,7 +88,8 @@ def test_keys_are_listed_one_a_line_and_without_their_secrets(keys: Keys, store:
     token = keys("create", "first key", "--scope", "read").stdout.strip()
     store.api_keys.authenticate(token)
     keys("revoke", token[:11])
-    keys("create", "other", "--tenant", "acme", "--expires", "8w")
+    limits = ("--requests-per-minute", "7", "--upload-max-bytes", "1000")
+    keys("create", "other", "--tenant", "acme", "--expires", "8w", *limits)
 
     listed = keys("list").stdout
 
@@ -99,6 +100,8 @@ def test_keys_are_listed_one_a_line_and_without_their_secrets(keys: Keys, store:
         "first key",
         "default",
         "read",
+        "-",
+        "-",
         time(one.created_at),
         "-",
         time(one.last_used_at),
@@ -109,6 +112,8 @@ def test_keys_are_listed_one_a_line_and_without_their_secrets(keys: Keys, store:
         "other",
         "acme",
         "trace,read,infer",
+        "7",
+        "1000",
         time(other.created_at),
         time(other.expires_at),
         "-",
@@ -135,6 +140,46 @@ def test_a_revoked_key_opens_nothing_more(keys: Keys, store: Store) -> None:
     assert keys("revoke", token[:11]).exit_code == 0
 
 
+def test_a_whole_key_can_be_revoked_too(keys: Keys, store: Store) -> None:
+    token = keys("create", "me").stdout.strip()
+
+    revoked = keys("revoke", token)
+
+    assert (revoked.exit_code, revoked.stdout) == (0, f"Key {token[:11]}, for me, is revoked.\n")
+    with pytest.raises(ApiKeyInvalid):
+        store.api_keys.authenticate(token)
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["revoke", "th_ab12cd34"]], ids=lambda it: it[0])
+def test_where_there_is_no_state_none_is_made(tmp_path: Path, arguments: list[str]) -> None:
+    state = tmp_path / "elsewhere"
+
+    ended = CliRunner().invoke(app, ["keys", *arguments, "--state", str(state)])
+
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr == f"There is no Tracehouse state in {state}; say where it is with --state.\n"
+    assert not state.exists()
+
+
+def test_who_makes_a_key_is_told_for_which_service(tmp_path: Path) -> None:
+    state = tmp_path / "elsewhere"
+
+    made = CliRunner().invoke(app, ["keys", "create", "me", "--state", str(state)])
+
+    assert f"the service whose state is in {state}." in made.stderr
+
+
+def test_keys_of_another_database_leave_the_state_directory_alone(tmp_path: Path) -> None:
+    state, database = tmp_path / "state", tmp_path / "database" / "rows.db"
+    environment = {"STATE_DIR": str(state), "DATABASE_URL": f"sqlite:///{database}"}
+
+    made = CliRunner().invoke(app, ["keys", "create", "me"], env=environment)
+
+    assert str(database.parent) in made.stderr
+    assert "me" in CliRunner().invoke(app, ["keys", "list"], env=environment).stdout
+    assert not state.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -156,7 +201,7 @@ def test_what_cannot_be_done_is_one_line(keys: Keys, store: Store, arguments: li
 
 
 def test_a_state_directory_that_cannot_be_used_is_one_line() -> None:
-    ended = CliRunner().invoke(app, ["keys", "list", "--state", "/proc/nowhere"])
+    ended = CliRunner().invoke(app, ["keys", "create", "me", "--state", "/proc/nowhere"])
 
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert ended.stderr.count("\n") == 1

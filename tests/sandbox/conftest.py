@@ -1,11 +1,14 @@
 import os
 import select
+import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from service.sandbox import choice
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
@@ -20,6 +23,20 @@ PROGRAMS = [
     "programs.multiplies",
     "programs.spins",
 ]
+
+sys.path.append(str(HERE))  # the attacks have the same names here as in their zygote
+
+
+@cache
+def offered() -> list[Tier]:
+    """Every tier that holds here, found out once: it takes a zygote for each."""
+    return choice.offered()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test, or a fixture, that asks for an `offered_tier` has each in turn."""
+    if "offered_tier" in metafunc.fixturenames:
+        metafunc.parametrize("offered_tier", offered(), ids=str, scope="module")
 
 
 @pytest.fixture(scope="session")

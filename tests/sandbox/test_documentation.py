@@ -1,16 +1,12 @@
 """docs/sandbox.md names attacks that there are, of every kind."""
 
 import re
-import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.append(str(HERE))
+import attacks  # noqa: F401 - all of them
+from attacks.attack import ATTACKS
 
-import attacks  # noqa: E402, F401
-from attacks.attack import ATTACKS  # noqa: E402
-
-PAGE = HERE.parents[1] / "docs" / "sandbox.md"
+PAGE = Path(__file__).parents[2] / "docs" / "sandbox.md"
 
 
 def named() -> set[str]:

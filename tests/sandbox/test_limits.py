@@ -6,7 +6,8 @@ import signal
 import pytest
 
 from service.sandbox.channel import Header
-from service.sandbox.limits import BARE_ENVIRONMENT, Limits
+from service.sandbox.jail import BARE_ENVIRONMENT
+from service.sandbox.limits import Limits
 
 pytestmark = pytest.mark.slow
 

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from service.domain.artifact import Printout
 from service.domain.errors import Failure
+from service.domain.printouts import Printouts
 from service.domain.tensor import Tensor, split
 from service.domain.trace_check import Comparison, Finding, Verdict
 from service.domain.trace_request import Init, TraceRequest, TraceSpec
@@ -22,11 +24,11 @@ from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from tests.conftest import TENANT, NewStore
 from workers.tensors import DTYPES, packed
-from workers.tracing import child, model, printouts
+from workers.tracing import child, model
 from workers.tracing.limits import TraceLimits
 from workers.tracing.model import Model
 from workers.tracing.source import Source
-from workers.tracing.verification import OfferedCase
+from workers.tracing.tracer import OfferedCase
 from workers.tracing.worker import Worker
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -94,7 +96,12 @@ class Told:
 
     @property
     def printouts(self) -> list[Printout]:
-        return printouts.read(self.files["printouts"])
+        return read_printouts(self.files["printouts"])
+
+
+def read_printouts(data: bytes) -> list[Printout]:
+    shown = Printouts(BytesIO(data), "sha256:of it")
+    return [shown.read(entry.kind, entry.method, entry.submodule) for entry in shown.entries]
 
 
 @pytest.fixture

@@ -297,10 +297,6 @@ def test_a_call_after_which_eager_raises_is_hidden_state(run: Run) -> None:
     assert "broken" in told.findings["hidden-state"].detail
 
 
-def test_objects_that_refuse_to_be_looked_at_are_let_be(run: Run) -> None:
-    assert run(spec("holds_odd_objects", example_inputs=[X])).verdict is Verdict.VERIFIED
-
-
 @pytest.mark.parametrize("entrypoint", ["Net", "net"])
 def test_a_hook_that_closes_over_the_model_writes_into_the_copy_it_belongs_to(run: Run, entrypoint: str) -> None:
     assert run(spec("hooks_itself", entrypoint, example_inputs=[X])).verdict is Verdict.VERIFIED

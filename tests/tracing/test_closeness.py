@@ -35,10 +35,19 @@ def test_the_largest_difference_is_found_wherever_it_is() -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_the_scale_is_that_of_the_whole_leaf() -> None:
-    eager = [1.0] * 8 + [1e6]
+    eager = [1.0] * 8 + [500.0]
 
-    assert compare_leaf(t(Datatype.FP32, eager), t(Datatype.FP32, _but(eager, 0, 2.0)), 1e-5).agrees
-    assert not compare_leaf(t(Datatype.FP32, eager), t(Datatype.FP32, _but(eager, 0, 100.0)), 1e-5).agrees
+    assert compare_leaf(t(Datatype.FP32, eager), t(Datatype.FP32, _but(eager, 0, 1.004)), 1e-5).agrees
+    assert not compare_leaf(t(Datatype.FP32, eager), t(Datatype.FP32, _but(eager, 0, 1.01)), 1e-5).agrees
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("masks", [[-3.4028235e38], [-3.4028235e38] * 20, [1e7]], ids=["one", "most", "a constant"])
+def test_a_value_out_of_all_proportion_does_not_make_everything_close(masks: list[float]) -> None:
+    eager = [-2.0, -3.0, -4.0, -5.0, *masks]
+
+    assert compare_leaf(t(Datatype.FP32, eager), t(Datatype.FP32, _but(eager, 0, -2.00001)), 1e-5).agrees
+    assert not compare_leaf(t(Datatype.FP32, eager), t(Datatype.FP32, _but(eager, 0, -2.5)), 1e-5).agrees
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -385,6 +385,22 @@ def test_what_is_forged_is_refused_and_the_next_is_served(work: Work, source: st
     assert work(HONEST).verdict is Verdict.VERIFIED
 
 
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        ("inputs", 'bind = lambda self, seed: self._channel.send({"kind": "bound"}, bytes(2**28 + 1))'),
+        ("answer", '_say = lambda self, *_: self._channel.send({"kind": "answered"}, bytes(2**28 + 1))'),
+    ],
+)
+def test_a_reference_that_says_too_much_is_told_which_limit_it_met(work: Work, limit: str, says: str) -> None:
+    source = IMPORT + "from workers.tracing.reference import Reference\nReference." + says + DOUBLES
+    request = work(hostile(source))
+
+    assert request.failure is not None
+    assert (request.failure.slug, request.failure.facts["limit"]) == ("limit-exceeded", limit)
+    assert request.failure.facts["limit_bytes"] == 2**28
+
+
 def test_an_archive_that_unpacks_to_more_than_there_is_ends_its_process_alone(work: Work) -> None:
     """A record of zeros that is a thousand times as large as its archive."""
     bomb = """

@@ -9,33 +9,29 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
-from pydantic import JsonValue
-
 from service.domain.artifact import Artifact
-from service.domain.errors import Failure, LimitExceeded, TraceError, TracerLost
+from service.domain.errors import Failure, TraceError, TracerLost
 from service.domain.outcome import Outcome, Succeeded
-from service.domain.tensor import split
 from service.domain.trace_request import Stage, TraceRequest
-from service.sandbox.bounds import CASES_MAX, CASES_MAX_BYTES, PRINTOUTS_MAX_BYTES
+from service.sandbox.bounds import MESSAGE_MAX_BYTES
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Profile
-from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, from_tracer
+from service.sandbox.messages import Failed, File, Progress, Trace, Traced
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Staged
 from service.storage.database import Store
 from workers import golden
-from workers.tracing.ends import END_S, malformed, not_traced, of_model, talking, told
+from workers.tracing.ends import END_S, not_traced, of_model, talking, told
 from workers.tracing.limits import TraceLimits
-from workers.tracing.log import PIECE_S, PrintedLog
+from workers.tracing.log import PrintedLog
 from workers.tracing.sides import REFERENCE, RUNNER, ArtifactSide, EagerSide
-from workers.tracing.verification import OfferedCase, Verification, Verified
+from workers.tracing.tracer import TRACER, HandedOver, TracerSide
+from workers.tracing.verification import Prepared, Sides, Verification, Verified, prepare
 
-PROGRAM = "workers.tracing.child"
 _DEVICE = "cpu"
 _LOG_TAIL_BYTES = 4000
-_FILES = {"archive", "printouts"}
 _STAGES = list(Stage)
 # The submission is known to load by then, so that it is worth loading once more.
 _WHEN_LOADED = Stage.TRACING
@@ -56,33 +52,34 @@ class Attempt:
         self._cancellation = cancellation
         self._until = time.monotonic() + limits.wall_s
         self._log = PrintedLog(self._append_log, limits.log_max_bytes)
-        self._staged: dict[str, Staged] = {}
-        self._offered: list[OfferedCase] = []
         self._stage_reached = Stage.QUEUED
+        self._held = ExitStack()  # until `run` ends
         self._eager: EagerSide | None = None
-        self._verification: tuple[Verification, Future[None]]  # from when the archive is there
+        self._prepared: Future[Prepared]  # from when the archive is there
         self.exit: Exit | None = None
 
     def run(self) -> Outcome:
         try:
-            with ExitStack() as held:
-                said = self._traced(held)
-                verified = self._verified(said)
+            with self._held:
+                handed_over = self._traced()
+                verified = self._verified(handed_over)
                 self._report(Stage.STORING, 0.95)
-                return self._succeeded(said, verified, held)
+                return self._succeeded(handed_over, verified)
         except TraceError as error:
             return not_traced(error)
         finally:
             self._log.flush()
 
-    def _traced(self, held: ExitStack) -> Traced:
-        """What the tracing child said last; its files are staged by then, and it is gone. Raises TraceError."""
+    def _traced(self) -> HandedOver:
+        """What the tracing child leaves, when it is gone. Raises TraceError."""
         with ExitStack() as while_it_lives:
-            child = self._forked(while_it_lives, PROGRAM, printing=True)
+            child = self._forked(while_it_lives, TRACER, printing=True)
+            request = self._trace(self._limits.threads)
+            tracer = TracerSide(child, request, self._limits, self._until, self._log, self._staged)
             try:
                 with talking(child, self._limits, self._cancellation, of_model):
-                    child.channel.send(self._trace(self._limits.threads).model_dump(mode="json"), until=self._until)
-                    said = self._heard(child, held)
+                    tracer.start()
+                    said = self._heard(tracer)
             except BaseException:
                 child.kill()
                 raise
@@ -92,18 +89,24 @@ class Attempt:
                 if said.failure.slug == TracerLost.slug():
                     self._log_failure(said.failure, child)
                 raise told(said.failure)
-        if not self._is_answer(said):
-            raise malformed("it traced something else than it was asked to")
-        if self._staged.keys() != _FILES:
-            raise malformed(f"of its files, {sorted(self._staged)} came")
-        return said
+        return tracer.handed_over(said)
 
-    def _verified(self, said: Traced) -> Verified:
+    def _heard(self, tracer: TracerSide) -> Traced | Failed:
+        while True:
+            match said := tracer.hear():
+                case Progress():
+                    self._report(said.stage, said.progress)
+                    if self._eager is None and _STAGES.index(said.stage) >= _STAGES.index(_WHEN_LOADED):
+                        self._start_eager()
+                case File(name="archive"):
+                    self._start_verification(tracer.files["archive"])
+                case Traced() | Failed():
+                    return said
+
+    def _verified(self, handed_over: HandedOver) -> Verified:
         """From here on the archive is what its hash says, and nobody is left who could act on what is drawn."""
         self._report(Stage.VERIFYING, 0.8)
-        verification, prepared = self._verification
-        prepared.result()
-        return verification.run(said, self._offered)
+        return Verification(self._prepared.result(), handed_over.traced).run(handed_over.offered)
 
     def _forked(
         self, held: ExitStack, program: str, *files: int, profile: Profile = "trace", printing: bool = False
@@ -120,25 +123,11 @@ class Attempt:
             profile=profile,
             on_log=self._log.write if printing else None,
             log_max_bytes=_LOG_TAIL_BYTES,  # the log above keeps the rest
+            header_max_bytes=MESSAGE_MAX_BYTES,
         )
         held.enter_context(child)
         held.enter_context(self._cancellation.calls(child.kill))
         return child
-
-    def _heard(self, child: Child, held: ExitStack) -> Traced | Failed:
-        while True:
-            if time.monotonic() > self._until:  # a child that never stops talking is never waited for
-                raise TimeoutError
-            header, size = self._next_header(child)
-            match message := from_tracer.validate_python(header):
-                case Progress():
-                    self._reported(message, held)
-                case File():
-                    self._stage(child, message.name, size, held)
-                case Case():
-                    self._take_case(child, message, size)
-                case Traced() | Failed():
-                    return message
 
     def _trace(self, threads: int) -> Trace:
         return Trace(
@@ -148,21 +137,6 @@ class Attempt:
             source_max_bytes=self._limits.source_max_bytes,
         )
 
-    def _next_header(self, child: Child) -> tuple[dict[str, JsonValue], int]:
-        """Meanwhile what was printed goes on its way."""
-        while self._log.waiting and time.monotonic() < self._until:
-            if child.channel.is_ready(min(self._until, time.monotonic() + PIECE_S)):
-                break
-            self._log.flush_if_due()
-        return child.channel.receive_header(self._until)
-
-    def _reported(self, said: Progress, held: ExitStack) -> None:
-        if _STAGES.index(said.stage) > _STAGES.index(Stage.PRINTING):
-            raise MalformedFrame(f"{said.stage.value} is not for it to say")
-        self._report(said.stage, said.progress)
-        if self._eager is None and _STAGES.index(said.stage) >= _STAGES.index(_WHEN_LOADED):
-            self._start_eager(held)
-
     def _report(self, stage: Stage, progress: float) -> None:
         """Forwards alone, or a child could fill the table of events."""
         if _STAGES.index(stage) <= _STAGES.index(self._stage_reached):
@@ -171,59 +145,42 @@ class Attempt:
         self._log.flush()
         self._store.trace_requests.report(self._request.id, self._request.attempt, stage, progress)
 
-    def _stage(self, child: Child, name: str, size: int, held: ExitStack) -> None:
-        if name in self._staged:
-            raise MalformedFrame(f"the file {name!r} came twice")
-        if name == "printouts" and size > PRINTOUTS_MAX_BYTES:
-            raise _too_large("the printouts", PRINTOUTS_MAX_BYTES)
-        if size + sum(staged.byte_size for staged in self._staged.values()) > self._limits.result_max_bytes:
-            raise _too_large("the artifact", self._limits.result_max_bytes)
-        self._staged[name] = held.enter_context(self._store.blobs.stage())
-        child.channel.copy_body(self._staged[name], self._until)
-        if name == "archive":
-            self._start_verification(held)
-
-    def _take_case(self, child: Child, said: Case, size: int) -> None:
-        taken = sum(len(tensor.data) for case in self._offered for tensor in case.inputs)
-        if len(self._offered) == CASES_MAX or size > CASES_MAX_BYTES - taken:
-            raise MalformedFrame("it offers more cases than it may")
-        if size != sum(spec.byte_size for spec in said.inputs):
-            raise MalformedFrame("the bytes that came are not those of the case's inputs")
-        body = child.channel.receive_body(self._until)
-        self._offered.append(OfferedCase(said.name, said.method, split(said.inputs, body)))
-
-    def _start_eager(self, held: ExitStack) -> EagerSide:
+    def _start_eager(self) -> EagerSide:
         """It loads while the tracing child works on, and is told nothing of what that one makes."""
-        child = self._forked(held, REFERENCE)
+        child = self._forked(self._held, REFERENCE)
         self._eager = EagerSide(child, self._limits, self._cancellation, self._until)
         self._eager.start(self._trace(self._limits.threads_per_side))
         return self._eager
 
-    def _start_verification(self, held: ExitStack) -> None:
+    def _start_verification(self, archive: Staged) -> None:
         """On exactly the bytes that came and were hashed: nobody can write them any more, and no others are taken."""
-        eager = self._eager or self._start_eager(held)  # the tracing child need not have told of its stages
-        with self._staged["archive"].open() as file:
-            child = self._forked(held, RUNNER, file.fileno(), profile="infer")
+        eager = self._eager or self._start_eager()  # the tracing child need not have told of its stages
+        with archive.open() as file:
+            child = self._forked(self._held, RUNNER, file.fileno(), profile="infer")
         artifact = ArtifactSide(child, self._limits, self._cancellation, self._until)
         artifact.start(self._request.spec)
-        verification = Verification(self._request.spec, eager, artifact)
+        # One thread: the examples first, and the disk beside all that follows. A failure there shows in the commit.
         beside = ThreadPoolExecutor(1, thread_name_prefix="verification")
-        self._verification = verification, beside.submit(verification.prepare)
-        beside.submit(self._staged["archive"].sync)  # a failure shows again when it is committed
-        held.callback(beside.shutdown)
-        for side in (eager, artifact):  # before the line above: whatever the thread waits for ends by this
-            held.callback(side.kill)
+        self._prepared = beside.submit(prepare, Sides(self._request.spec, eager, artifact))
+        beside.submit(archive.sync)
+        # Callbacks run last in, first out: the sides are killed, which wakes the thread, and then it is waited for.
+        self._held.callback(beside.shutdown)
+        for side in (eager, artifact):
+            self._held.callback(side.kill)
+
+    def _staged(self) -> Staged:
+        return self._held.enter_context(self._store.blobs.stage())
 
     def _let_end(self, child: Child) -> None:
         """A child that has said its last word prints what it still holds, and goes; else it is killed."""
         with suppress(TimeoutError):
             self.exit = child.wait(min(self._until, time.monotonic() + END_S))
 
-    def _succeeded(self, said: Traced, verified: Verified, held: ExitStack) -> Succeeded:
-        self._staged["golden"] = held.enter_context(self._store.blobs.stage())
-        self._staged["golden"].write(golden.write(verified.golden))
-        blobs = {name: staged.commit() for name, staged in self._staged.items()}
-        spec = self._request.spec
+    def _succeeded(self, handed_over: HandedOver, verified: Verified) -> Succeeded:
+        cases = self._staged()
+        cases.write(golden.write(verified.golden))
+        blobs = {name: staged.commit() for name, staged in {**handed_over.files, "golden": cases}.items()}
+        spec, said = self._request.spec, handed_over.traced
         artifact = Artifact(
             device=_DEVICE,
             entrypoint=said.entrypoint,
@@ -242,14 +199,6 @@ class Attempt:
         )
         return Succeeded.of(spec, artifact)
 
-    def _is_answer(self, said: Traced) -> bool:
-        spec = self._request.spec
-        return (said.entrypoint, set(said.contract.methods), said.check.tolerance) == (
-            spec.source.entrypoint,
-            set(spec.calls),
-            spec.check.check_tolerance,
-        )
-
     def _log_failure(self, failure: Failure, child: Child) -> None:
         """Of a tracer that failed: by model code that tampers with it, or else by a mistake of ours."""
         extra = {"trace_request": self._request.id, "detail": failure.detail, "log": child.log.text()}
@@ -257,7 +206,3 @@ class Attempt:
 
     def _append_log(self, text: str) -> None:
         self._store.events.append(self._request.id, "log", {"text": text})
-
-
-def _too_large(what: str, most: int) -> LimitExceeded:
-    return LimitExceeded(f"{what} may have {most} bytes, and has more", limit="result", limit_bytes=most)

@@ -19,6 +19,10 @@ _OUT_OF_MEMORY = (
     "bad_alloc",
 )
 _CAUSES_MAX = 10
+_CONFINED = (
+    "submitted code has no files, no network and no other processes here: send files in the source, weights as "
+    "`weights`, and tensors as inputs"
+)
 # What comes out of a library, by what it says, where that does not say what to do.
 _REMEDIES = [
     (
@@ -26,8 +30,14 @@ _REMEDIES = [
         "torchvision was built for another torch: install the one that matches, or declare its operators before the "
         "import, as examples/models/torchvision_operators.py does",
     ),
-    ("No module named", "send it in the source, or install it beside the service"),
-]
+    ("No module named", "send it in the source, or install it beside the service; in the sandbox's tier seccomp, name "
+                        "it in PRELOAD besides"),
+    # What the jail refuses, as the kernel and what stands on it say it.
+    *((words, _CONFINED) for words in (
+        "Permission denied", "Operation not permitted", "Read-only file system", "No such file or directory: '/",
+        "No usable temporary directory", "name resolution", "Name or service not known",
+    )),
+]  # fmt: skip
 
 
 @contextmanager
@@ -63,7 +73,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def out_of_memory(error: BaseException) -> LimitExceeded:
     return LimitExceeded(
-        "the model code asked for more memory than it may have", limit="memory", **lines.facts_of(error)
+        "the model code asked for more memory than it may have",
+        limit="memory",
+        remedy="ask for less at once, or raise TRACE_MEMORY_MIB where the service is started",
+        **lines.facts_of(error),
     )
 
 

@@ -16,7 +16,7 @@ import torch
 from service.domain.artifact import Submodule, Versions
 from service.domain.tensor import TensorSpec
 from service.domain.trace_request import Stage
-from service.sandbox.bounds import MESSAGE_DEPTH_MAX, cut_check, nests_too_deeply
+from service.sandbox.bounds import cut_check, excess_of
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced
 from workers.tensors import packed, spec_of
@@ -44,8 +44,8 @@ def main(channel: Channel, files: list[int]) -> None:
 
 def _say(channel: Channel, said: Traced | Failed) -> None:
     message = said.model_dump(mode="json")
-    if nests_too_deeply(message):
-        raise MalformedFrame(f"it nests deeper than {MESSAGE_DEPTH_MAX} levels")
+    if excess := excess_of(message):
+        raise MalformedFrame(excess)
     channel.send(message)
 
 

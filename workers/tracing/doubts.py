@@ -10,9 +10,13 @@ from service.domain.errors import Failure
 from service.domain.trace_check import Finding
 from workers.closeness import Difference
 
-_ADVICE = "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
-_ADVICE_ON_STATE = "let forward change nothing that it reads: make the state an input and an output"
-_ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numbers outside and make them an input"
+ADVICE = "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
+ADVICE_ON_A_READ = (
+    "this line read a value that the trace then kept: compute it with torch operations (torch.where, masks), "
+    "or make it an input"
+)
+ADVICE_ON_STATE = "let forward change nothing that it reads: make the state an input and an output"
+ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numbers outside and make them an input"
 # Where eager answers itself otherwise each time, so must it and the artifact.
 _EXPLAINS_A_DIFFERENCE = {"output-differs", "nondeterministic", "hidden-state"}
 
@@ -20,7 +24,7 @@ _EXPLAINS_A_DIFFERENCE = {"output-differs", "nondeterministic", "hidden-state"}
 def differs(method: str, case: str, difference: Difference, known: Sequence[Finding], *, in_contract: bool) -> Finding:
     """Eager and artifact answer differently, each in a process of its own."""
     where = "" if in_contract else ", on inputs that the contract leaves out"
-    read = next((one for one in known if one.kind == "tracer-warning" and one.line is not None), None)
+    read = _only_warning(known)
     return Finding(
         kind="output-differs" if in_contract else "output-differs-elsewhere",
         detail=f"{method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
@@ -36,7 +40,7 @@ def differs(method: str, case: str, difference: Difference, known: Sequence[Find
             "eager": difference.eager,
             "artifact": difference.artifact,
         },
-        remedy="this line read a value that the trace then kept" if read else _ADVICE,
+        remedy=ADVICE_ON_A_READ if read else ADVICE,
     )
 
 
@@ -53,7 +57,7 @@ def answers_otherwise(method: str, difference: Difference, *, drew: bool) -> Fin
             "first": difference.eager,
             "second": difference.artifact,
         },
-        remedy=_ADVICE_ON_RANDOMNESS if drew else _ADVICE_ON_STATE,
+        remedy=ADVICE_ON_RANDOMNESS if drew else ADVICE_ON_STATE,
     )
 
 
@@ -97,6 +101,12 @@ def says_the_same(known: Finding, finding: Finding) -> bool:
         return known.kind == finding.kind and known.evidence.get("case") == finding.evidence.get("case")
     explained = known.kind in _EXPLAINS_A_DIFFERENCE and finding.kind == "output-differs"
     return known.kind == finding.kind or explained
+
+
+def _only_warning(known: Sequence[Finding]) -> Finding | None:
+    """The line that the tracer warned of, if it is one: of several, none is known to be at fault."""
+    warned = {(one.file, one.line): one for one in known if one.kind == "tracer-warning" and one.line is not None}
+    return next(iter(warned.values())) if len(warned) == 1 else None
 
 
 def _where(failure: Failure) -> dict[str, Any]:

@@ -18,11 +18,14 @@ from service.domain.errors import (
     by_slug,
 )
 from service.domain.outcome import NotTraced
+from service.sandbox.bounds import text_of
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
 from workers.tracing.limits import TraceLimits
 
+# After a child's last word, or its channel's end, nothing is left but its interpreter's own end, which takes a moment:
+# what has not ended by then, on a busy machine too, stays on purpose.
 END_S = 5.0
 _WHY_MAX_CHARACTERS = 1000
 
@@ -44,11 +47,11 @@ def talking(child: Child, limits: TraceLimits, cancellation: Cancellation, blame
         wall_s = limits.wall_s
         raise LimitExceeded(f"the trace took longer than {wall_s:g} s", limit="wall", limit_s=wall_s) from None
     except (MalformedFrame, ValidationError) as error:
-        raise malformed(str(error)) from None
+        raise malformed(text_of(error)) from None
 
 
 def malformed(why: str) -> ModelCrashed:
-    return ModelCrashed(f"the tracing process did not say what it should: {why[:_WHY_MAX_CHARACTERS]}")
+    return ModelCrashed(f"a process of the trace did not say what it should: {why[:_WHY_MAX_CHARACTERS]}")
 
 
 def of_model(end: Exit, limits: TraceLimits) -> TraceError:
@@ -75,7 +78,7 @@ def told(failure: Failure) -> TraceError:
     if error is None or not issubclass(error, TraceError):
         return malformed(f"it failed with {failure.slug[:80]!r}")
     if error.fault != "model":
-        why = f"the tracing process failed: {failure.detail[:_WHY_MAX_CHARACTERS]}"
+        why = f"a process of the trace failed: {failure.detail[:_WHY_MAX_CHARACTERS]}"
         return _with_facts(ModelCrashed(why), failure)
     return _with_facts(error(failure.detail), failure)
 

@@ -16,6 +16,8 @@ class TraceLimits(Frozen):
     log_max_bytes: int
     source_max_bytes: int
     result_max_bytes: int = BODY_MAX_BYTES
+    child_threads_max: int = 256
+    child_open_files_max: int = 128
 
     @property
     def threads_per_side(self) -> int:
@@ -23,9 +25,11 @@ class TraceLimits(Frozen):
         return max(1, self.threads // 2)
 
     def of_child(self) -> Limits:
-        """What the kernel lets a child use."""
+        """What each child may use."""
         return Limits(
             address_space_mib=self.memory_mib,
             cpu_s=self.cpu_s,
             file_size_mib=max(1, self.result_max_bytes // MIB),
+            open_files=self.child_open_files_max,
+            threads=self.child_threads_max,
         )

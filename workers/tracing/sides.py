@@ -4,7 +4,7 @@ What they say is parsed and bounded here, and never a reason to look into what w
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -37,8 +37,6 @@ from workers.tracing.limits import TraceLimits
 
 REFERENCE = "workers.tracing.reference"
 RUNNER = "workers.runner"
-
-_DETAIL_MAX_CHARACTERS = 5000
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +105,7 @@ class EagerSide:
 
     def answer(self, most_bytes: int = ANSWER_MAX_BYTES) -> EagerAnswer | Failure:
         with self._talking():
-            message, body = self._hear(most_bytes)
+            message, body = self._hear(most_bytes, _answers_too_large)
             match message:
                 case Answered():
                     answer = _answer(message.returns, message.outputs, body)
@@ -121,7 +119,7 @@ class EagerSide:
 
     def _call(self, case: str, method: str, most_bytes: int) -> BoundCall:
         with self._talking():
-            message, body = self._hear(most_bytes)
+            message, body = self._hear(most_bytes, _inputs_too_large)
             if not isinstance(message, Bound) or (message.case, message.method) != (case, method):
                 raise MalformedFrame(f"{case} of {method} was to come")
             if len({argument.name for argument in message.arguments}) < len(message.arguments):
@@ -129,10 +127,12 @@ class EagerSide:
             names = [name for argument in message.arguments for name in tensors_of(argument.structure)]
             return BoundCall(case, method, message.arguments, _split(names, message.inputs, body))
 
-    def _hear(self, most_bytes: int) -> tuple[Bound | Answered | Refused, bytearray]:
+    def _hear(
+        self, most_bytes: int, too_large: Callable[[], LimitExceeded]
+    ) -> tuple[Bound | Answered | Refused, bytearray]:
         header, size = self._child.channel.receive_header(self._until)
         if size > most_bytes:
-            raise _too_large(size)
+            raise too_large()
         message = from_reference.validate_python(header)
         body = self._child.channel.receive_body(self._until)
         if isinstance(message, Failed):
@@ -174,7 +174,7 @@ class ArtifactSide:
                 case Ready(), _:
                     return
                 case Failed() as message, _:
-                    raise ArchiveUnusable(message.failure.detail[:_DETAIL_MAX_CHARACTERS])
+                    raise ArchiveUnusable(message.failure.detail)
             raise MalformedFrame("it answered before it was asked")
 
     def ask(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
@@ -200,7 +200,7 @@ class ArtifactSide:
                 case Failed():
                     # torch puts what happened at the end, after the lines of the graph.
                     lines = message.failure.detail.strip().splitlines()
-                    return lines[-1][:_DETAIL_MAX_CHARACTERS] if lines else message.failure.slug[:80]
+                    return lines[-1] if lines else message.failure.slug
             raise MalformedFrame(f"{message.kind} came for an answer")
 
     def kill(self) -> None:
@@ -209,19 +209,22 @@ class ArtifactSide:
     def _hear(self) -> tuple[Ready | Inferred | Failed, bytearray]:
         header, size = self._child.channel.receive_header(self._until)
         if size > ANSWER_MAX_BYTES:
-            raise _too_large(size)
+            raise _answers_too_large()
         return from_runner.validate_python(header), self._child.channel.receive_body(self._until)
 
     def _talking(self) -> AbstractContextManager[None]:
         return talking(self._child, self._limits, self._cancellation, of_archive)
 
 
-def _too_large(size: int) -> LimitExceeded:
-    return LimitExceeded(
-        f"the inputs of all calls may have {INPUTS_MAX_BYTES} bytes, and so may the answers {ANSWER_MAX_BYTES}: "
-        f"{size} more came",
-        limit="answer",
-    )
+def _inputs_too_large() -> LimitExceeded:
+    detail = f"the inputs of all calls together may have {INPUTS_MAX_BYTES} bytes, and have more"
+    return LimitExceeded(detail, limit="inputs", limit_bytes=INPUTS_MAX_BYTES)
+
+
+def _answers_too_large() -> LimitExceeded:
+    """Of those that are held at once: the ones to all examples, or a single one later."""
+    detail = f"the answers that are held at once may have {ANSWER_MAX_BYTES} bytes, and have more"
+    return LimitExceeded(detail, limit="answer", limit_bytes=ANSWER_MAX_BYTES)
 
 
 def _answer(returns: Structure, outputs: Sequence[TensorSpec], body: bytearray) -> Answer:

@@ -25,15 +25,16 @@ from workers.closeness import Answer, Compared, Difference, compare
 from workers.tracing import doubts, fresh
 from workers.tracing.ends import malformed
 from workers.tracing.sides import ArtifactSide, BoundCall, EagerAnswer, EagerSide
+from workers.tracing.tracer import OfferedCase
 
-# torch's profiling executor records the first call, and specialises on the second and third: the example is asked
-# first, and once more when the artifact has been called so often.
-CALLS_TO_SPECIALISE = 3
 # At least and at most so many rounds of fresh inputs are compared on, the further ones within the time; and of so many
 # the eager model may refuse some.
 ROUNDS_LEAST, ROUNDS_MOST, ROUNDS_DRAWN = 2, 6, 12
+# Each round tells less than the one before it: a small model has them all in this time, and a request for a large one
+# is to be made longer by the least of them alone.
 ROUNDS_S = 0.1
-# Eager is stopped where a call takes so long, or so many times the example's time.
+# Drawn values can make a loop of the model's very long: eager is stopped where a call takes so long, or so many times
+# the example's time. What takes milliseconds on its example is far off it after a second, on a busy machine too.
 CALL_S = 1.0
 CALL_TIMES_EXAMPLE = 20
 # Beside the examples, so many golden cases and no more bytes of them are kept.
@@ -41,15 +42,7 @@ GOLDEN_CASES = 4
 GOLDEN_BYTES = 16 * 2**20
 
 _WORSE = [Verdict.VERIFIED, Verdict.RESTRICTED, Verdict.REJECTED]
-
-
-@dataclass(frozen=True)
-class OfferedCase:
-    """Inputs that the tracing child tried, and offers."""
-
-    name: str
-    method: str
-    inputs: list[Tensor]
+_ABSENT = "nothing"
 
 
 @dataclass(frozen=True)
@@ -59,74 +52,98 @@ class Verified:
     golden: list[golden.Case]
 
 
-class Verification:
-    """Of one archive, whose two sides were started: `prepare` may be called beside what still runs, and then `run`."""
+@dataclass(frozen=True)
+class Sides:
+    """The eager model and the artifact, each in a process that was started, and the request that they are of."""
 
-    def __init__(self, spec: TraceSpec, eager: EagerSide, artifact: ArtifactSide) -> None:
-        self._spec = spec
-        self._seed = spec.options.seed
-        self._tolerance = spec.check.check_tolerance
-        self._eager = eager
-        self._artifact = artifact
-        self._comparisons: list[Comparison] = []
-        self._findings: list[Finding] = []
-        self._golden: list[golden.Case] = []
+    spec: TraceSpec
+    eager: EagerSide
+    artifact: ArtifactSide
 
-    def prepare(self) -> None:
-        """Hear what both sides give on the examples: these are no secret, so nobody need be gone yet."""
-        self._hear()
-        self._artifact.wait()
-        self._on_examples = {method: self._compared_example(method) for method in self._examples}
+    def compared(self, eager: EagerAnswer, artifact: Answer | str) -> Compared:
+        if isinstance(artifact, str):
+            return Compared(None, Difference("output", artifact))
+        return compare(eager.answer, artifact, self.spec.check.check_tolerance)
 
-    def run(self, said: Traced, offered: Sequence[OfferedCase]) -> Verified:
-        """After `prepare`, and after the child that said this is gone. Raises TraceError."""
-        self._said = said
-        contract = self._contract()
-        if contract != said.contract:
-            raise ModelUnrepeatable(f"loaded again, {_otherwise(contract, said.contract)}")
-        for method, compared in self._on_examples.items():
-            self._record(method, EXAMPLE, compared, in_contract=True)
-            self._golden.append(_golden(method, self._examples[method].inputs, self._answers[method]))
-        for given in self._check_inputs:
-            self._compare_given(given)
-        for case in offered:
-            self._compare_offered(case)
-        for method in self._examples:
-            self._compare_fresh(method)
-        for method in self._examples:
-            self._ask_again(method)
-        return Verified(contract, self._check(), self._golden)
+    def compared_example(self, call: BoundCall, eager: EagerAnswer) -> Compared:
+        """What the artifact gives on it now, against what eager gave."""
+        self.artifact.ask(call, call.inputs)
+        return self.compared(eager, self.artifact.answer())
 
-    def _hear(self) -> None:
-        calls, answers = self._eager.calls(self._spec)
-        self._examples = {call.method: call for call in calls if call.case == EXAMPLE}
-        self._check_inputs = [call for call in calls if call.case != EXAMPLE]
-        self._answers: dict[str, EagerAnswer] = {}
-        for method, answer in answers.items():
-            if isinstance(answer, Failure):
-                raise ModelUnrepeatable(f"loaded again, it refuses its example: {answer.detail}", method=method)
-            self._answers[method] = answer
 
-    def _contract(self) -> Contract:
+@dataclass(frozen=True)
+class Prepared:
+    """The request's calls, and what both sides give on the examples among them, by their methods."""
+
+    sides: Sides
+    examples: dict[str, BoundCall]
+    check_inputs: list[BoundCall]
+    answers: dict[str, EagerAnswer]
+    compared: dict[str, Compared]
+
+    def contract(self) -> Contract:
         return Contract(
             methods={
                 method: MethodContract(
                     arguments=call.arguments,
                     inputs=call.specs,
-                    outputs=[tensor.spec for tensor in self._answers[method].answer.leaves.values()],
-                    returns=self._answers[method].answer.returns,
+                    outputs=[tensor.spec for tensor in self.answers[method].answer.leaves.values()],
+                    returns=self.answers[method].answer.returns,
                 )
-                for method, call in self._examples.items()
+                for method, call in self.examples.items()
             }
         )
 
-    def _compared_example(self, method: str) -> Compared:
-        call = self._examples[method]
-        self._artifact.ask(call, call.inputs)
-        return self._compared(self._answers[method], self._artifact.answer())
+
+def prepare(sides: Sides) -> Prepared:
+    """Hear both sides on the examples: these are no secret, so nobody need be gone yet. Raises TraceError."""
+    calls, answered = sides.eager.calls(sides.spec)
+    examples = {call.method: call for call in calls if call.case == EXAMPLE}
+    check_inputs = [call for call in calls if call.case != EXAMPLE]
+    answers: dict[str, EagerAnswer] = {}
+    for method, answer in answered.items():
+        if isinstance(answer, Failure):
+            raise ModelUnrepeatable(f"loaded again, it refuses its example: {answer.detail}", method=method)
+        answers[method] = answer
+    sides.artifact.wait()
+    compared = {method: sides.compared_example(call, answers[method]) for method, call in examples.items()}
+    return Prepared(sides, examples, check_inputs, answers, compared)
+
+
+class Verification:
+    """Of one archive, when the child that made it and said this of it is gone."""
+
+    def __init__(self, prepared: Prepared, said: Traced) -> None:
+        self._sides = prepared.sides
+        self._prepared = prepared
+        self._said = said
+        self._seed = prepared.sides.spec.options.seed
+        self._tolerance = prepared.sides.spec.check.check_tolerance
+        self._comparisons: list[Comparison] = []
+        self._findings: list[Finding] = []
+        self._golden: list[golden.Case] = []
+
+    def run(self, offered: Sequence[OfferedCase]) -> Verified:
+        """Raises TraceError."""
+        prepared = self._prepared
+        contract = prepared.contract()
+        if contract != self._said.contract:
+            raise ModelUnrepeatable(f"loaded again, {_otherwise(contract, self._said.contract)}")
+        for method, compared in prepared.compared.items():
+            self._record(method, EXAMPLE, compared, in_contract=True)
+            self._golden.append(_golden(method, prepared.examples[method].inputs, prepared.answers[method]))
+        for given in prepared.check_inputs:
+            self._compare_given(given)
+        for case in offered:
+            self._compare_offered(case)
+        for method in prepared.examples:
+            self._compare_fresh(method)
+        for method in prepared.examples:
+            self._ask_again(method)
+        return Verified(contract, self._check(), self._golden)
 
     def _compare_given(self, given: BoundCall) -> None:
-        example = self._examples[given.method]
+        example = self._prepared.examples[given.method]
         if (baked := _baked_otherwise(example, given)) is not None:
             self._record(given.method, given.case, Compared(None, baked), in_contract=False)
             return
@@ -136,13 +153,13 @@ class Verification:
             self._doubt(doubts.refuses_check_input(given.case, refusal))
 
     def _compare_offered(self, case: OfferedCase) -> None:
-        example = self._examples.get(case.method)
+        example = self._prepared.examples.get(case.method)
         if example is None or [tensor.spec for tensor in case.inputs] != example.specs:
             raise malformed("it offered inputs that the contract does not take")
         self._compare(example, case.name, case.inputs, in_contract=True, keep=True)
 
     def _compare_fresh(self, method: str) -> None:
-        example = self._examples[method]
+        example = self._prepared.examples[method]
         rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
         until = time.monotonic() + ROUNDS_S
         compared = 0
@@ -160,12 +177,14 @@ class Verification:
 
     def _ask_again(self, method: str) -> None:
         """Both must answer the same, whatever they were asked meanwhile, and whatever eager draws at random."""
-        call, first = self._examples[method], self._answers[method]
-        self._eager.ask(call, call.inputs, seed=self._seed + 1, within_s=None)
+        call, first = self._prepared.examples[method], self._prepared.answers[method]
+        self._sides.eager.ask(call, call.inputs, seed=self._seed + 1, within_s=None)
         asked = sum(one.method == method for one in self._comparisons)
-        compared = [self._compared_example(method) for _ in range(max(1, CALLS_TO_SPECIALISE - asked))]
+        # In the end the artifact has been called so often that it is the specialised one which was asked.
+        times = max(1, golden.CALLS_TO_SPECIALISE - asked)
+        compared = [self._sides.compared_example(call, first) for _ in range(times)]
         self._record(method, f"{EXAMPLE}, again", _first_that_differs(compared), in_contract=True)
-        again = self._eager.answer()
+        again = self._sides.eager.answer()
         if isinstance(again, Failure):
             difference = Difference("output", f"in the end it raises: {again.detail}")
             self._doubt(doubts.answers_otherwise(method, difference, drew=False))
@@ -180,22 +199,17 @@ class Verification:
         self, call: BoundCall, case: str, inputs: Sequence[Tensor], *, in_contract: bool, keep: bool
     ) -> Failure | None:
         """Ask both at once, as in that call; the failure with which eager refuses, which then is no comparison."""
-        seconds = self._answers[call.method].seconds
-        self._eager.ask(call, inputs, seed=self._seed, within_s=max(CALL_S, CALL_TIMES_EXAMPLE * seconds))
-        self._artifact.ask(call, inputs)
-        eager, artifact = self._eager.answer(), self._artifact.answer()
+        seconds = self._prepared.answers[call.method].seconds
+        self._sides.eager.ask(call, inputs, seed=self._seed, within_s=max(CALL_S, CALL_TIMES_EXAMPLE * seconds))
+        self._sides.artifact.ask(call, inputs)
+        eager, artifact = self._sides.eager.answer(), self._sides.artifact.answer()
         if isinstance(eager, Failure):
             return eager
-        compared = self._compared(eager, artifact)
+        compared = self._sides.compared(eager, artifact)
         self._record(call.method, case, compared, in_contract=in_contract)
         if keep and compared.agrees and not eager.drew:
             self._keep_golden(_golden(call.method, inputs, eager))
         return None
-
-    def _compared(self, eager: EagerAnswer, artifact: Answer | str) -> Compared:
-        if isinstance(artifact, str):
-            return Compared(None, Difference("output", artifact))
-        return compare(eager.answer, artifact, self._tolerance)
 
     def _record(self, method: str, case: str, compared: Compared, *, in_contract: bool) -> None:
         difference = compared.difference
@@ -219,7 +233,7 @@ class Verification:
             self._findings.append(finding)
 
     def _keep_golden(self, case: golden.Case) -> None:
-        extra = self._golden[len(self._examples) :]
+        extra = self._golden[len(self._prepared.examples) :]
         size = case.byte_size + sum(kept.byte_size for kept in extra)
         if len(extra) < GOLDEN_CASES and size <= GOLDEN_BYTES:
             self._golden.append(case)
@@ -227,7 +241,7 @@ class Verification:
     def _check(self) -> TraceCheck:
         """The tracing child's part in it can make the verdict worse, and nothing better."""
         said = self._said.check
-        found = [*said.findings, *self._findings]
+        found = [*self._findings, *said.findings]  # of too many, the last are cut
         ours = verdict_of(self._comparisons, found)
         return cut_check(
             TraceCheck(
@@ -256,9 +270,6 @@ def _baked_otherwise(example: BoundCall, call: BoundCall) -> Difference | None:
         if was != is_:
             return Difference(name, f"the trace was made with {was}, and this call has {is_}")
     return None
-
-
-_ABSENT = "nothing"
 
 
 def _constants(call: BoundCall) -> dict[str, str]:

@@ -10,6 +10,8 @@ from attacks import calls, machine
 from attacks.attack import Judge
 from service.sandbox.child import Exit
 
+_CUT_LINE_MAX_BYTES = 100  # the line that says how much of a log was cut
+
 
 @dataclass
 class Outcome:
@@ -19,7 +21,7 @@ class Outcome:
     returned: Any = None
     raised: str = ""
     said: bytes = b""  # all of it, over its channel and in its log
-    log_bytes: int = 0  # that the parent kept
+    log_bytes: int = 0  # that its parent shows
     body_bytes: int = 0
     header_bytes: int = 0
     exit: Exit | None = None
@@ -111,7 +113,7 @@ def filled(mib: int) -> Judge:
 
 
 def log_over(kept: int) -> Judge:
-    return lambda world, outcome: outcome.log_bytes > kept
+    return lambda world, outcome: outcome.log_bytes > kept + _CUT_LINE_MAX_BYTES
 
 
 def body_over(received: int) -> Judge:

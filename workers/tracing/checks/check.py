@@ -231,7 +231,9 @@ class Check:
         )
         if difference is not None and not self._reported(call, in_contract):
             self._findings.append(
-                findings.differs(call, case, difference, in_contract=in_contract, suspect=self._suspect)
+                findings.differs(
+                    call, case, difference, self._traced.warnings, in_contract=in_contract, suspect=self._suspect
+                )
             )
 
     def _reported(self, call: Call, in_contract: bool) -> bool:

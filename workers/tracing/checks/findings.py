@@ -6,7 +6,7 @@ from typing import Any
 from service.domain.errors import ModelRaised
 from service.domain.trace_check import Finding
 from workers.closeness import Difference
-from workers.tracing import graphs, lines
+from workers.tracing import doubts, graphs, lines
 from workers.tracing.call import Call
 from workers.tracing.checks.eager import Carried
 from workers.tracing.trace import Warned
@@ -30,9 +30,6 @@ _REMEDIES = [
 ]
 # Of these, the ones where a value of a tensor becomes Python's.
 _VALUE_READS = ("to a Python ", "to a NumPy array", "Iterating over a tensor")
-_ADVICE_WITHOUT_LINE = (
-    "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
-)
 
 
 def is_value_read(warned: Warned) -> bool:
@@ -57,9 +54,18 @@ def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
     )
 
 
-def differs(call: Call, case: str, difference: Difference, *, in_contract: bool, suspect: lines.Line | None) -> Finding:
+def differs(
+    call: Call,
+    case: str,
+    difference: Difference,
+    warnings: Sequence[Warned],
+    *,
+    in_contract: bool,
+    suspect: lines.Line | None,
+) -> Finding:
     """Eager and artifact answer differently."""
     where = "" if in_contract else ", on inputs that the contract leaves out"
+    read = suspect is not None and any(warned.line == suspect and is_value_read(warned) for warned in warnings)
     return Finding(
         kind="output-differs" if in_contract else "output-differs-elsewhere",
         detail=f"{call.method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
@@ -73,7 +79,7 @@ def differs(call: Call, case: str, difference: Difference, *, in_contract: bool,
             "eager": difference.eager,
             "artifact": difference.artifact,
         },
-        remedy="this line read a value that the trace then kept" if suspect else _ADVICE_WITHOUT_LINE,
+        remedy=doubts.ADVICE_ON_A_READ if read else doubts.ADVICE,
         **_where(suspect),
     )
 
@@ -86,7 +92,7 @@ def nondeterministic(call: Call, difference: Difference, graph: Any) -> Finding:
         detail=f"{call.method} draws random numbers, and answers differently each time: {difference.what}",
         confirmed=True,
         evidence={"method": call.method, "output": difference.leaf, "operator": node.kind() if node else None},
-        remedy="pass training=self.training to dropout, or draw the numbers outside and make them an input",
+        remedy=doubts.ADVICE_ON_RANDOMNESS,
         **_where(graphs.line_of(node) if node else None),
     )
 
@@ -103,7 +109,7 @@ def hidden_state(call: Call, difference: Difference, suspect: lines.Line | None)
             "first": difference.eager,
             "second": difference.artifact,
         },
-        remedy="let forward change nothing that it reads: make the state an input and an output",
+        remedy=doubts.ADVICE_ON_STATE,
         **_where(suspect),
     )
 
@@ -116,7 +122,7 @@ def carries_state(call: Call, carried: Sequence[Carried]) -> Finding:
         detail=f"each call of {call.method} changes {', '.join(names)}, which the next call reads: "
         "it was not seen in an answer, and may show in a later one",
         evidence={"method": call.method, "state": names},
-        remedy="let forward change nothing that it reads: make the state an input and an output",
+        remedy=doubts.ADVICE_ON_STATE,
         **_where(next((one.line for one in carried if one.line), None)),
     )
 

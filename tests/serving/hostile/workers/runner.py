@@ -57,6 +57,7 @@ LIES: dict[str, Callable[[Any], None]] = {
     "immense_shape": inferred(OUTPUT | {"shape": [2**48] * 32}, body=bytes(8)),
     "negative_shape": inferred(OUTPUT | {"shape": [-2]}, body=bytes(8)),
     "closes": lambda channel: channel.close(),
-    "facts_that_clash": failed(slug="graph-raised", detail="x" * 100_000, facts={"detail": 1, "self": 2}),
+    "too_long_a_failure": failed(slug="graph-raised", detail="x" * 100_000),
+    "facts_that_clash": failed(slug="graph-raised", detail="says so", facts={"detail": 1, "self": 2}),
     "no_such_slug": failed(slug="service-error", detail="says so", facts={"status": 200}),
 }

@@ -1,0 +1,128 @@
+"""The tracing child as the worker sees it: what it says is parsed, bounded and kept, and none of it believed."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from service.domain.errors import LimitExceeded
+from service.domain.tensor import Tensor, split
+from service.domain.trace_request import Stage
+from service.sandbox.bounds import CASES_MAX, CASES_MAX_BYTES, PRINTOUTS_MAX_BYTES
+from service.sandbox.channel import MalformedFrame
+from service.sandbox.child import Child
+from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, from_tracer
+from service.storage.blobs import Staged
+from workers.tracing.ends import malformed
+from workers.tracing.limits import TraceLimits
+from workers.tracing.log import PIECE_S, PrintedLog
+
+TRACER = "workers.tracing.child"
+
+_FILES = {"archive", "printouts"}
+_STAGES = {Stage.LOADING, Stage.TRACING, Stage.CHECKING, Stage.PRINTING}
+
+
+@dataclass(frozen=True)
+class OfferedCase:
+    """Inputs that the tracing child tried, and offers."""
+
+    name: str
+    method: str
+    inputs: list[Tensor]
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """All that is left of a tracing child: its last word, and what came before."""
+
+    traced: Traced
+    files: Mapping[str, Staged]
+    offered: Sequence[OfferedCase]
+
+
+class TracerSide:
+    """`start` it, `hear` it until it has traced or failed, and then take what it has `handed_over`."""
+
+    def __init__(
+        self,
+        child: Child,
+        request: Trace,
+        limits: TraceLimits,
+        until: float,
+        printed: PrintedLog,
+        stage: Callable[[], Staged],
+    ) -> None:
+        self._child = child
+        self._request = request
+        self._limits = limits
+        self._until = until
+        self._printed = printed
+        self._stage = stage
+        self._offered: list[OfferedCase] = []
+        self.files: dict[str, Staged] = {}
+
+    def start(self) -> None:
+        self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
+
+    def hear(self) -> Progress | File | Case | Traced | Failed:
+        """What it says next; a file's or a case's bytes are here by then."""
+        if time.monotonic() > self._until:  # a child that never stops talking is never waited for
+            raise TimeoutError
+        header, size = self._next_header()
+        match message := from_tracer.validate_python(header):
+            case Progress() if message.stage not in _STAGES:
+                raise MalformedFrame(f"{message.stage.value} is not for it to say")
+            case File():
+                self._take_file(message.name, size)
+            case Case():
+                self._take_case(message, size)
+        return message
+
+    def handed_over(self, said: Traced) -> HandedOver:
+        """All that it was to hand over, with its last word. Raises ModelCrashed."""
+        if not self._is_answer(said):
+            raise malformed("it traced something else than it was asked to")
+        if self.files.keys() != _FILES:
+            raise malformed(f"of its files, {sorted(self.files)} came")
+        return HandedOver(said, self.files, self._offered)
+
+    def _next_header(self) -> tuple[dict[str, JsonValue], int]:
+        """Meanwhile what was printed goes on its way."""
+        while self._printed.waiting and time.monotonic() < self._until:
+            if self._child.channel.is_ready(min(self._until, time.monotonic() + PIECE_S)):
+                break
+            self._printed.flush_if_due()
+        return self._child.channel.receive_header(self._until)
+
+    def _take_file(self, name: str, size: int) -> None:
+        if name in self.files:
+            raise MalformedFrame(f"the file {name!r} came twice")
+        if name == "printouts" and size > PRINTOUTS_MAX_BYTES:
+            raise _too_large("the printouts", PRINTOUTS_MAX_BYTES)
+        if size + sum(staged.byte_size for staged in self.files.values()) > self._limits.result_max_bytes:
+            raise _too_large("the artifact", self._limits.result_max_bytes)
+        self.files[name] = self._stage()
+        self._child.channel.copy_body(self.files[name], self._until)
+
+    def _take_case(self, said: Case, size: int) -> None:
+        taken = sum(len(tensor.data) for case in self._offered for tensor in case.inputs)
+        if len(self._offered) == CASES_MAX or size > CASES_MAX_BYTES - taken:
+            raise MalformedFrame("it offers more cases than it may")
+        if size != sum(spec.byte_size for spec in said.inputs):
+            raise MalformedFrame("the bytes that came are not those of the case's inputs")
+        body = self._child.channel.receive_body(self._until)
+        self._offered.append(OfferedCase(said.name, said.method, split(said.inputs, body)))
+
+    def _is_answer(self, said: Traced) -> bool:
+        spec = self._request.spec
+        return (said.entrypoint, set(said.contract.methods), said.check.tolerance) == (
+            spec.source.entrypoint,
+            set(spec.calls),
+            spec.check.check_tolerance,
+        )
+
+
+def _too_large(what: str, most: int) -> LimitExceeded:
+    return LimitExceeded(f"{what} may have {most} bytes, and has more", limit="result", limit_bytes=most)
