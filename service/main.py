@@ -20,6 +20,7 @@ from service.domain.sizes import MIB
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
+from service.sandbox.torch_here import require_gpu
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.settings import Settings
@@ -42,7 +43,7 @@ class NoUsableKey(Exception):
 def run(
     settings: Settings, listening: socket.socket, *, keys_required: bool, tier: Tier, on_ready: Callable[[str], object]
 ) -> None:
-    """Serve on a bound socket until a signal ends it; `on_ready` is given the address. Raises NoUsableKey."""
+    """Serve on a bound socket until a signal ends it; `on_ready` is given the address. Raises what `build` raises."""
     config = uvicorn.Config(
         build(settings, keys_required=keys_required, tier=tier),
         http=bounded(
@@ -67,17 +68,23 @@ def _open_files_max() -> int:
 
 
 def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
-    """The service on the embedded default. It starts and stops with the app's lifespan, and can do so once."""
+    """The service on the embedded default. It starts and stops with the app's lifespan, and can do so once.
+
+    Raises NoGpu and NoUsableKey.
+    """
+    limits = _trace_limits(settings)
+    if settings.gpu_slots:
+        require_gpu(tier, limits.of_child("cpu"))
     store = Store.open(settings.database, settings.blobs)
     if keys_required and not store.api_keys.any_usable():
         store.close()
         raise NoUsableKey
     zygote = Zygote(["workers.warmup", *PROGRAMS], settings.preload, tier=tier)
-    worker = Worker(store, zygote, _trace_limits(settings), settings.trace_attempts)
+    worker = Worker(store, zygote, limits, settings.trace_attempts)
     engine = EmbeddedEngine(
         store,
         worker.run,
-        slots=settings.trace_slots,
+        slots={"cpu": settings.trace_slots, "gpu": settings.gpu_slots},
         queue_max=settings.queue_max,
         attempts=settings.trace_attempts,
         quotas=_quotas(settings) if keys_required else NO_QUOTAS,
@@ -91,6 +98,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         waiting_max=settings.pool_waiting,
         infer_timeout_s=settings.infer_timeout_s,
         answer_max_bytes=settings.infer_result_max_bytes,
+        devices=("cpu", "cuda") if settings.gpu_slots else ("cpu",),
     )
 
     @asynccontextmanager
@@ -116,6 +124,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         torch_version=version("torch"),
         request_max_bytes=settings.request_max_bytes,
         upload_max_bytes=settings.upload_max_bytes,
+        answer_max_bytes=settings.infer_result_max_bytes,
         request_idle_s=settings.request_idle_s,
         streams_max=settings.streams_max,
         tenant_streams_max=settings.tenant_streams_max,

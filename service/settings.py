@@ -40,7 +40,7 @@ class Settings(Frozen):
     upload_max_bytes: int = Field(1024 * MIB, gt=0, description="A larger submission is refused with 413.")
     request_max_bytes: int = Field(16 * MIB, gt=0, description="The same for the JSON part alone, and for inference.")
     source_max_bytes: int = Field(64 * MIB, gt=0, description="What a source archive may unpack to.")
-    queue_max: int = Field(1000, gt=0, description="More waiting trace requests are refused with 503.")
+    queue_max: int = Field(1000, gt=0, description="More trace requests that wait in one pool, cpu or gpu: 503.")
     tenant_queued_max: int = Field(
         100, gt=0, description="More waiting trace requests of one tenant, where there are keys: 429."
     )
@@ -57,6 +57,12 @@ class Settings(Frozen):
     child_open_files_max: int = Field(128, gt=0, description="Files that one of them may have open.")
 
     trace_slots: int = Field(2, gt=0, description="Trace requests that run at the same time.")
+    gpu_slots: int = Field(
+        0,
+        ge=0,
+        description="The same for those that ask for cuda; with 0 they wait. "
+        "More needs SANDBOX=i-accept-no-isolation, for no jail lets CUDA in.",
+    )
     trace_wall_s: float = Field(600.0, gt=0, description="A longer trace ends as limit-exceeded.")
     trace_cpu_s: int = Field(
         1200,

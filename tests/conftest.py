@@ -1,4 +1,4 @@
-"""What the tests of several packages share: a process to fork from, artifacts, new stores, and waiting."""
+"""What the tests of several packages share: a process to fork from, artifacts, stores, pids, and waiting."""
 
 import io
 import shutil
@@ -68,6 +68,10 @@ def wait_until(holds: Callable[[], bool]) -> None:
         sleep(0.005)
 
 
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 NewStore = Callable[[Path], Store]
 
 
@@ -82,6 +86,13 @@ def new_store(tmp_path_factory: pytest.TempPathFactory) -> NewStore:
         return _open(directory)
 
     return new_store
+
+
+@pytest.fixture
+def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
+    store = new_store(tmp_path)
+    yield store
+    store.close()
 
 
 def _open(directory: Path) -> Store:

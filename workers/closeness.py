@@ -1,7 +1,8 @@
 """Closeness: whether two answers are the same, told from their nesting and their bytes alone.
 
 The one rule by which a trace is checked, verified, and proved again wherever it is loaded. It loads no torch, so that
-a parent can compare what its children gave.
+a parent can compare what its children gave. It is the same for every device: both sides compute on the one that the
+artifact is for, and TF32 is on or off for both, as torch and the source have it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from service.domain.contract import BakedLeaf, DictNode, ListNode, Structure, TensorLeaf, TupleNode, items_of
+from service.domain.contract import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode, items_of
 from service.domain.tensor import Datatype, Tensor, json_number
 from service.domain.tensor import array as flat_array
 
@@ -110,8 +111,10 @@ def misplaced(eager: Structure, artifact: Structure, name: str, sides: Sides = S
     return next((difference for difference in found if difference is not None), None)
 
 
-def compare_leaf(eager: Tensor, artifact: Tensor, tolerance: float, sides: Sides = SIDES) -> Compared:
-    """Datatype, shape and values; the name is the first one's."""
+def compare_leaf(
+    eager: Tensor, artifact: Tensor, tolerance: float, sides: Sides = SIDES, *, rounding: float = 0.0
+) -> Compared:
+    """Datatype, shape and values; the name is the first one's. Floats that are so near to each other count as equal."""
     if eager.datatype != artifact.datatype:
         what = f"{sides[0]} gives {eager.datatype}, and {sides[1]} {artifact.datatype}"
         return Compared(None, Difference(eager.name, what))
@@ -120,14 +123,21 @@ def compare_leaf(eager: Tensor, artifact: Tensor, tolerance: float, sides: Sides
         return Compared(None, Difference(eager.name, shapes))
     if memoryview(eager.data).cast("B") == memoryview(artifact.data).cast("B"):
         return Compared(0.0, None)
-    place, largest = _floats(eager, artifact, tolerance) if eager.datatype.is_float else _integers(eager, artifact)
+    is_float = eager.datatype.is_float
+    place, largest = _floats(eager, artifact, tolerance, rounding) if is_float else _integers(eager, artifact)
     return Compared(largest, None if place is None else _difference_at(place, eager, artifact, sides))
+
+
+def largest_of(tensor: Tensor) -> float:
+    """The size of the largest number in it that is finite."""
+    values = _flat(tensor)
+    return max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
 
 
 _Found = tuple[int | None, float | None]  # the place that shows that they differ, and the largest difference
 
 
-def _floats(eager: Tensor, artifact: Tensor, tolerance: float) -> _Found:
+def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) -> _Found:
     expected, actual = _flat(eager), _flat(artifact)
     relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
     scale = _scale(expected)
@@ -141,7 +151,7 @@ def _floats(eager: Tensor, artifact: Tensor, tolerance: float) -> _Found:
             return part.start + int(unlike.argmax()), None
         with np.errstate(invalid="ignore", over="ignore"):
             apart = np.where(np.isfinite(some), np.abs(some - others), 0.0)
-            differ |= bool((apart > relative * _finite(some) + relative * scale).any())
+            differ |= bool((apart > relative * _finite(some) + relative * scale + rounding).any())
         if (most := float(apart.max())) > largest:
             farthest, largest = part.start + int(apart.argmax()), most
     return (farthest if differ else None), largest
@@ -214,4 +224,9 @@ def _flat(tensor: Tensor) -> NDArray[Any]:
 
 
 def _kind(node: Structure) -> str:
-    return f"the constant {node.baked!r}" if isinstance(node, BakedLeaf) else _KINDS[type(node)]
+    match node:
+        case BakedLeaf():
+            return f"the constant {node.baked!r}"
+        case FixedLeaf():
+            return f"the value {node.fixed!r}"
+    return _KINDS[type(node)]

@@ -4,33 +4,14 @@ One safetensors file; a tensor's name is `<case>.<method>.input.<leaf>` or `<cas
 named as in the contract: `0.forward.input.x`, `0.forward.output.output.1`.
 """
 
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import orjson
 import safetensors
 
-from service.domain.tensor import Datatype, Tensor
+from service.domain import tensor_file
+from service.domain.tensor import Tensor
 
-# As the format calls them.
-_NAMES = {
-    Datatype.BOOL: "BOOL",
-    Datatype.UINT8: "U8",
-    Datatype.UINT16: "U16",
-    Datatype.UINT32: "U32",
-    Datatype.UINT64: "U64",
-    Datatype.INT8: "I8",
-    Datatype.INT16: "I16",
-    Datatype.INT32: "I32",
-    Datatype.INT64: "I64",
-    Datatype.FP16: "F16",
-    Datatype.BF16: "BF16",
-    Datatype.FP32: "F32",
-    Datatype.FP64: "F64",
-}
-_DATATYPES = {name: datatype for datatype, name in _NAMES.items()}
-_HEADER_ALIGNED_BYTES = 8
 # torch's profiling executor records the first call, and specialises on the second and third: what answers from then on
 # is to be proved as well.
 CALLS_TO_SPECIALISE = 3
@@ -48,22 +29,13 @@ class Case:
 
 
 def write(cases: Iterable[Case]) -> bytes:
-    """By hand: safetensors' own writer takes addresses, and the bytes must outlive the call."""
-    header, parts, start = {}, [], 0
-    for number, case in enumerate(cases):
-        for side, tensors in (("input", case.inputs), ("output", case.outputs)):
-            for tensor in tensors:
-                end = start + len(tensor.data)
-                header[f"{number}.{case.method}.{side}.{tensor.name}"] = {
-                    "dtype": _NAMES[tensor.datatype],
-                    "shape": list(tensor.shape),
-                    "data_offsets": [start, end],
-                }
-                parts.append(tensor.data)
-                start = end
-    text = orjson.dumps(header)
-    text += b" " * (-len(text) % _HEADER_ALIGNED_BYTES)
-    return b"".join([struct.pack("<Q", len(text)), text, *parts])
+    named = [
+        (f"{number}.{case.method}.{side}.{tensor.name}", tensor)
+        for number, case in enumerate(cases)
+        for side, tensors in (("input", case.inputs), ("output", case.outputs))
+        for tensor in tensors
+    ]
+    return b"".join(tensor_file.pieces(named))
 
 
 def read(descriptor: int) -> list[Case]:
@@ -74,6 +46,6 @@ def read(descriptor: int) -> list[Case]:
     for path, tensor in found:
         number, method, side, leaf = path.split(".", 3)
         _, inputs, outputs = cases.setdefault(int(number), (method, [], []))
-        kept = Tensor(leaf, _DATATYPES[tensor["dtype"]], tuple(tensor["shape"]), tensor["data"])
+        kept = Tensor(leaf, tensor_file.DATATYPES[tensor["dtype"]], tuple(tensor["shape"]), tensor["data"])
         (inputs if side == "input" else outputs).append(kept)
     return [Case(*cases[number]) for number in sorted(cases)]

@@ -16,9 +16,10 @@ from service.domain.contract import Argument, Contract, Structure
 from service.domain.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
 from service.domain.tensor import Tensor, split
 from service.sandbox.channel import Channel, ChannelClosed
-from service.sandbox.messages import Failed, Infer, Inferred, Load, Ready
-from workers import golden, structure, tensors
+from service.sandbox.messages import Differentiate, Differentiated, Failed, Infer, Inferred, Load, Ready, to_runner
+from workers import compiled, golden, gradients, structure, tensors
 from workers.compare import compare
+from workers.gradients import Gradients
 
 _TEXT_MAX_CHARACTERS = 4000
 
@@ -30,8 +31,8 @@ def main(channel: Channel, files: list[int]) -> None:
     # All runners would draw alike, with the state of the process that they were forked from. torch.seed() opens a file.
     torch.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
     # torch.jit says at each call that it is deprecated: nobody here called it.
-    warnings.filterwarnings("ignore", message=r"`torch\.jit\.", category=DeprecationWarning)
-    with torch.inference_mode(), suppress(ChannelClosed):
+    warnings.filterwarnings("ignore", message=r"`torch\.jit\.")
+    with torch.inference_mode(not load.gradients), suppress(ChannelClosed):
         try:
             artifact = _proved(load, *files)
         except ServiceError as error:
@@ -45,11 +46,13 @@ def main(channel: Channel, files: list[int]) -> None:
 class LoadedArtifact:
     """An archive's methods, and the contract that says how to call them."""
 
-    def __init__(self, module: torch.jit.ScriptModule, contract: Contract) -> None:
+    def __init__(self, module: torch.jit.ScriptModule, contract: Contract, device: str = "cpu") -> None:
         if missing := [name for name in contract.methods if not hasattr(module, name)]:
             raise RunnerLost(f"the archive has no method {missing[0]!r}")
+        self._module = module
         self._methods: dict[str, Callable[..., Any]] = {name: getattr(module, name) for name in contract.methods}
         self._contract = contract
+        self._device = device
 
     def infer(self, method: str, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The outputs by name, in the contract's order. Raises GraphRaised."""
@@ -61,15 +64,31 @@ class LoadedArtifact:
 
     def call(self, method: str, arguments: Sequence[Argument], inputs: Mapping[str, torch.Tensor]) -> Any:
         """All that it returns, for inputs that nest in such arguments. Raises GraphRaised."""
-        values = [
-            structure.assemble(argument.structure, inputs)
+        there = {name: tensor.to(self._device) for name, tensor in inputs.items()}
+        handed_over = {
+            argument.name: structure.assemble(argument.structure, there)
             for argument in arguments
             if structure.is_traced(argument.structure)
-        ]
+        }
+        function: Any = self._methods[method]
         try:
-            return self._methods[method](*values)
+            return compiled.call(function, function.schema, handed_over)
         except Exception as error:
             raise GraphRaised(f"the artifact raised: {_text_of(error)}", method=method) from error
+
+    def differentiate(self, asked: Differentiate, inputs: Mapping[str, torch.Tensor]) -> Gradients:
+        """Raises GraphRaised and AnswerTooLarge."""
+
+        def run(given: Mapping[str, torch.Tensor]) -> Any:
+            return self.call(asked.method, asked.arguments, given)
+
+        try:
+            return gradients.differentiate(run, inputs, self._module, asked.seed, most=asked.answer_max_bytes)
+        except ServiceError:
+            raise
+        except Exception as error:
+            detail = f"the artifact raised on the way back: {_text_of(error)}"
+            raise GraphRaised(detail, method=asked.method) from error
 
     def prove(self, cases: list[golden.Case], tolerance: float) -> None:
         """Raises GoldenCaseFailed unless every golden case still gives what the eager model gave."""
@@ -96,7 +115,7 @@ class LoadedArtifact:
 
 
 def _proved(load: Load, archive: int, golden_cases: int | None = None) -> LoadedArtifact:
-    artifact = LoadedArtifact(_load(archive, load), load.contract)
+    artifact = LoadedArtifact(_load(archive, load), load.contract, load.device)
     if golden_cases is None:
         return artifact
     cases = _golden_cases(golden_cases, load.contract)
@@ -118,13 +137,24 @@ def _often_enough(cases: list[golden.Case]) -> Iterator[golden.Case]:
 def _load(file: int, load: Load) -> torch.jit.ScriptModule:
     try:
         with os.fdopen(file, "rb") as archive:
-            module: torch.jit.ScriptModule = torch.jit.load(archive, map_location="cpu")
-        if load.freeze:
-            methods = [name for name in load.contract.methods if name != "forward"]
-            module = torch.jit.freeze(module, preserved_attrs=methods)
-        return module
+            module: torch.jit.ScriptModule = torch.jit.load(archive, map_location=load.device)
     except Exception as error:
         raise RunnerLost(f"the archive could not be loaded: {_text_of(error)}") from error
+    try:
+        return _served(module, load)
+    except Exception as error:
+        raise RunnerLost(f"the form that is served could not be made: {_text_of(error)}") from error
+
+
+def _served(module: torch.jit.ScriptModule, load: Load) -> torch.jit.ScriptModule:
+    methods = [name for name in load.contract.methods if name != "forward"]
+    if load.optimize_for_inference:
+        optimized: torch.jit.ScriptModule = torch.jit.optimize_for_inference(module, methods)
+        return optimized
+    if load.freeze:
+        frozen: torch.jit.ScriptModule = torch.jit.freeze(module, preserved_attrs=methods)
+        return frozen
+    return module
 
 
 def _golden_cases(file: int, contract: Contract) -> list[golden.Case]:
@@ -140,20 +170,37 @@ def _golden_cases(file: int, contract: Contract) -> list[golden.Case]:
 
 def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
     header, body = channel.receive()
-    asked = Infer.model_validate(header)
+    asked = to_runner.validate_python(header)
+    inputs = tensors.unpacked(split(asked.inputs, body))
     try:
-        answer, returns = _asked(artifact, asked, tensors.unpacked(split(asked.inputs, body)))
-        outputs = _with_datatypes(asked.method, answer)
-    except GraphRaised as error:
+        match asked:
+            case Infer():
+                said, answer = _inferred(artifact, asked, inputs)
+            case Differentiate():
+                said, answer = _differentiated(artifact, asked, inputs)
+    except (GraphRaised, AnswerTooLarge) as error:
         channel.send(Failed.of(error).model_dump(mode="json"))
         return
+    channel.send(said.model_dump(mode="json"), *(tensor.data for tensor in answer))
+
+
+def _inferred(
+    artifact: LoadedArtifact, asked: Infer, inputs: Mapping[str, torch.Tensor]
+) -> tuple[Inferred | Differentiated, list[Tensor]]:
+    answer, returns = _asked(artifact, asked, inputs)
+    outputs = _with_datatypes(asked.method, answer)
     byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > asked.answer_max_bytes:
-        too_large = AnswerTooLarge(f"the answer has {byte_size} bytes", limit=asked.answer_max_bytes)
-        channel.send(Failed.of(too_large).model_dump(mode="json"))
-        return
-    inferred = Inferred(outputs=[tensor.spec for tensor in outputs], returns=returns)
-    channel.send(inferred.model_dump(mode="json"), *(tensor.data for tensor in outputs))
+        raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=asked.answer_max_bytes)
+    return Inferred(outputs=[tensor.spec for tensor in outputs], returns=returns), outputs
+
+
+def _differentiated(
+    artifact: LoadedArtifact, asked: Differentiate, inputs: Mapping[str, torch.Tensor]
+) -> tuple[Inferred | Differentiated, list[Tensor]]:
+    found = artifact.differentiate(asked, inputs)
+    specs = [tensor.spec for tensor in found.tensors]
+    return Differentiated(tensors=specs, without=found.without), found.tensors
 
 
 def _asked(

@@ -1,15 +1,29 @@
 """How arguments and outputs nest: Python containers of tensors, and the contract's words for them.
 
-An archive's methods take tensors, in containers nested as the contract says. Everything else (numbers, strings, None,
-containers without a tensor in them) was baked in when it was traced, and is left out of what is handed over.
+A traced method takes tensors, in containers nested as the contract says. Everything else (numbers, strings, None,
+containers without a tensor in them) was baked in when it was traced, and is left out of what is handed over. A scripted
+method takes everything.
 """
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from service.domain.contract import BakedLeaf, DictNode, ListNode, Structure, TensorLeaf, TupleNode
+from service.domain.contract import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode
+
+# A default is written by the source's author, who need not keep it short.
+_DEFAULT_MAX_LEAVES = 64
+_DEFAULT_MAX_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """In the place of an argument that a call leaves out: the default that Python then takes for it."""
+
+    default: Any
 
 
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -30,18 +44,23 @@ def tensors(value: Any, name: str) -> dict[str, torch.Tensor]:
     return {path: leaf for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
 
 
-def describe(value: Any, name: str) -> Structure:
+def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
     """What the contract says of a value that stands under that path."""
-    if not has_tensors(value):
+    if isinstance(value, LeftOut):
+        return _of_default(value, name, scripted=scripted)
+    if not scripted and not has_tensors(value):
         return BakedLeaf(baked=_json(value))
     match value:
         case Mapping():
-            return DictNode(mapping={str(key): describe(item, f"{name}.{key}") for key, item in value.items()})
+            inner = {str(key): describe(item, f"{name}.{key}", scripted=scripted) for key, item in value.items()}
+            return DictNode(mapping=inner)
         case tuple():
-            return TupleNode(tuple=[describe(item, f"{name}.{index}") for index, item in enumerate(value)])
+            return TupleNode(tuple=_each(value, name, scripted=scripted))
         case list():
-            return ListNode(list=[describe(item, f"{name}.{index}") for index, item in enumerate(value)])
-    return TensorLeaf(tensor=name)
+            return ListNode(list=_each(value, name, scripted=scripted))
+        case torch.Tensor():
+            return TensorLeaf(tensor=name)
+    return FixedLeaf(fixed=_json(value))
 
 
 def assemble(structure: Structure, by_name: Mapping[str, torch.Tensor]) -> Any:
@@ -55,6 +74,8 @@ def assemble(structure: Structure, by_name: Mapping[str, torch.Tensor]) -> Any:
             return tuple(assemble(item, by_name) for item in structure.tuple if is_traced(item))
         case DictNode():
             return {key: assemble(item, by_name) for key, item in structure.mapping.items() if is_traced(item)}
+        case FixedLeaf():
+            return structure.fixed
         case BakedLeaf():
             raise TypeError("a baked value is not handed over")
 
@@ -78,8 +99,17 @@ def only_tensors(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def handed_over(value: Any) -> Any:
-    """The value without what is baked in; it must hold a tensor."""
+def is_handed_over(value: Any, *, scripted: bool) -> bool:
+    """Whether a method takes it: what `is_traced` says of its structure."""
+    if isinstance(value, LeftOut):
+        return scripted and _is_short(value.default)
+    return scripted or has_tensors(value)
+
+
+def handed_over(value: Any, *, scripted: bool = False) -> Any:
+    """The value without what is baked in; one that `is_handed_over`."""
+    if scripted:
+        return value.default if isinstance(value, LeftOut) else value
     match value:
         case Mapping():
             return {key: handed_over(item) for key, item in value.items() if has_tensors(item)}
@@ -104,12 +134,61 @@ def completed(example: Any, given: Any) -> Any:
     return given
 
 
+def _each(values: list[Any] | tuple[Any, ...], name: str, *, scripted: bool) -> list[Structure]:
+    return [describe(item, f"{name}.{index}", scripted=scripted) for index, item in enumerate(values)]
+
+
+def _of_default(left_out: LeftOut, name: str, *, scripted: bool) -> Structure:
+    """A scripted method takes a plain one like any value; another one is in its schema, as it is in a trace."""
+    if not _is_short(left_out.default):
+        return BakedLeaf(baked=_shown(left_out.default))
+    return describe(left_out.default, name, scripted=scripted)
+
+
+def _is_short(value: Any) -> bool:
+    """Whether it is plain JSON, and little of it. Of exact types: an IntEnum is no int to a reader of JSON."""
+    found = list(leaves(value, ""))
+    return len(found) <= _DEFAULT_MAX_LEAVES and _nests_plainly(value) and all(_is_plain(leaf) for _, leaf in found)
+
+
+def _nests_plainly(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return type(value) is dict and all(type(key) is str and _nests_plainly(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return type(value) in (list, tuple) and all(map(_nests_plainly, value))
+    return True
+
+
+def _is_plain(leaf: Any) -> bool:
+    if type(leaf) is int:
+        return -(2**63) <= leaf < 2**63
+    if type(leaf) is float:
+        return math.isfinite(leaf)
+    if type(leaf) is str:
+        return len(leaf) <= _DEFAULT_MAX_CHARACTERS and (leaf.isascii() or leaf.isprintable())
+    return leaf is None or type(leaf) is bool
+
+
+def _shown(value: Any) -> str:
+    """Short, and the same in each process: many an object's repr is its address."""
+    match value:
+        case torch.Tensor():
+            return f"<{value.dtype} of shape {list(value.shape)}>"
+        case float() | torch.dtype() | torch.device():
+            return str(value)
+        case Mapping() | list() | tuple():
+            return f"<{type(value).__name__} of {len(value)}>"
+    return f"<{type(value).__name__}>"
+
+
 def _json(value: Any) -> Any:
     match value:
         case Mapping():
             return {str(key): _json(item) for key, item in value.items()}
         case list() | tuple():
             return [_json(item) for item in value]
+        case float() if not math.isfinite(value):
+            return repr(value)
         case None | bool() | int() | float() | str():
             return value
     return repr(value)

@@ -53,9 +53,9 @@ def packed(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
     ]
 
 
-def unpacked(tensors: Iterable[Tensor]) -> dict[str, torch.Tensor]:
-    """As torch's own, by their names."""
-    return {tensor.name: from_bytes(tensor.datatype, tensor.shape, tensor.data) for tensor in tensors}
+def unpacked(tensors: Iterable[Tensor], device: str = "cpu") -> dict[str, torch.Tensor]:
+    """As torch's own on that device, by their names."""
+    return {tensor.name: from_bytes(tensor.datatype, tensor.shape, tensor.data).to(device) for tensor in tensors}
 
 
 def datatype_of(tensor: torch.Tensor) -> Datatype | None:

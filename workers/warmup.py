@@ -1,7 +1,8 @@
 """Warms the process that every child is forked from, so that no child pays for what all of them need.
 
 Imported for its effect: torch loaded and on one thread, and one trace request done from its source to its printouts,
-its archive loaded, frozen and called, because torch imports hundreds of modules at the first use of this and that.
+its archive loaded and called in each form, because torch imports hundreds of modules at the first use of this and that.
+It goes back through no graph: in a process forked from one that ever did, autograd refuses to.
 """
 
 import gc
@@ -64,7 +65,8 @@ class _Keeper(Channel):
 
 
 def _warm() -> None:
-    request = Trace(spec=TraceSpec.model_validate(SPEC), files={}, threads=1, source_max_bytes=len(SOURCE))
+    spec = TraceSpec.model_validate(SPEC)
+    request = Trace(spec=spec, way=spec.way, files={}, threads=1, source_max_bytes=len(SOURCE))
     keeper = _Keeper()
     tracing = Tracing(keeper, request, [])
     with warnings.catch_warnings():
@@ -85,7 +87,7 @@ def _warm() -> None:
 def _load(archive: bytes) -> None:
     with torch.inference_mode():
         loaded: torch.jit.ScriptModule = torch.jit.load(io.BytesIO(archive), map_location="cpu")
-        for form in (loaded, torch.jit.freeze(loaded)):
+        for form in (loaded, torch.jit.freeze(loaded), torch.jit.optimize_for_inference(loaded)):
             for _ in range(golden.CALLS_TO_SPECIALISE):
                 form(torch.zeros(1, 3, 8, 8))
 

@@ -11,10 +11,12 @@ from service.api import (
     artifacts,
     cors,
     docs,
+    eager_outputs,
     events,
     health,
     inference,
     models,
+    printouts,
     problem_kinds,
     problems,
     trace_requests,
@@ -64,7 +66,7 @@ def create_app(parts: Parts, lifespan: Lifespan | None = None, *, cors_origins: 
     problems.install(app)
     app.add_middleware(Local, origins=cors_origins)
     cors.install(app, cors_origins)
-    for noun in (trace_requests, events, inference, models, artifacts, problem_kinds, health):
+    for noun in (trace_requests, eager_outputs, events, inference, models, artifacts, printouts, problem_kinds, health):
         app.include_router(noun.router)
     docs.install(app)
     return app

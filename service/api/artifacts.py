@@ -1,24 +1,22 @@
-"""Artifacts: manifests, printouts, pictures and archives, under digests that never change their meaning."""
+"""Artifacts: manifests and archives, under digests that never change their meaning."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from service.api.access import ACCESS_RESPONSES, MayRead
 from service.api.blobs import IMMUTABLE, attachment, is_known, partial_responses
 from service.api.deps import StoreDep
 from service.api.problems import RangeNotSatisfiable, problem_responses
-from service.api.svg import draw
-from service.domain.artifact import Artifact, Printout, PrintoutKind
-from service.domain.blob import DIGEST_PATTERN
-from service.domain.errors import ArtifactNotFound, InvalidRequest, PrintoutNotFound, PrintoutsUnreadable
+from service.domain.artifact import Artifact
+from service.domain.blob import DIGEST_PATTERN, BlobRef
+from service.domain.errors import (
+    ArtifactNotFound,
+    ExportedProgramNotFound,
+    InvalidRequest,
+)
 from service.domain.frozen import Frozen
-from service.domain.printouts import Printouts
-from service.storage.database import Store
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 
@@ -29,13 +27,6 @@ Digest = Annotated[
         description="`artifacts[0].digest` of a trace request that succeeded, `sha256:` and 64 hexadecimal digits.",
     ),
 ]
-MethodName = Annotated[str, Query(max_length=200, description="A traced method.")]
-SubmoduleName = Annotated[
-    str, Query(max_length=500, description="A submodule's dotted name; left out, the model itself.")
-]
-
-# A picture is opened by itself, too: nothing in it may run or load.
-_SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
 
 class ArtifactLinks(Frozen):
@@ -52,20 +43,6 @@ class ArtifactReply(Artifact):
 
     artifact_digest: str = Field(alias="digest")
     links: ArtifactLinks
-
-
-class PrintoutIndexEntry(Frozen):
-    """One method of one submodule, and what there is of it."""
-
-    method: str
-    submodule: str
-    kinds: list[PrintoutKind]
-
-
-class PrintoutIndex(Frozen):
-    """The model itself first."""
-
-    printouts: list[PrintoutIndexEntry]
 
 
 _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names it."}}
@@ -97,108 +74,43 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
     summary="Download the archive",
     responses={
         200: {
-            "description": "What `torch.jit.load` takes, in Python and in C++.",
+            "description": "What `torch.jit.load` takes, in Python and in C++; or what `torch.export.load` takes.",
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
         **partial_responses(),
-        **problem_responses(InvalidRequest, ArtifactNotFound, RangeNotSatisfiable),
+        **problem_responses(InvalidRequest, ArtifactNotFound, ExportedProgramNotFound, RangeNotSatisfiable),
     },
 )
-def get_archive(request: Request, store: StoreDep, caller: MayRead, digest: Digest) -> Response:
-    """Whole, or the part that a `Range` asks for."""
-    archive = store.artifacts.get(caller.tenant, digest).archive
-    return attachment(request, store.blobs, archive, filename=f"{digest.removeprefix('sha256:')[:12]}.pt")
-
-
-@router.get(
-    "/artifacts/{digest}/printouts",
-    summary="List an artifact's printouts",
-    responses=problem_responses(InvalidRequest, ArtifactNotFound, PrintoutsUnreadable),
-)
-def list_printouts(response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> PrintoutIndex:
-    """Which methods of which submodules there are printouts of."""
-    found: dict[tuple[str, str], list[PrintoutKind]] = {}
-    with _printouts(store, caller.tenant, digest) as printouts:
-        for each in printouts.entries:
-            found.setdefault((each.submodule, each.method), []).append(each.kind)
-    response.headers.update(IMMUTABLE)
-    return PrintoutIndex(
-        printouts=[
-            PrintoutIndexEntry(method=method, submodule=submodule, kinds=kinds)
-            for (submodule, method), kinds in found.items()
-        ]
-    )
-
-
-@router.get(
-    "/artifacts/{digest}/printouts/{kind}",
-    response_class=PlainTextResponse,
-    summary="Read a printout",
-    responses={
-        200: {
-            "description": "As torch prints it; as JSON, with each node's place in the source.",
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Printout"}}},
-        },
-        **problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound, PrintoutsUnreadable),
-    },
-)
-def get_printout(
+def get_archive(
     request: Request,
     store: StoreDep,
     caller: MayRead,
     digest: Digest,
-    kind: Annotated[PrintoutKind, Path(description="Which view of it.")],
-    method: MethodName = "forward",
-    submodule: SubmoduleName = "",
     form: Annotated[
-        Literal["text", "json"] | None, Query(alias="format", description="Decides over the header `Accept`.")
-    ] = None,
+        Literal["torchscript", "pt2"],
+        Query(alias="format", description="`pt2` is there where `options.exportability` was set and export succeeded."),
+    ] = "torchscript",
 ) -> Response:
-    """`graph` and `inlined_graph` are torch's; `code` is the TorchScript source that it makes of them.
+    """Whole, or the part that a `Range` asks for.
 
-    One of more than 4 MiB is cut, and says so on its last line.
+    The `pt2` is never served, and not verified as the archive is: the process that ran the model's code made it, and
+    compared it with the eager model on the example alone. Loading it unpickles, as `torch.export.load` says.
     """
-    printout = _printout(store, caller.tenant, digest, kind, method, submodule)
-    headers = {**IMMUTABLE, "Vary": "Accept, Authorization"}
-    if form == "json" or (form is None and "application/json" in request.headers.get("accept", "")):
-        return Response(printout.model_dump_json(), media_type="application/json", headers=headers)
-    return PlainTextResponse(printout.text, headers=headers)
+    artifact = store.artifacts.get(caller.tenant, digest)
+    name = digest.removeprefix("sha256:")[:12]
+    if form == "pt2":
+        return attachment(request, store.blobs, _exported(artifact), filename=f"{name}.pt2")
+    return attachment(request, store.blobs, artifact.archive, filename=f"{name}.pt")
 
 
-@router.get(
-    "/artifacts/{digest}/graph.svg",
-    response_class=Response,
-    summary="See a graph",
-    responses={
-        200: {
-            "description": "Operators in layers, coloured by module; each says where in the source it comes from.",
-            "content": {"image/svg+xml": {"schema": {"type": "string"}}},
-        },
-        **problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound, PrintoutsUnreadable),
-    },
-)
-def get_graph(
-    store: StoreDep,
-    caller: MayRead,
-    digest: Digest,
-    method: MethodName = "forward",
-    submodule: SubmoduleName = "",
-    kind: Annotated[
-        Literal["graph", "inlined_graph"], Query(description="As torch has it, or with the submodules' graphs put in.")
-    ] = "inlined_graph",
-) -> Response:
-    """The graph as a picture. Constants are left out; of a very large graph, neighbours in a module are one box."""
-    picture = draw(_printout(store, caller.tenant, digest, kind, method, submodule))
-    headers = {**IMMUTABLE, "Content-Security-Policy": _SVG_POLICY}
-    return Response(picture, media_type="image/svg+xml", headers=headers)
-
-
-@contextmanager
-def _printouts(store: Store, tenant: str, digest: str) -> Iterator[Printouts]:
-    with store.blobs.open(store.artifacts.get(tenant, digest).printouts.digest) as file:
-        yield Printouts(file, digest)
-
-
-def _printout(store: Store, tenant: str, digest: str, kind: PrintoutKind, method: str, submodule: str) -> Printout:
-    with _printouts(store, tenant, digest) as printouts:
-        return printouts.read(kind, method, submodule)
+def _exported(artifact: Artifact) -> BlobRef:
+    if artifact.exported is not None:
+        return artifact.exported
+    if artifact.exportability is None:
+        raise ExportedProgramNotFound("exporting was not asked for", asked=False)
+    raise ExportedProgramNotFound(
+        f"nothing was exported that could be kept. {artifact.exportability.note}",
+        asked=True,
+        readiness=artifact.exportability.readiness,
+        remedy="change what the note names, and trace the model again",
+    )

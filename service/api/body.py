@@ -17,7 +17,7 @@ from service.api.deps import Parts
 from service.api.problems import RequestTimeout, invalid_body
 from service.api.waiting import LOOK_S
 from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
-from service.domain.json_text import has_more_containers
+from service.domain.json_text import has_more_containers, levels
 from service.domain.sizes import MIB
 
 # Beyond these nobody means it. pydantic goes 255 levels deep, and keeps about a kilobyte for each mistake it finds.
@@ -141,22 +141,13 @@ def parse_json(text: bytes | bytearray) -> JsonValue:
 
 
 def _check_bounds(value: JsonValue) -> None:
-    level, members = [value], 0
-    for _ in range(DEPTH_MAX):
-        deeper: list[JsonValue] = []
-        for each in level:
-            if isinstance(each, dict):
-                members += len(each)
-                deeper += each.values()
-            # Most lists are numbers: found out at the speed of C, they are not gone through here.
-            elif isinstance(each, list) and not {list, dict}.isdisjoint(map(type, each)):
-                deeper += each
+    members = 0
+    for depth, (objects, _) in enumerate(levels(value)):
+        if depth == DEPTH_MAX:
+            raise MalformedJson(f"the body nests deeper than {DEPTH_MAX} levels", limit=DEPTH_MAX)
+        members += sum(map(len, objects))
         if members > MEMBERS_MAX:
             raise MalformedJson(f"there are more than {MEMBERS_MAX} members in all", limit=MEMBERS_MAX)
-        if not deeper:
-            return
-        level = deeper
-    raise MalformedJson(f"the body nests deeper than {DEPTH_MAX} levels", limit=DEPTH_MAX)
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:

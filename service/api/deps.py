@@ -28,6 +28,7 @@ class Parts:
     torch_version: str
     request_max_bytes: int
     upload_max_bytes: int
+    answer_max_bytes: int
     request_idle_s: float
     streams_max: int
     tenant_streams_max: int

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -12,7 +12,8 @@ from pydantic import Field, JsonValue
 from service.api.access import ACCESS_RESPONSES, Caller, MayInfer
 from service.api.body import aside, check_is_json, parse_json, read_text
 from service.api.deps import Parts, PartsDep
-from service.api.inference_body import MODEL_MEMBER, NOT_FINITE, request_body
+from service.api.inference_body import MODEL_MEMBER, request_body
+from service.api.output_tensor import OutputTensor, pieces
 from service.api.problems import InternalError, RequestTimeout, problem_responses
 from service.domain import inference
 from service.domain.artifact import Artifact
@@ -23,6 +24,7 @@ from service.domain.errors import (
     BakedArgument,
     BlobMissing,
     DatatypeMismatch,
+    DeviceUnavailable,
     GoldenCaseFailed,
     GraphRaised,
     InferenceTimeout,
@@ -48,23 +50,14 @@ from service.domain.errors import (
 )
 from service.domain.frozen import Frozen
 from service.domain.model import ModelRef, ModelVersion
-from service.domain.tensor import Datatype, Tensor, unpack
+from service.domain.tensor import Tensor
 from service.domain.trace_check import Verdict
+from service.domain.trace_request import DeviceName
 from service.storage.database import Store
 
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
-_PIECE_BYTES = 128 * 1024  # whole items of every datatype
 _UNSOUND = "the check rejected this version: its answers are not known to be right"
-
-
-class OutputTensor(Frozen):
-    """One output."""
-
-    name: str
-    datatype: Datatype
-    shape: list[int]
-    data: list[JsonValue] = Field(description=f"Row-major, flat. {NOT_FINITE}")
 
 
 class InferenceReply(Frozen):
@@ -112,6 +105,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         AnswerTooLarge,
         InternalError,
         BlobMissing,
+        DeviceUnavailable,
         RunnerLost,
         GoldenCaseFailed,
         PoolSaturated,
@@ -123,7 +117,10 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 Method = Annotated[str, Query(description="Which of the traced methods to call.", max_length=200)]
-Device = Annotated[Literal["cpu"], Query(description="Whose artifact answers.")]
+Device = Annotated[
+    DeviceName | None,
+    Query(description="Whose artifact answers. Left out: `cpu` where it was traced there, else the device it has."),
+]
 
 
 @router.post(
@@ -146,7 +143,7 @@ async def infer(
         ),
     ],
     method: Method = "forward",
-    device: Device = "cpu",
+    device: Device = None,
 ) -> Response:
     """Inputs that lie outside the artifact's contract are refused, with the clause: they are never answered.
 
@@ -166,7 +163,7 @@ async def infer(
     openapi_extra=request_body(MODEL_MEMBER, {"model": "linear"}),
 )
 async def infer_named(
-    request: Request, parts: PartsDep, caller: MayInfer, method: Method = "forward", device: Device = "cpu"
+    request: Request, parts: PartsDep, caller: MayInfer, method: Method = "forward", device: Device = None
 ) -> Response:
     """The same as `POST /infer/{model}`, with one more member, `model`."""
     text = await _read(request, parts.request_max_bytes)
@@ -193,16 +190,21 @@ class _Served:
     artifact: Artifact
 
 
-async def _resolve(parts: Parts, caller: Caller, model: str, device: str) -> _Served:
+async def _resolve(parts: Parts, caller: Caller, model: str, device: DeviceName | None) -> _Served:
     ref = ModelRef.parse(model)
     return await run_in_threadpool(_find, parts.store, caller.tenant, ref, device)
 
 
-def _find(store: Store, tenant: str, ref: ModelRef, device: str) -> _Served:
+def _find(store: Store, tenant: str, ref: ModelRef, device: DeviceName | None) -> _Served:
     version = store.models.resolve(tenant, ref)
-    if device not in version.artifacts:
-        raise ArtifactNotFound("this version was not traced for that device", devices=sorted(version.artifacts))
-    digest = version.artifacts[device]
+    devices = sorted(version.artifacts)  # cpu is the first
+    wanted = device or devices[0]
+    if wanted not in version.artifacts:
+        raise ArtifactNotFound(
+            f"this version was traced for {', '.join(devices)}, and not for {wanted}",
+            devices=devices, remedy="ask for a device that it was traced for, or trace it with `devices`",
+        )  # fmt: skip
+    digest = version.artifacts[wanted]
     return _Served(ref.name, version, digest, _artifact(store, tenant, digest))
 
 
@@ -232,19 +234,5 @@ async def _answer(
 
 
 def _written(reply: dict[str, Any], outputs: list[Tensor]) -> bytes:
-    return orjson.dumps({**reply, "outputs": [_shown(tensor) for tensor in outputs]})
-
-
-def _shown(tensor: Tensor) -> dict[str, Any]:
-    data = memoryview(tensor.data)
-    # Piece by piece, so that numbers are objects only for a moment, and other threads come in between.
-    pieces = [
-        orjson.dumps(unpack(tensor.datatype, data[start : start + _PIECE_BYTES]))[1:-1]
-        for start in range(0, len(data), _PIECE_BYTES)
-    ]
-    return {
-        "name": tensor.name,
-        "datatype": tensor.datatype.value,
-        "shape": tensor.shape,
-        "data": orjson.Fragment(b"[" + b",".join(pieces) + b"]"),
-    }
+    written = [orjson.Fragment(b"".join(pieces(tensor))) for tensor in outputs]
+    return orjson.dumps({**reply, "outputs": written})

@@ -34,6 +34,7 @@ PARTS_MAX = FILES_MAX + 2
 # The endings that the tracing child can read, by what the file is for.
 SUFFIXES = {
     "source": (".py", ".zip"),
+    "archive": (".pt", ".pth"),
     "weights": (".safetensors", ".pt", ".pth"),
     "inputs": (".safetensors", ".npz", ".pt"),
 }
@@ -222,6 +223,8 @@ def _checked(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
 def _references(spec: TraceSpec) -> Iterator[_Reference]:
     if spec.source.file is not None:
         yield _Reference(("source", "file"), spec.source.file, "source")
+    if spec.source.archive is not None:
+        yield _Reference(("source", "archive"), spec.source.archive, "archive")
     if spec.weights is not None:
         yield _Reference(("weights", "file"), spec.weights.file, "weights")
     calls: list[tuple[Location, MethodInputs | TraceSpec]] = [((), spec)]

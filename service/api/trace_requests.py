@@ -42,6 +42,7 @@ from service.domain.idempotency import Idempotency
 from service.domain.model import ModelName
 from service.domain.trace_check import Finding, Verdict
 from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
+from service.engine.queue import Engine
 
 router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 
@@ -66,20 +67,27 @@ class TraceRequestLinks(Frozen):
     log: str
     source: str
     cancel: str | None
-    artifact: str | None
+    artifact: str | None = Field(description="Of the first of its devices.")
     infer: str | None
+    outputs: str | None = Field(description="What the model returned, in mode eager.")
 
 
 class TraceRequestSummary(Frozen):
     """A trace request in a list: everything but what its check found."""
 
     id: str
-    state: State = Field(description="`succeeded`: it was traced; the verdict says how well.")
+    state: State = Field(description="`succeeded`: it was traced; the verdict says how well. Or it ran, in mode eager.")
     stage: Stage
     progress: float = Field(description="From 0 to 1.")
     pool: str = Field(description="The workers that take it.")
+    waiting: str | None = Field(
+        description="Why it will not begin as things are, such as `no worker in pool gpu`; null where nothing but its "
+        "turn keeps it, and where it has begun."
+    )
     attempt: int = Field(description="How often it was begun; 0 while it waits for the first time.")
-    verdict: Verdict | None
+    verdict: Verdict | None = Field(
+        description="The worst of its devices'; null in mode eager, where nothing is traced."
+    )
     model: ModelVersionRef | None = Field(description="Null where no version was registered.")
     artifacts: list[DeviceArtifact]
     problem: Problem | None = Field(description="Why it failed.")
@@ -89,11 +97,11 @@ class TraceRequestSummary(Frozen):
     links: TraceRequestLinks
 
     @classmethod
-    def of(cls, request: TraceStatus) -> Self:
-        shown = {name: getattr(request, name) for name in cls.model_fields.keys() - {"problem", "links"}}
+    def of(cls, request: TraceStatus, engine: Engine) -> Self:
+        shown = {name: getattr(request, name) for name in cls.model_fields.keys() - {"problem", "links", "waiting"}}
         path = f"/trace/{request.id}"
         problem = problem_of(request.failure, instance=path) if request.failure else None
-        return cls(**shown, problem=problem, links=_links(request, path))
+        return cls(**shown, waiting=engine.waiting(request), problem=problem, links=_links(request, path))
 
 
 class TraceRequestReply(TraceRequestSummary):
@@ -127,6 +135,7 @@ def _links(request: TraceStatus, path: str) -> TraceRequestLinks:
         cancel=None if request.state.ended else f"{path}/cancel",
         artifact=artifact,
         infer=infer,
+        outputs=f"{path}/outputs" if request.outputs else None,
     )
 
 
@@ -182,7 +191,11 @@ async def submit(
     caller: MayTrace,
     prefer: Annotated[  # noqa: ARG001 - documented here; it may come several times, and is read from all of them
         str | None,
-        Header(alias="Prefer", description=f"`wait=N` waits for the end, up to N seconds and at most {WAIT_MAX_S}."),
+        Header(
+            alias="Prefer",
+            description=f"`wait=N` waits for the end, up to N seconds and at most {WAIT_MAX_S}. A request for which "
+            "there is no worker is not waited for.",
+        ),
     ] = None,
     idempotency_key: Annotated[
         str | None,
@@ -205,7 +218,7 @@ async def submit(
     ) as submission:
         status: TraceStatus = await run_in_threadpool(_submit, parts, caller, submission, key)
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
-    if wait_s is not None:
+    if wait_s is not None and parts.engine.waiting(status) is None:
         status = await wait_for_end(parts, request, status, wait_s)
     if status.state is State.SUCCEEDED or (status.state.ended and wait_s is not None):
         response.status_code = 200
@@ -214,7 +227,7 @@ async def submit(
     else:
         response.headers["Retry-After"] = "1"
     response.headers["Location"] = f"/trace/{status.id}"
-    return TraceRequestReply.of(status)
+    return TraceRequestReply.of(status, parts.engine)
 
 
 def _idempotency_key(value: str | None) -> str | None:
@@ -242,6 +255,7 @@ def list_trace_requests(
     request: Request,
     response: Response,
     store: StoreDep,
+    engine: EngineDep,
     caller: MayRead,
     limit: Limit = 20,
     cursor: Cursor = None,
@@ -252,7 +266,7 @@ def list_trace_requests(
     page = store.trace_requests.list(caller.tenant, limit, cursor, state=state, model=model)
     link_next(request, response, page.next_cursor)
     return TraceRequestList(
-        trace_requests=[TraceRequestSummary.of(each) for each in page.items], next_cursor=page.next_cursor
+        trace_requests=[TraceRequestSummary.of(each, engine) for each in page.items], next_cursor=page.next_cursor
     )
 
 
@@ -267,9 +281,9 @@ _ARTIFACTS: dict[str, Any] = {
     summary="Look at one trace request",
     responses={200: {"links": _ARTIFACTS}, **problem_responses(InvalidRequest, TraceRequestNotFound)},
 )
-def get_trace_request(store: StoreDep, caller: MayRead, request_id: RequestId) -> TraceRequestReply:
+def get_trace_request(store: StoreDep, engine: EngineDep, caller: MayRead, request_id: RequestId) -> TraceRequestReply:
     """State, stage and progress; at its end the verdict, the findings and the artifacts, or the problem."""
-    return TraceRequestReply.of(store.trace_requests.status(caller.tenant, request_id))
+    return TraceRequestReply.of(store.trace_requests.status(caller.tenant, request_id), engine)
 
 
 @router.get(
@@ -302,9 +316,9 @@ def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: R
     """Byte for byte what was traced."""
     trace_request = store.trace_requests.get(caller.tenant, request_id)
     source = trace_request.spec.source
-    if source.file is not None:
-        return attachment(request, store.blobs, trace_request.files[source.file], filename=source.file)
-    inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {})
+    if (uploaded := source.file or source.archive) is not None:
+        return attachment(request, store.blobs, trace_request.files[uploaded], filename=uploaded)
+    inline = InlineSource(entrypoint=source.entrypoint or "", files=source.files or {})
     return JSONResponse(inline.model_dump())
 
 
@@ -315,4 +329,4 @@ def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: R
 )
 def cancel(engine: EngineDep, caller: MayTrace, request_id: RequestId) -> TraceRequestReply:
     """Queued or running: it ends as `cancelled`, and what runs of it is stopped."""
-    return TraceRequestReply.of(engine.cancel(caller.tenant, request_id))
+    return TraceRequestReply.of(engine.cancel(caller.tenant, request_id), engine)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,9 +18,8 @@ from service.settings import Settings
 
 if TYPE_CHECKING:  # no other command is to wait for these
     from service.sandbox.choice import NoTierHolds
+    from service.sandbox.limits import Limits
     from service.sandbox.tiers import Tier
-
-_PROGRAM = "workers.doctor"
 
 
 class _Doubt(Exception):
@@ -41,7 +40,8 @@ def doctor(
         ("disk", lambda: _disk(settings.state_dir)),
     ]
     if not isinstance(tier, Exception):
-        checks.insert(3, ("torch", lambda: _torch(settings, tier)))
+        limits = _limits(settings)
+        checks[3:3] = [("torch", lambda: _torch(tier, limits)), ("gpu", lambda: _gpu(settings.gpu_slots, tier, limits))]
     worked = [_told(name, check) for name, check in checks]
     raise typer.Exit(0 if all(worked) else 1)
 
@@ -50,6 +50,7 @@ def _told(name: str, check: Callable[[], str]) -> bool:
     """Print what the check finds; whether it works."""
     from service.domain.errors import SandboxUnavailable
     from service.sandbox.choice import NoTierHolds
+    from service.sandbox.torch_here import NoGpu
     from service.sandbox.zygote import ZygoteFailed
 
     worked = True
@@ -57,7 +58,7 @@ def _told(name: str, check: Callable[[], str]) -> bool:
         mark, text = "ok", check()
     except _Doubt as doubt:
         mark, text = "WARN", str(doubt)
-    except (OSError, RuntimeError, NoTierHolds, ZygoteFailed, SandboxUnavailable) as error:
+    except (OSError, RuntimeError, NoTierHolds, NoGpu, ZygoteFailed, SandboxUnavailable) as error:
         worked, mark, text = False, "FAIL", str(error)
     for line in text.splitlines():
         typer.echo(f"{mark:<5} {name:<20} {line}".rstrip())
@@ -93,25 +94,33 @@ def _sandbox(chosen: "Tier | NoTierHolds") -> str:
     return text
 
 
-def _torch(settings: Settings, tier: "Tier") -> str:
+def _limits(settings: Settings) -> "Limits":
+    from service.sandbox.limits import Limits
+
+    return Limits(address_space_mib=settings.trace_memory_mib, cpu_s=settings.trace_cpu_s)
+
+
+def _torch(tier: "Tier", limits: "Limits") -> str:
+    from service.sandbox import torch_here
+
     began = time.monotonic()
-    found = _ask_child(settings, tier)
-    if not found.get("traces"):
-        raise RuntimeError(f"torch {found.get('torch')} does not trace here")
+    found = torch_here.ask(tier, limits)
+    if not found.traces:
+        raise RuntimeError(f"torch {found.torch} does not trace here")
     return (
-        f"{found['torch']} traces in a child ({time.monotonic() - began:.1f} s from cold); "
-        f"devices: {', '.join(found['devices'])}"
+        f"{found.torch} traces in a child ({time.monotonic() - began:.1f} s from cold); "
+        f"devices: {', '.join(found.devices)}"
     )
 
 
-def _ask_child(settings: Settings, tier: "Tier") -> dict[str, Any]:
-    from service.sandbox.limits import Limits
-    from service.sandbox.zygote import Zygote
+def _gpu(slots: int, tier: "Tier", limits: "Limits") -> str:
+    from service.sandbox.tiers import Tier
+    from service.sandbox.torch_here import require_gpu
 
-    limits = Limits(address_space_mib=settings.trace_memory_mib, cpu_s=settings.trace_cpu_s)
-    with Zygote([_PROGRAM], tier=tier) as zygote, zygote.fork(_PROGRAM, limits) as child:
-        found, _ = child.channel.receive(until=time.monotonic() + 60)
-        return found
+    if not slots:
+        return f"trace requests that ask for cuda wait: GPU_SLOTS is 0, and more needs SANDBOX={Tier.NONE.value}"
+    require_gpu(tier, limits)
+    raise _Doubt(f"trace requests that ask for cuda are taken, {slots} at the same time, and are NOT confined")
 
 
 def _model_packages() -> str:

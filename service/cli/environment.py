@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-import typer
 from pydantic import ValidationError
 
+from service.cli.refusal import refuse
 from service.settings import Settings
 
 
@@ -17,6 +17,4 @@ def settings_of(state: Path | None) -> Settings:
     try:
         return Settings.from_environment(environ)
     except ValidationError as error:
-        for problem in error.errors():
-            typer.echo(f"{str(problem['loc'][0]).upper()}: {problem['msg']}", err=True)
-        raise typer.Exit(2) from None
+        refuse("\n".join(f"{str(problem['loc'][0]).upper()}: {problem['msg']}" for problem in error.errors()))

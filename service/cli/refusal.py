@@ -1,4 +1,4 @@
-"""A refusal: why a command does not do what it was asked to, in one line on standard error, and exit status 2."""
+"""A refusal: why a command does not do what it was asked to, in few lines on standard error, and exit status 2."""
 
 from typing import NoReturn
 

@@ -18,6 +18,7 @@ from service.cli.environment import settings_of
 from service.cli.refusal import refuse
 from service.sandbox.choice import NoTierHolds, choose
 from service.sandbox.tiers import Tier
+from service.sandbox.torch_here import NoGpu
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ def serve(
                     f"Tracehouse is ready at {address} (API documentation: {address}/docs; state: {state_dir})"
                 ),
             )
+        except NoGpu as error:
+            refuse(str(error))
         except NoUsableKey:
             refuse(f"On {host} everybody must have an API key, and there is none: make one with {_making_a_key(state)}")
 

@@ -8,30 +8,53 @@ from pydantic import FailFast, Field
 
 from service.domain.blob import BlobRef
 from service.domain.contract import Contract
+from service.domain.exportability import Exportability
 from service.domain.frozen import Frozen
-from service.domain.tensor import TensorSpec
+from service.domain.tensor import Shape, TensorSpec
 from service.domain.trace_check import TraceCheck
+from service.domain.trace_request import DeviceName, Precision, Training
+from service.domain.way import Tried
 
-PrintoutKind = Literal["graph", "inlined_graph", "code"]
+GraphKind = Literal["graph", "inlined_graph", "onnx_trace"]
+PrintoutKind = Literal[GraphKind, "code", "code_with_constants", "dump"]
+# Of both the first ones are told; a model of some hundred submodules has as many.
+ATTRIBUTES_MAX = 1000
+CONSTANTS_MAX = 1000
+ATTRIBUTE_TEXT_MAX_CHARACTERS = 300
+
+# How the archive came about; `mixed` is traced, with some of its parts scripted by `mode: auto`.
+Form = Literal["traced", "scripted", "mixed", "uploaded"]
 # The process that ran the model's code made them: of a million values that are none, the first one is mistake enough.
 ValueNames = Annotated[list[str], FailFast()]
 
 
 class GraphNode(Frozen):
-    """One node of a graph: its operator, its values, and the source line that made it."""
+    """One node of a graph: its operator, its values, and the source line that made it.
+
+    A block of a node (`prim::If` has two, `prim::Loop` one) begins with `prim::Param`, whose outputs are the values
+    that it is given, and ends with `prim::Return`, whose inputs are those that it gives back.
+    """
 
     operator: str
     inputs: ValueNames
     outputs: ValueNames
     types: ValueNames = Field(description="The outputs' types, shapes included where torch knows them.")
-    scope: str = ""
+    attributes: dict[str, str] = Field(
+        default={}, description="As text, long ones shortened: a constant's `value`, the `name` of what is read."
+    )
+    scope: str = Field(default="", description="The submodule whose part it is, `encoder.layers.0`.")
     file: str | None = None
     line: int | None = None
     source: str | None = None
+    parent: int | None = Field(default=None, description="The place in `nodes` of the one in whose block it stands.")
+    block: int | None = Field(default=None, description="Which of its parent's blocks, the first is 0.")
 
 
 class Printout(Frozen):
-    """One textual view of one method of one submodule; "" is the model itself. `code` has no nodes."""
+    """One textual view of one method of one submodule; "" is the model itself. Only graphs have nodes.
+
+    A `dump` is of a module and no method of it: its `method` is "".
+    """
 
     kind: PrintoutKind
     method: str
@@ -50,6 +73,31 @@ class Submodule(Frozen):
     methods: list[str] = []
 
 
+class ModuleAttribute(Frozen):
+    """What a traced module holds beside tensors and submodules: `layer.training`, its TorchScript type, its value."""
+
+    name: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
+    type: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
+    value: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS, description="As text; a long one is shortened.")
+
+
+class TensorConstant(Frozen):
+    """A tensor that a method's code refers to as `CONSTANTS.c0`: its values are in the printout `code_with_constants`.
+
+    The trace baked it in: no weights replace it.
+    """
+
+    name: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
+    datatype: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS, description="torch's word where there is no other.")
+    shape: Shape
+    method: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
+    submodule: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
+
+
+ModuleAttributes = Annotated[list[ModuleAttribute], FailFast(), Field(max_length=ATTRIBUTES_MAX)]
+TensorConstants = Annotated[list[TensorConstant], FailFast(), Field(max_length=CONSTANTS_MAX)]
+
+
 class Versions(Frozen):
     """What it was made with."""
 
@@ -61,17 +109,30 @@ class Versions(Frozen):
 class Artifact(Frozen):
     """The manifest. `golden` holds a few inputs with the eager outputs, replayed whenever the archive is loaded."""
 
-    device: str
-    entrypoint: str
+    device: DeviceName
+    entrypoint: str | None
+    form: Form = "traced"
+    tried: list[Tried] = Field([], description="The ways that mode auto tried, in their order.")
+    training: Training = False
+    precision: Precision | None = None
     contract: Contract
     check: TraceCheck
     archive: BlobRef
     printouts: BlobRef
     golden: BlobRef
+    exported: BlobRef | None = Field(
+        None, description="The `.pt2`, where it was asked for: compared with eager on the example, and never verified."
+    )
+    exportability: Exportability | None = Field(
+        None, description="What the process that traced, which ran the model's code, says of torch.export."
+    )
     freeze: bool
+    optimize_for_inference: bool = False
     submodules: list[Submodule]
     parameters: list[TensorSpec]
     buffers: list[TensorSpec]
+    attributes: ModuleAttributes = []
+    constants: TensorConstants = []
     missing_weights: list[str] = []
     unexpected_weights: list[str] = []
     versions: Versions
@@ -83,8 +144,12 @@ class Artifact(Frozen):
     @property
     def stored_bytes(self) -> int:
         """What it takes to keep: its files and its manifest."""
-        return len(self.manifest()) + sum(blob.byte_size for blob in (self.archive, self.printouts, self.golden))
+        return len(self.manifest()) + sum(blob.byte_size for blob in self._files if blob is not None)
 
     @property
     def digest(self) -> str:
         return "sha256:" + hashlib.sha256(self.manifest()).hexdigest()
+
+    @property
+    def _files(self) -> tuple[BlobRef | None, ...]:
+        return self.archive, self.printouts, self.golden, self.exported

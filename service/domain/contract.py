@@ -29,6 +29,12 @@ class BakedLeaf(Frozen):
     baked: JsonValue
 
 
+class FixedLeaf(Frozen):
+    """A value that a scripted method takes, and was tried with this value alone: it must be sent so, or left out."""
+
+    fixed: JsonValue
+
+
 class ListNode(Frozen):
     """A list, and what stands at each place."""
 
@@ -47,7 +53,7 @@ class DictNode(Frozen):
     mapping: "dict[str, Structure]"
 
 
-Structure = Union[TensorLeaf, BakedLeaf, ListNode, TupleNode, DictNode]  # noqa: UP007 - it refers to itself
+Structure = Union[TensorLeaf, BakedLeaf, FixedLeaf, ListNode, TupleNode, DictNode]  # noqa: UP007 - it refers to itself
 
 
 class Argument(Frozen):
@@ -119,6 +125,37 @@ def tensors_of(structure: Structure) -> Iterator[str]:
         yield structure.tensor
     for _, item in items_of(structure):
         yield from tensors_of(item)
+
+
+def baked_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> tuple[str, str, str] | None:
+    """The first value that is baked in on one side alone, or otherwise: its path, and what stands there on each."""
+    was, is_ = _values_of(example), _values_of(call)
+    for path in [*was, *is_]:
+        first, second = was.get(path, _NOTHING), is_.get(path, _NOTHING)
+        if first != second and {first, second} - {_NOTHING, _A_TENSOR}:
+            return path, first, second
+    return None
+
+
+_NOTHING, _A_TENSOR = "nothing", "a tensor"
+
+
+def _values_of(arguments: Iterable[Argument]) -> dict[str, str]:
+    """What is baked in, by its path, and where tensors stand."""
+    found: dict[str, str] = {}
+    for argument in arguments:
+        _find_values(argument.structure, argument.name, found)
+    return found
+
+
+def _find_values(structure: Structure, path: str, found: dict[str, str]) -> None:
+    match structure:
+        case BakedLeaf():
+            found[path] = repr(structure.baked)
+        case TensorLeaf():
+            found[path] = _A_TENSOR
+    for key, item in items_of(structure):
+        _find_values(item, f"{path}.{key}", found)
 
 
 def _agree(leaves: list[str], specs: list[TensorSpec], otherwise: str) -> None:

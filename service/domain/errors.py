@@ -253,6 +253,13 @@ class TraceRequestNotFound(NotFound):
     """
 
 
+class OutputsNotFound(NotFound):
+    """This trace request has no outputs
+
+    Only one in mode eager has some, once it has succeeded.
+    """
+
+
 class ArtifactNotFound(NotFound):
     """There is no artifact with this digest
 
@@ -264,6 +271,13 @@ class PrintoutNotFound(NotFound):
     """The artifact has no such printout
 
     `GET /artifacts/{digest}/printouts` lists what there is.
+    """
+
+
+class ExportedProgramNotFound(NotFound):
+    """The artifact has no exported program
+
+    Trace the model with `options.exportability`; the artifact's `exportability` says what came of it.
     """
 
 
@@ -457,16 +471,168 @@ class ArgumentMismatch(TraceError):
     """The example inputs do not fit the method's arguments"""
 
 
+class ModelNotCopyable(InitFailed):
+    """The model cannot be copied, nor made again
+
+    Keep locks, files, generators and the like out of the model, or give its class a `__deepcopy__`.
+    """
+
+
 class ModelRaised(TraceError):
     """The model raised on its example inputs"""
+
+
+class DeviceNotFound(ModelRaised):
+    """The source asks for a device that is not here
+
+    Take the device from the inputs or from a parameter, as `x.device`; a GPU is there where `devices` asks for one.
+    """
+
+
+class DevicesDiffer(ModelRaised):
+    """The model computes with tensors of several devices
+
+    Make tensors on the inputs' device, as `torch.ones(3, device=x.device)`, and give parameters on `meta` their values
+    with `to_empty` and `load_state_dict`.
+    """
+
+
+class MethodTracedAsFunction(ModelRaised):
+    """The source gives torch.jit.trace a method of a module
+
+    Submit the model itself and name its methods under `methods`; in the source, call torch.jit.trace_module with it.
+    """
 
 
 class UnsupportedOutput(TraceError):
     """The model returns something that TorchScript cannot return"""
 
 
+class OutputNotTensor(UnsupportedOutput):
+    """The model returns something that is not a tensor
+
+    Return tensors alone, in tuples, lists or dicts; of a number, `torch.tensor` makes one, which the trace keeps as it
+    is.
+    """
+
+
+class OutputWithoutDatatype(UnsupportedOutput):
+    """The model returns a tensor that has no datatype in the Open Inference Protocol
+
+    Return it as one that has: `torch.view_as_real(y)` of a complex tensor, `y.dequantize()` of a quantised one,
+    `y.to_dense()` of a sparse one, `y.to(torch.float32)` of another.
+    """
+
+
+class OutputWithoutValues(UnsupportedOutput):
+    """The model returns a tensor on the device `meta`, which has a shape and no values
+
+    Return tensors on the inputs' device.
+    """
+
+
+class MixedOutput(UnsupportedOutput):
+    """The model returns a list or a dict of values that are not all of one type
+
+    Return a tuple or a NamedTuple, whose items may differ.
+    """
+
+
+class UnsupportedDict(UnsupportedOutput):
+    """The model returns a dict that TorchScript cannot return
+
+    Return a dict from strings to tensors, or to tuples of tensors, or else a NamedTuple.
+    """
+
+
 class UntraceableModel(TraceError):
     """torch could not trace the model"""
+
+
+class OutputNotTraced(UntraceableModel):
+    """An output does not come from the inputs by operators that torch records
+
+    Compute it with torch's operators: what goes through `.data`, numpy or `resize_` is lost to the trace.
+    """
+
+
+class MixedInput(UntraceableModel):
+    """An argument is a list or a dict of values that are not all of one type
+
+    Let the model take a tuple, or an argument for each value: a trace keeps one type for all items of a list or a dict.
+    """
+
+
+class ConstantRequiresGrad(UntraceableModel):
+    """The model computes with a tensor that requires grad and is no part of it
+
+    Register the tensor, or the module that holds it, in `__init__` of the model, make it an input, or detach it.
+    """
+
+
+class SharedParameters(UntraceableModel):
+    """A module has one parameter or buffer under two names
+
+    Register it under one of them, and use that one in both places; two modules may share a parameter.
+    """
+
+
+class BackwardHooks(UntraceableModel):
+    """A module has backward hooks, which a trace cannot keep
+
+    Register the hook where the model is trained, or remove it before the model is submitted.
+    """
+
+
+class CustomAutogradFunction(UntraceableModel):
+    """The model calls a torch.autograd.Function, which an archive cannot hold
+
+    Compute the same with torch's operators where it is traced: call a plain function if `torch.jit.is_tracing()`.
+    """
+
+
+class ModuleNotRegistered(UntraceableModel):
+    """The model calls a scripted or traced module that is no part of it
+
+    Assign the module in `__init__` of the model, or put it into an nn.ModuleList.
+    """
+
+
+class TracingNested(UntraceableModel):
+    """The model calls torch.jit.trace itself
+
+    Leave torch.jit.trace out of `forward`: what forward calls is traced with it.
+    """
+
+
+class CompiledModel(UntraceableModel):
+    """The model has a part that torch.compile made
+
+    Submit the model as it is before torch.compile.
+    """
+
+
+class ScriptingFailed(TraceError):
+    """torch could not script the model
+
+    Annotate the types of what is not a tensor, mark what TorchScript cannot compile with @torch.jit.ignore or
+    @torch.jit.unused, or trace the model instead.
+    """
+
+
+class MethodNotCompiled(TraceError):
+    """The method is there in Python, and not in the compiled model
+
+    Mark it with @torch.jit.export, or name methods that are compiled.
+    """
+
+
+class ArchiveUnreadable(TraceError):
+    """The uploaded file is not a TorchScript archive
+
+    Upload what torch.jit.save or ScriptModule.save wrote; a state dict belongs under `weights`, and Python under
+    `source.file`.
+    """
 
 
 class ModelUnrepeatable(TraceError):
@@ -551,6 +717,13 @@ class QueueFull(Unavailable):
 
 class PoolSaturated(Unavailable):
     """Too many inference requests are waiting"""
+
+
+class DeviceUnavailable(Unavailable):
+    """This service has no such device
+
+    Ask for `device=cpu`, or start the service on a machine with a GPU, and with GPU_SLOTS.
+    """
 
 
 class ShuttingDown(Unavailable):

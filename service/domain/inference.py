@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from service.domain.contract import (
     BakedLeaf,
     DictNode,
+    FixedLeaf,
     ListNode,
     MethodContract,
     Structure,
@@ -125,6 +126,12 @@ def _nested(value: JsonValue, structure: Structure, specs: Mapping[str, TensorSp
                 raise BakedArgument(
                     f"{path!r} was {structure.baked!r} when the model was traced, and that is baked in",
                     input=path, expected=structure.baked, actual=_shown(value),
+                )  # fmt: skip
+        case FixedLeaf():
+            if not _is_same(value, structure.fixed):
+                raise BakedArgument(
+                    f"{path!r} was {structure.fixed!r} when the model was checked, and nothing else was tried",
+                    input=path, expected=structure.fixed, actual=_shown(value),
                 )  # fmt: skip
         case ListNode():
             yield from _items(value, structure.list, specs, path)
@@ -260,7 +267,7 @@ def _may_be_left_out(structure: Structure) -> bool:
     match structure:
         case TensorLeaf():
             return False
-        case BakedLeaf():
+        case BakedLeaf() | FixedLeaf():
             return True
         case ListNode():
             return all(map(_may_be_left_out, structure.list))

@@ -4,7 +4,7 @@ The process that wrote them has run the model's code and may have made up anythi
 memory whatever the file holds, and what is not as it is written here is refused.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from io import BytesIO
 from itertools import accumulate, islice
 from typing import Annotated, Any, BinaryIO
@@ -15,14 +15,14 @@ from pydantic import FailFast, Field, TypeAdapter
 from service.domain.artifact import Printout, PrintoutKind
 from service.domain.errors import PrintoutNotFound, PrintoutsUnreadable
 from service.domain.frozen import Frozen
-from service.domain.json_text import has_more_containers
+from service.domain.json_text import has_more_containers, levels
 from service.domain.sizes import MIB
 
 INDEX_MAX_BYTES = MIB
 INDEX_MAX_ENTRIES = 20_000
 PRINTOUT_MAX_BYTES = 4 * MIB
 
-# A node has four of them, and takes a hundred bytes at the least.
+# A node has five of them, and takes a hundred bytes at the least.
 _CONTAINERS_MAX = 200_000
 # Of one object; none of ours has half as many. pydantic keeps about a kilobyte for each member that it does not know.
 _MEMBERS_MAX = 20
@@ -44,11 +44,20 @@ _list = TypeAdapter(Annotated[list[Printout], FailFast()])
 
 def write(printouts: Iterable[Printout]) -> bytes:
     """What `Printouts` reads. The last ones, for which the index has no room, are left out."""
+    return write_encoded((printout, encoded(printout)) for printout in printouts)
+
+
+def encoded(printout: Printout) -> bytes:
+    """As it stands in the file."""
+    return printout.model_dump_json().encode()
+
+
+def write_encoded(printouts: Iterable[tuple[Printout, bytes]]) -> bytes:
+    """`write`, of those that are encoded already."""
     index: list[bytes] = []
     written: list[bytes] = []
     room = INDEX_MAX_BYTES - len("[]\n")
-    for printout in islice(printouts, INDEX_MAX_ENTRIES):
-        whole = printout.model_dump_json().encode()
+    for printout, whole in islice(printouts, INDEX_MAX_ENTRIES):
         entry = PrintoutEntry(
             kind=printout.kind, method=printout.method, submodule=printout.submodule, byte_size=len(whole)
         )
@@ -78,11 +87,12 @@ class Printouts:
         for entry, end in zip(self.entries, ends, strict=True):
             if (entry.kind, entry.method, entry.submodule) == (kind, method, submodule):
                 return self._read(self._start + end - entry.byte_size, entry.byte_size)
+        of_kind = [entry for entry in self.entries if entry.kind == kind]
         raise PrintoutNotFound(
             f"there is no {kind} of {method[:80]!r} of {submodule[:80] or 'the model'!r}",
             kind=kind,
-            methods=sorted({entry.method for entry in self.entries})[:_NAMED_MAX],
-            submodules=sorted({entry.submodule for entry in self.entries})[:_NAMED_MAX],
+            methods=sorted({entry.method for entry in of_kind})[:_NAMED_MAX],
+            submodules=sorted({entry.submodule for entry in of_kind})[:_NAMED_MAX],
         )
 
     def _read_index(self) -> list[PrintoutEntry]:
@@ -115,16 +125,6 @@ def _parsed(text: bytes) -> Any:
     if has_more_containers(text, _CONTAINERS_MAX):
         raise ValueError("there are too many lists and objects")
     value = orjson.loads(text)
-    if any(len(each) > _MEMBERS_MAX for each in _objects(value)):
+    if any(len(each) > _MEMBERS_MAX for objects, _ in levels(value) for each in objects):
         raise ValueError("an object has too many members")
     return value
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    level = [value]
-    while level:
-        objects = [each for each in level if isinstance(each, dict)]
-        yield from objects
-        # Most lists are names: found out at the speed of C, they are not gone through here.
-        lists = [each for each in level if isinstance(each, list) and not {list, dict}.isdisjoint(map(type, each))]
-        level = [item for each in objects for item in each.values()] + [item for each in lists for item in each]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
@@ -19,6 +20,11 @@ class Verdict(StrEnum):
     REJECTED = "rejected"
 
 
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """They stand from the best to the worst where they are named."""
+    return max(verdicts, key=[*Verdict].index)
+
+
 # Findings of these kinds reject a trace by themselves.
 UNSOUND = frozenset({"nondeterministic", "hidden-state", "fresh-inputs-refused"})
 
@@ -27,8 +33,10 @@ class Comparison(Frozen):
     """One call of the eager model and of the artifact on the same inputs.
 
     `case` is "example", "check_inputs[0]", a probe such as "probe: zeros", or "fresh 1" for inputs that were drawn when
-    the artifact was there already; `largest_difference` is the largest absolute difference over all output leaves, null
-    where they cannot be subtracted.
+    the artifact was there already. Behind it stands ", again" where it was asked once more after all others,
+    ", as traced" of the archive itself where another form of it is served, and ", gradients" where the way back is what
+    was compared. `largest_difference` is the largest absolute difference over all output leaves, null where they cannot
+    be subtracted.
     """
 
     method: str
@@ -52,12 +60,90 @@ class Finding(Frozen):
     remedy: str | None = Field(None, description="What to write instead.")
 
 
+def reads_value(kind: str) -> bool:
+    """Whether a TracerWarning of that kind says that a tensor's value became Python's, which the trace then keeps."""
+    return kind.startswith("tensor-to-") or kind == "iterating"
+
+
+class TracerWarning(Frozen):
+    """A TracerWarning, and the line that caused it."""
+
+    method: str | None = Field(None, description="The method that torch was recording, or checking.")
+    kind: str = Field(
+        description="Its stable name, by what torch says: `tensor-to-python-boolean` and its like (`-integer`, "
+        "`-float`, `-complex`, `-number`, `-index`, `-list`), `tensor-to-numpy`, `iterating`, `len`, "
+        "`constant-registered`, `in-place`, `resized`, `container-output`, `output-differs`, "
+        "`nondeterministic-nodes`, or `other`."
+    )
+    message: str
+    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    line: int | None = None
+    source: str | None = Field(None, description="The text of that line.")
+
+
+class TracedNode(Frozen):
+    """A node of a recorded graph, and the line that made it."""
+
+    operator: str
+    text: str = Field(description="The node as torch prints it.")
+    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    line: int | None = None
+    source: str | None = Field(None, description="The text of that line.")
+
+
+class Divergence(Frozen):
+    """Where the graph of the trace and that of the check's own trace part: the first nodes that are not the same."""
+
+    trace: TracedNode
+    check: TracedNode
+
+
+class DifferingConstant(Frozen):
+    """A tensor that the trace has as a constant, and that was another one in the check's own trace."""
+
+    node: TracedNode
+    difference: str = Field(description="What differed, as torch says it.")
+
+
+class OutputDifference(Frozen):
+    """A top-level output of the artifact that is not the one of the Python function, or of the check's own trace."""
+
+    method: str | None = None
+    number: int = Field(description="As torch counts the method's top-level tensors, from 1.")
+    output: str | None = Field(None, description="The same output's name in the contract.")
+    other: Literal["Python function", "repeated trace"]
+    difference: str = Field(description="What differed, as torch says it.")
+
+
+class OutputRef(Frozen):
+    """An output leaf by its name in the contract."""
+
+    method: str
+    output: str
+
+
 class TorchCheck(Frozen):
-    """What torch's own check said: it compares a second trace's graph and top-level outputs."""
+    """What torch's own check said, as data and in its own words. Ours decides.
+
+    It traces once more, and compares the second graph and its constants, and the top-level outputs.
+    """
 
     ran: bool
-    passed: bool | None = None
-    message: str | None = None
+    passed: bool | None = Field(None, description="Null where it did not run, or could not be brought to its end.")
+    error: str | None = Field(None, description="Why what it says is not to be taken at its word.")
+    message: str | None = Field(None, description="What it said, as text.")
+    method: str | None = Field(None, description="The method whose trace it refused; those after it were not checked.")
+    graph_diff: str | None = Field(None, description="How the two graphs differ, line by line as difflib.ndiff has it.")
+    first_diverging: Divergence | None = None
+    constants: list[DifferingConstant] = Field([], description="torch names the first.")
+    nondeterministic: list[TracedNode] = Field(
+        [], description="Where outputs differ: the nodes of the trace that may compute something else each time."
+    )
+    outputs: list[OutputDifference] = []
+    not_compared: list[OutputRef] = Field(
+        [], description="Outputs that it did not look at: those that nest, and those of methods that it did not reach."
+    )
+    warnings: list[TracerWarning] = []
 
 
 class TraceCheck(Frozen):

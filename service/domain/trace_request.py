@@ -20,6 +20,7 @@ from service.domain.example_inputs import Arguments, CheckInput, KeywordArgument
 from service.domain.frozen import Frozen
 from service.domain.model import ModelName
 from service.domain.trace_check import Finding, Verdict
+from service.domain.way import Way
 
 # Each is open in the tracing child: the kernel hands over no more than 253 descriptors at once.
 FILES_MAX = 50
@@ -56,10 +57,23 @@ def _method_name(value: str) -> str:
     return value
 
 
+def _each_once(devices: list[str]) -> list[str]:
+    if len(set(devices)) < len(devices):
+        raise PydanticCustomError("device_twice", "a device is named twice")
+    return devices
+
+
 FileName = Annotated[str, AfterValidator(_file_name)]
 SourcePath = Annotated[str, AfterValidator(_source_path)]
 Entrypoint = Annotated[str, AfterValidator(_entrypoint)]
 MethodName = Annotated[str, AfterValidator(_method_name)]
+
+
+Mode = Literal["trace", "script", "auto", "eager"]
+Training = bool | Literal["as-is"]
+Precision = Literal["float32", "bfloat16", "float16", "float64"]
+DeviceName = Literal["cpu", "cuda"]
+ServedForm = Literal["freeze", "optimize_for_inference"]
 
 
 class Init(Frozen):
@@ -70,19 +84,27 @@ class Init(Frozen):
 
 
 class ModelSource(Frozen):
-    """The submitted Python text: inline files, or one uploaded `.py` or `.zip`."""
+    """The submitted Python text: inline files, or one uploaded `.py` or `.zip`. Or, in its place, an archive."""
 
     files: dict[SourcePath, str] | None = Field(None, min_length=1, max_length=1000)
     file: FileName | None = Field(None, description="An uploaded `.py` or `.zip`.")
-    entrypoint: Entrypoint = Field(
-        description="`module:name` of an nn.Module class, a factory, an instance or a function."
+    archive: FileName | None = Field(
+        None, description="An uploaded TorchScript archive, as torch.jit.save writes it: there is no eager model then."
+    )
+    entrypoint: Entrypoint | None = Field(
+        None,
+        description="`module:name` of an nn.Module class, a factory, an instance or a function; an archive has none.",
     )
     init: Init = Init()
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
-        if (self.files is None) == (self.file is None):
-            raise PydanticCustomError("source", "give either files or file")
+    def _one_of_them(self) -> Self:
+        if [self.files, self.file, self.archive].count(None) != 2:
+            raise PydanticCustomError("source", "give one of files, file and archive")
+        if (self.entrypoint is None) != (self.archive is not None):
+            raise PydanticCustomError("entrypoint", "source code needs an entrypoint, and an archive has none")
+        if self.archive is not None and self.init != Init():
+            raise PydanticCustomError("init", "an archive is a model already: it takes no init")
         return self
 
 
@@ -100,7 +122,9 @@ class CheckOptions(Frozen):
     check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
     check_tolerance: float = Field(1e-5, gt=0, le=1, description="Relative tolerance, as torch.jit.trace takes it.")
     probes: Literal["auto", "off"] = Field("auto", description="Vary the examples' values, and compare on those too.")
-    gradients: Literal[False] = Field(False, description="Backward passes are not compared.")
+    gradients: bool = Field(
+        False, description="Compare the gradients of inputs and parameters as well, as torch.jit.verify does."
+    )
 
 
 class TraceOptions(Frozen):
@@ -108,8 +132,34 @@ class TraceOptions(Frozen):
 
     strict: bool = Field(True, description="As torch.jit.trace takes it: false lets dicts and lists be returned.")
     force_outplace: bool = Field(False, description="Record operators in place as those that are not.")
+    store_inputs: bool = Field(
+        True,
+        description="As torch.jit.trace takes it: the archive holds how the examples nest, their datatypes and shapes, "
+        "and not their values.",
+    )
     freeze: bool = Field(False, description="Serve the form that torch.jit.freeze makes; the archive stays as traced.")
+    optimize_for_inference: bool = Field(
+        False, description="Serve the form that torch.jit.optimize_for_inference makes, which freezes as well."
+    )
+    precision: Precision | None = Field(
+        None, description="Cast the model's floating-point parameters and buffers, and its inputs, to this first."
+    )
+    exportability: bool = Field(
+        False, description="Try torch.export as well, and say how ready the model is for life after TorchScript."
+    )
+    optimize: bool | None = Field(
+        None,
+        deprecated=True,
+        description="torch.jit.trace takes and ignores it; so does this, and says so.",
+    )
     seed: int = Field(0, ge=0, lt=2**63, description="For random weights, and whatever else the source draws.")
+
+    @property
+    def served_form(self) -> ServedForm | None:
+        """What is made of the archive where it is served; None where that is the archive as it is."""
+        if self.optimize_for_inference:
+            return "optimize_for_inference"
+        return "freeze" if self.freeze else None
 
 
 class TraceSpec(Frozen):
@@ -120,14 +170,25 @@ class TraceSpec(Frozen):
     model: ModelName = Field(description="The name under which the artifact is registered.")
     source: ModelSource
     weights: Weights | None = None
-    mode: Literal["trace"] = "trace"
-    training: Literal[False] = Field(False, description="The model is traced in eval mode.")
+    mode: Mode = Field(
+        "trace",
+        description="`trace` and `script` are torch.jit's. `auto` traces, and scripts where a trace is wrong. `eager` "
+        "runs the model on its inputs and keeps what it returns: nothing is traced.",
+    )
+    training: Training = Field(
+        False, description="Train mode, eval mode, or `as-is`: the mode in which the source leaves the model."
+    )
     methods: dict[MethodName, MethodInputs] = Field({}, max_length=32)
     example_inputs: Arguments = Field([], description="Stands for methods.forward.example_inputs.")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Stands for methods.forward.example_kwarg_inputs.")
     check: CheckOptions = CheckOptions()
     options: TraceOptions = TraceOptions()
-    devices: list[Literal["cpu"]] = Field(["cpu"], min_length=1, max_length=1)
+    devices: Annotated[list[DeviceName], AfterValidator(_each_once)] = Field(
+        ["cpu"],
+        min_length=1,
+        max_length=2,
+        description="One artifact for each, traced there; `cuda` needs a GPU worker.",
+    )
     accept_unsound: bool = Field(False, description="Register and serve the artifact even if its verdict is rejected.")
     force: bool = Field(False, description="Trace again, although the same content was traced before.")
 
@@ -147,6 +208,33 @@ class TraceSpec(Frozen):
             )
         return self
 
+    @model_validator(mode="after")
+    def _options_agree(self) -> Self:
+        if self.mode == "eager" and len(self.devices) > 1:
+            raise PydanticCustomError("eager_devices", "mode eager runs on one device")
+        served_frozen = self.options.served_form is not None
+        if served_frozen and self.training is not False:
+            raise PydanticCustomError(
+                "frozen_training", "torch freezes models in eval mode alone: let training be false"
+            )
+        if served_frozen and self.check.gradients:
+            raise PydanticCustomError(
+                "frozen_gradients", "a frozen model has no parameters left to compare gradients of"
+            )
+        if self.source.archive is not None:
+            self._check_of_archive()
+        return self
+
+    def _check_of_archive(self) -> None:
+        if self.mode not in ("trace", "auto"):
+            raise PydanticCustomError("archive_mode", "an archive was traced or scripted before: let mode be trace")
+        if self.weights is not None:
+            raise PydanticCustomError("archive_weights", "an archive has its weights in it")
+        if self.options.precision is not None:
+            raise PydanticCustomError("archive_precision", "an archive is served as it is: leave out precision")
+        if self.training is True:
+            raise PydanticCustomError("archive_training", "an archive is served in the mode in which it was saved")
+
     @property
     def calls(self) -> dict[str, MethodInputs]:
         """Which methods are traced, on what: `methods`, with the inputs at the top as `forward`."""
@@ -154,6 +242,16 @@ class TraceSpec(Frozen):
             return self.methods
         forward = MethodInputs(example_inputs=self.example_inputs, example_kwarg_inputs=self.example_kwarg_inputs)
         return {"forward": forward, **self.methods}
+
+    @property
+    def way(self) -> Way:
+        """How the artifact is made; mode auto begins with this."""
+        return Way(mode="script" if self.mode == "script" else "trace")
+
+    @property
+    def pool(self) -> str:
+        """The workers that can take it: those with a GPU take all of a request's devices."""
+        return "gpu" if "cuda" in self.devices else "cpu"
 
 
 class State(StrEnum):
@@ -178,6 +276,7 @@ class Stage(StrEnum):
     TRACING = "tracing"
     CHECKING = "checking"
     PRINTING = "printing"
+    EXPORTING = "exporting"
     VERIFYING = "verifying"
     STORING = "storing"
     DONE = "done"
@@ -212,6 +311,7 @@ class TraceStatus(Frozen):
     model: ModelVersionRef | None = None
     artifacts: list[DeviceArtifact] = []
     findings: list[Finding] = []
+    outputs: BlobRef | None = Field(None, description="What the model returned, in mode eager.")
     failure: Failure | None = None
     created_at: datetime
     started_at: datetime | None = None
@@ -230,6 +330,7 @@ class TraceRequest(TraceStatus):
             id=uuid4().hex,
             tenant=tenant,
             spec=spec,
+            pool=spec.pool,
             files=dict(files),
             content=content_digest(spec, files, torch_version),
             created_at=datetime.now(UTC),

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 from service.domain.errors import ShuttingDown, StorageUnavailable, TracerLost
@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 
 
 class EmbeddedEngine:
-    """Runs at most `slots` requests of a pool at a time, tenants in turn; it must be alone on its database.
+    """Runs at most so many requests of a pool at a time as it has slots, tenants in turn; those of a pool without slots
+    wait for another start. It must be alone on its database.
 
     After a fault that nobody foresaw, a slot waits for `pause_s`.
     """
@@ -27,7 +28,7 @@ class EmbeddedEngine:
         self,
         store: Store,
         work: Work,
-        slots: int,
+        slots: Mapping[str, int],
         queue_max: int,
         attempts: int,
         pause_s: float = 1.0,
@@ -62,6 +63,10 @@ class EmbeddedEngine:
             self._put(kept)
         return kept
 
+    def waiting(self, request: TraceStatus) -> str | None:
+        unserved = request.state is State.QUEUED and not self._slots.get(request.pool)
+        return f"no worker in pool {request.pool}" if unserved else None
+
     def cancel(self, tenant: str, request_id: str) -> TraceRequest:
         cancelled = self._store.trace_requests.cancel(tenant, request_id)
         with self._lock:
@@ -92,7 +97,7 @@ class EmbeddedEngine:
             if self._stopping.is_set():
                 return  # it is queued in the table, where the next start finds it
             if waiting.pool not in self._lines:
-                self._lines[waiting.pool] = _Line(waiting.pool, self._slots, self._run)
+                self._lines[waiting.pool] = _Line(waiting.pool, self._slots.get(waiting.pool, 0), self._run)
             self._lines[waiting.pool].put(waiting)
 
     def _run(self, request_id: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from service.domain.idempotency import Idempotency
-from service.domain.trace_request import TraceRequest
+from service.domain.trace_request import TraceRequest, TraceStatus
 from service.sandbox.cancellation import Cancellation
 
 # Run the trace request of this id: claim it, and finish, retry or release it. The engine may call this again for the
@@ -30,6 +30,9 @@ class Engine(Protocol):
         may and the request has no `force`. Raises IdempotencyKeyReused, QueueFull, QueueQuotaExceeded,
         StorageQuotaExceeded and ShuttingDown.
         """
+
+    def waiting(self, request: TraceStatus) -> str | None:
+        """Why the queued request will not begin as things are; None where nothing but its turn keeps it."""
 
     def cancel(self, tenant: str, request_id: str) -> TraceRequest:
         """Cancelled at once, also where it runs: what is still running of it is stopped and counts no more.

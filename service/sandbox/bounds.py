@@ -3,7 +3,7 @@
 A child cuts what it says; its parent refuses whatever cutting would still change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -11,8 +11,20 @@ from pydantic import JsonValue, ValidationError
 
 from service.domain.errors import Failure
 from service.domain.frozen import Frozen
+from service.domain.json_text import levels
 from service.domain.sizes import MIB
-from service.domain.trace_check import Comparison, Finding, TorchCheck, TraceCheck
+from service.domain.trace_check import (
+    Comparison,
+    DifferingConstant,
+    Divergence,
+    Finding,
+    OutputDifference,
+    OutputRef,
+    TorchCheck,
+    TraceCheck,
+    TracedNode,
+    TracerWarning,
+)
 
 # pydantic reads JSON back that nests 200 levels deep, and a manifest or a reply wraps it in a few more.
 MESSAGE_DEPTH_MAX = 100
@@ -23,6 +35,8 @@ FACTS_DEPTH_MAX = 20
 FACTS_MAX_BYTES = 16 * 1024
 TEXT_MAX_CHARACTERS = 5000
 TORCH_MESSAGE_MAX_CHARACTERS = 64 * 1024  # it shows two graphs, line by line
+TORCH_ITEMS_MAX = 500
+TORCH_ITEMS_MAX_BYTES = 64 * 1024
 FINDINGS_MAX = 1000
 FINDINGS_MAX_BYTES = 256 * 1024
 COMPARISONS_MAX = 5000
@@ -53,33 +67,25 @@ def cut_failure(failure: Failure) -> Failure:
 
 
 def cut_check(check: TraceCheck) -> TraceCheck:
-    message = check.torch.message
-    torch_check = TorchCheck(
-        ran=check.torch.ran,
-        passed=check.torch.passed,
-        message=None if message is None else _text(message, TORCH_MESSAGE_MAX_CHARACTERS),
-    )
     return TraceCheck(
         verdict=check.verdict,
         tolerance=check.tolerance,
         comparisons=[_with_short_texts(one, Comparison) for one in check.comparisons[:COMPARISONS_MAX]],
         findings=_findings(check.findings),
-        torch=torch_check,
+        torch=_torch_check(check.torch),
     )
 
 
 def excess_of(message: JsonValue) -> str | None:
     """In what the message goes over the bounds within which it is looked at more closely; None if in nothing."""
-    level: list[Any] = [message]
     members = 0
-    for _ in range(MESSAGE_DEPTH_MAX + 1):
-        members += sum(len(each) for each in level if isinstance(each, list | dict))
+    for depth, (objects, lists) in enumerate(levels(message)):
+        if depth > MESSAGE_DEPTH_MAX:
+            return f"it nests deeper than {MESSAGE_DEPTH_MAX} levels"
+        members += sum(map(len, objects)) + sum(map(len, lists))
         if members > MESSAGE_MEMBERS_MAX:
             return f"it has more than {MESSAGE_MEMBERS_MAX} members"
-        level = [item for each in level for item in _items(each)]
-        if not level:
-            return None
-    return f"it nests deeper than {MESSAGE_DEPTH_MAX} levels"
+    return None
 
 
 def text_of(error: Exception) -> str:
@@ -89,6 +95,59 @@ def text_of(error: Exception) -> str:
     return str(error)
 
 
+def _torch_check(check: TorchCheck) -> TorchCheck:
+    diverging = check.first_diverging
+    return _with_short_texts(
+        check,
+        TorchCheck,
+        message=_whole(check.message),
+        graph_diff=_whole(check.graph_diff),
+        first_diverging=None
+        if diverging is None
+        else Divergence(trace=_node(diverging.trace), check=_node(diverging.check)),
+        constants=_items(
+            _with_short_texts(one, DifferingConstant, node=_node(one.node)) for one in check.constants[:TORCH_ITEMS_MAX]
+        ),
+        nondeterministic=_items(_node(one) for one in check.nondeterministic[:TORCH_ITEMS_MAX]),
+        outputs=_items(
+            _with_short_texts(one, OutputDifference, number=_counted(one.number))
+            for one in check.outputs[:TORCH_ITEMS_MAX]
+        ),
+        not_compared=_items(_with_short_texts(one, OutputRef) for one in check.not_compared[:TORCH_ITEMS_MAX]),
+        warnings=_items(
+            _with_short_texts(one, TracerWarning, line=_line(one.line)) for one in check.warnings[:TORCH_ITEMS_MAX]
+        ),
+    )
+
+
+def _whole(text: str | None) -> str | None:
+    return None if text is None else _text(text, TORCH_MESSAGE_MAX_CHARACTERS)
+
+
+def _node(node: TracedNode) -> TracedNode:
+    return _with_short_texts(node, TracedNode, line=_line(node.line))
+
+
+def _items(cut: Iterable[Said]) -> list[Said]:
+    """The first ones, as many as there is room for."""
+    kept: list[Said] = []
+    left = TORCH_ITEMS_MAX_BYTES
+    for one in cut:
+        left -= len(one.model_dump_json().encode())
+        if left < 0:
+            break
+        kept.append(one)
+    return kept
+
+
+def _line(number: int | None) -> int | None:
+    return number if number is not None and 0 <= number < _LINES_MAX else None
+
+
+def _counted(number: int) -> int:
+    return min(max(number, 0), _LINES_MAX)
+
+
 def _findings(found: list[Finding]) -> list[Finding]:
     """The tracer's warnings go first where there are too many, for a model's loop may give thousands."""
     by_weight = sorted(range(len(found)), key=lambda place: found[place].kind == "tracer-warning")
@@ -96,8 +155,7 @@ def _findings(found: list[Finding]) -> list[Finding]:
     left = FINDINGS_MAX_BYTES
     for place in by_weight[:FINDINGS_MAX]:
         whole = found[place]
-        line = whole.line if whole.line is not None and 0 <= whole.line < _LINES_MAX else None
-        finding = _with_short_texts(whole, Finding, line=line, evidence=_facts(whole.evidence))
+        finding = _with_short_texts(whole, Finding, line=_line(whole.line), evidence=_facts(whole.evidence))
         left -= len(finding.model_dump_json().encode())
         if left < 0:
             break
@@ -141,13 +199,3 @@ def _mapping(value: Mapping[str, JsonValue], characters: int, items: int, depth:
 
 def _text(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - len(_CUT)] + _CUT
-
-
-def _items(value: Any) -> list[Any]:
-    """What nests in it. Most lists are numbers, which are not gone through one by one."""
-    match value:
-        case dict():
-            return [*value.values()]
-        case list() if not {list, dict}.isdisjoint(map(type, value)):
-            return value
-    return []

@@ -74,7 +74,7 @@ def fault_of(tier: Tier) -> str | None:
         return "it needs Linux"
     if platform.machine() not in MACHINES:
         return f"it is not made for {platform.machine()}"
-    if tier.walls([]).landlock and landlock.abi() == 0:
+    if tier.has_landlock and landlock.abi() == 0:
         return "this kernel has no Landlock, or a container forbids it"
     if tier is Tier.UIDS and os.geteuid() != 0:
         return "only root can give each process a user of its own"

@@ -15,7 +15,7 @@ from service.sandbox import credentials, landlock, seccomp
 from service.sandbox.kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
 from service.sandbox.limits import Limits, Profile, impose
 
-# All that a zygote and its children see of the environment: no secrets, and one thread before a fork.
+# What a zygote and its children see in place of the environment: no secrets, and one thread before a fork.
 BARE_ENVIRONMENT = {
     "PATH": "/nonexistent",  # no program can be started; ctypes.util.find_library, for one, would try a compiler
     "HOME": "/nonexistent",
@@ -30,6 +30,8 @@ BARE_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",  # or its downloads are tried for a minute, without a network
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # CUDA may be asked about, but not initialised, before a fork
 }
+# What an operator says of the GPUs, which CUDA reads in whichever process uses it.
+_KEPT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 # Everything that libraries expect to find; nothing that is written there is kept.
 _WRITABLE = ("/dev/null",)
 
@@ -55,8 +57,9 @@ def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int]
     _close_all_but({0, 1, 2, *keep})
     os.setsid()
     os.umask(0o077)
+    environment = bare_environment()
     os.environ.clear()
-    os.environ.update(BARE_ENVIRONMENT)
+    os.environ.update(environment)
     _be_the_first_to_go()
     _give_up_privileges(walls, slot)
     impose(limits)
@@ -73,6 +76,11 @@ def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int]
         landlock.restrict(())  # its files come as descriptors
     if walls.seccomp:
         seccomp.restrict(profile, os.getpid(), paths=walls.paths)
+
+
+def bare_environment() -> dict[str, str]:
+    """What is left of this process's."""
+    return BARE_ENVIRONMENT | {name: os.environ[name] for name in _KEPT if name in os.environ}
 
 
 def _close_all_but(keep: set[int]) -> None:

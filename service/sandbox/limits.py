@@ -1,7 +1,7 @@
 """Limits: what a child may use."""
 
 import resource
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import PositiveInt
 
@@ -22,6 +22,10 @@ class Limits(Frozen):
     open_files: PositiveInt = 128
     # Each costs the kernel memory that no limit on addresses counts. The zygote looks now and then, and kills.
     threads: PositiveInt | None = 256
+
+    def on(self, device: str) -> Self:
+        """For a child that computes there: CUDA maps far more addresses than it uses memory."""
+        return self.model_copy(update={"address_space_mib": None}) if device == "cuda" else self
 
 
 def impose(limits: Limits) -> None:

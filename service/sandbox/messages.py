@@ -8,13 +8,15 @@ from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 
-from service.domain.artifact import Submodule, Versions
+from service.domain.artifact import Form, ModuleAttributes, Submodule, TensorConstants, Versions
 from service.domain.contract import Argument, Contract, Structure
 from service.domain.errors import Failure, ServiceError
+from service.domain.exportability import ExportAttempt
 from service.domain.frozen import Frozen
 from service.domain.tensor import TensorSpec
 from service.domain.trace_check import TraceCheck
-from service.domain.trace_request import Stage, TraceSpec
+from service.domain.trace_request import DeviceName, Stage, TraceSpec
+from service.domain.way import Parts, Way
 from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, cut_check, cut_failure, excess_of
 
 # The case of each method's example; the others are `check_inputs[0]` and so on.
@@ -24,11 +26,13 @@ Said = TypeVar("Said", bound=Frozen)
 
 
 class Trace(Frozen):
-    """Trace this. `files` maps an uploaded file's name to its place among the child's descriptors."""
+    """Trace this, in that way. `files` maps an uploaded file's name to its place among the child's descriptors."""
 
     kind: Literal["trace"] = "trace"
     spec: TraceSpec
+    way: Way
     files: dict[str, int]
+    device: DeviceName = "cpu"
     threads: int
     source_max_bytes: int
 
@@ -43,7 +47,7 @@ class File(Frozen):
     """The frame's body is one of the artifact's files."""
 
     kind: Literal["file"] = "file"
-    name: Literal["archive", "printouts"]
+    name: Literal["archive", "printouts", "exported"]
 
 
 class Case(Frozen):
@@ -62,15 +66,26 @@ class Traced(Frozen):
     """
 
     kind: Literal["traced"] = "traced"
-    entrypoint: str
+    entrypoint: str | None
+    form: Form = "traced"
     contract: Contract
     check: TraceCheck
     submodules: list[Submodule]
     parameters: list[TensorSpec]
     buffers: list[TensorSpec]
+    attributes: ModuleAttributes = []
+    constants: TensorConstants = []
+    in_doubt: Parts = []  # that read the values of tensors, if no other code does
     missing_weights: list[str]
     unexpected_weights: list[str]
     versions: Versions
+
+
+class TriedExport(Frozen):
+    """What came of one attempt at torch.export, where the request asks for them: after the last word, one by one."""
+
+    kind: Literal["tried-export"] = "tried-export"
+    attempt: ExportAttempt
 
 
 class Failed(Frozen):
@@ -103,12 +118,12 @@ def _not_too_long(message: Said) -> Said:
 
 
 FromTracer = Annotated[
-    Progress | File | Case | Traced | Failed,
+    Progress | File | Case | Traced | TriedExport | Failed,
     Field(discriminator="kind"),
     BeforeValidator(_not_too_much),
     AfterValidator(_not_too_long),
 ]
-from_tracer: TypeAdapter[Progress | File | Case | Traced | Failed] = TypeAdapter(FromTracer)
+from_tracer: TypeAdapter[Progress | File | Case | Traced | TriedExport | Failed] = TypeAdapter(FromTracer)
 
 
 class Bound(Frozen):
@@ -157,13 +172,41 @@ class Refused(Frozen):
         return cls(failure=cut_failure(error.failure()))
 
 
+class Differentiate(Frozen):
+    """Call it as in that case, but on the inputs in the frame's body, and go back from what it returns.
+
+    Either side is asked so. What they return is weighted alike: the numbers are drawn from the seed.
+    """
+
+    kind: Literal["differentiate"] = "differentiate"
+    case: str
+    method: str
+    arguments: list[Argument]
+    inputs: list[TensorSpec]
+    seed: int
+    within_s: float | None
+    answer_max_bytes: int
+
+
+class Differentiated(Frozen):
+    """The outputs of that call, and the gradients; the frame's body is their bytes. `without` are names of what could
+    have a gradient, and has none."""
+
+    kind: Literal["differentiated"] = "differentiated"
+    tensors: list[TensorSpec]
+    without: list[str]
+
+
+ToReference = Annotated[Ask | Differentiate, Field(discriminator="kind")]
+to_reference: TypeAdapter[Ask | Differentiate] = TypeAdapter(ToReference)
+
 FromReference = Annotated[
-    Bound | Answered | Refused | Failed,
+    Bound | Answered | Differentiated | Refused | Failed,
     Field(discriminator="kind"),
     BeforeValidator(_not_too_much),
     AfterValidator(_not_too_long),
 ]
-from_reference: TypeAdapter[Bound | Answered | Refused | Failed] = TypeAdapter(FromReference)
+from_reference: TypeAdapter[Bound | Answered | Differentiated | Refused | Failed] = TypeAdapter(FromReference)
 
 
 class Load(Frozen):
@@ -174,7 +217,11 @@ class Load(Frozen):
 
     kind: Literal["load"] = "load"
     contract: Contract
+    device: DeviceName = "cpu"
     freeze: bool
+    optimize_for_inference: bool = False
+    # Its parameters are to have gradients, which those of a module that was loaded in inference mode never have.
+    gradients: bool = False
     tolerance: float | None
     threads: int
 
@@ -206,10 +253,13 @@ class Inferred(Frozen):
     returns: Structure | None = None
 
 
+ToRunner = Annotated[Infer | Differentiate, Field(discriminator="kind")]
+to_runner: TypeAdapter[Infer | Differentiate] = TypeAdapter(ToRunner)
+
 FromRunner = Annotated[
-    Ready | Inferred | Failed,
+    Ready | Inferred | Differentiated | Failed,
     Field(discriminator="kind"),
     BeforeValidator(_not_too_much),
     AfterValidator(_not_too_long),
 ]
-from_runner: TypeAdapter[Ready | Inferred | Failed] = TypeAdapter(FromRunner)
+from_runner: TypeAdapter[Ready | Inferred | Differentiated | Failed] = TypeAdapter(FromRunner)

@@ -34,7 +34,7 @@ class Tier(StrEnum):
         """Around children that run these modules. Looks on the disk for what they may read."""
         return Walls(
             readable=readable(modules) if self.confines else [],
-            landlock=self in (Tier.BUBBLEWRAP, Tier.UIDS, Tier.LANDLOCK),
+            landlock=self.has_landlock,
             seccomp=self.confines,
             paths=self.reads_packages,
             first_uid=_FIRST_UID if self is Tier.UIDS else None,
@@ -43,6 +43,10 @@ class Tier(StrEnum):
     @property
     def confines(self) -> bool:
         return self is not Tier.NONE
+
+    @property
+    def has_landlock(self) -> bool:
+        return self in (Tier.BUBBLEWRAP, Tier.UIDS, Tier.LANDLOCK)
 
     @property
     def reads_packages(self) -> bool:

@@ -31,7 +31,7 @@ from service.sandbox import bubblewrap
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES
 from service.sandbox.child import Child
 from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
-from service.sandbox.jail import BARE_ENVIRONMENT
+from service.sandbox.jail import bare_environment
 from service.sandbox.limits import Limits, Profile
 from service.sandbox.log_tail import LogTail
 from service.sandbox.tiers import Tier
@@ -298,7 +298,7 @@ class _Process:
                 program = bubblewrap.wrapped(program, _needed(config))
             self._popen = subprocess.Popen(
                 program,
-                env=BARE_ENVIRONMENT,
+                env=bare_environment(),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,

@@ -4,12 +4,20 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from service.domain.artifact import Artifact
-from service.domain.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, PoolSaturated, RunnerLost, ShuttingDown
+from service.domain.errors import (
+    AnswerTooLarge,
+    DeviceUnavailable,
+    GoldenCaseFailed,
+    GraphRaised,
+    PoolSaturated,
+    RunnerLost,
+    ShuttingDown,
+)
 from service.domain.sizes import MIB
 from service.domain.tensor import Tensor
 from service.sandbox.limits import Limits
@@ -47,6 +55,7 @@ class Pool:
         waiting_max: int,
         infer_timeout_s: float,
         answer_max_bytes: int = 64 * MIB,
+        devices: Collection[str] = ("cpu",),
         load_timeout_s: float = 120.0,
         hold_s: float = 30.0,
     ) -> None:
@@ -58,6 +67,7 @@ class Pool:
         self._waiting_max = waiting_max
         self._infer_timeout_s = infer_timeout_s
         self._answer_max_bytes = answer_max_bytes
+        self._devices = devices
         self._load_timeout_s = load_timeout_s
         self._hold_s = hold_s
         self._lines: dict[_Key, _Line] = {}
@@ -70,10 +80,15 @@ class Pool:
     ) -> list[Tensor]:
         """The outputs in the contract's order, for inputs that the contract accepted.
 
-        Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated or ShuttingDown.
+        Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, DeviceUnavailable or
+        ShuttingDown.
         """
         if self._closing:
             raise ShuttingDown("no more inference is taken")
+        if artifact.device not in self._devices:
+            raise DeviceUnavailable(
+                f"the artifact is for {artifact.device}, and this service has none", devices=[*self._devices]
+            )
         line = self._lines.setdefault((tenant, digest), _Line(tenant, artifact, digest))
         line.refuse_if_held()
         if line.inside > self._waiting_max:

@@ -21,7 +21,7 @@ from service.sandbox.bounds import text_of
 from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
-from service.sandbox.messages import Failed, Infer, Inferred, Load, Ready, from_runner
+from service.sandbox.messages import Differentiated, Failed, Infer, Inferred, Load, Ready, from_runner
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 
@@ -80,7 +80,9 @@ class Runner:
         check = self._artifact.check
         load = Load(
             contract=self._artifact.contract,
+            device=self._artifact.device,
             freeze=self._artifact.freeze,
+            optimize_for_inference=self._artifact.optimize_for_inference,
             tolerance=None if check.verdict is Verdict.REJECTED else check.tolerance,
             threads=threads,
         )
@@ -149,7 +151,7 @@ class Runner:
             ]
             return zygote.fork(
                 _PROGRAM,
-                limits,
+                limits.on(self._artifact.device),
                 [file.fileno() for file in files],
                 profile="infer",
                 log_max_bytes=_LOG_MAX_BYTES,
@@ -186,7 +188,7 @@ class Runner:
 
     async def _ask(
         self, channel: AsyncChannel, message: Frozen, body: Sequence[Buffer], timeout_s: float
-    ) -> tuple[Ready | Inferred | Failed, bytes]:
+    ) -> tuple[Ready | Inferred | Differentiated | Failed, bytes]:
         try:
             async with asyncio.timeout(timeout_s):
                 await channel.send(message.model_dump(mode="json"), *body)

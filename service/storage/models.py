@@ -3,7 +3,7 @@
 A model is there as long as it has a version. What is another tenant's is not there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, delete, exists, insert, select, update
@@ -122,7 +122,7 @@ class Models:
 
 
 def register(
-    connection: Connection, tenant: str, name: str, artifacts: dict[str, str], verdict: Verdict, trace_request: str
+    connection: Connection, tenant: str, name: str, artifacts: Mapping[str, str], verdict: Verdict, trace_request: str
 ) -> int:
     """The next version of `name`; part of the transaction that finishes a trace request."""
     first = upsert(connection, tables.models).values(tenant=tenant, name=name, last_version=1, last_revision=0)
@@ -135,7 +135,7 @@ def register(
             tenant=tenant,
             name=name,
             version=version,
-            artifacts=artifacts,
+            artifacts=dict(artifacts),
             verdict=verdict.value,
             trace_request=trace_request,
             created_at=datetime.now(UTC),

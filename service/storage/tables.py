@@ -113,6 +113,7 @@ trace_requests = Table(
     Column("model_version", Integer),  # null until one is registered
     Column("artifacts", Document(list[DeviceArtifact]), nullable=False),
     Column("findings", Document(list[Finding], _lost_findings), nullable=False),
+    Column("outputs", Document(BlobRef)),
     Column("failure", Document(Failure, _lost_failure)),
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),

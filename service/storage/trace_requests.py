@@ -19,7 +19,7 @@ from service.domain.errors import (
     TracerLost,
 )
 from service.domain.idempotency import Idempotency
-from service.domain.outcome import NotTraced, Outcome, Succeeded
+from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import (
     DeviceArtifact,
@@ -74,7 +74,7 @@ class TraceRequests:
         """Keep a new request; returns the tenant's earlier one if the key was used for the same content.
 
         Without `force`, the same content is not traced twice: returns the newest that has succeeded or still may.
-        Raises IdempotencyKeyReused, QueueFull if `queue_max` are waiting, and, beyond what its tenant may have,
+        Raises IdempotencyKeyReused, QueueFull if `queue_max` wait in its pool, and, beyond what its tenant may have,
         QueueQuotaExceeded and StorageQuotaExceeded.
         """
         with self._transactions.write() as connection:
@@ -164,7 +164,7 @@ class TraceRequests:
         return changed is not None
 
     def finish(self, request_id: str, attempt: int, outcome: Outcome) -> bool:
-        """The attempt's end, with its artifact and model version; False, and nothing is kept, if it is fenced.
+        """The attempt's end, with its artifacts and model version; False, and nothing is kept, if it is fenced.
 
         What was let in is kept, even where its tenant has since used up its quota, or does so by this.
         """
@@ -222,7 +222,7 @@ def _running(request_id: str, attempt: int) -> tuple[ColumnElement[bool], ...]:
 
 def _finish(connection: Connection, request_id: str, attempt: int, outcome: Outcome) -> bool:
     # The fence first: of two ends of one attempt, the later one waits here and then finds nothing to end.
-    ended = _success(outcome) if isinstance(outcome, Succeeded) else _failure(outcome)
+    ended = _failure(outcome) if isinstance(outcome, NotTraced) else _success(outcome)
     row = _change(connection, *_running(request_id, attempt), **ended)
     if row is None:
         return False
@@ -233,28 +233,28 @@ def _finish(connection: Connection, request_id: str, attempt: int, outcome: Outc
 
 
 def _keep(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> dict[str, Any]:
-    """Keep the artifact, and register it if that is to be; what this changes in the request's row."""
-    artifact = outcome.artifact
-    is_new = keep(connection, tenant, artifact)
-    kept: dict[str, Any] = {"stored_bytes": _request.stored_bytes + (artifact.stored_bytes if is_new else 0)}
+    """Keep the artifacts, and register them if that is to be; what this changes in the request's row."""
+    new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
+    kept: dict[str, Any] = {"stored_bytes": _request.stored_bytes + new_bytes}
     if outcome.registered:
-        by_device = {artifact.device: artifact.digest}
-        version = register(connection, tenant, outcome.name, by_device, outcome.check.verdict, request_id)
+        by_device: dict[str, str] = {artifact.device: artifact.digest for artifact in outcome.artifacts}
+        version = register(connection, tenant, outcome.name, by_device, outcome.verdict, request_id)
         kept |= {"model_name": outcome.name, "model_version": version}
     return kept
 
 
-def _success(outcome: Succeeded) -> dict[str, Any]:
-    artifact = outcome.artifact
-    return {
+def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:
+    ended = {
         "state": State.SUCCEEDED.value,
         "stage": Stage.DONE.value,
         "progress": 1.0,
-        "verdict": artifact.check.verdict.value,
-        "artifacts": [DeviceArtifact(device=artifact.device, digest=artifact.digest)],
-        "findings": artifact.check.findings,
         "ended_at": datetime.now(UTC),
     }
+    if isinstance(outcome, RanEagerly):
+        size = outcome.outputs.byte_size
+        return {**ended, "outputs": outcome.outputs, "stored_bytes": _request.stored_bytes + size}
+    artifacts = [DeviceArtifact(device=one.device, digest=one.digest) for one in outcome.artifacts]
+    return {**ended, "verdict": outcome.verdict.value, "artifacts": artifacts, "findings": outcome.findings}
 
 
 def _failure(outcome: NotTraced) -> dict[str, Any]:
@@ -302,10 +302,10 @@ def _same(connection: Connection, request: TraceRequest) -> str | None:
 def _refuse_beyond(connection: Connection, request: TraceRequest, queue_max: int | None, quotas: Quotas) -> None:
     """On PostgreSQL, submissions that come at the same time may go over by as many: it is a guard, not a promise."""
     refuse_beyond_quotas(connection, request, quotas)
-    queued = select(func.count()).select_from(tables.trace_requests).where(_request.state == State.QUEUED.value)
-    waiting = connection.execute(queued).scalar_one()
+    of_pool = _request.state == State.QUEUED.value, _request.pool == request.pool
+    waiting = connection.execute(select(func.count()).where(*of_pool)).scalar_one()
     if queue_max is not None and waiting >= queue_max:
-        raise QueueFull("too many trace requests are waiting", waiting=waiting, limit=queue_max)
+        raise QueueFull("too many trace requests are waiting", pool=request.pool, waiting=waiting, limit=queue_max)
 
 
 def _status(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> TraceStatus:

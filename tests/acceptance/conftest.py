@@ -1,6 +1,7 @@
 """A real service in a process of its own, driven over HTTP."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +13,22 @@ from typing import Any
 
 import httpx
 import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service as Driver
 
 TRACEHOUSE = Path(sys.executable).with_name("tracehouse")
 READY_S = 60
+BROWSER_OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,3000",
+]
 
 LINEAR = (Path(__file__).parents[2] / "examples" / "net.py").read_text()
 
@@ -116,3 +130,18 @@ def ended(client: httpx.Client, submitted: httpx.Response) -> dict[str, Any]:
     answer: dict[str, Any] = client.get(request["links"]["self"]).raise_for_status().json()
     assert answer["state"] in ("succeeded", "failed", "cancelled"), answer
     return answer
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
+    """One that reaches nothing but this machine."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no chromium with its driver is installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for option in (*BROWSER_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(option)
+    opened = webdriver.Chrome(options=options, service=Driver(driver))
+    yield opened
+    opened.quit()

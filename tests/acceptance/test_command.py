@@ -1,5 +1,6 @@
 """The `tracehouse` command against a real service: what a person at a shell sees."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,10 @@ import pytest
 
 from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, StartService
 
-GATE = (Path(__file__).parents[2] / "examples" / "gate.py").read_text()
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GATE = (EXAMPLES / "gate.py").read_text()
+TWO_METHODS = (EXAMPLES / "torch" / "trace_module" / "net.py").read_text()
+ONE_TWO = '{"args": [[[1, 2]]]}'
 
 
 @pytest.fixture
@@ -54,6 +58,55 @@ def test_a_rejected_model_is_no_success_unless_it_is_accepted(service: Service, 
     assert (accepted.returncode, "model: gate:1" in accepted.stdout) == (0, True)
 
 
+def test_a_branch_is_kept_where_the_model_is_scripted(service: Service, here: Path) -> None:
+    scripted = run(here, service, "trace", "gate.py:Gate", "--input", "1x4", "--mode", "script", "--name", "scripted")
+    assert (scripted.returncode, "verdict: verified   model: scripted:1" in scripted.stdout) == (0, True), scripted
+
+
+def test_a_further_method_is_traced_on_inputs_of_its_own(service: Service, here: Path) -> None:
+    (here / "two.py").write_text(TWO_METHODS)
+    method = ["--method", "weighted_kernel_sum=weight=1x1x3x3"]
+    traced = run(here, service, "trace", "two.py:Net", "--input", "1x1x3x3", *method)
+    assert (traced.returncode, "code of weighted_kernel_sum" in traced.stdout) == (0, True), traced.stderr
+
+
+def test_an_eager_run_prints_what_the_model_prints_and_returns(service: Service, here: Path) -> None:
+    (here / "loud.py").write_text("def halved(x):\n    print('halving')\n    return x / 2\n")
+    ran = run(here, service, "trace", "loud.py:halved", "--input", "2", "--mode", "eager")
+    assert (ran.returncode, "halving" in ran.stderr) == (0, True), ran.stderr
+    [call] = json.loads(ran.stdout)["calls"]
+    assert [(output["name"], output["shape"]) for output in call["outputs"]] == [("output", [2])]
+
+
+def test_an_archive_is_served_in_place_of_source(service: Service, here: Path) -> None:
+    traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "archived")
+    digest = traced.stdout.rpartition("artifact: ")[2].strip()
+    (here / "net.pt").write_bytes(httpx.get(f"{service.address}/artifacts/{digest}/archive").content)
+    uploaded = run(here, service, "trace", "net.pt", "--input", "1x2", "--name", "uploaded")
+    assert (uploaded.returncode, "model: uploaded:1" in uploaded.stdout) == (0, True), uploaded.stderr
+    replies = [
+        json.loads(run(here, service, "infer", name, "-", stdin=ONE_TWO).stdout) for name in ("archived", "uploaded")
+    ]
+    assert replies[0]["outputs"][0]["data"] == replies[1]["outputs"][0]["data"]
+
+
+def test_every_option_reaches_the_manifest(service: Service, here: Path) -> None:
+    served = ["--optimize-for-inference", "--precision", "float64", "--exportability"]
+    traced = run(here, service, "trace", "net.py:Net", "--input", "1x2:FP64", "--name", "served", *served)
+    learnt = run(
+        here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "learnt", "--training", "--gradients"
+    )
+    assert (traced.returncode, learnt.returncode) == (0, 0), traced.stderr + learnt.stderr
+    first, second = (
+        httpx.get(f"{service.address}/artifacts/{each.stdout.rpartition('artifact: ')[2].strip()}").json()
+        for each in (traced, learnt)
+    )
+    assert (first["optimize_for_inference"], first["precision"]) == (True, "float64")
+    assert f"exportability: {first['exportability']['note']}" in traced.stdout
+    assert second["training"] is True
+    assert any("gradient" in comparison["case"] for comparison in second["check"]["comparisons"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -62,6 +115,9 @@ def test_a_rejected_model_is_no_success_unless_it_is_accepted(service: Service, 
         (["brackets.py:Net", "--input", "1x2"], ["bad axis [/foo] [bold]"]),
         (["returns_dict.py:Net", "--input", "1x2"], ["remedy: "]),
         (["net.py:Net", "--input", "1x2", "--name", "a/b"], ["/model: a name is"]),
+        (["net.py:Net", "--input", "1x2", "--mode", "scripted"], ["/mode: "]),
+        (["net.py:Net", "--input", "1x2", "--training", "--freeze"], ["eval mode alone"]),
+        (["net.py:Net"], ["give example_inputs"]),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -85,6 +141,8 @@ def test_what_goes_wrong_is_told_with_its_line_and_remedy(
         (["trace", "net:Net", "--input", "1x2"], "neither a .py nor a .zip"),
         (["trace", "net.py:Net", "--input", "nope.npz#x"], "there is no file nope.npz"),
         (["trace", "net.py:Net", "--input", "1x2", "--init", "[1]"], "--init"),
+        (["trace", "net.py:Net", "--method", "kernel_sum"], "kernel_sum=1x3"),
+        (["trace", "nope.pt", "--input", "1x2"], "there is no file nope.pt"),
         (["infer", "net", "@nope.json"], "there is no file nope.json"),
         (["serve", "--state", "net.py"], "--state"),
         (["serve", "--state", "/proc/nope"], "--state"),
@@ -113,6 +171,21 @@ def test_source_in_another_encoding_is_traced(service: Service, here: Path) -> N
     (here / "latin.py").write_bytes(source.encode("latin-1"))
     traced = run(here, service, "trace", "latin.py:Net", "--input", "1x2")
     assert traced.returncode == 0, traced.stderr
+
+
+def test_a_request_that_no_worker_takes_says_so_and_can_be_interrupted(service: Service, here: Path) -> None:
+    waiting = subprocess.Popen(
+        [TRACEHOUSE, "trace", "net.py:Net", "--input", "1x2", "--device", "cuda", "--url", service.address],
+        cwd=here,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert waiting.stderr is not None
+    assert waiting.stderr.readline().strip() == "Waiting: no worker in pool gpu."
+    waiting.send_signal(signal.SIGINT)
+    said = waiting.stderr.read()
+    assert (waiting.wait(), "Cancelled" in said) == (130, True), said
 
 
 def test_an_interrupt_cancels_the_request(start_service: StartService, here: Path) -> None:

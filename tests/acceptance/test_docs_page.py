@@ -1,13 +1,9 @@
 """The API documentation in a real browser that reaches nothing but this service."""
 
-import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service as Driver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
@@ -15,31 +11,6 @@ from selenium.webdriver.support.ui import WebDriverWait
 from tests.acceptance.conftest import TRACEHOUSE, StartService, ended
 
 WAIT_S = 30
-OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1400,3000",
-]
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no chromium with its driver is installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for option in (*OPTIONS, f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(option)
-    opened = webdriver.Chrome(options=options, service=Driver(driver))
-    yield opened
-    opened.quit()
 
 
 def test_the_worked_examples_can_be_sent_as_they_are(start_service: StartService, browser: webdriver.Chrome) -> None:

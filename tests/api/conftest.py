@@ -1,5 +1,6 @@
 """The API on a real store and a real engine, whose work is an outcome that the submitted model's name asks for."""
 
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +16,14 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.deps import Parts
+from service.domain import eager_outputs
 from service.domain.api_key import Scope
 from service.domain.artifact import Artifact, GraphNode, Printout, Submodule, Versions
-from service.domain.contract import Argument, Contract, MethodContract, TensorLeaf
+from service.domain.contract import Argument, BakedLeaf, Contract, MethodContract, TensorLeaf, TupleNode
 from service.domain.errors import SourceSyntaxError
-from service.domain.outcome import NotTraced, Succeeded
+from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.printouts import write
-from service.domain.tensor import Datatype, TensorSpec
+from service.domain.tensor import Datatype, Tensor, TensorSpec
 from service.domain.trace_check import Finding, TorchCheck, TraceCheck, Verdict
 from service.domain.trace_request import Stage, TraceRequest
 from service.engine.embedded import EmbeddedEngine
@@ -36,6 +38,7 @@ from tests.conftest import NewStore, keep, make_artifact
 ARCHIVE = bytes(range(256)) * 40
 REQUEST_MAX_BYTES = 100_000
 UPLOAD_MAX_BYTES = 3_000_000
+ANSWER_MAX_BYTES = 1_000
 
 NODES = [
     GraphNode(operator="prim::GetAttr", inputs=["self"], outputs=["weight"], types=["Tensor"]),
@@ -65,7 +68,18 @@ PRINTOUTS = [
         nodes=NODES,
     ),
     Printout(kind="code", method="forward", submodule="", text="def forward(self, x): ...\n"),
+    Printout(kind="onnx_trace", method="forward", submodule="", text="graph(%x, %weight)\n", nodes=NODES[1:]),
+    Printout(kind="dump", method="", submodule="", text="module Linear {\n}\n"),
     Printout(kind="graph", method="forward", submodule="layer", text="graph(%layer)\n", nodes=NODES[:2]),
+]
+RETURNED = [
+    eager_outputs.Returned(
+        "forward",
+        "example",
+        TupleNode(tuple=[TensorLeaf(tensor="output.0"), BakedLeaf(baked="text")]),
+        [Tensor("output.0", Datatype.FP32, (1, 2), struct.pack("<2f", 1.5, float("nan")))],
+    ),
+    eager_outputs.Returned("forward", "check_inputs[0]", BakedLeaf(baked=None), []),
 ]
 
 
@@ -80,7 +94,8 @@ def spec(model: str = "linear", **members: Any) -> dict[str, Any]:
 
 
 class Tracer:
-    """The engine's work. `stays` runs until it is cancelled, `fails` fails, every other model is traced."""
+    """The engine's work. `stays` runs until it is cancelled, `fails` fails, every other model is traced, or returns
+    what RETURNED says."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -97,9 +112,12 @@ class Tracer:
         elif request.spec.model == "fails":
             failure = SourceSyntaxError("invalid syntax", file="linear.py", line=3).failure()
             self._store.trace_requests.finish(request.id, request.attempt, NotTraced(failure=failure))
+        elif request.spec.mode == "eager":
+            outputs = keep(self._store.blobs, b"".join(eager_outputs.pieces(RETURNED)))
+            self._store.trace_requests.finish(request.id, request.attempt, RanEagerly(outputs=outputs))
         else:
             artifact = self.traced(request)
-            self._store.trace_requests.finish(request.id, request.attempt, Succeeded.of(request.spec, artifact))
+            self._store.trace_requests.finish(request.id, request.attempt, Succeeded.of(request.spec, [artifact]))
 
     def traced(self, request: TraceRequest) -> Artifact:
         return traced(self._store, request)
@@ -139,7 +157,7 @@ def traced(store: Store, request: TraceRequest) -> Artifact:
 
 
 def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
-    engine = EmbeddedEngine(store, tracer.run, slots=2, queue_max=20, attempts=3)
+    engine = EmbeddedEngine(store, tracer.run, slots={"cpu": 2}, queue_max=20, attempts=3)
     engine.start()
     return engine
 
@@ -164,6 +182,7 @@ def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
         torch_version="2.13.0",
         request_max_bytes=REQUEST_MAX_BYTES,
         upload_max_bytes=UPLOAD_MAX_BYTES,
+        answer_max_bytes=ANSWER_MAX_BYTES,
         request_idle_s=30,
         streams_max=200,
         tenant_streams_max=50,

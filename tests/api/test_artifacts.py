@@ -102,7 +102,8 @@ def test_a_range_of_what_has_changed_means_all_of_it(steady: TestClient, digest:
 
 def test_the_index_says_what_there_is(steady: TestClient, digest: str) -> None:
     assert steady.get(f"/artifacts/{digest}/printouts").json()["printouts"] == [
-        {"method": "forward", "submodule": "", "kinds": ["graph", "inlined_graph", "code"]},
+        {"method": "forward", "submodule": "", "kinds": ["graph", "inlined_graph", "code", "onnx_trace"]},
+        {"method": "", "submodule": "", "kinds": ["dump"]},
         {"method": "forward", "submodule": "layer", "kinds": ["graph"]},
     ]
 
@@ -232,7 +233,7 @@ def test_a_printout_beyond_the_end_of_the_file_cannot_be_read(client: TestClient
 def test_printouts_from_before_there_was_an_index_are_shown(client: TestClient, forge: Forge) -> None:
     path = forge(orjson.dumps([printout.model_dump() for printout in PRINTOUTS]))
 
-    assert len(client.get(f"{path}/printouts").json()["printouts"]) == 2
+    assert len(client.get(f"{path}/printouts").json()["printouts"]) == 3
     assert client.get(f"{path}/printouts/code").text == PRINTOUTS[2].text
     assert client.get(f"{forge(b'[]')}/printouts").json()["printouts"] == []
 

@@ -77,9 +77,9 @@ Register = Callable[..., None]
 
 @pytest.fixture(scope="module")
 def register(store: Store) -> Register:
-    """Make the artifact the next version of a model."""
+    """Make the artifacts, one for each device, the next version of a model."""
 
-    def register(model: str, artifact: Artifact) -> None:
+    def register(model: str, *artifacts: Artifact) -> None:
         source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
         spec = TraceSpec.model_validate(
             {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
@@ -87,7 +87,7 @@ def register(store: Store) -> Register:
         added = store.trace_requests.add(TraceRequest.submitted(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
         claimed = store.trace_requests.claim(added.id)
         assert claimed is not None
-        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifact))
+        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifacts))
 
     return register
 
@@ -296,7 +296,7 @@ def test_a_bad_body_is_refused_and_asks_no_runner(
         ("/infer/net:2", 404, "version-not-found"),
         ("/infer/net@prod", 404, "alias-not-found"),
         ("/infer/net?method=backward", 404, "method-not-found"),
-        ("/infer/net?device=cuda", 422, "invalid-request"),
+        ("/infer/net?device=tpu", 422, "invalid-request"),
         ("/infer/net:0", 422, "invalid-name"),
         ("/infer/net:latest", 422, "invalid-name"),
         ("/infer/net@", 422, "invalid-name"),
@@ -354,3 +354,26 @@ def test_a_long_answer_is_whole(client: TestClient, store: Store, trace, registe
     reply = asking(client)({"args": [values]}, "/infer/long")
 
     assert reply.json()["outputs"][0]["data"] == values * 50
+
+
+def test_the_artifact_of_the_device_answers_and_the_one_for_the_processor_where_none_is_named(
+    asked: Asked, register: Register, net: Artifact
+) -> None:
+    register("both", net.model_copy(update={"device": "cuda"}), net)
+    body = {"args": [X, PAIR]}
+
+    for path in ("/infer/both", "/infer/both?device=cpu"):
+        assert asked(body, path).json()["outputs"][0]["data"] == [2, 3, 4, 5]
+    refused = problem(asked(body, "/infer/both?device=cuda"), 503, "device-unavailable")
+    assert refused["devices"] == ["cpu"]
+
+
+def test_a_version_of_one_device_is_asked_there_unless_another_is_named(
+    asked: Asked, register: Register, net: Artifact
+) -> None:
+    register("elsewhere", net.model_copy(update={"device": "cuda"}))
+    body = {"args": [X, PAIR]}
+
+    problem(asked(body, "/infer/elsewhere"), 503, "device-unavailable")
+    assert problem(asked(body, "/infer/elsewhere?device=cpu"), 404, "artifact-not-found")["devices"] == ["cuda"]
+    assert problem(asked(body, "/infer/net?device=cuda"), 404, "artifact-not-found")["devices"] == ["cpu"]

@@ -176,8 +176,8 @@ def test_a_pointer_names_what_is_in_the_body(location: Any, body: Any, pointer: 
 
 
 def test_a_missing_member_is_pointed_at() -> None:
-    body = spec(source={})
+    body = spec(weights={})
     with pytest.raises(ValidationError) as raised:
         TraceSpec.model_validate(body)
 
-    assert invalid_body(raised.value, body).facts["errors"][0]["pointer"] == "/source/entrypoint"
+    assert invalid_body(raised.value, body).facts["errors"][0]["pointer"] == "/weights/file"

@@ -1,10 +1,12 @@
 """Pictures of graphs: well-formed whatever is in them, and of a size that can be looked at."""
 
+import re
 from xml.etree import ElementTree
 
 import pytest
 
-from service.api.svg import BOXES_MAX, EDGES_MAX, INPUTS_MAX, draw
+from service.api.graph_boxes import BOXES_MAX, EDGES_MAX, INPUTS_MAX, READABLE_MAX
+from service.api.svg import draw
 from service.domain.artifact import GraphNode, Printout
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -92,17 +94,140 @@ def test_hostile_names_stay_text() -> None:
     assert tags == {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "text"}
 
 
-@pytest.mark.parametrize(("length", "scopes"), [(BOXES_MAX + 1, 3), (5000, 4000), (10_000, 2)])
-def test_a_very_large_graph_is_folded_by_module(length: int, scopes: int) -> None:
+@pytest.mark.parametrize(("length", "scopes"), [(READABLE_MAX + 1, 3), (5000, 100), (10_000, 2)])
+def test_a_large_graph_is_folded_by_submodule_until_a_person_can_read_it(length: int, scopes: int) -> None:
     drawn = boxes(draw(chain(length, scopes)))
 
-    assert len(drawn) <= BOXES_MAX + 2
+    assert scopes <= len(drawn) - 2 <= READABLE_MAX
+
+
+@pytest.mark.parametrize(("length", "scopes"), [(BOXES_MAX * 2, BOXES_MAX * 2), (10_000, 2)])
+def test_of_more_boxes_than_can_be_drawn_neighbours_are_joined(length: int, scopes: int) -> None:
+    every = [f"layer{block}.{part}" for block in range(scopes) for part in range(2)]
+
+    assert len(boxes(draw(chain(length, scopes), opened=every))) <= BOXES_MAX + 2
+
+
+def test_a_graph_without_submodules_is_not_folded() -> None:
+    graph = chain(READABLE_MAX + 1)
+    flat = [node.model_copy(update={"scope": ""}) for node in graph.nodes]
+
+    assert len(boxes(draw(graph.model_copy(update={"nodes": flat})))) == READABLE_MAX + 3
 
 
 def test_a_folded_graph_says_how_many_nodes_stand_in_a_box() -> None:
     titles = [title.text or "" for title in ElementTree.fromstring(draw(chain(3000, 3))).iter(f"{SVG}title")]
 
     assert any(title.startswith("layer1\n1000 nodes") for title in titles)
+
+
+def encoder(layers: int = 12, nodes: int = 40) -> Printout:
+    """Layers of two parts each, that the first layer calls once more at its end; each adds its input."""
+    scopes = []
+    for layer in [*range(layers), 0]:
+        path = f"encoder.layers.{layer}"
+        scopes += [f"{path}.attention"] * (nodes // 2) + [path] + [f"{path}.feedforward"] * (nodes // 2 - 1)
+    values = ["x", *(f"v{number}" for number in range(len(scopes)))]
+    return printout(
+        [
+            GraphNode(operator="aten::add", inputs=["x", made], outputs=[out], types=["Float(1)"], scope=scope)
+            for scope, made, out in zip(scopes, values, values[1:], strict=False)
+        ],
+        ["x"],
+        [values[-1]],
+    )
+
+
+def labels(svg: str) -> list[str]:
+    """The first line of each box, from the top to the bottom."""
+    shown = [text for text in ElementTree.fromstring(svg).iter(f"{SVG}text") if text.get("class") != "type"]
+    return [text.text or "" for text in sorted(shown, key=lambda text: float(text.get("y", "")))]
+
+
+def test_a_large_graph_shows_submodules_as_boxes_and_one_that_is_called_twice_as_two() -> None:
+    layers = [f"encoder.layers.{layer}" for layer in [*range(12), 0]]
+
+    assert labels(draw(encoder())) == ["x", *layers, "return"]
+
+
+def test_an_opened_submodule_shows_its_inside_folded_by_its_own_submodules() -> None:
+    opened = labels(draw(encoder(), opened=["encoder.layers.3"]))
+    further = labels(draw(encoder(), opened=["encoder.layers.3.attention", "encoder.layers.5"]))
+
+    assert opened[3:8] == [
+        "encoder.layers.2",
+        "…coder.layers.3.attention",
+        "aten::add",
+        "…der.layers.3.feedforward",
+        "encoder.layers.4",
+    ]
+    assert further[3:5] == ["encoder.layers.2", "aten::add"]
+    assert further.count("aten::add") == 20 + 1 + 1
+    assert "…coder.layers.5.attention" in further
+
+
+def test_edges_of_a_folded_graph_point_downwards() -> None:
+    for opened in ([], ["encoder.layers.0"]):
+        picture = ElementTree.fromstring(draw(encoder(), opened))
+        ends = [
+            re.findall(r"-?\d+", path.get("d", ""))
+            for path in picture.iter(f"{SVG}path")
+            if path.find(f"{SVG}title") is not None
+        ]
+
+        assert len(ends) > 13
+        assert all(int(way[1]) < int(way[-1]) for way in ends)
+
+
+def test_a_box_says_how_it_is_opened_and_is_a_link_to_it() -> None:
+    picture = ElementTree.fromstring(draw(encoder(), link=lambda path: f"?open={path}&method=a"))
+
+    link = next(link for link in picture.iter(f"{SVG}a") if link.get("href") == "?open=encoder.layers.3&method=a")
+    assert "40 nodes\nopen=encoder.layers.3 shows them" in (link.findtext(f"{SVG}g/{SVG}title") or "")
+    assert len(list(picture.iter(f"{SVG}a"))) == 13
+
+
+def test_what_is_in_blocks_stands_between_its_node_and_where_its_values_are_used() -> None:
+    def node(operator: str, inputs: str, outputs: str, **more: int) -> GraphNode:
+        return GraphNode(operator=operator, inputs=inputs.split(), outputs=outputs.split(), types=[], **more)
+
+    nodes = [
+        node("prim::If", "condition", "y"),
+        node("prim::Param", "", "", parent=0, block=0),
+        node("prim::Return", "x", "", parent=0, block=0),
+        node("prim::Param", "", "", parent=0, block=1),
+        node("aten::neg", "x", "a", parent=0, block=1),
+        node("prim::Return", "a", "", parent=0, block=1),
+        node("aten::relu", "y", "z"),
+    ]
+
+    picture = ElementTree.fromstring(draw(printout(nodes, ["condition", "x"], ["z"])))
+
+    height = {
+        group.findtext(f"{SVG}text"): float(group.find(f"{SVG}rect").get("y")) for group in picture.iter(f"{SVG}g")
+    }
+    assert height["prim::If"] < height["then"] < height["end of then"] < height["aten::relu"]
+    assert height["prim::If"] < height["else"] < height["aten::neg"] < height["end of else"] < height["aten::relu"]
+    titles = [path.findtext(f"{SVG}title") for path in picture.iter(f"{SVG}path")]
+    assert titles.count("y : ") == 2
+
+
+@pytest.mark.parametrize("parent", [-1, 0, 1, 2**70])
+def test_blocks_that_were_made_up(parent: int) -> None:
+    node = GraphNode(operator="prim::Return", inputs=["x"], outputs=["y"], types=[], parent=parent, block=parent)
+
+    assert len(boxes(draw(printout([node, node], ["x"], ["y"])))) == 4
+
+
+def test_the_weights_of_a_folded_submodule_are_not_drawn_beside_it() -> None:
+    graph = encoder()
+    first = graph.nodes[0].model_copy(update={"inputs": ["x", "encoder.layers.0.weight", "shared.weight"]})
+    inputs = ["x", "encoder.layers.0.weight", "shared.weight"]
+
+    shown = labels(draw(graph.model_copy(update={"nodes": [first, *graph.nodes[1:]], "inputs": inputs})))
+
+    assert sorted(shown[:2]) == ["shared.weight", "x"]
+    assert "encoder.layers.0.weight" not in shown
 
 
 def test_a_graph_of_nothing() -> None:

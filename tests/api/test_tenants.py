@@ -107,7 +107,8 @@ def client(store: Store, trace: Trace, tmp_path_factory: pytest.TempPathFactory,
 
 @pytest.fixture(scope="module")
 def theirs(client: TestClient, store: Store) -> Things:
-    """What the first tenant has: a model that was traced, with an alias, and a trace request that is running."""
+    """What the first tenant has: a model that was traced, with an alias, a trace request that is running, and one that
+    ran in mode eager."""
     headers = authorized(store, tenant="first")
     source = {"files": {"net.py": f"# {SECRET}\n"}, "entrypoint": "net:Net"}
     wait = {"prefer": "wait=30", "idempotency-key": IDEMPOTENCY_KEY}
@@ -118,12 +119,15 @@ def theirs(client: TestClient, store: Store) -> Things:
     # A second of each, so that there is a second page.
     other = client.post("/trace", json=spec(OTHER_NAME), headers={**headers, "prefer": "wait=30"}).json()
     assert other["state"] == "succeeded", other
+    ran = client.post("/trace", json=spec(mode="eager"), headers={**headers, "prefer": "wait=30"}).json()
+    assert ran["state"] == "succeeded", ran
     cursors = {
         path: client.get(path, params={"limit": 1}, headers=headers).json()["next_cursor"]
         for path in ("/trace", "/models")
     }
     paths = {
         "id": [traced["id"], running["id"]],
+        "id of /trace/{id}/outputs": [ran["id"]],
         "digest": [traced["artifacts"][0]["digest"]],
         "kind": ["graph", "inlined_graph", "code"],
         "name": [NAME],
@@ -156,8 +160,10 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         "method": "forward",
         "device": "cpu",
         "submodule": "",
-        "format": "json",
+        "format": "torchscript" if path.endswith("/archive") else "json",
         "kind": "graph",
+        "open": None,
+        "form": None,
     }
     sent = {each["name"]: headers[each["name"]] for each in parameters if each["in"] == "header"}
     params = {each["name"]: query[each["name"]] for each in parameters if each["in"] == "query"}
@@ -168,7 +174,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         ("PUT", "/models/{name}/aliases/{alias}"): {"version": 1},
     }
     body = bodies[method, path] if "requestBody" in operation else None
-    for values in product(*(theirs.paths[name] for name in names)):
+    for values in product(*(theirs.paths.get(f"{name} of {path}") or theirs.paths[name] for name in names)):
         filled = path.format(**dict(zip(names, values, strict=True)))
         # With and without what is optional: each may find what the other would not.
         for options in ({}, {name: value for name, value in params.items() if value is not None}):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.api import trace_requests
 from service.api.deps import Parts
 from service.api.prefer import preferred_wait_s
 from tests.api.conftest import Tracer, problem, spec
@@ -37,9 +38,11 @@ def test_what_a_traced_request_says(client: TestClient) -> None:
         "cancel": None,
         "artifact": f"/artifacts/{digest}",
         "infer": "/infer/linear:1",
+        "outputs": None,
     }
     assert said["state"] == "succeeded"
     assert (said["stage"], said["progress"], said["attempt"], said["pool"]) == ("done", 1.0, 1, "cpu")
+    assert said["waiting"] is None
     assert (said["verdict"], said["model"]) == ("verified", {"name": "linear", "version": 1})
     assert said["findings"][0]["line"] == 10
     assert said["problem"] is None
@@ -69,6 +72,22 @@ def test_waiting_ends_when_the_time_is_over(client: TestClient) -> None:
 
     assert answer.status_code == 202
     assert "preference-applied" not in answer.headers
+
+
+def test_a_request_that_no_worker_takes_says_so_at_once_and_can_be_cancelled(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long its submitter would wait."""
+    monkeypatch.setattr(trace_requests, "wait_for_end", lambda *_: pytest.fail("it was waited for"))
+    answer = client.post("/trace", json=spec(devices=["cuda"]), headers={"prefer": "wait=60"})
+
+    assert (answer.status_code, "preference-applied" in answer.headers) == (202, False)
+    said = answer.json()
+    assert (said["state"], said["pool"], said["waiting"]) == ("queued", "gpu", "no worker in pool gpu")
+    assert client.get(said["links"]["self"]).json() == said
+    assert [each["waiting"] for each in client.get("/trace").json()["trace_requests"]] == ["no worker in pool gpu"]
+    cancelled = client.post(said["links"]["cancel"]).json()
+    assert (cancelled["state"], cancelled["waiting"]) == ("cancelled", None)
 
 
 def test_waiting_ends_when_the_service_stops(client: TestClient, parts: Parts) -> None:

@@ -16,17 +16,8 @@ from service.domain.api_key import ApiKey, Scope
 from service.domain.errors import ApiKeyInvalid
 from service.settings import Settings
 from service.storage.database import Store
-from tests.conftest import NewStore
 
 Keys = Callable[..., Result]
-
-
-@pytest.fixture
-def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
-    """As a service that runs has it open."""
-    store = new_store(tmp_path)
-    yield store
-    store.close()
 
 
 @pytest.fixture

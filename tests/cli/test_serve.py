@@ -63,3 +63,18 @@ def test_it_takes_no_other_word_for_it(tmp_path: Path) -> None:
     ended = serve(tmp_path, "--host", "0.0.0.0", API_KEYS="off")
 
     assert (ended.exit_code, last_line(ended).startswith("API_KEYS: ")) == (2, True)
+
+
+def test_with_slots_for_gpus_it_starts_only_where_submitted_code_is_not_confined(tmp_path: Path) -> None:
+    ended = serve(tmp_path, GPU_SLOTS="1")
+
+    assert ended.exit_code == 2
+    assert last_line(ended).startswith("GPU_SLOTS needs SANDBOX=i-accept-no-isolation")
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU here")
+def test_with_slots_for_gpus_it_starts_only_where_there_is_one(tmp_path: Path) -> None:
+    ended = serve(tmp_path, GPU_SLOTS="1", SANDBOX="i-accept-no-isolation")
+
+    assert ended.exit_code == 2
+    assert "finds no GPU here" in last_line(ended)

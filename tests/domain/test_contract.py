@@ -3,7 +3,19 @@
 import pytest
 from pydantic import ValidationError
 
-from service.domain.contract import Argument, Contract, DictNode, ListNode, MethodContract, TensorLeaf, TupleNode
+from service.domain.contract import (
+    Argument,
+    BakedLeaf,
+    Contract,
+    DictNode,
+    FixedLeaf,
+    ListNode,
+    MethodContract,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+    baked_otherwise,
+)
 from service.domain.errors import DatatypeMismatch, MethodNotFound, MissingInput, ShapeMismatch, UnexpectedInput
 from service.domain.tensor import Datatype, Tensor, TensorSpec
 
@@ -73,3 +85,29 @@ def test_an_unknown_method_is_answered_with_those_that_exist() -> None:
 def test_a_contract_whose_structure_holds_other_tensors_is_none(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         MethodContract(**{**dict(METHOD), **changes})  # type: ignore[arg-type]
+
+
+def argument(structure: Structure) -> list[Argument]:
+    return [Argument(name="x", structure=structure)]
+
+
+TENSORS = [TensorLeaf(tensor="x.0"), TensorLeaf(tensor="x.1")]
+
+
+@pytest.mark.parametrize(
+    ("example", "call", "found"),
+    [
+        (BakedLeaf(baked=1), BakedLeaf(baked=1), None),
+        (BakedLeaf(baked=1), BakedLeaf(baked=2), ("x", "1", "2")),
+        (BakedLeaf(baked=None), TensorLeaf(tensor="x"), ("x", "None", "a tensor")),
+        (TensorLeaf(tensor="x"), BakedLeaf(baked=None), ("x", "a tensor", "None")),
+        (DictNode(mapping={"a": BakedLeaf(baked=1)}), DictNode(mapping={}), ("x.a", "1", "nothing")),
+        (ListNode(list=TENSORS), ListNode(list=TENSORS[:1]), None),
+        (FixedLeaf(fixed=1), FixedLeaf(fixed=2), None),
+    ],
+)
+def test_a_call_that_gives_another_value_than_the_one_baked_in_is_told(
+    example: Structure, call: Structure, found: tuple[str, str, str] | None
+) -> None:
+    """Of tensors the artifact is asked, and of what it takes as an argument too."""
+    assert baked_otherwise(argument(example), argument(call)) == found

@@ -9,6 +9,7 @@ from service.domain.contract import (
     Argument,
     BakedLeaf,
     DictNode,
+    FixedLeaf,
     ListNode,
     MethodContract,
     TensorLeaf,
@@ -187,3 +188,37 @@ def test_a_refusal_stays_short_however_much_was_sent() -> None:
         with pytest.raises(ServiceError) as refused:
             inference.read(body, METHOD)
         assert len(str(refused.value.failure())) < 2000
+
+
+# def forward(self, x, sizes, mask=None): scripted, and tried with sizes [3, 4]
+SCRIPTED = MethodContract(
+    arguments=[
+        Argument(name="x", structure=TensorLeaf(tensor="x")),
+        Argument(name="sizes", structure=ListNode(list=[FixedLeaf(fixed=3), FixedLeaf(fixed=4)])),
+        Argument(name="mask", structure=FixedLeaf(fixed=None)),
+    ],
+    inputs=[spec("x", Datatype.FP32, 2, 2)],
+    outputs=[spec("output", Datatype.FP32, 2)],
+    returns=TensorLeaf(tensor="output"),
+)
+
+
+@pytest.mark.parametrize("args", [[X], [X, [3, 4]], [X, [3, 4], None]])
+def test_what_a_scripted_method_was_tried_with_may_be_sent_or_left_out(args: list[Any]) -> None:
+    (x,) = inference.read({"args": args}, SCRIPTED).inputs
+
+    assert unpack(x.datatype, x.data) == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("args", "input_", "slug"),
+    [
+        ([X, [3, 5]], "sizes.1", "baked-argument"),
+        ([X, [3]], "sizes", "structure-mismatch"),
+        ([X, [3, 4], [1]], "mask", "baked-argument"),
+    ],
+)
+def test_what_a_scripted_method_was_not_tried_with_is_refused(args: list[Any], input_: str, slug: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        inference.read({"args": args}, SCRIPTED)
+    assert (refused.value.slug(), refused.value.facts["input"]) == (slug, input_)

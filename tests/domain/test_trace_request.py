@@ -66,8 +66,23 @@ def test_a_trace_request_survives_json() -> None:
         {"check": {"check_inputs": [{"method": "other", "example_inputs": [TENSOR]}]}},
         {"check": {"check_tolerance": -1}},
         {"mode": "magic"},
-        {"training": True},
+        {"training": "sometimes"},
+        {"training": True, "options": {"freeze": True}},
+        {"training": "as-is", "options": {"optimize_for_inference": True}},
+        {"check": {"gradients": True}, "options": {"freeze": True}},
+        {"options": {"precision": "int8"}},
         {"devices": ["tpu"]},
+        {"devices": []},
+        {"devices": ["cpu", "cpu"]},
+        {"devices": ["cpu", "cuda"], "mode": "eager"},
+        {"source": {"file": "net.py"}},
+        {"source": {"archive": "net.pt", "entrypoint": "net:Net"}},
+        {"source": {"archive": "net.pt", "file": "net.py", "entrypoint": "net:Net"}},
+        {"source": {"archive": "net.pt", "init": {"args": [1]}}},
+        {"source": {"archive": "net.pt"}, "weights": {"file": "w.pt"}},
+        {"source": {"archive": "net.pt"}, "mode": "script"},
+        {"source": {"archive": "net.pt"}, "options": {"precision": "float16"}},
+        {"source": {"archive": "net.pt"}, "training": True},
         {"unknown": 1},
         {"example_inputs": [{"datatype": "FP32", "shape": [2**40], "random": {}}]},
         {"example_inputs": [{"datatype": "FP32", "shape": [2], "random": {"low": 1}}]},
@@ -80,6 +95,17 @@ def test_a_trace_request_survives_json() -> None:
 def test_what_cannot_be_done_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         spec(**changes)
+
+
+@pytest.mark.parametrize(("devices", "pool"), [(["cpu"], "cpu"), (["cuda"], "gpu"), (["cpu", "cuda"], "gpu")])
+def test_a_request_for_cuda_waits_in_the_gpu_pool(devices: list[str], pool: str) -> None:
+    request = TraceRequest.submitted(spec(devices=devices), {}, torch_version="2.13.0", tenant="ours")
+    assert request.pool == pool
+
+
+def test_an_archive_may_stand_for_source() -> None:
+    given = spec(source={"archive": "net.pt"}).source
+    assert (given.archive, given.entrypoint) == ("net.pt", None)
 
 
 def test_the_content_is_what_decides_the_outcome() -> None:

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,14 +8,7 @@ from service.domain.trace_request import TraceRequest, TraceSpec
 from service.engine.embedded import EmbeddedEngine
 from service.engine.queue import Engine, Work
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT, NewStore
-
-
-@pytest.fixture
-def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
-    store = new_store(tmp_path)
-    yield store
-    store.close()
+from tests.conftest import PATIENCE_S, TENANT
 
 
 @pytest.fixture(params=[EmbeddedEngine])
@@ -24,9 +17,15 @@ def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
     engines: list[Engine] = []
 
     def new_engine(
-        work: Work, slots: int = 2, queue_max: int = 100, attempts: int = 3, quotas: Quotas = NO_QUOTAS
+        work: Work,
+        slots: int = 2,
+        queue_max: int = 100,
+        attempts: int = 3,
+        quotas: Quotas = NO_QUOTAS,
+        gpu_slots: int = 0,
     ) -> Engine:
-        engine: Engine = request.param(store, work, slots, queue_max, attempts, pause_s=0.01, quotas=quotas)
+        of_pools = {"cpu": slots, "gpu": gpu_slots}
+        engine: Engine = request.param(store, work, of_pools, queue_max, attempts, pause_s=0.01, quotas=quotas)
         engines.append(engine)
         return engine
 
@@ -37,9 +36,10 @@ def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
 
 @pytest.fixture
 def new_request() -> Callable[..., TraceRequest]:
-    def new_request(tenant: str = TENANT) -> TraceRequest:
+    def new_request(tenant: str = TENANT, **members: Any) -> TraceRequest:
         source = {"files": {"net.py": ""}, "entrypoint": "net:Net"}
-        spec = TraceSpec.model_validate({"model": "net", "source": source, "example_inputs": [1.0], "force": True})
+        submitted = {"model": "net", "source": source, "example_inputs": [1.0], "force": True, **members}
+        spec = TraceSpec.model_validate(submitted)
         return TraceRequest.submitted(spec, {}, torch_version="2", tenant=tenant)
 
     return new_request

@@ -425,3 +425,68 @@ def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_
     engine.submit(last)
     wait_until(lambda: ended(first, last))
     assert sorted(worker.begun) == sorted([first.id, last.id])
+
+
+GPU = {"devices": ["cpu", "cuda"]}
+
+
+def test_a_request_that_no_worker_takes_waits_and_says_so(store, new_engine, new_request, ended, state_of):
+    worker = Worker(store)
+    engine = new_engine(worker.run)
+    engine.start()
+    waits, runs = engine.submit(new_request(**GPU)), engine.submit(new_request())
+
+    wait_until(lambda: ended(runs))
+    assert (state_of(waits), worker.begun) == (State.QUEUED, [runs.id])
+    assert engine.waiting(waits) == "no worker in pool gpu"
+    assert engine.waiting(runs) is None
+
+
+def test_a_request_that_no_worker_takes_can_be_cancelled(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run)
+    engine.start()
+    waits = engine.submit(new_request(**GPU))
+
+    cancelled = engine.cancel(TENANT, waits.id)
+
+    assert (cancelled.state, engine.waiting(cancelled)) == (State.CANCELLED, None)
+
+
+def test_a_request_that_no_worker_takes_is_taken_up_by_a_start_with_slots(store, new_engine, new_request, ended):
+    first = new_engine(Worker(store).run)
+    first.start()
+    waits = first.submit(new_request(**GPU))
+    first.stop()
+    without = new_engine(Worker(store).run)
+    without.start()
+    assert without.waiting(store.trace_requests.status(TENANT, waits.id)) == "no worker in pool gpu"
+    without.stop()
+
+    worker = Worker(store)
+    engine = new_engine(worker.run, gpu_slots=1)
+    assert engine.waiting(waits) is None
+    engine.start()
+
+    wait_until(lambda: ended(waits))
+    assert worker.begun == [waits.id]
+
+
+def test_each_pool_has_slots_of_its_own(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1, gpu_slots=1)
+    engine.start()
+    engine.submit(new_request())
+    worker.wait_for_start()
+
+    of_gpu = engine.submit(new_request(**GPU))
+
+    assert worker.wait_for_start() == of_gpu.id
+
+
+def test_requests_that_no_worker_takes_count_in_their_tenants_quota(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run, quotas=Quotas(queued_max=1))
+    engine.start()
+    engine.submit(new_request(**GPU))
+
+    with pytest.raises(QueueQuotaExceeded):
+        engine.submit(new_request())

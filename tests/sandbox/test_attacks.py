@@ -22,9 +22,10 @@ from service.sandbox.child import Child
 from service.sandbox.limits import Limits, Profile
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
+from tests.conftest import parent_of
 from tests.sandbox.conftest import offered
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.torch.jit")]
 
 HERE = Path(__file__).parent
 PROGRAM = "programs.attacker"
@@ -154,7 +155,7 @@ def launch(zygote: Zygote, attack: Attack, profile: Profile, world: World, *, bo
         files = opened.enter_context(world.given(archive))
         sibling = opened.enter_context(zygote.fork(PROGRAM, limits, profile=profile)) if attack.sibling else None
         child = opened.enter_context(zygote.fork(PROGRAM, limits, files, profile=profile, **bounds))
-        parent = parent_of(child)
+        parent = parent_of(child.pid)
         targets = world.targets() | {"sibling": hold(sibling, world) if sibling else 0}
         child.channel.send({"attack": attack.name, "world": targets})
         listen(child, outcome, until=time.monotonic() + attack.wall_s)
@@ -214,7 +215,3 @@ def listen(child: Child, outcome: Outcome, until: float) -> None:
             outcome.begun |= "begun" in header
             outcome.returned = header.get("returned", outcome.returned)
             outcome.raised = str(header.get("raised", outcome.raised))
-
-
-def parent_of(child: Child) -> int:
-    return int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1])

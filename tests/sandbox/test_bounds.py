@@ -6,7 +6,19 @@ import pytest
 from pydantic import ValidationError
 
 from service.domain.errors import Failure, ModelRaised
-from service.domain.trace_check import Comparison, Finding, TorchCheck, TraceCheck, Verdict
+from service.domain.trace_check import (
+    Comparison,
+    DifferingConstant,
+    Divergence,
+    Finding,
+    OutputDifference,
+    OutputRef,
+    TorchCheck,
+    TraceCheck,
+    TracedNode,
+    TracerWarning,
+    Verdict,
+)
 from service.sandbox.bounds import FACTS_MAX_BYTES, FINDINGS_MAX, cut_check, cut_failure
 from service.sandbox.messages import Failed, from_tracer
 
@@ -85,3 +97,47 @@ def test_findings_that_are_large_together_are_cut_too() -> None:
 def test_a_failure_over_the_bounds_is_refused(failure: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         from_tracer.validate_python({"kind": "failed", "failure": failure})
+
+
+LONG = "l" * 1_000_000
+NODE = TracedNode(operator=LONG, text=LONG, file=LONG, line=2**40, source=LONG)
+
+
+def test_what_torchs_check_says_is_cut_and_its_first_items_stay() -> None:
+    said = TorchCheck(
+        ran=True,
+        error=LONG,
+        message=LONG,
+        method=LONG,
+        graph_diff=LONG,
+        first_diverging=Divergence(trace=NODE, check=NODE),
+        constants=[DifferingConstant(node=NODE, difference=LONG)] * 1000,
+        nondeterministic=[NODE] * 1000,
+        outputs=[OutputDifference(number=10**30, output=LONG, other="repeated trace", difference=LONG)] * 1000,
+        not_compared=[OutputRef(method=LONG, output=LONG)] * 1000,
+        warnings=[TracerWarning(kind=LONG, message=LONG, file=LONG, line=-1, source=LONG)] * 1000,
+    )
+    cut = cut_check(TraceCheck(verdict=Verdict.VERIFIED, comparisons=[], findings=[], torch=said))
+
+    assert cut_check(cut) == cut
+    assert TraceCheck.model_validate_json(cut.model_dump_json()) == cut
+    assert len(cut.model_dump_json()) < 1_000_000
+    assert all((cut.torch.constants, cut.torch.nondeterministic, cut.torch.outputs, cut.torch.warnings))
+
+
+def test_what_torchs_check_says_in_few_words_is_told_whole() -> None:
+    node = TracedNode(operator="aten::mul", text="%3 : Tensor = aten::mul(%x, %2)", file="net.py", line=3, source="x")
+    said = TorchCheck(
+        ran=True,
+        passed=False,
+        graph_diff="- a",
+        first_diverging=Divergence(trace=node, check=node),
+        constants=[DifferingConstant(node=node, difference="Scalars are not close!")],
+        nondeterministic=[node],
+        outputs=[OutputDifference(method="forward", number=1, other="Python function", difference="no")],
+        not_compared=[OutputRef(method="forward", output="output.1.0")],
+        warnings=[TracerWarning(method="forward", kind="len", message="Using len", file="net.py", line=3, source="x")],
+    )
+    check = TraceCheck(verdict=Verdict.VERIFIED, comparisons=[], findings=[], torch=said)
+
+    assert cut_check(check) == check

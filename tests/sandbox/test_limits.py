@@ -2,12 +2,15 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from service.sandbox.channel import Header
 from service.sandbox.jail import BARE_ENVIRONMENT
 from service.sandbox.limits import Limits
+from service.sandbox.tiers import Tier
+from service.sandbox.zygote import Zygote
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +28,24 @@ def test_the_environment_is_bare(seen):
     assert seen["arguments"] == ["programs.looks"]
     assert seen["directory"] == "/"
     assert seen["stdin"] == ""
+
+
+def test_what_the_operator_says_of_the_gpus_is_kept(until, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("SECRET", "nobody's business")
+    with Zygote(["programs.looks"], tier=Tier.NONE, path=[Path(__file__).parent]) as zygote:
+        limits = Limits(address_space_mib=512, cpu_s=9)
+        with zygote.fork("programs.looks", limits) as child:
+            seen, _ = child.channel.receive(until)
+
+    assert seen["environment"] == BARE_ENVIRONMENT | {"CUDA_VISIBLE_DEVICES": "1"}
+
+
+def test_there_is_no_limit_on_the_addresses_of_a_child_that_computes_on_cuda():
+    limits = Limits(address_space_mib=512, cpu_s=9)
+
+    assert (limits.on("cpu"), limits.on("cuda").address_space_mib) == (limits, None)
+    assert limits.on("cuda").cpu_s == 9
 
 
 def test_only_its_own_descriptors_are_open(seen):

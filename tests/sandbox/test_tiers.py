@@ -13,6 +13,7 @@ import pytest
 from service.sandbox.channel import ChannelClosed
 from service.sandbox.tiers import Tier, readable
 from service.sandbox.zygote import Zygote
+from tests.conftest import parent_of
 
 HERE = Path(__file__).parent
 
@@ -114,7 +115,3 @@ def test_every_tier_says_what_stands_and_what_it_does_not_cover():
     for tier in Tier:
         assert tier.description
         assert tier.not_covered
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -16,7 +16,7 @@ from service.sandbox.channel import ChannelClosed
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote, ZygoteFailed
-from tests.conftest import wait_until
+from tests.conftest import parent_of, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -220,10 +220,6 @@ def test_a_parent_that_is_killed_takes_everything_with_it(gone):
 
     assert len(pids) == 7
     assert all(gone(pid) for pid in pids)
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def parent_of_next(zygote: Zygote, limits: Limits) -> int:

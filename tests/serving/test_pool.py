@@ -29,6 +29,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.serving.runner import RunnerState
 from service.storage.blobs import Blobs
+from tests.conftest import keep, parent_of
 
 pytestmark = pytest.mark.anyio
 
@@ -103,10 +104,6 @@ async def busy_pid(pool: Pool, artifact: Artifact, *others: int) -> int:
         )
     )
     return pid_of(pool, artifact)
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def is_gone(pid: int) -> bool:
@@ -209,12 +206,36 @@ class Normed(torch.nn.Module):
         return self.layers(x)
 
 
-async def test_the_frozen_form_answers_as_the_traced_one(pool: Pool, trace, blobs: Blobs) -> None:
+@pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
+async def test_the_form_that_is_served_answers_as_the_traced_one(pool: Pool, trace, blobs: Blobs, form: str) -> None:
     traced = trace(blobs, Normed(), torch.randn(1, 1, 8))
-    frozen = traced.model_copy(update={"freeze": True})
+    served = traced.model_copy(update={form: True})
     x = [[[0.5, -1.0, 2.0, 0.0, 3.0, -2.5, 1.0, 1.5]]]
-    assert (await ask(pool, frozen, x))[0] == pytest.approx((await ask(pool, traced, x))[0], abs=1e-6)
-    assert pid_of(pool, frozen) != pid_of(pool, traced)
+    assert (await ask(pool, served, x))[0] == pytest.approx((await ask(pool, traced, x))[0], abs=1e-6)
+    assert pid_of(pool, served) != pid_of(pool, traced)
+
+
+class Tells(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if self.training else x * 3
+
+
+async def test_optimize_for_inference_makes_what_is_served(pool: Pool, trace, blobs: Blobs) -> None:
+    """It goes into eval mode, in whichever mode the archive was saved."""
+    in_train_mode = keep(blobs, torch.jit.script(Tells().train()).save_to_buffer())
+    traced = trace(blobs, Tells(), torch.ones(1))
+    served = traced.model_copy(update={"archive": in_train_mode, "optimize_for_inference": True})
+
+    assert await ask(pool, served, [1.0]) == [[3.0]]
+
+
+@pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
+async def test_a_form_in_a_lower_precision_is_served(pool: Pool, trace, blobs: Blobs, form: str) -> None:
+    traced = trace(blobs, Normed().bfloat16(), torch.randn(1, 1, 8).bfloat16())
+    served = traced.model_copy(update={form: True})
+    x = [[[0.5, -1.0, 2.0, 0.0, 3.0, -2.5, 1.0, 1.5]]]
+
+    assert (await ask(pool, served, x))[0] == pytest.approx((await ask(pool, traced, x))[0], abs=0.05)
 
 
 async def test_what_the_artifact_raises_is_told_and_costs_no_runner(pool: Pool, trace, blobs: Blobs) -> None:

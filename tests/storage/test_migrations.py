@@ -168,7 +168,7 @@ def test_numbers_of_the_first_release_are_not_given_again(upgraded):
     request = TraceRequest.submitted(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
     upgraded.trace_requests.add(request)
     upgraded.trace_requests.claim(request.id)
-    upgraded.trace_requests.finish(request.id, 1, Succeeded.of(forced, ARTIFACT))
+    upgraded.trace_requests.finish(request.id, 1, Succeeded.of(forced, [ARTIFACT]))
 
     assert upgraded.trace_requests.get(DEFAULT_TENANT, request.id).model.version == 6
     assert upgraded.models.put_alias(DEFAULT_TENANT, "net", "next", 6, None).revision == 8

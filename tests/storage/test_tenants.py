@@ -325,7 +325,7 @@ def test_an_artifact_counts_once_and_for_each_who_traced_it(store, new_request):
     for tenant in ("ours", "ours", "theirs"):
         request = store.trace_requests.add(new_request("net", tenant))
         store.trace_requests.claim(request.id)
-        store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, artifact))
+        store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, [artifact]))
 
     small, kept = new_request().submitted_bytes, 50_000 + len(artifact.manifest())
     assert (stored_bytes("ours"), stored_bytes("theirs")) == (kept + 2 * small, kept + small)
@@ -336,7 +336,7 @@ def test_what_was_let_in_is_kept_though_its_tenant_has_no_room(store, new_reques
     store.trace_requests.claim(request.id)
     large = make_artifact(archive=BlobRef(digest="sha256:" + "b" * 64, byte_size=50_000))
 
-    assert store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, large))
+    assert store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, [large]))
 
     assert store.trace_requests.get("ours", request.id).state is State.SUCCEEDED
     with pytest.raises(StorageQuotaExceeded):

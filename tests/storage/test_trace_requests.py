@@ -12,15 +12,17 @@ from service.domain.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
     QueueFull,
+    StorageQuotaExceeded,
     TraceRequestEnded,
     TraceRequestNotFound,
 )
 from service.domain.idempotency import Idempotency
 from service.domain.model import ModelRef
-from service.domain.outcome import NotTraced
-from service.domain.trace_check import Verdict
+from service.domain.outcome import NotTraced, RanEagerly, Succeeded
+from service.domain.quotas import Quotas
+from service.domain.trace_check import Finding, TorchCheck, TraceCheck, Verdict
 from service.domain.trace_request import Stage, State, TraceRequest
-from tests.conftest import TENANT
+from tests.conftest import TENANT, make_artifact
 
 OURS = Failure(slug="tracer-lost", detail="the child vanished")
 THEIRS = Failure(slug="model-raised", detail="boom", facts={"line": 3})
@@ -139,11 +141,11 @@ def test_a_success_keeps_the_artifact_and_registers_the_next_version(store, new_
 
     ended = store.trace_requests.get(TENANT, request.id)
     assert (ended.state, ended.stage, ended.progress) == (State.SUCCEEDED, Stage.DONE, 1.0)
-    assert (ended.verdict, ended.findings) == (Verdict.RESTRICTED, outcome.check.findings)
+    assert (ended.verdict, ended.findings) == (Verdict.RESTRICTED, outcome.findings)
     assert (ended.model.name, ended.model.version) == ("net", 1)
-    assert store.artifacts.get(TENANT, ended.artifacts[0].digest) == outcome.artifact
+    assert store.artifacts.get(TENANT, ended.artifacts[0].digest) == outcome.artifacts[0]
     version = store.models.resolve(TENANT, ModelRef.parse("net"))
-    assert (version.artifacts, version.trace_request) == ({"cpu": outcome.artifact.digest}, request.id)
+    assert (version.artifacts, version.trace_request) == ({"cpu": outcome.artifacts[0].digest}, request.id)
     assert states(store, request.id) == ["queued", "running", "succeeded"]
 
 
@@ -241,7 +243,7 @@ for status in store.trace_requests.list("ours", 100).items:
         "printouts": blob, "golden": blob, "freeze": False, "submodules": [], "parameters": [], "buffers": [],
         "versions": {"torch": "2", "python": "3", "tracehouse": "0"},
     })
-    store.trace_requests.finish(status.id, 1, Succeeded.of(request.spec, artifact))
+    store.trace_requests.finish(status.id, 1, Succeeded.of(request.spec, [artifact]))
     print(status.id, flush=True)
 """
 
@@ -404,7 +406,7 @@ def test_a_full_queue_takes_no_more_and_forgets_the_key(store, new_request):
     with pytest.raises(QueueFull) as raised:
         store.trace_requests.add(refused, Idempotency.of("key", refused), queue_max=1)
 
-    assert raised.value.facts == {"waiting": 1, "limit": 1}
+    assert raised.value.facts == {"pool": "cpu", "waiting": 1, "limit": 1}
     store.trace_requests.claim(waiting.id)
     assert store.trace_requests.add(refused, Idempotency.of("key", refused), queue_max=1).id == refused.id
 
@@ -575,3 +577,56 @@ def test_a_row_that_cannot_be_read_says_so_and_takes_no_list_with_it(
     kept = shown.findings[0].kind if column == "findings" else shown.failure.slug
     assert kept == {"findings": "findings-unreadable", "failure": "service-error"}[column]
     assert {record.levelname for record in caplog.records} == {"ERROR"}
+
+
+def test_a_request_for_two_devices_keeps_both_artifacts_as_one_version(store, new_request):
+    store.trace_requests.add(request := new_request("net", devices=["cpu", "cuda"], accept_unsound=True))
+    store.trace_requests.claim(request.id)
+    finding = Finding(kind="output-differs", detail="it differs there")
+    rejected = TraceCheck(verdict=Verdict.REJECTED, comparisons=[], findings=[finding], torch=TorchCheck(ran=False))
+    artifacts = [make_artifact(device="cpu"), make_artifact(device="cuda", check=rejected)]
+
+    assert store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, artifacts))
+
+    ended = store.trace_requests.get(TENANT, request.id)
+    by_device = {artifact.device: artifact.digest for artifact in artifacts}
+    assert {each.device: each.digest for each in ended.artifacts} == by_device
+    assert [store.artifacts.get(TENANT, each.digest) for each in ended.artifacts] == artifacts
+    version = store.models.resolve(TENANT, ModelRef.parse("net"))
+    assert (version.artifacts, version.verdict, ended.verdict) == (by_device, Verdict.REJECTED, Verdict.REJECTED)
+    assert [finding.evidence for finding in ended.findings] == [{"device": "cuda"}]
+
+
+def test_an_eager_run_keeps_its_outputs_and_is_no_version(store, new_request):
+    store.trace_requests.add(request := new_request(mode="eager"))
+    store.trace_requests.claim(request.id)
+    outputs = BlobRef(digest="sha256:" + "e" * 64, byte_size=5_000)
+
+    assert store.trace_requests.finish(request.id, 1, RanEagerly(outputs=outputs))
+
+    ended = store.trace_requests.get(TENANT, request.id)
+    assert (ended.state, ended.stage, ended.progress) == (State.SUCCEEDED, Stage.DONE, 1.0)
+    assert (ended.outputs, ended.verdict, ended.artifacts, ended.model) == (outputs, None, [], None)
+    assert [listed.outputs for listed in store.trace_requests.list(TENANT, 10).items] == [outputs]
+    assert store.events.after(TENANT, request.id, 0, 100)[-1].data == {"state": "succeeded", "verdict": None}
+    with pytest.raises(StorageQuotaExceeded) as refused:
+        store.trace_requests.add(new_request(), quotas=Quotas(stored_max_bytes=0))
+    assert refused.value.facts["stored_bytes"] == request.submitted_bytes + 5_000
+
+
+def test_the_same_eager_run_is_not_run_twice(store, new_request):
+    store.trace_requests.add(first := new_request(mode="eager", force=False))
+    store.trace_requests.claim(first.id)
+    store.trace_requests.finish(first.id, 1, RanEagerly(outputs=BlobRef(digest="sha256:" + "e" * 64, byte_size=1)))
+
+    assert store.trace_requests.add(new_request(mode="eager", force=False)).id == first.id
+
+
+def test_requests_that_wait_for_a_gpu_do_not_fill_the_queue_of_the_others(store, new_request):
+    store.trace_requests.add(new_request(devices=["cuda"]), queue_max=1)
+
+    store.trace_requests.add(new_request(), queue_max=1)
+
+    with pytest.raises(QueueFull) as full:
+        store.trace_requests.add(new_request(devices=["cpu", "cuda"]), queue_max=1)
+    assert full.value.facts["pool"] == "gpu"

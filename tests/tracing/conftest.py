@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 import torch
 
-from service.domain.artifact import Printout
+from service.domain.artifact import Artifact, Printout
 from service.domain.errors import Failure
 from service.domain.printouts import Printouts
 from service.domain.tensor import Tensor, split
 from service.domain.trace_check import Comparison, Finding, Verdict
 from service.domain.trace_request import Init, TraceRequest, TraceSpec
+from service.domain.way import Way
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import Channel
 from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, from_tracer
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT, NewStore
+from tests.conftest import TENANT
 from workers.tensors import DTYPES, packed
 from workers.tracing import child, model
 from workers.tracing.limits import TraceLimits
@@ -33,9 +34,19 @@ from workers.tracing.worker import Worker
 
 MODELS = Path(__file__).parents[1] / "models"
 MIB = 2**20
-LIMITS = TraceLimits(wall_s=60, cpu_s=30, memory_mib=4096, threads=1, log_max_bytes=2**20, source_max_bytes=2**26)
+LIMITS = TraceLimits(
+    wall_s=60,
+    cpu_s=30,
+    memory_mib=4096,
+    threads=1,
+    log_max_bytes=2**20,
+    source_max_bytes=2**26,
+    child_threads_max=256,
+    child_open_files_max=128,
+)
 
 Work = Callable[..., TraceRequest]
+ArtifactOf = Callable[..., Artifact]
 
 
 def text(name: str) -> str:
@@ -53,8 +64,19 @@ def tensor(data: Any, datatype: str = "FP32") -> dict[str, Any]:
     return {"datatype": datatype, "shape": list(value.shape), "data": data}
 
 
+# What the model of that name takes.
+EVERY_DATATYPE = [
+    tensor([1.5], "FP16"),
+    tensor([1.5, -2.0], "BF16"),
+    tensor([[1e300]], "FP64"),
+    tensor(7, "INT64"),
+    {"datatype": "UINT8", "shape": [0, 2], "data": []},
+    tensor([True, False], "BOOL"),
+]
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.:DeprecationWarning")
+    config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.")
 
 
 @pytest.fixture
@@ -105,13 +127,6 @@ def read_printouts(data: bytes) -> list[Printout]:
 
 
 @pytest.fixture
-def store(new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
-    store = new_store(tmp_path)
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def add(store: Store) -> Callable[..., str]:
     """The id of a request that waits."""
 
@@ -146,6 +161,18 @@ def work(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> Callabl
 
 
 @pytest.fixture
+def artifact(work: Work, store: Store) -> ArtifactOf:
+    """What is stored for a submission."""
+
+    def artifact(submitted: dict[str, Any], files: dict[str, bytes] | None = None) -> Artifact:
+        request = work(submitted, files)
+        assert request.failure is None, request.failure
+        return store.artifacts.get(TENANT, request.artifacts[0].digest)
+
+    return artifact
+
+
+@pytest.fixture
 def installed() -> Iterator[Callable[[Source], Source]]:
     """Sources that can be imported until the test's end."""
     sources: list[Source] = []
@@ -175,15 +202,17 @@ def load(installed: Callable[[Source], Source]) -> Callable[..., Model]:
 def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
     """The tracing child's program, run in this process."""
 
-    def run(submitted: dict[str, Any], files: dict[str, bytes] | None = None) -> Told:
+    def run(submitted: dict[str, Any], files: dict[str, bytes] | None = None, way: Way | None = None) -> Told:
         ours, theirs = socket.socketpair()
         told = Told()
         listener = threading.Thread(target=_listen, args=(Channel(ours), told))
         listener.start()
         descriptors = [_opened(tmp_path / name, content) for name, content in (files or {}).items()]
+        parsed = TraceSpec.model_validate(submitted)
         Channel(ours).send(
             Trace(
-                spec=TraceSpec.model_validate(submitted),
+                spec=parsed,
+                way=way or parsed.way,
                 files={name: place for place, name in enumerate(files or {})},
                 threads=1,
                 source_max_bytes=MIB,

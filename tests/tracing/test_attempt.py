@@ -72,6 +72,13 @@ def test_what_the_source_prints_is_its_log(work: Work, store: Store) -> None:
     assert log.startswith("imported\ncalled \\x1b[2J\n")
 
 
+def test_the_log_of_a_model_that_prints_nothing_is_empty(work: Work, store: Store) -> None:
+    """From torch 2.14 on, Python prints what torch.jit says of its own deprecation, unless it is told not to."""
+    request = work(spec("linear", example_inputs=[X], options={"freeze": True}))
+
+    assert "".join(store.events.log(TENANT, request.id)) == ""
+
+
 @pytest.mark.slow
 def test_a_log_without_end_is_cut(work: Work, store: Store) -> None:
     request = work(spec("prints_without_end", example_inputs=[X]), log_max_bytes=100_000)
@@ -214,7 +221,9 @@ def test_a_forged_answer_is_the_models_crash_and_can_be_read_by_everybody(
 def test_a_tracer_that_fails_is_not_tried_again_and_is_logged_with_what_it_printed(
     work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tampering = {"files": {"net.py": "import workers.tracing.child as child\nchild.trace = None\n" + text("linear")}}
+    tampering = {
+        "files": {"net.py": "import workers.tracing.candidate as candidate\ncandidate.trace = None\n" + text("linear")}
+    }
     request = work({**spec("linear", example_inputs=[X]), "source": {**tampering, "entrypoint": "net:Net"}})
 
     assert (failure(request).slug, failure(request).facts["exception"]) == ("model-crashed", "TypeError")

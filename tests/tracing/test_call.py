@@ -21,7 +21,7 @@ def bound(model: Model, *args: Any, method: str = "forward", **kwargs: Any) -> C
 def test_arguments_stand_under_their_names_in_the_methods_order(load: Load) -> None:
     call = bound(load("nested_input"), (X, X), factor=2.0, batch={"scale": X})
 
-    assert list(call.arguments) == ["pair", "batch", "factor"]
+    assert list(call.arguments) == ["pair", "batch", "factor", "names", "mask"]
     assert list(call.tensors) == ["pair.0", "pair.1", "batch.scale"]
 
 

@@ -9,7 +9,7 @@ import torch
 
 from service.domain.contract import DictNode, TensorLeaf, TupleNode
 from service.domain.trace_check import Verdict
-from tests.tracing.conftest import Told, spec, tensor
+from tests.tracing.conftest import EVERY_DATATYPE, Told, spec, tensor
 
 Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0, 4.0], [-1.0, 0.5, 0.0, 2.0]])
@@ -56,6 +56,38 @@ def test_all_methods_are_traced_into_one_archive(run: Run) -> None:
     assert torch.equal(archive.encode(x), archive.encoder(x) * 3.0)
     assert torch.equal(archive.forward(x), archive.decode(archive.encoder(x) * 2.0))
     assert archive.decode(code).shape == (1, 4)
+
+
+def test_methods_that_call_each_other_are_traced_as_each_call_is_written(run: Run) -> None:
+    image = {"datatype": "FP32", "shape": [1, 1, 5, 5], "random": {}}
+    kernel = {"datatype": "FP32", "shape": [1, 1, 3, 3], "random": {"seed": 1}}
+    told = run(
+        spec(
+            "methods_call_each_other",
+            methods={
+                "forward": {"example_inputs": [image]},
+                "weighted_kernel_sum": {"example_inputs": [kernel], "example_kwarg_inputs": {"scale": 2.0}},
+                "both": {"example_kwarg_inputs": {"weight": kernel, "x": image}},
+            },
+        )
+    )
+
+    archive = torch.jit.load(io.BytesIO(told.files["archive"]))
+    x, weight = torch.ones(1, 1, 5, 5), torch.ones(1, 1, 3, 3)
+    _, alone = archive.both(x, weight)
+    assert told.verdict is Verdict.VERIFIED
+    assert {one.method for one in told.traced.check.comparisons} == {"forward", "weighted_kernel_sum", "both"}
+    assert torch.equal(archive.weighted_kernel_sum(weight), alone * 2.0)
+
+
+def test_a_method_that_is_not_there_is_answered_with_those_that_are(run: Run) -> None:
+    failure = run(spec("methods_call_each_other", methods={"kernel": {"example_inputs": [X]}})).failure
+
+    assert (failure.slug, failure.facts["methods"]) == (
+        "trace-method-not-found",
+        ["forward", "both", "weighted_kernel_sum"],
+    )
+    assert "weighted_kernel_sum" in failure.detail
 
 
 def test_forward_stands_for_a_bound_method(run: Run) -> None:
@@ -131,10 +163,54 @@ def test_nested_and_baked_arguments_are_in_the_contract(run: Run) -> None:
         "pair": {"tuple": [{"tensor": "pair.0"}, {"tensor": "pair.1"}]},
         "batch": {"mapping": {"scale": {"tensor": "batch.scale"}, "note": {"baked": "kept"}}},
         "factor": {"baked": 2.0},
+        "names": {"baked": ["a"]},
         "mask": {"tensor": "mask"},
     }
     assert [one.name for one in contract.inputs] == ["pair.0", "pair.1", "batch.scale", "mask"]
     assert torch.equal(archive((x, x), {"scale": x}, mask), torch.tensor([[0.0, 3.0, 3.0, 0.0]] * 2))
+
+
+def test_arguments_left_out_are_in_the_contract_and_not_given_to_eager(run: Run) -> None:
+    told = run(spec("leaves_arguments_out", example_inputs=[X]))
+
+    arguments = told.traced.contract.methods["forward"].arguments
+    assert told.verdict is Verdict.VERIFIED
+    assert {argument.name: argument.structure.model_dump() for argument in arguments} == {
+        "x": {"tensor": "x"},
+        "scale": {"baked": 2.0},
+        "bias": {"baked": "<torch.float32 of shape [4]>"},
+        "odd": {"baked": "<object>"},
+        "names": {"baked": ["a", "b"]},
+        "limit": {"baked": "inf"},
+        "mask": {"baked": None},
+    }
+
+
+def test_arguments_stand_where_python_has_them_whatever_is_left_out(run: Run) -> None:
+    told = run(spec("leaves_arguments_out", "between", example_inputs=[X], example_kwarg_inputs={"y": X}))
+
+    arguments = told.traced.contract.methods["forward"].arguments
+    assert told.verdict is Verdict.VERIFIED
+    assert {argument.name: argument.structure.model_dump() for argument in arguments} == {
+        "x": {"tensor": "x"},
+        "scale": {"baked": 2.0},
+        "y": {"tensor": "y"},
+        "flag": {"baked": True},
+        "words": {"baked": "<tuple of 1000>"},
+    }
+    archive = torch.jit.load(io.BytesIO(told.files["archive"]))
+    assert torch.equal(archive(torch.ones(1, 4), torch.ones(1, 4)), torch.full((1, 4), 3.0))
+
+
+def test_a_check_input_that_gives_a_default_is_inside_the_contract(run: Run) -> None:
+    """And one that gives another value is told what was baked in."""
+    checks = [[X, 2.0], [X, 3.0]]
+    told = run(spec("functions", "scaled", example_inputs=[X], check={"check_inputs": checks}))
+
+    same, other = told.comparisons["check_inputs[0]"], told.comparisons["check_inputs[1]"]
+    assert (same.agrees, same.in_contract) == (True, True)
+    assert (other.agrees, other.in_contract) == (False, False)
+    assert "the trace was made with 2.0, and this call has 3.0" in str(other.difference)
 
 
 def test_a_dict_is_returned_where_strict_is_off(run: Run) -> None:
@@ -147,11 +223,13 @@ def test_a_dict_is_returned_where_strict_is_off(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["dict_output", "returns_text"])
-def test_outputs_that_a_trace_cannot_return_are_refused_with_a_remedy(run: Run, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "slug"), [("dict_output", "unsupported-output"), ("returns_text", "output-not-tensor")]
+)
+def test_outputs_that_a_trace_cannot_return_are_refused_with_a_remedy(run: Run, name: str, slug: str) -> None:
     failure = run(spec(name, example_inputs=[X])).failure
 
-    assert failure.slug == "unsupported-output"
+    assert failure.slug == slug
     assert failure.facts["remedy"]
     assert (failure.facts["file"], failure.facts["line"]) == (f"{name}.py", 5)
 
@@ -168,19 +246,7 @@ def test_two_leaves_of_one_name_are_refused(run: Run, name: str, inputs: list[An
 
 
 def test_every_datatype_goes_in_and_comes_out(run: Run) -> None:
-    told = run(
-        spec(
-            "every_datatype",
-            example_inputs=[
-                tensor([1.5], "FP16"),
-                tensor([1.5, -2.0], "BF16"),
-                tensor([[1e300]], "FP64"),
-                tensor(7, "INT64"),
-                {"datatype": "UINT8", "shape": [0, 2], "data": []},
-                tensor([True, False], "BOOL"),
-            ],
-        )
-    )
+    told = run(spec("every_datatype", example_inputs=EVERY_DATATYPE))
 
     contract = told.traced.contract.methods["forward"]
     assert told.verdict is Verdict.VERIFIED

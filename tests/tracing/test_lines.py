@@ -4,6 +4,7 @@ import site
 
 import torch
 
+from service.sandbox import fork_server
 from workers.tracing import lines
 
 _LIBRARY = f"{site.getsitepackages()[0]}/timm/models/resnet.py"
@@ -18,6 +19,12 @@ def test_of_a_node_the_nearest_line_counts_though_a_submitted_one_called_it() ->
 
     assert found is not None
     assert (found.file, found.line) == ("timm/models/resnet.py", 7)
+
+
+def test_a_node_that_no_user_line_made_has_none() -> None:
+    stack = f"{torch.__file__}(5): call\n{lines.__file__}(7): traced\n{fork_server.__file__}(9): serve\n"
+
+    assert lines.of_stack(stack) is None
 
 
 def test_codes_for_a_terminal_are_left_out() -> None:

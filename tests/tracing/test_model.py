@@ -9,6 +9,7 @@ import torch
 from service.domain.errors import EntrypointNotFound, EntrypointUnusable, InitFailed
 from service.domain.trace_request import Init
 from workers.tracing import model
+from workers.tracing.copies import copied
 from workers.tracing.model import Function, Model
 from workers.tracing.source import Source
 
@@ -79,9 +80,27 @@ def test_an_entrypoint_of_another_kind_is_unusable(load: Load, name: str, entryp
         load(name, entrypoint)
 
 
-def test_a_script_module_is_not_traced(load: Load) -> None:
-    with pytest.raises(EntrypointUnusable, match="ScriptModule"):
-        load("looks_at_itself", "scripted")
+@pytest.mark.parametrize("entrypoint", ["net", "make", "traced"])
+def test_a_script_module_stays_one_in_its_copies(load: Load, entrypoint: str) -> None:
+    model = load("scripted_already", entrypoint)
+
+    assert model.is_compiled
+    assert isinstance(model.fresh(), torch.jit.ScriptModule)
+    parameters, copied = dict(model.module.named_parameters()), dict(model.fresh().named_parameters())
+    assert all(parameter is copied[name] for name, parameter in parameters.items())
+
+
+def test_a_copy_of_a_script_module_has_state_of_its_own(load: Load) -> None:
+    model = load("counts_in_a_script", "net")
+    model.fresh()(torch.ones(2))
+
+    assert (model.module.calls, model.module.total.item()) == (0, 0.0)
+
+
+def test_a_model_is_copied_with_the_compiled_functions_that_it_holds(load: Load) -> None:
+    module = load("scripted_already", "WithParts").module
+
+    assert copied(module).functions[0] is module.functions[0]
 
 
 @pytest.mark.parametrize(

@@ -226,5 +226,5 @@ def test_a_torchvision_of_another_torch_is_named(installed: Install) -> None:
 
 def test_a_file_called_as_pythons_own_module_is_to_be_renamed() -> None:
     with pytest.raises(SourceUnsafe) as raised:
-        Source.inline({"imp.py": ""})
+        Source.inline({"types.py": ""})
     assert "rename the file" in raised.value.detail

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from service.domain.errors import LimitExceeded, ModelExited, ModelRaised, ServiceError, TraceError, TracerLost
+from service.domain.errors import (
+    DeviceNotFound,
+    DevicesDiffer,
+    LimitExceeded,
+    MethodTracedAsFunction,
+    ModelExited,
+    ModelRaised,
+    ServiceError,
+    TraceError,
+    TracerLost,
+)
 from service.sandbox.channel import MalformedFrame
 from workers.tracing import lines
 
@@ -38,11 +48,27 @@ _REMEDIES = [
         "No usable temporary directory", "name resolution", "Name or service not known",
     )),
 ]  # fmt: skip
+# By what torch says, wherever the source's code was when it said so.
+_NAMED: list[tuple[str, type[TraceError]]] = [
+    *((words, DeviceNotFound) for words in (
+        "Torch not compiled with CUDA enabled", "Found no NVIDIA driver", "No CUDA GPUs are available",
+        "torch.cuda.is_available() is False", "no CUDA-capable device", "PyTorch is not linked with support for",
+    )),
+    *((words, DevicesDiffer) for words in (
+        "Expected all tensors to be on the same device", "is not on the expected device",
+        "Cannot copy out of meta tensor", "cannot be called on meta tensors",
+    )),
+    ("trace doesn't support compiling individual module's functions", MethodTracedAsFunction),
+    ("expected torch.nn.Module as the first argument", MethodTracedAsFunction),
+]  # fmt: skip
 
 
 @contextmanager
 def blamed(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
-    """Around submitted code: any exception leaves as `kind`. A TraceError raised inside stays what it is."""
+    """Around submitted code: any exception leaves as `kind`, or as what torch says by which it has a name of its own.
+
+    A TraceError raised inside stays what it is.
+    """
     try:
         yield
     except TraceError:
@@ -50,8 +76,10 @@ def blamed(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory(error) from error
-        detail = f"{doing} {type(error).__name__}: {lines.text_of(error)}"
-        raise kind(detail, **lines.facts_of(error), **remedy_of(error), **facts) from error
+        text = lines.text_of(error)
+        named = next((named for words, named in _NAMED if words in text), kind)
+        detail = f"{doing} {type(error).__name__}: {text}"
+        raise named(detail, **lines.facts_of(error), **remedy_of(error), **facts) from error
 
 
 def remedy_of(error: BaseException) -> dict[str, str]:

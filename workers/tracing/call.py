@@ -1,21 +1,22 @@
 """A call: one method of the model and the values it is called with, bound to its parameters' names.
 
-The eager model is called as a person would call it. The artifact takes tensors alone, in the order of the parameters:
-everything else that the call was given is baked into it.
+The eager model is called as a person would call it. A traced method takes tensors alone, in the order of the
+parameters: everything else that the call was given, or leaves to a default, is baked into it. A scripted one takes all.
 """
 
 import inspect
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import Parameter, Signature
+from inspect import BoundArguments, Parameter, Signature
 from types import MethodType
 from typing import Any
 
 import torch
 
 from service.domain.errors import ArgumentMismatch, TraceMethodNotFound
-from workers import structure
-from workers.tracing import lines
+from workers import compiled, structure
+from workers.tracing import graphs, lines
 
 _NAMES_MAX = 50
 
@@ -26,10 +27,12 @@ class Call:
 
     method: str
     function: str
-    # In the order of the parameters; what `*args` takes is one tuple, what `**kwargs` takes stands under its own names.
+    # In the order of the parameters, a LeftOut for each that is left to its default; what `*args` takes is one tuple,
+    # what `**kwargs` takes stands under its own names.
     arguments: dict[str, Any]
     by_name: frozenset[str]  # of the arguments, those that were given as keywords
     variadic: str | None  # the name of `*args`
+    scripted: bool = False  # of a scripted method: nothing is baked into it
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -41,6 +44,10 @@ class Call:
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> "Call":
         """The same call on other tensors."""
         return replace(self, arguments={name: _replaced(v, name, tensors) for name, v in self.arguments.items()})
+
+    def as_scripted(self) -> "Call":
+        """The same call of a method that is compiled as it is written."""
+        return replace(self, scripted=True)
 
     def cloned(self) -> "Call":
         """For a callee that may write into its inputs."""
@@ -54,18 +61,31 @@ class Call:
     def given(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Those arguments as this call gives them: by position or by name, as a model's hooks may tell them apart."""
         args: list[Any] = []
+        kwargs: dict[str, Any] = {}
         for name, value in arguments.items():
-            if name not in self.by_name:
+            if isinstance(value, structure.LeftOut):
+                continue
+            if name in self.by_name:
+                kwargs[name] = value
+            else:
                 args += value if name == self.variadic else [value]
-        return args, {name: arguments[name] for name in arguments if name in self.by_name}
+        return args, kwargs
 
     def run_traced(self, module: torch.nn.Module) -> Any:
         """Call the artifact."""
-        return _callee(module, self.method)(*self.handed_over())
+        schema = getattr(module, self.method).schema
+        return compiled.call(_callee(module, self.method), schema, self.handed_over_by_name())
 
     def handed_over(self) -> tuple[Any, ...]:
         """What the artifact is called with."""
-        return tuple(structure.handed_over(value) for value in self.arguments.values() if structure.has_tensors(value))
+        return tuple(self.handed_over_by_name().values())
+
+    def handed_over_by_name(self) -> dict[str, Any]:
+        return {
+            name: structure.handed_over(value, scripted=self.scripted)
+            for name, value in self.arguments.items()
+            if structure.is_handed_over(value, scripted=self.scripted)
+        }
 
 
 @dataclass(frozen=True)
@@ -92,17 +112,24 @@ def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any
             unknown=sorted(set(kwargs) - set(signature.parameters)),
             **(line.model_dump() if line else {}),
         ) from error
+    return Call(method, function, _arguments(bound), frozenset(kwargs), _variadic(bound))
+
+
+def _arguments(bound: BoundArguments) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
-    variadic = None
-    for name, value in bound.arguments.items():
-        match signature.parameters[name].kind:
-            case Parameter.VAR_KEYWORD:
-                arguments |= value
-                continue
-            case Parameter.VAR_POSITIONAL:
-                variadic = name
-        arguments[name] = value
-    return Call(method, function, arguments, frozenset(kwargs), variadic)
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            arguments |= bound.arguments.get(name, {})
+        elif name in bound.arguments:
+            arguments[name] = bound.arguments[name]
+        elif parameter.default is not Parameter.empty:
+            arguments[name] = structure.LeftOut(parameter.default)
+    return arguments
+
+
+def _variadic(bound: BoundArguments) -> str | None:
+    kinds = {name: bound.signature.parameters[name].kind for name in bound.arguments}
+    return next((name for name, kind in kinds.items() if kind is Parameter.VAR_POSITIONAL), None)
 
 
 def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
@@ -110,7 +137,7 @@ def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
 
     torch.jit.trace names and passes positional tensors alone.
     """
-    if all(_is_plain(call) for call in calls.values()):
+    if all(_is_plain(call, getattr(module, call.function)) for call in calls.values()):
         return
     within: list[str] = []  # a method that another one calls is called as it always was
     for call in calls.values():
@@ -141,10 +168,14 @@ def _baked(call: Call, original: Callable[..., Any], within: list[str]) -> Calla
     return baked
 
 
-def _is_plain(call: Call) -> bool:
-    """Whether the method can be traced as it stands: called by position, with tensors alone."""
+def _is_plain(call: Call, callee: Callable[..., Any]) -> bool:
+    """Whether the method can be traced as it stands: called by position, with tensors alone.
+
+    What is left out is no hindrance: nobody gives it. Of a compiled function torch does not find the names.
+    """
     by_position = not call.by_name and call.variadic is None and call.method == call.function
-    return by_position and all(structure.only_tensors(value) for value in call.arguments.values())
+    given = [value for value in call.arguments.values() if not isinstance(value, structure.LeftOut)]
+    return by_position and not _is_compiled(callee) and all(structure.only_tensors(value) for value in given)
 
 
 def _method(module: torch.nn.Module, method: str, function: str) -> Callable[..., Any]:
@@ -153,22 +184,50 @@ def _method(module: torch.nn.Module, method: str, function: str) -> Callable[...
         missing = getattr(found, "__func__", None) is torch.nn.Module.forward
     else:
         missing = not callable(found) or isinstance(found, torch.nn.Module) or hasattr(torch.nn.Module, function)
+    if isinstance(module, torch.jit.ScriptModule):
+        missing = function not in _methods(module)
     if missing or found is None:
-        raise TraceMethodNotFound(f"the model has no method {method!r}", method=method, methods=_methods(module))
+        methods = _methods(module)
+        there = ", ".join(methods) or "none"
+        raise TraceMethodNotFound(f"the model has no method {method!r}; it has {there}", method=method, methods=methods)
     return found  # type: ignore[no-any-return]
 
 
 def _methods(module: torch.nn.Module) -> list[str]:
+    if isinstance(module, torch.jit.ScriptModule):
+        return [name for name in graphs.methods(module) if not name.startswith("_")][:_NAMES_MAX]
     names = [name for name in dir(type(module)) if not name.startswith("_") and not hasattr(torch.nn.Module, name)]
     own_forward = ["forward"] if getattr(module.forward, "__func__", None) is not torch.nn.Module.forward else []
     return (own_forward + [name for name in names if callable(getattr(type(module), name, None))])[:_NAMES_MAX]
 
 
 def _signature(callee: Callable[..., Any], args: Sequence[Any]) -> Signature:
+    if _is_compiled(callee):
+        return _of_schema(callee.schema)  # type: ignore[attr-defined]
     try:
         return inspect.signature(callee)
     except (TypeError, ValueError):  # a builtin, such as torch.relu
         return Signature([Parameter(f"input{index}", Parameter.POSITIONAL_OR_KEYWORD) for index in range(len(args))])
+
+
+def _is_compiled(callee: Callable[..., Any]) -> bool:
+    return isinstance(callee, torch._C.ScriptMethod | torch.jit.ScriptFunction)
+
+
+def _of_schema(schema: Any) -> Signature:
+    """As Python would have it; a method's own first argument is the module."""
+    parameters = []
+    for index, argument in enumerate(one for one in schema.arguments if one.name != "self"):
+        name: str = argument.name
+        is_python = name.isidentifier() and not keyword.iskeyword(name)
+        parameters.append(
+            Parameter(
+                name if is_python else f"input{index}",
+                Parameter.KEYWORD_ONLY if argument.kwarg_only else Parameter.POSITIONAL_OR_KEYWORD,
+                default=argument.default_value if argument.has_default_value() else Parameter.empty,
+            )
+        )
+    return Signature(parameters)
 
 
 def _callee(module: torch.nn.Module, name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The tracing child, a program: load → trace → check → print → send.
+"""The tracing child, a program: load → trace → check → print → send, and then export where it is asked to.
 
 Everything that it sends is data, and none of it is believed: submitted code runs in this process. So the check here
 finds what is worth a second look, and `verification` decides. It holds no database, no settings and no secrets;
@@ -6,26 +6,30 @@ whatever the submitted code does here, it does to this process.
 """
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Literal
 
 import torch
 
-from service.domain.artifact import Submodule, Versions
-from service.domain.tensor import TensorSpec
+from service.domain.artifact import Versions
 from service.domain.trace_request import Stage
+from service.domain.way import Part
 from service.sandbox.bounds import cut_check, excess_of
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
-from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced
-from workers.tensors import packed, spec_of
-from workers.tracing import contract, graphs, printouts
+from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, TriedExport
+from workers.tensors import packed
+from workers.tracing import contract, metadata, parts, printouts
 from workers.tracing.blame import error_of
-from workers.tracing.checks.check import Check, Offered
+from workers.tracing.candidate import Candidate, candidate_of
+from workers.tracing.checks import findings
+from workers.tracing.checks.check import Check, Checked, Offered
 from workers.tracing.checks.eager import Eager
+from workers.tracing.export import Export
 from workers.tracing.submission import Submission
-from workers.tracing.trace import trace
+from workers.tracing.trace import Traced as Recorded
 
 _VERSIONS = Versions(torch=torch.__version__, python=platform.python_version(), tracehouse=version("tracehouse"))
 
@@ -34,8 +38,10 @@ def main(channel: Channel, files: list[int]) -> None:
     header, _ = channel.receive()
     request = Trace.model_validate(header)
     torch.set_num_threads(request.threads)
+    tracing = Tracing(channel, request, files)
     try:
-        _say(channel, Tracing(channel, request, files).run())
+        _say(channel, tracing.run())
+        tracing.export()
     except ChannelClosed:
         return  # the parent lost interest
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
@@ -55,42 +61,82 @@ class Tracing:
     def __init__(self, channel: Channel, request: Trace, files: Sequence[int]) -> None:
         self._channel = channel
         self._spec = request.spec
+        self._way = request.way
         self._submission = Submission(request, files)
 
     def run(self) -> Traced:
-        options, checks = self._spec.options, self._spec.check
         self._progress(Stage.LOADING, 0.0)
-        loaded = self._submission.load()
-        calls = loaded.calls
+        self._loaded = loaded = self._submission.load()
 
         self._progress(Stage.TRACING, 0.2)
-        check = Check(Eager(loaded.model, options.seed), calls, tolerance=checks.check_tolerance, seed=options.seed)
-        outputs = check.examples()
-        for method, call in calls.items():
-            contract.check_outputs(loaded.model.module, call, outputs[method], strict=options.strict)
-        traced = trace(loaded.model, calls, options, check=checks.check_trace, tolerance=checks.check_tolerance)
+        self._observe()
+        candidate = self._candidate()
 
         self._progress(Stage.CHECKING, 0.5)
         with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
-            sent = beside.submit(self._send_file, "archive", traced.archive)
-            checked = check.run(traced, loaded.check_calls, probe=checks.probes == "auto")
+            sent = beside.submit(self._send_file, "archive", candidate.traced.archive)
+            checked = self._checked(candidate)
         sent.result()
 
         self._progress(Stage.PRINTING, 0.8)
-        self._send_file("printouts", printouts.take(traced.module))
+        module = candidate.traced.module
+        self._send_file("printouts", printouts.take(module))
         for offered in checked.offered:
             self._send_case(offered)
+        self._export = self._exporting(candidate)
         return Traced(
+            form=candidate.form,
             entrypoint=self._spec.source.entrypoint,
-            contract=contract.observe(calls, outputs),
+            contract=contract.observe(loaded.calls, self._outputs),
             check=cut_check(checked.check),
-            submodules=_submodules(traced.module),
-            parameters=_specs(traced.module.named_parameters()),
-            buffers=_specs(traced.module.named_buffers()),
+            submodules=metadata.submodules(module),
+            parameters=metadata.tensors(module.named_parameters()),
+            buffers=metadata.tensors(module.named_buffers()),
+            attributes=metadata.attributes(module),
+            constants=metadata.constants(module),
+            in_doubt=self._in_doubt(candidate.traced),
             missing_weights=loaded.fit.missing,
             unexpected_weights=loaded.fit.unexpected,
             versions=_VERSIONS,
         )
+
+    def _observe(self) -> None:
+        """What eager does on the examples, which is refused where no artifact could do it."""
+        model, calls, options = self._loaded.model, self._loaded.calls, self._spec.options
+        tolerance = self._spec.check.check_tolerance
+        self._check = Check(Eager(model, options.seed), calls, tolerance=tolerance, seed=options.seed)
+        self._outputs = self._check.examples()
+        for method, call in calls.items():
+            contract.check_outputs(model.module, call, self._outputs[method], strict=options.strict)
+
+    def _candidate(self) -> Candidate:
+        """What may become the artifact."""
+        return candidate_of(self._loaded, self._spec, self._way, self._outputs)
+
+    def _checked(self, candidate: Candidate) -> Checked:
+        """How it compares with eager."""
+        probe = self._spec.check.probes == "auto"
+        checked = self._check.run(candidate.traced, self._loaded.check_calls, probe=probe)
+        found = [*candidate.findings, *checked.check.findings, *findings.deprecated_options(self._spec.options)]
+        return replace(checked, check=checked.check.model_copy(update={"findings": found}))
+
+    def _in_doubt(self, traced: Recorded) -> list[Part]:
+        read = [warned.line for warned in traced.warnings if warned.reads_value]
+        return parts.at(self._loaded.model.module, read)
+
+    def _exporting(self, candidate: Candidate) -> Export:
+        tolerance, seed = self._spec.check.check_tolerance, self._spec.options.seed
+        model, calls = self._loaded.model, self._loaded.calls
+        return Export(model, calls, self._outputs, candidate.traced, candidate.form, tolerance=tolerance, seed=seed)
+
+    def export(self) -> None:
+        """After the last word, for it must not harm what was traced: nothing that it says is waited for any longer."""
+        if not self._spec.options.exportability:
+            return
+        for tried in self._export.attempts():
+            if tried.program is not None:
+                self._send_file("exported", tried.program)
+            self._channel.send(TriedExport(attempt=tried.attempt).model_dump(mode="json"))
 
     def forget(self) -> None:
         """Let another source have its place, after a `run` that a process outlives."""
@@ -99,23 +145,10 @@ class Tracing:
     def _progress(self, stage: Stage, progress: float) -> None:
         self._channel.send(Progress(stage=stage, progress=progress).model_dump(mode="json"))
 
-    def _send_file(self, name: Literal["archive", "printouts"], data: bytes) -> None:
+    def _send_file(self, name: Literal["archive", "printouts", "exported"], data: bytes) -> None:
         self._channel.send(File(name=name).model_dump(mode="json"), data)
 
     def _send_case(self, offered: Offered) -> None:
         inputs = packed(offered.call.tensors)
         case = Case(name=offered.name, method=offered.call.method, inputs=[tensor.spec for tensor in inputs])
         self._channel.send(case.model_dump(mode="json"), *(tensor.data for tensor in inputs))
-
-
-def _submodules(module: torch.jit.ScriptModule) -> list[Submodule]:
-    return [
-        Submodule(name=name, type=part.original_name, methods=list(graphs.methods(part)))
-        for name, part in module.named_modules()
-        if name and isinstance(part, torch.jit.ScriptModule)
-    ]
-
-
-def _specs(tensors: Iterable[tuple[str, torch.Tensor]]) -> list[TensorSpec]:
-    """Those that have a datatype."""
-    return [spec for name, tensor in tensors if (spec := spec_of(name, tensor)) is not None]

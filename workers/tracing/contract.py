@@ -7,7 +7,13 @@ from typing import Any
 import torch
 
 from service.domain.contract import Argument, Contract, MethodContract
-from service.domain.errors import ArgumentMismatch, UnsupportedOutput
+from service.domain.errors import (
+    ArgumentMismatch,
+    OutputNotTensor,
+    OutputWithoutDatatype,
+    OutputWithoutValues,
+    UnsupportedOutput,
+)
 from service.domain.tensor import TensorSpec
 from workers import structure
 from workers.tensors import spec_of
@@ -27,7 +33,10 @@ def same(example: Call, call: Call) -> bool:
 
 def arguments(call: Call) -> list[Argument]:
     """The call's arguments, and how they nest."""
-    return [Argument(name=name, structure=structure.describe(value, name)) for name, value in call.arguments.items()]
+    return [
+        Argument(name=name, structure=structure.describe(value, name, scripted=call.scripted))
+        for name, value in call.arguments.items()
+    ]
 
 
 def check_inputs(call: Call) -> None:
@@ -38,7 +47,7 @@ def check_inputs(call: Call) -> None:
 
 
 def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: bool) -> None:
-    """Raises UnsupportedOutput where the eager model returns what a traced one cannot."""
+    """Raises UnsupportedOutput where the eager model returns what an artifact cannot, or with `strict` a trace."""
     line = lines.of_function(getattr(module, call.function, None))
     where: dict[str, Any] = {"method": call.method, **(line.model_dump() if line else {})}
     leaves = list(structure.leaves(outputs, "output"))
@@ -46,20 +55,44 @@ def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: 
         raise UnsupportedOutput("the model returns no tensors", remedy="return at least one tensor", **where)
     for name, leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
-            raise UnsupportedOutput(
-                f"{name!r} is of type {type(leaf).__name__}; a traced model returns tensors alone",
-                output=name, actual=type(leaf).__name__, remedy="return tensors, in tuples, lists or dicts", **where,
+            raise OutputNotTensor(
+                f"{name!r} is {_kind(leaf)}; an artifact returns tensors alone",
+                output=name, actual=type(leaf).__name__, remedy=_remedy(leaf), **where,
             )  # fmt: skip
         if spec_of(name, leaf) is None:
             kind = f"{leaf.dtype}, {leaf.layout}"
-            raise UnsupportedOutput(f"{name!r} is {kind}, which has no datatype", output=name, actual=kind, **where)
-    if twice := _twice([name for name, _ in leaves]):
-        raise UnsupportedOutput(f"two outputs are called {twice[0]!r}", names=twice, **where)
-    if strict and (container := _loose_container(outputs)) is not None:
+            raise OutputWithoutDatatype(
+                f"{name!r} is {kind}, which has no datatype",
+                output=name, actual=kind, remedy=_remedy_of_datatype(leaf), **where,
+            )  # fmt: skip
+        if leaf.is_meta:
+            raise OutputWithoutValues(f"{name!r} is on the device meta, and has no values", output=name, **where)
+    check_output_names(outputs, **where)
+    if strict and not call.scripted and (container := _loose_container(outputs)) is not None:
         raise UnsupportedOutput(
             f"the model returns a {container}, whose size a trace cannot keep",
             actual=container, remedy="return a tuple or a NamedTuple, or set options.strict to false", **where,
         )  # fmt: skip
+
+
+def _kind(leaf: Any) -> str:
+    return "None" if leaf is None else f"of type {type(leaf).__name__}"
+
+
+def _remedy(leaf: Any) -> str:
+    if leaf is None:
+        return "return a tensor on the example, an empty one where there is nothing, or leave that output out"
+    return "return tensors, in tuples, lists or dicts"
+
+
+def _remedy_of_datatype(leaf: torch.Tensor) -> str:
+    if leaf.is_complex():
+        return "return torch.view_as_real(y), whose last dimension is the real and the imaginary part"
+    if leaf.is_quantized:
+        return "return y.dequantize()"
+    if leaf.is_nested:
+        return "return torch.nested.to_padded_tensor(y, padding=0.0)"
+    return "return y.to_dense()" if leaf.layout is not torch.strided else "return y.to(torch.float32)"
 
 
 def _observed(call: Call, outputs: Any) -> MethodContract:
@@ -73,6 +106,12 @@ def _observed(call: Call, outputs: Any) -> MethodContract:
 
 def _specs(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
     return [spec for name, tensor in tensors.items() if (spec := spec_of(name, tensor)) is not None]
+
+
+def check_output_names(outputs: Any, **where: Any) -> None:
+    """Raises UnsupportedOutput where two leaves would have one name."""
+    if twice := _twice([name for name, _ in structure.leaves(outputs, "output")]):
+        raise UnsupportedOutput(f"two outputs are called {twice[0]!r}", names=twice, **where)
 
 
 def _twice(names: list[str]) -> list[str]:

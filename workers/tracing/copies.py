@@ -2,6 +2,7 @@
 
 import copy
 import weakref
+from collections.abc import Iterator
 from contextlib import suppress
 from types import CellType, FunctionType
 from typing import Any
@@ -23,10 +24,29 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
         if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
             memo[id(function)] = _with_cells_of_its_own(function, cells)
     made = copy.deepcopy(module, memo)
+    _share_parameters(module, made)
     for old, new in cells.values():
         with suppress(ValueError):  # it is empty
             new.cell_contents = _in_copy(old.cell_contents, memo)
     return made
+
+
+def uncopied(module: torch.nn.Module) -> list[str]:
+    """The attributes that deepcopy refuses, by their paths."""
+    return [
+        f"{path}.{name}".lstrip(".")
+        for path, part in module.named_modules()
+        for name, value in vars(part).items()
+        if name not in ("_parameters", "_buffers", "_modules") and not _copies(value)
+    ]
+
+
+def _copies(value: Any) -> bool:
+    try:
+        copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - submitted code: that it refuses is what is asked
+        return False
+    return True
 
 
 def _shared(module: torch.nn.Module) -> dict[int, Any]:
@@ -37,7 +57,27 @@ def _shared(module: torch.nn.Module) -> dict[int, Any]:
             # deepcopy refuses a tensor with a history, such as the weight that torch.nn.utils.weight_norm leaves.
             if isinstance(value, torch.Tensor) and value.grad_fn is not None:
                 memo[id(value)] = value.detach().clone()
+        # It refuses a compiled function as well, which nothing can change.
+        memo |= {id(function): function for function in _compiled_functions(vars(part), _DEPTH)}
     return memo
+
+
+def _compiled_functions(value: Any, depth: int) -> "Iterator[torch.jit.ScriptFunction[Any, Any]]":
+    kind = type(value)
+    if kind is torch.jit.ScriptFunction:
+        yield value
+    if depth and (issubclass(kind, dict) or kind in (list, tuple)):
+        for item in dict.values(value) if issubclass(kind, dict) else value:
+            yield from _compiled_functions(item, depth - 1)
+
+
+def _share_parameters(module: torch.nn.Module, made: torch.nn.Module) -> None:
+    """A ScriptModule is copied in C++, which knows of no memo."""
+    copies = dict(made.named_modules(remove_duplicate=False))
+    for path, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            for name, parameter in part.named_parameters(recurse=False):
+                copies[path]._c.setattr(name, parameter)
 
 
 def _find_functions(value: Any, found: dict[int, FunctionType], depth: int) -> None:

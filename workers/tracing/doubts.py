@@ -8,6 +8,7 @@ from typing import Any
 
 from service.domain.errors import Failure
 from service.domain.trace_check import Finding
+from service.domain.trace_request import ServedForm
 from workers.closeness import Difference
 
 ADVICE = "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
@@ -17,6 +18,10 @@ ADVICE_ON_A_READ = (
 )
 ADVICE_ON_STATE = "let forward change nothing that it reads: make the state an input and an output"
 ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numbers outside and make them an input"
+ADVICE_ON_GRADIENTS = (
+    "a trace keeps operators alone: let forward take gradients off by .detach() in place of torch.no_grad(), decide "
+    "nothing by requires_grad, and give an operator no backward of its own that the trace does not show"
+)
 # Where eager answers itself otherwise each time, so must it and the artifact.
 _EXPLAINS_A_DIFFERENCE = {"output-differs", "nondeterministic", "hidden-state"}
 
@@ -41,6 +46,53 @@ def differs(method: str, case: str, difference: Difference, known: Sequence[Find
             "artifact": difference.artifact,
         },
         remedy=ADVICE_ON_A_READ if read else ADVICE,
+    )
+
+
+def served_form_differs(method: str, case: str, difference: Difference, form: ServedForm) -> Finding:
+    """The archive as it was traced gives what eager gives, and what is going to be served does not."""
+    return Finding(
+        kind="served-form-differs",
+        detail=f"{method} on {case}: {difference.leaf!r} differs in what torch.jit.{form} makes of the archive, and "
+        f"not in the archive as it was traced: {difference.what}",
+        confirmed=True,
+        evidence={
+            "method": method,
+            "case": case,
+            "form": form,
+            "output": difference.leaf,
+            "index": difference.index,
+            "eager": difference.eager,
+            "artifact": difference.artifact,
+        },
+        remedy=f"leave out options.{form}, or allow for what it changes with check.check_tolerance",
+    )
+
+
+def gradients_differ(method: str, case: str, difference: Difference) -> Finding:
+    """The way back through the artifact is another one than through the eager model."""
+    return Finding(
+        kind="gradients-differ",
+        detail=f"{method} on {case}, with gradients: {difference.leaf!r} differs: {difference.what}",
+        confirmed=True,
+        evidence={
+            "method": method,
+            "case": case,
+            "gradient": difference.leaf,
+            "index": difference.index,
+            "eager": difference.eager,
+            "artifact": difference.artifact,
+        },
+        remedy=ADVICE_ON_GRADIENTS,
+    )
+
+
+def gradients_not_compared(method: str, why: str) -> Finding:
+    """They were asked for, and nothing is known of them."""
+    return Finding(
+        kind="gradients-not-compared",
+        detail=f"the gradients of {method} were not compared: {why}",
+        evidence={"method": method},
     )
 
 

@@ -1,5 +1,6 @@
 """Ends: whose fault it is when a child of an attempt ends, hangs, or does not say what it should."""
 
+import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ END_S = 5.0
 _WHY_MAX_CHARACTERS = 1000
 
 Blame = Callable[[Exit, TraceLimits], TraceError]
+
+log = logging.getLogger(__name__)
 
 
 class Stopped(Exception):
@@ -72,8 +75,15 @@ def of_archive(end: Exit, limits: TraceLimits) -> TraceError:
     return ArchiveUnusable(f"the archive ended the process that ran it {how}", ended=how)
 
 
-def told(failure: Failure) -> TraceError:
-    """What a child says is the model's fault, whatever it says: only what its parent sees can be the service's."""
+def told(failure: Failure, child: Child, **about: str) -> TraceError:
+    """What a child says is the model's fault, whatever it says: only what its parent sees can be the service's.
+
+    `about` goes into the log beside a failure of the program itself.
+    """
+    if failure.slug == TracerLost.slug():
+        # By model code that tampers with it, or else by a mistake of ours.
+        extra = {**about, "detail": failure.detail, "log": child.log.text()}
+        log.error("a process of the trace failed", extra=extra)
     error = by_slug().get(failure.slug)
     if error is None or not issubclass(error, TraceError):
         return malformed(f"it failed with {failure.slug[:80]!r}")

@@ -1,4 +1,4 @@
-"""Graphs: a traced module's methods, and the user's lines that their nodes come from."""
+"""Graphs: a traced module's parts and methods, and the user's lines that their nodes come from."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,8 +8,16 @@ import torch
 
 from workers.tracing import lines
 
-# A node of torch's graphs has no type in Python.
+# Neither a graph of torch's, nor its nodes, have a type in Python.
+Graph = Any
 Node = Any
+
+
+def parts(module: torch.jit.ScriptModule) -> Iterator[tuple[str, torch.jit.ScriptModule]]:
+    """The module itself under "", and each submodule of TorchScript under its dotted path."""
+    for path, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            yield path, part
 
 
 def methods(module: torch.jit.ScriptModule) -> dict[str, Any]:

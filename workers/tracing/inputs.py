@@ -47,21 +47,21 @@ class InputFiles:
         return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
-def materialise(tree: Any, files: InputFiles) -> Any:
-    """The torch value of an input tree."""
+def materialise(tree: Any, files: InputFiles, device: str = "cpu") -> Any:
+    """The torch value of an input tree, its tensors on that device: the same values on each."""
     match tree:
         case InlineTensor():
-            return from_bytes(tree.datatype, tree.shape, tree.pack())
+            return from_bytes(tree.datatype, tree.shape, tree.pack()).to(device)
         case RandomTensor():
-            return draw(tree)
+            return draw(tree).to(device)
         case FileTensor():
-            return files.tensor(tree)
+            return files.tensor(tree).to(device)
         case TupleInput():
-            return tuple(materialise(item, files) for item in tree.tuple)
+            return tuple(materialise(item, files, device) for item in tree.tuple)
         case list():
-            return [materialise(item, files) for item in tree]
+            return [materialise(item, files, device) for item in tree]
         case dict():
-            return {key: materialise(item, files) for key, item in tree.items()}
+            return {key: materialise(item, files, device) for key, item in tree.items()}
     return tree
 
 

@@ -2,6 +2,7 @@
 
 from service.domain.frozen import Frozen
 from service.domain.sizes import MIB
+from service.domain.trace_request import DeviceName
 from service.sandbox.channel import BODY_MAX_BYTES
 from service.sandbox.limits import Limits
 
@@ -15,21 +16,23 @@ class TraceLimits(Frozen):
     threads: int
     log_max_bytes: int
     source_max_bytes: int
+    child_threads_max: int
+    child_open_files_max: int
     result_max_bytes: int = BODY_MAX_BYTES
-    child_threads_max: int = 256
-    child_open_files_max: int = 128
+    export_s: float = 60.0  # of the wall clock, what torch.export may have where it is asked for
 
     @property
     def threads_per_side(self) -> int:
         """The two sides of a verification compute at the same time."""
         return max(1, self.threads // 2)
 
-    def of_child(self) -> Limits:
+    def of_child(self, device: DeviceName) -> Limits:
         """What each child may use."""
-        return Limits(
+        limits = Limits(
             address_space_mib=self.memory_mib,
             cpu_s=self.cpu_s,
             file_size_mib=max(1, self.result_max_bytes // MIB),
             open_files=self.child_open_files_max,
             threads=self.child_threads_max,
         )
+        return limits.on(device)

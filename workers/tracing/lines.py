@@ -5,6 +5,8 @@ written to be traced. Of an error, the nearest in a submitted file: that is wher
 traceback stands beside it.
 """
 
+import dis
+import inspect
 import linecache
 import os
 import re
@@ -23,14 +25,17 @@ _TRACEBACK_MAX_FRAMES = 20
 _TEXT_MAX_CHARACTERS = 4000
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _TORCH_JIT = _TORCH + "jit" + os.sep
-_OURS = str(Path(__file__).parents[1]) + os.sep
+_OURS = [str(Path(__file__).parents[2] / package) + os.sep for package in ("service", "workers")]
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _SITE_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 _PATH_COMMENT = re.compile(r"# (?:/[^\s:]*)?[/\\](?:site|dist)-packages[/\\]")
+_PATH_IN_STACK = re.compile(r"^(\s*)[/\\]\S.*?[/\\](?:site|dist)-packages[/\\]", re.MULTILINE)
 # torch's advice has them, as if it were read on a terminal.
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # As a stack reads in node.sourceRange().
 _STACK_LINE = re.compile(r"^\s*(\S.*?)\((\d+)\): ", re.MULTILINE)
+# The same of a node that was scripted: its line, and some of the source around it.
+_SCRIPT_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)$', re.MULTILINE)
 
 # The modules that were submitted, by the paths that their code objects carry.
 submitted: dict[str, str] = {}
@@ -50,14 +55,34 @@ def of_frame(frame: FrameType | None) -> Line | None:
 
 
 def of_stack(text: str) -> Line | None:
-    """The user's line in a stack as torch prints it with a node, innermost frame first."""
-    return _nearest((file, int(line)) for file, line in _STACK_LINE.findall(text))
+    """The user's line in a stack as torch prints it with a node, innermost frame first; or in a script."""
+    frame = _SCRIPT_LINE if text.lstrip().startswith('File "') else _STACK_LINE
+    return _nearest((file, int(line)) for file, line in frame.findall(text))
+
+
+def of_compiler(text: str) -> Line | None:
+    """The user's line in what torch's compiler says: the nearest in a submitted file, where there is one."""
+    frames = [(file, int(number)) for file, number in _SCRIPT_LINE.findall(text) if is_user(file)]
+    return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 
 def of_function(function: object) -> Line | None:
     """The line where a function is defined."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return None if code is None or not is_user(code.co_filename) else line_at(code.co_filename, code.co_firstlineno)
+
+
+def of_attribute(kind: type, name: str) -> Line | None:
+    """The line where a class's methods name an attribute first, to assign or register it; else where it is defined."""
+    for function in filter(inspect.isfunction, [part for one in kind.__mro__ for part in vars(one).values()]):
+        code = function.__code__
+        if not is_user(code.co_filename):
+            continue
+        for instruction in dis.get_instructions(code):
+            if instruction.argval == name and instruction.opname in ("STORE_ATTR", "LOAD_CONST"):
+                number = instruction.positions.lineno if instruction.positions else None
+                return line_at(code.co_filename, number or code.co_firstlineno)
+    return of_function(getattr(kind, "__init__", None))
 
 
 def of_error(error: BaseException) -> Line | None:
@@ -81,21 +106,29 @@ def facts_of(error: BaseException) -> dict[str, JsonValue]:
 
 
 def text_of(error: BaseException) -> str:
+    """What the exception says, of what is long the beginning."""
+    text = whole_text_of(error)
+    return text if len(text) <= _TEXT_MAX_CHARACTERS else text[:_TEXT_MAX_CHARACTERS] + " ..."
+
+
+def whole_text_of(error: BaseException) -> str:
     """What the exception says; an exception that cannot say it is a submitted one."""
     try:
         text = str(error)
     except Exception as unprintable:  # noqa: BLE001 - submitted code: __str__ may raise anything
         text = f"<its __str__ raised {type(unprintable).__name__}>"
-    text = _TERMINAL_CODE.sub("", text)
-    # Lone surrogates cannot be sent as JSON.
-    text = text.encode(errors="backslashreplace").decode()
-    return text if len(text) <= _TEXT_MAX_CHARACTERS else text[:_TEXT_MAX_CHARACTERS] + " ..."
+    return cleaned(text)
+
+
+def cleaned(text: str) -> str:
+    """Without codes for a terminal, and without lone surrogates, which cannot be sent as JSON."""
+    return _TERMINAL_CODE.sub("", text).encode(errors="backslashreplace").decode()
 
 
 def is_user(file: str) -> bool:
     if file in submitted:
         return True
-    if file.startswith(("<", _TORCH, _OURS)):
+    if file.startswith(("<", _TORCH, *_OURS)):
         return False
     return _SITE_PACKAGES.match(file) is not None or not file.startswith(_STANDARD_LIBRARY)
 
@@ -112,6 +145,14 @@ def line_at(file: str, number: int) -> Line:
 def without_paths(text: str) -> str:
     """A graph's text or code, its comments on where a line comes from without this machine's paths."""
     return _PATH_COMMENT.sub("# ", text)
+
+
+def without_paths_in_stacks(text: str) -> str:
+    """What torch says with stacks and nodes in it, without this machine's paths."""
+    shown = _PATH_IN_STACK.sub(r"\1", without_paths(text))
+    for root in (str(Path(__file__).parents[2]) + os.sep, _STANDARD_LIBRARY):
+        shown = shown.replace(root, "")
+    return shown
 
 
 def _nearest(innermost_first: Iterable[tuple[str, int]]) -> Line | None:

@@ -4,6 +4,7 @@ import codecs
 import time
 from collections.abc import Callable
 
+from service.sandbox.channel import Channel
 from service.sandbox.log_tail import printable
 
 _PIECE_CHARACTERS = 16 * 1024
@@ -21,10 +22,6 @@ class PrintedLog:
         self._gathered = ""
         self._handed_on = float("-inf")
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._gathered)
-
     def write(self, chunk: bytes) -> None:
         kept = chunk[: self._left]
         self._gathered += printable(self._decoder.decode(kept))
@@ -32,6 +29,13 @@ class PrintedLog:
             self._gathered += f"\n[the log is cut after {self._max_bytes} bytes]\n"
         self._left -= len(kept)
         self.flush_if_due()
+
+    def flush_until_ready(self, channel: Channel, until: float) -> None:
+        """Hand on what is gathered until then, or until a frame has begun to come."""
+        while self._gathered and time.monotonic() < until:
+            if channel.is_ready(min(until, time.monotonic() + PIECE_S)):
+                return
+            self.flush_if_due()
 
     def flush_if_due(self) -> None:
         due = time.monotonic() - self._handed_on >= PIECE_S

@@ -1,9 +1,9 @@
-"""The model: made from its entrypoint, in eval mode.
+"""The model: made from its entrypoint, in eval mode or in the one that is asked for.
 
 An entrypoint may be
 
 - a class of nn.Module, which is called with `init`;
-- an nn.Module, or a method bound to one, for which `forward` then stands;
+- an nn.Module, or a method bound to one, for which `forward` then stands; it may be a ScriptModule already;
 - a function. If its signature takes `init` (nothing, where none was given), it is called as a factory, and what it
   returns is the model, an nn.Module or a function. If it needs other arguments, or returns something else, then it is
   itself what is traced.
@@ -13,17 +13,17 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.nn.parameter import UninitializedParameter
 
-from service.domain.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelRaised
-from service.domain.trace_request import Init
+from service.domain.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelNotCopyable, ModelRaised
+from service.domain.trace_request import Init, Training
 from workers.tracing import lines, state
 from workers.tracing.blame import blamed
 from workers.tracing.call import Call
-from workers.tracing.copies import copied
+from workers.tracing.copies import copied, uncopied
 from workers.tracing.source import Source, seed_all
 
 _NAMES_MAX = 50
@@ -38,7 +38,7 @@ class Function(torch.nn.Module):
 
 
 class Model:
-    """A module in eval mode, and copies of it for everything that may change it."""
+    """A module, and copies of it for everything that may change it."""
 
     def __init__(
         self, module: torch.nn.Module, alias: str | None = None, make: Callable[[], torch.nn.Module] | None = None
@@ -47,6 +47,39 @@ class Model:
         self.shared = state.Shared()
         self._alias = alias
         self._make = make
+        self._device = "cpu"
+        self._dtype: torch.dtype | None = None
+        self._training: Training = "as-is"
+        self._remake: Callable[[torch.nn.Module], torch.nn.Module] | None = None
+
+    def set_mode(self, training: Training) -> None:
+        """Of every submodule; `as-is` leaves each as the source left it."""
+        self._training = training
+        with blamed(InitFailed, "setting the model's mode raised"):
+            self._in_mode(self.module)
+
+    def cast(self, dtype: torch.dtype | None) -> None:
+        """Its floating-point parameters and buffers, copies that are made from now on included; None leaves them."""
+        self._dtype = dtype
+        with blamed(InitFailed, f"casting the model to {dtype} raised", dtype=str(dtype)):
+            self._in_precision(self.module)
+
+    def move(self, device: str) -> None:
+        """To where it is traced, copies that are made from now on included; it is made where the source makes it."""
+        self._device = device
+        with blamed(InitFailed, f"moving the model to {device} raised"):
+            self._moved(self.module)
+
+    def remade(self, remake: Callable[[torch.nn.Module], torch.nn.Module]) -> Self:
+        """The same model, whose copies are changed by `remake`."""
+        other = copy.copy(self)
+        other._remake = remake
+        return other
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it is a ScriptModule: there is nothing left to trace or to script."""
+        return isinstance(self.module, torch.jit.ScriptModule)
 
     def method_name(self, requested: str) -> str:
         """The name of the method in Python."""
@@ -67,21 +100,51 @@ class Model:
         """
         self.shared.restore()
         try:
-            return copied(self.module)
-        except Exception:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
-            return self._made_again()
+            made = copied(self.module)
+        except Exception as error:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
+            made = self._made_again(error)
+        if self._remake is None:
+            return made
+        if made is self.module:
+            raise ModelNotCopyable("the model cannot be copied, so that none of its parts can be scripted in a copy")
+        return self._remake(made)
 
-    def _made_again(self) -> torch.nn.Module:
+    def _made_again(self, refused: Exception) -> torch.nn.Module:
         if self._make is None:
             return self.module  # an instance that cannot be copied: there is only this one
-        with blamed(InitFailed, "making the model again, for it cannot be copied, raised"):
-            module = self._make()
-            module.load_state_dict(self.module.state_dict())
-            return module.eval()
+        try:
+            with blamed(InitFailed, "making the model again raised"):
+                module = self._make()
+                module = self._moved(self._in_precision(module))
+                module.load_state_dict(self.module.state_dict())
+                return self._in_mode(module)
+        except InitFailed as error:
+            why = f"{type(refused).__name__}: {lines.text_of(refused)}"
+            raise ModelNotCopyable(
+                f"the model cannot be copied ({why}), and {error.detail}",
+                **(error.facts | {"attributes": uncopied(self.module)}),
+            ) from error
+
+    def _in_mode(self, module: torch.nn.Module) -> torch.nn.Module:
+        if self._training == "as-is":
+            return module
+        return module.train() if self._training else module.eval()
+
+    def _in_precision(self, module: torch.nn.Module) -> torch.nn.Module:
+        return module if self._dtype is None else module.to(self._dtype)
+
+    def _moved(self, module: torch.nn.Module) -> torch.nn.Module:
+        return module if self._device == "cpu" else module.to(self._device)
 
 
-def load(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
+def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> Model:
     """Import the source and make the model. Raises a TraceError that names the line at fault."""
+    model = _found(source, entrypoint, init, seed)
+    model.set_mode(training)
+    return model
+
+
+def _found(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
     module_name, _, path = entrypoint.partition(":")
     found = _resolve(source, source.import_module(module_name, seed), path, entrypoint)
     match found:
@@ -94,6 +157,15 @@ def load(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
             return _as_it_is(found, None, init, entrypoint)
         case MethodType(__self__=torch.nn.Module() as owner):
             return _as_it_is(owner, found.__name__, init, entrypoint)
+        case torch._C.ScriptMethod():
+            raise _unusable(
+                entrypoint,
+                f"{path!r} is a method of a ScriptModule",
+                remedy="let the entrypoint be the ScriptModule, and name the method under `methods`",
+            )
+        case torch.jit.ScriptFunction():  # it has no Python signature that would tell it from a factory
+            _check_no_init(init, entrypoint)
+            return Model(Function(found))
     if not callable(found):
         raise _unusable(entrypoint, f"{path!r} is of type {type(found).__name__}")
     if inspect.isfunction(found) and _is_unbound(found):
@@ -106,7 +178,7 @@ def load(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
         return _made(found, init, seed, entrypoint)
     if init.args or init.kwargs:
         raise InitFailed(f"{path!r} does not take the arguments in `init`", parameters=_parameters(found))
-    return Model(Function(found).eval())
+    return Model(Function(found))
 
 
 def _resolve(source: Source, module: ModuleType, path: str, entrypoint: str) -> Any:
@@ -145,26 +217,24 @@ def _made(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -
 
     result = make()
     if isinstance(result, torch.nn.Module):
-        return Model(_traceable(result, entrypoint).eval(), make=make)
+        return Model(result, make=make)
     if isinstance(result, MethodType) and isinstance(result.__self__, torch.nn.Module):
-        return Model(_traceable(result.__self__, entrypoint).eval(), result.__name__)
+        return Model(result.__self__, result.__name__)
     if callable(result) and not isinstance(result, type):
-        return Model(Function(result).eval())
+        return Model(Function(result))
     if _parameters(factory) and not (init.args or init.kwargs or isinstance(factory, type)):
-        return Model(Function(factory).eval())
+        return Model(Function(factory))
     raise _unusable(entrypoint, f"{entrypoint!r} was called as a factory, and returned a {type(result).__name__}")
 
 
 def _as_it_is(module: torch.nn.Module, method: str | None, init: Init, entrypoint: str) -> Model:
+    _check_no_init(init, entrypoint)
+    return Model(module, method)
+
+
+def _check_no_init(init: Init, entrypoint: str) -> None:
     if init.args or init.kwargs:
         raise InitFailed(f"{entrypoint!r} is a model already: it takes no `init`", entrypoint=entrypoint)
-    return Model(_traceable(module, entrypoint).eval(), method)
-
-
-def _traceable(module: torch.nn.Module, entrypoint: str) -> torch.nn.Module:
-    if isinstance(module, torch.jit.ScriptModule):
-        raise _unusable(entrypoint, f"{entrypoint!r} is a ScriptModule already", remedy="leave out torch.jit.script")
-    return module
 
 
 def _check_takes(factory: Callable[..., Any], init: Init, entrypoint: str) -> None:

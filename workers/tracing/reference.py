@@ -2,6 +2,8 @@
 
 It has the submission alone, and answers what it is asked on one live module, one call after the other. Whatever it is
 asked on, it is asked for the first time: what is drawn freshly, nobody in here could have known.
+
+In mode eager there is nothing but this: it runs the request's calls, and is asked nothing.
 """
 
 import time
@@ -10,17 +12,28 @@ from typing import Any
 
 import torch
 
-from service.domain.errors import LimitExceeded, ModelRaised, ServiceError
+from service.domain.errors import AnswerTooLarge, LimitExceeded, ModelRaised, ServiceError
 from service.domain.tensor import Tensor, split
 from service.sandbox.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES
 from service.sandbox.channel import Channel, ChannelClosed
-from service.sandbox.messages import EXAMPLE, Answered, Ask, Bound, Failed, Refused, Trace
+from service.sandbox.messages import (
+    EXAMPLE,
+    Answered,
+    Ask,
+    Bound,
+    Differentiate,
+    Differentiated,
+    Failed,
+    Refused,
+    Trace,
+    to_reference,
+)
 from workers import structure
 from workers.tensors import datatype_of, packed, unpacked
-from workers.tracing import contract
+from workers.tracing import contract, jit, tracebacks
 from workers.tracing.blame import error_of
 from workers.tracing.call import Call, CheckCall
-from workers.tracing.checks.eager import Answer, TooSlow, live_answer
+from workers.tracing.checks.eager import Answer, TooSlow, live_answer, live_gradients
 from workers.tracing.submission import Submission
 
 
@@ -28,14 +41,22 @@ def main(channel: Channel, files: list[int]) -> None:
     header, _ = channel.receive()
     request = Trace.model_validate(header)
     torch.set_num_threads(request.threads)
+    eager = request.spec.mode == "eager"
+    if eager:
+        jit.turn_off()
     try:
         reference = Reference(channel, Submission(request, files))
+        if eager:
+            reference.run(request.spec.options.seed)
+            return
         reference.bind(request.spec.options.seed)
         while True:
             reference.answer()
     except ChannelClosed:
         return  # it was asked all that there was to ask
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
+        if eager and error.__cause__ is not None:
+            tracebacks.show(error.__cause__)
         channel.send(Failed.of(error_of(error)).model_dump(mode="json"))
 
 
@@ -44,6 +65,7 @@ class Reference:
 
     def __init__(self, channel: Channel, submission: Submission) -> None:
         self._channel = channel
+        self._device = submission.device
         loaded = submission.load()
         self._module = loaded.model.module
         examples = [CheckCall(EXAMPLE, call) for call in loaded.calls.values()]
@@ -51,26 +73,46 @@ class Reference:
 
     def bind(self, seed: int) -> None:
         """Say every call's inputs, and what the examples are answered with."""
+        self._refuse_too_large()
+        for (case, method), call in self._cases.items():
+            self._say_bound(case, method, call)
+            if case == EXAMPLE:
+                self._answer(call, seed, within_s=None)
+
+    def run(self, seed: int) -> None:
+        """Say every call's inputs and what it returns, up to the first that raises. Raises ModelRaised."""
+        self._refuse_too_large()
+        for (case, method), call in self._cases.items():
+            self._say_bound(case, method, call)
+            began = time.monotonic()
+            answer = live_answer(self._module, call, seed, within_s=None)
+            contract.check_output_names(answer.outputs, method=method)
+            self._say(answer, _outputs(call, answer), time.monotonic() - began)
+
+    def _refuse_too_large(self) -> None:
         byte_size = sum(tensor.nbytes for call in self._cases.values() for tensor in call.tensors.values())
         if byte_size > INPUTS_MAX_BYTES:
             raise LimitExceeded(
                 f"the inputs have {byte_size} bytes, and all of them together may have {INPUTS_MAX_BYTES}",
                 limit="inputs", limit_bytes=INPUTS_MAX_BYTES,
             )  # fmt: skip
-        for (case, method), call in self._cases.items():
-            inputs = packed(call.tensors)
-            specs = [tensor.spec for tensor in inputs]
-            bound = Bound(case=case, method=method, arguments=contract.arguments(call), inputs=specs)
-            self._channel.send(bound.model_dump(mode="json"), *(tensor.data for tensor in inputs))
-            if case == EXAMPLE:
-                self._answer(call, seed, within_s=None)
+
+    def _say_bound(self, case: str, method: str, call: Call) -> None:
+        inputs = packed(call.tensors)
+        specs = [tensor.spec for tensor in inputs]
+        bound = Bound(case=case, method=method, arguments=contract.arguments(call), inputs=specs)
+        self._channel.send(bound.model_dump(mode="json"), *(tensor.data for tensor in inputs))
 
     def answer(self) -> None:
         """Wait to be asked, and answer."""
         header, body = self._channel.receive()
-        asked = Ask.model_validate(header)
-        call = self._cases[asked.case, asked.method].with_tensors(unpacked(split(asked.inputs, body)))
-        self._answer(call, asked.seed, asked.within_s)
+        asked = to_reference.validate_python(header)
+        call = self._cases[asked.case, asked.method].with_tensors(unpacked(split(asked.inputs, body), self._device))
+        match asked:
+            case Ask():
+                self._answer(call, asked.seed, asked.within_s)
+            case Differentiate():
+                self._differentiate(call, asked)
 
     def _answer(self, call: Call, seed: int, within_s: float | None) -> None:
         began = time.monotonic()
@@ -80,9 +122,22 @@ class Reference:
         except ModelRaised as error:
             self._refuse(error)
         except TooSlow:
-            self._refuse(ModelRaised(f"{call.method} took longer than {within_s:.3g} s", method=call.method))
+            self._refuse(_too_slow(call, within_s))
         else:
             self._say(answer, outputs, time.monotonic() - began)
+
+    def _differentiate(self, call: Call, asked: Differentiate) -> None:
+        try:
+            found = live_gradients(
+                self._module, call, asked.seed, within_s=asked.within_s, most_bytes=asked.answer_max_bytes
+            )
+        except (ModelRaised, AnswerTooLarge) as error:
+            self._refuse(error)
+        except TooSlow:
+            self._refuse(_too_slow(call, asked.within_s))
+        else:
+            said = Differentiated(tensors=[tensor.spec for tensor in found.tensors], without=found.without)
+            self._channel.send(said.model_dump(mode="json"), *(tensor.data for tensor in found.tensors))
 
     def _refuse(self, error: ServiceError) -> None:
         self._channel.send(Refused.of(error).model_dump(mode="json"))
@@ -95,6 +150,10 @@ class Reference:
             seconds=seconds,
         )
         self._channel.send(answered.model_dump(mode="json"), *(tensor.data for tensor in outputs))
+
+
+def _too_slow(call: Call, within_s: float | None) -> ModelRaised:
+    return ModelRaised(f"{call.method} took longer than {within_s:.3g} s", method=call.method)
 
 
 def _outputs(call: Call, answer: Answer) -> list[Tensor]:

@@ -3,24 +3,26 @@
 What they say is parsed and bounded here, and never a reason to look into what was submitted or made.
 """
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from service.domain.contract import Argument, Contract, MethodContract, Structure, TupleNode, tensors_of
-from service.domain.errors import ArchiveUnusable, Failure, LimitExceeded, TracerLost
+from service.domain.errors import ArchiveUnusable, Failure, LimitExceeded, TraceError
 from service.domain.tensor import Tensor, TensorSpec, split
-from service.domain.trace_request import TraceSpec
+from service.domain.trace_request import DeviceName, ServedForm, TraceSpec
 from service.sandbox.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import MalformedFrame
-from service.sandbox.child import Child
+from service.sandbox.child import Child, Exit
 from service.sandbox.messages import (
     EXAMPLE,
     Answered,
     Ask,
     Bound,
+    Differentiate,
+    Differentiated,
     Failed,
     Infer,
     Inferred,
@@ -32,13 +34,12 @@ from service.sandbox.messages import (
     from_runner,
 )
 from workers.closeness import Answer
-from workers.tracing.ends import of_archive, of_model, talking, told
+from workers.tracing.ends import malformed, of_archive, of_model, talking, told
 from workers.tracing.limits import TraceLimits
+from workers.tracing.log import PrintedLog
 
 REFERENCE = "workers.tracing.reference"
 RUNNER = "workers.runner"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,16 @@ class EagerAnswer:
         return sum(len(leaf.data) for leaf in self.answer.leaves.values())
 
 
-class EagerSide:
-    """The reference. `start` it, hear its `calls`, then ask: an answer, or the failure with which it refuses."""
+@dataclass(frozen=True)
+class Gradients:
+    """What a call returned and the gradients, by their names; `without` could have one, and have none."""
+
+    tensors: Mapping[str, Tensor]
+    without: Sequence[str]
+
+
+class _Side(ABC):
+    """A process, which is sent messages and heard until the attempt's time is over."""
 
     def __init__(self, child: Child, limits: TraceLimits, cancellation: Cancellation, until: float) -> None:
         self._child = child
@@ -75,18 +84,63 @@ class EagerSide:
         self._cancellation = cancellation
         self._until = until
 
-    def start(self, request: Trace) -> None:
+    def kill(self) -> None:
+        self._child.kill()
+
+    def ask_gradients(
+        self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int, within_s: float | None = None
+    ) -> None:
+        """As `ask`, and for the way back from what it returns, which is weighted by numbers drawn from the seed."""
+        ask = Differentiate(
+            case=call.case,
+            method=call.method,
+            arguments=call.arguments,
+            inputs=[tensor.spec for tensor in inputs],
+            seed=seed,
+            within_s=within_s,
+            answer_max_bytes=ANSWER_MAX_BYTES,
+        )
+        self._send(ask, inputs)
+
+    def _send(self, message: Trace | Load | Ask | Infer | Differentiate, tensors: Sequence[Tensor] = ()) -> None:
         with self._talking():
-            self._child.channel.send(request.model_dump(mode="json"), until=self._until)
+            header = message.model_dump(mode="json")
+            self._child.channel.send(header, *(tensor.data for tensor in tensors), until=self._until)
+
+    def _talking(self) -> AbstractContextManager[None]:
+        return talking(self._child, self._limits, self._cancellation, self._blame)
+
+    @abstractmethod
+    def _blame(self, end: Exit, limits: TraceLimits) -> TraceError:
+        """Why it went without a last word."""
+
+
+class EagerSide(_Side):
+    """The reference. `start` it, hear its `calls`, then ask: an answer, or the failure with which it refuses.
+
+    What is `printed` meanwhile goes on its way while it is waited for.
+    """
+
+    def __init__(
+        self,
+        child: Child,
+        limits: TraceLimits,
+        cancellation: Cancellation,
+        until: float,
+        printed: PrintedLog | None = None,
+    ) -> None:
+        super().__init__(child, limits, cancellation, until)
+        self._printed = printed
+
+    def start(self, request: Trace) -> None:
+        self._send(request)
 
     def calls(self, spec: TraceSpec) -> tuple[list[BoundCall], dict[str, EagerAnswer | Failure]]:
         """Every call of the request's in its order, and the answers to the examples by their methods."""
         calls: list[BoundCall] = []
         answers: dict[str, EagerAnswer | Failure] = {}
         left_bytes, left_answer_bytes = INPUTS_MAX_BYTES, ANSWER_MAX_BYTES
-        examples = [(EXAMPLE, method) for method in spec.calls]
-        given = [(f"check_inputs[{index}]", one.method) for index, one in enumerate(spec.check.check_inputs)]
-        for case, method in [*examples, *given]:
+        for case, method in _cases(spec):
             calls.append(self._call(case, method, left_bytes))
             left_bytes -= sum(len(tensor.data) for tensor in calls[-1].inputs)
             if case == EXAMPLE:
@@ -94,14 +148,22 @@ class EagerSide:
                 left_answer_bytes -= answer.byte_size if isinstance(answer, EagerAnswer) else 0
         return calls, answers
 
+    def runs(self, spec: TraceSpec) -> Iterator[tuple[BoundCall, EagerAnswer]]:
+        """In mode eager, in place of `calls`: every call of the request's with its answer, the check inputs' too."""
+        left_bytes, left_answer_bytes = INPUTS_MAX_BYTES, ANSWER_MAX_BYTES
+        for case, method in _cases(spec):
+            call = self._call(case, method, left_bytes)
+            left_bytes -= sum(len(tensor.data) for tensor in call.inputs)
+            answer = self.answer(left_answer_bytes)
+            if isinstance(answer, Failure):
+                raise malformed("it refused a call, and was asked none")
+            left_answer_bytes -= answer.byte_size
+            yield call, answer
+
     def ask(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int, within_s: float | None) -> None:
         """Call it as in that call, but on these inputs."""
         specs = [tensor.spec for tensor in inputs]
-        ask = Ask(case=call.case, method=call.method, inputs=specs, seed=seed, within_s=within_s)
-        with self._talking():
-            self._child.channel.send(
-                ask.model_dump(mode="json"), *(tensor.data for tensor in inputs), until=self._until
-            )
+        self._send(Ask(case=call.case, method=call.method, inputs=specs, seed=seed, within_s=within_s), inputs)
 
     def answer(self, most_bytes: int = ANSWER_MAX_BYTES) -> EagerAnswer | Failure:
         with self._talking():
@@ -114,8 +176,18 @@ class EagerSide:
                     return message.failure
             raise MalformedFrame(f"{message.kind} came for an answer")
 
-    def kill(self) -> None:
-        self._child.kill()
+    def gradients(self) -> Gradients | Failure:
+        with self._talking():
+            message, body = self._hear(ANSWER_MAX_BYTES, _answers_too_large)
+            match message:
+                case Differentiated():
+                    return _gradients(message, body)
+                case Refused():
+                    return message.failure
+            raise MalformedFrame(f"{message.kind} came for gradients")
+
+    def _blame(self, end: Exit, limits: TraceLimits) -> TraceError:
+        return of_model(end, limits)
 
     def _call(self, case: str, method: str, most_bytes: int) -> BoundCall:
         with self._talking():
@@ -129,43 +201,59 @@ class EagerSide:
 
     def _hear(
         self, most_bytes: int, too_large: Callable[[], LimitExceeded]
-    ) -> tuple[Bound | Answered | Refused, bytearray]:
+    ) -> tuple[Bound | Answered | Differentiated | Refused, bytearray]:
+        if self._printed is not None:
+            self._printed.flush_until_ready(self._child.channel, self._until)
         header, size = self._child.channel.receive_header(self._until)
         if size > most_bytes:
             raise too_large()
         message = from_reference.validate_python(header)
         body = self._child.channel.receive_body(self._until)
         if isinstance(message, Failed):
-            if message.failure.slug == TracerLost.slug():
-                extra = {"detail": message.failure.detail, "log": self._child.log.text()}
-                log.error("the reference failed", extra=extra)
-            raise told(message.failure)
+            raise told(message.failure, self._child, program=REFERENCE)
         return message, body
 
-    def _talking(self) -> AbstractContextManager[None]:
-        return talking(self._child, self._limits, self._cancellation, of_model)
 
+class ArtifactSide(_Side):
+    """The archive, loaded by what is going to serve it: in the form that is going to be served, or as it was traced."""
 
-class ArtifactSide:
-    """The archive in the form that is going to be served, loaded by what is going to serve it."""
+    # Which of torch.jit's forms was made of it.
+    _form: ServedForm | None = None
 
-    def __init__(self, child: Child, limits: TraceLimits, cancellation: Cancellation, until: float) -> None:
-        self._child = child
-        self._limits = limits
-        self._cancellation = cancellation
-        self._until = until
+    def start(self, spec: TraceSpec, device: DeviceName) -> None:
+        """In the form that is going to be served."""
+        self._form = spec.options.served_form
+        self._load(spec, device, freeze=spec.options.freeze, optimize=spec.options.optimize_for_inference)
 
-    def start(self, spec: TraceSpec) -> None:
+    def start_as_traced(self, spec: TraceSpec, device: DeviceName) -> None:
+        """To be asked for gradients too, where the request wants them compared."""
+        self._load(spec, device, gradients=spec.check.gradients)
+
+    @property
+    def name(self) -> str:
+        return "the artifact" if self._form is None else f"what torch.jit.{self._form} made of it"
+
+    def _load(
+        self,
+        spec: TraceSpec,
+        device: DeviceName,
+        *,
+        freeze: bool = False,
+        optimize: bool = False,
+        gradients: bool = False,
+    ) -> None:
         # Its contract is not known yet, but for the methods that it must have.
         empty = MethodContract(arguments=[], inputs=[], outputs=[], returns=TupleNode(tuple=[]))
         load = Load(
             contract=Contract(methods=dict.fromkeys(spec.calls, empty)),
-            freeze=spec.options.freeze,
+            device=device,
+            freeze=freeze,
+            optimize_for_inference=optimize,
+            gradients=gradients,
             tolerance=None,
             threads=self._limits.threads_per_side,
         )
-        with self._talking():
-            self._child.channel.send(load.model_dump(mode="json"), until=self._until)
+        self._send(load)
 
     def wait(self) -> None:
         """Until it is loaded. Raises ArchiveUnusable."""
@@ -174,7 +262,7 @@ class ArtifactSide:
                 case Ready(), _:
                     return
                 case Failed() as message, _:
-                    raise ArchiveUnusable(message.failure.detail)
+                    raise self._of_form(ArchiveUnusable(message.failure.detail))
             raise MalformedFrame("it answered before it was asked")
 
     def ask(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
@@ -185,10 +273,7 @@ class ArtifactSide:
             answer_max_bytes=ANSWER_MAX_BYTES,
             arguments=call.arguments,
         )
-        with self._talking():
-            self._child.channel.send(
-                ask.model_dump(mode="json"), *(tensor.data for tensor in inputs), until=self._until
-            )
+        self._send(ask, inputs)
 
     def answer(self) -> Answer | str:
         """What it returned, or what it raised."""
@@ -203,17 +288,38 @@ class ArtifactSide:
                     return lines[-1] if lines else message.failure.slug
             raise MalformedFrame(f"{message.kind} came for an answer")
 
-    def kill(self) -> None:
-        self._child.kill()
+    def gradients(self) -> Gradients | Failure:
+        """The failure is what it raised, or that there would be too many."""
+        with self._talking():
+            message, body = self._hear()
+            match message:
+                case Differentiated():
+                    return _gradients(message, body)
+                case Failed():
+                    return message.failure
+            raise MalformedFrame(f"{message.kind} came for gradients")
 
-    def _hear(self) -> tuple[Ready | Inferred | Failed, bytearray]:
+    def _blame(self, end: Exit, limits: TraceLimits) -> TraceError:
+        return self._of_form(of_archive(end, limits))
+
+    def _of_form(self, error: TraceError) -> TraceError:
+        """Said of the form that was asked for: the archive may be sound without it."""
+        if self._form is not None and isinstance(error, ArchiveUnusable):
+            remedy = f"leave out options.{self._form}: the artifact is served as it was traced then"
+            error.facts = {**error.facts, "form": self._form, "remedy": remedy}
+        return error
+
+    def _hear(self) -> tuple[Ready | Inferred | Differentiated | Failed, bytearray]:
         header, size = self._child.channel.receive_header(self._until)
         if size > ANSWER_MAX_BYTES:
             raise _answers_too_large()
         return from_runner.validate_python(header), self._child.channel.receive_body(self._until)
 
-    def _talking(self) -> AbstractContextManager[None]:
-        return talking(self._child, self._limits, self._cancellation, of_archive)
+
+def _cases(spec: TraceSpec) -> list[tuple[str, str]]:
+    """Every call of the request's, by its case and its method."""
+    examples = [(EXAMPLE, method) for method in spec.calls]
+    return examples + [(f"check_inputs[{index}]", one.method) for index, one in enumerate(spec.check.check_inputs)]
 
 
 def _inputs_too_large() -> LimitExceeded:
@@ -225,6 +331,13 @@ def _answers_too_large() -> LimitExceeded:
     """Of those that are held at once: the ones to all examples, or a single one later."""
     detail = f"the answers that are held at once may have {ANSWER_MAX_BYTES} bytes, and have more"
     return LimitExceeded(detail, limit="answer", limit_bytes=ANSWER_MAX_BYTES)
+
+
+def _gradients(message: Differentiated, body: bytearray) -> Gradients:
+    named = [spec.name for spec in message.tensors]
+    if {*named} & {*message.without}:
+        raise MalformedFrame("it has a gradient, and has none")
+    return Gradients({tensor.name: tensor for tensor in _split(named, message.tensors, body)}, message.without)
 
 
 def _answer(returns: Structure, outputs: Sequence[TensorSpec], body: bytearray) -> Answer:

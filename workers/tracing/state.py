@@ -11,6 +11,7 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -82,9 +83,17 @@ def of_module(module: torch.nn.Module) -> Marks:
         for key, value in list(vars(part).items()):
             if key in ("_parameters", "_buffers"):
                 marks |= {(name, item): _mark(tensor, 1) for item, tensor in list(value.items())}
-            else:
+            elif type(value) is not torch._C.ScriptMethod:  # kept there when it is first asked for
                 marks[name, key] = _mark(value, _DEPTH)
+        if isinstance(part, torch.jit.ScriptModule):
+            marks |= {(name, key): _mark(value, _DEPTH) for key, value in _compiled_attributes(part)}
     return marks
+
+
+def _compiled_attributes(part: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
+    """They are in C++, and vars() does not show them."""
+    for key in part._concrete_type.get_attributes():
+        yield key, part._c.getattr(key)
 
 
 def _owners() -> Iterator[tuple[str, Owner]]:
@@ -288,10 +297,25 @@ def _looked_at(value: Any, depth: int) -> Any:
     return _held(value, depth)
 
 
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A tensor, known by itself. It is kept: the next one may get its address, and the same version."""
+
+    tensor: torch.Tensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.tensor is other.tensor
+
+    def __hash__(self) -> int:
+        return id(self.tensor)
+
+
 def _held(value: Any, depth: int) -> Any:
     match value:
         case torch.Tensor():
-            return id(value), None if value.is_inference() else value._version
+            return _Same(value), None if value.is_inference() else value._version
+        case torch.ScriptObject():
+            return type(value)  # each time it is asked for it is another one; what it holds is not looked at
         case functools._lru_cache_wrapper():
             return value.cache_info().currsize
         case np.ndarray() if value.nbytes <= _ARRAY_MAX_BYTES:

@@ -4,25 +4,34 @@ Every program that needs the eager model loads it here, in the same order and fr
 have the same one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import torch
 
 from service.domain.example_inputs import MethodInputs
 from service.sandbox.messages import Trace
-from workers.tracing import contract, inputs, model, weights
+from workers.tracing import archive, contract, inputs, model, precision, weights
 from workers.tracing.call import Call, CheckCall, bind
 from workers.tracing.source import Source
 
 
 @dataclass(frozen=True)
 class Loaded:
+    """`uploaded` reads the archive where one was submitted, which then is the model."""
+
     model: model.Model
     fit: weights.Fit
     calls: dict[str, Call]
     check_calls: list[CheckCall]
+    uploaded: Callable[[], bytes] | None = None
+
+    def as_scripted(self) -> "Loaded":
+        """Of methods that are compiled as they are written."""
+        calls = {method: call.as_scripted() for method, call in self.calls.items()}
+        check_calls = [CheckCall(given.name, given.call.as_scripted()) for given in self.check_calls]
+        return replace(self, calls=calls, check_calls=check_calls)
 
 
 class Submission:
@@ -32,27 +41,45 @@ class Submission:
         self._request = request
         self._spec = request.spec
         self._files = files
+        self.device = request.device
+        self._installed: Source | None = None
 
     def load(self) -> Loaded:
         """Raises a TraceError that names the line at fault."""
         spec, seed = self._spec, self._spec.options.seed
-        self._installed = source = self._source()
-        source.install()
-        loaded = model.load(source, spec.source.entrypoint, spec.source.init, seed)
+        loaded = self._from_source() if spec.source.archive is None else self._from_archive(spec.source.archive)
         fit = self._weights(loaded.module)
+        loaded.cast(precision.dtype_of(spec.options.precision))
+        loaded.move(self.device)
         calls, check_calls = self._calls(loaded)
         loaded.initialise(calls.values(), seed)
-        return Loaded(loaded, fit, calls, check_calls)
+        name = spec.source.archive
+        uploaded = None if name is None else lambda: self._open(name).read()
+        made = Loaded(loaded, fit, calls, check_calls, uploaded)
+        return made.as_scripted() if self._request.way.mode == "script" or loaded.is_compiled else made
 
     def forget(self) -> None:
         """Let another source have its place, after a `load` that a process outlives."""
-        self._installed.uninstall()
+        if self._installed is not None:
+            self._installed.uninstall()
+
+    def _from_source(self) -> model.Model:
+        spec = self._spec
+        self._installed = source = self._source()
+        source.install()
+        assert spec.source.entrypoint is not None  # as it was parsed
+        return model.load(source, spec.source.entrypoint, spec.source.init, spec.options.seed, spec.training)
+
+    def _from_archive(self, name: str) -> model.Model:
+        with self._open(name) as file:
+            return archive.load(file, name)
 
     def _source(self) -> Source:
         source = self._spec.source
         if source.files is not None:
             return Source.inline(source.files)
-        assert source.file is not None  # one of both, as it was parsed
+        assert source.file is not None  # as it was parsed
+        assert source.entrypoint is not None
         module = source.entrypoint.partition(":")[0]
         with self._open(source.file) as file:
             return Source.uploaded(file, source.file, module, self._request.source_max_bytes)
@@ -68,9 +95,13 @@ class Submission:
         uploaded = inputs.InputFiles(self._open)
 
         def bound(method: str, given: MethodInputs) -> Call:
-            args = [inputs.materialise(tree, uploaded) for tree in given.example_inputs]
-            kwargs = {name: inputs.materialise(tree, uploaded) for name, tree in given.example_kwarg_inputs.items()}
-            return bind(loaded.module, method, loaded.method_name(method), args, kwargs)
+            args = [inputs.materialise(tree, uploaded, self.device) for tree in given.example_inputs]
+            kwargs = {
+                name: inputs.materialise(tree, uploaded, self.device)
+                for name, tree in given.example_kwarg_inputs.items()
+            }
+            call = bind(loaded.module, method, loaded.method_name(method), args, kwargs)
+            return precision.cast(call, self._spec.options.precision)
 
         calls = {method: bound(method, given) for method, given in self._spec.calls.items()}
         for call in calls.values():

@@ -12,15 +12,17 @@ from service.domain.trace_request import Stage
 from service.sandbox.bounds import CASES_MAX, CASES_MAX_BYTES, PRINTOUTS_MAX_BYTES
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child
-from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, from_tracer
+from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, TriedExport, from_tracer
 from service.storage.blobs import Staged
 from workers.tracing.ends import malformed
+from workers.tracing.exports import Exports
 from workers.tracing.limits import TraceLimits
-from workers.tracing.log import PIECE_S, PrintedLog
+from workers.tracing.log import PrintedLog
 
 TRACER = "workers.tracing.child"
 
 _FILES = {"archive", "printouts"}
+_EXPORTED = "exported"
 _STAGES = {Stage.LOADING, Stage.TRACING, Stage.CHECKING, Stage.PRINTING}
 
 
@@ -66,42 +68,79 @@ class TracerSide:
     def start(self) -> None:
         self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
 
-    def hear(self) -> Progress | File | Case | Traced | Failed:
+    def hear(self) -> Progress | File | Case | Traced | TriedExport | Failed:
         """What it says next; a file's or a case's bytes are here by then."""
         if time.monotonic() > self._until:  # a child that never stops talking is never waited for
             raise TimeoutError
-        header, size = self._next_header()
+        header, size = self._next_header(self._until)
         match message := from_tracer.validate_python(header):
             case Progress() if message.stage not in _STAGES:
                 raise MalformedFrame(f"{message.stage.value} is not for it to say")
+            case TriedExport() | File(name="exported"):
+                raise MalformedFrame(f"{message.kind} came before its last word")
             case File():
                 self._take_file(message.name, size)
             case Case():
                 self._take_case(message, size)
         return message
 
+    def hear_exports(self, exports: Exports) -> None:
+        """What it tells of torch.export after its last word."""
+        now = time.monotonic()
+        export_s = max(0.0, min(self._limits.export_s, (self._until - now) / 2))  # for it is verified after this
+        try:
+            while not exports.are_complete:
+                self._hear_export(exports, now + export_s)
+        except TimeoutError:
+            raise LimitExceeded(f"it took longer than {export_s:.3g} s", limit="export", limit_s=export_s) from None
+        finally:
+            if not exports.have_program:
+                self.files.pop(_EXPORTED, None)
+
     def handed_over(self, said: Traced) -> HandedOver:
         """All that it was to hand over, with its last word. Raises ModelCrashed."""
         if not self._is_answer(said):
             raise malformed("it traced something else than it was asked to")
-        if self.files.keys() != _FILES:
+        if self.files.keys() - {_EXPORTED} != _FILES:
             raise malformed(f"of its files, {sorted(self.files)} came")
         return HandedOver(said, self.files, self._offered)
 
-    def _next_header(self) -> tuple[dict[str, JsonValue], int]:
-        """Meanwhile what was printed goes on its way."""
-        while self._printed.waiting and time.monotonic() < self._until:
-            if self._child.channel.is_ready(min(self._until, time.monotonic() + PIECE_S)):
-                break
-            self._printed.flush_if_due()
-        return self._child.channel.receive_header(self._until)
+    def _next_header(self, until: float) -> tuple[dict[str, JsonValue], int]:
+        self._printed.flush_until_ready(self._child.channel, until)
+        return self._child.channel.receive_header(until)
+
+    def _hear_export(self, exports: Exports, until: float) -> None:
+        if time.monotonic() > until:
+            raise TimeoutError
+        header, size = self._next_header(until)
+        match message := from_tracer.validate_python(header):
+            case File(name="exported") if exports.expect_program and _EXPORTED not in self.files:
+                self._take_exported(exports, size, until)
+            case TriedExport():
+                exports.take(message.attempt)
+            case _:
+                raise MalformedFrame(f"{message.kind} came after its last word")
+
+    def _take_exported(self, exports: Exports, size: int, until: float) -> None:
+        """One that is too large costs no more than itself."""
+        if size > self._result_bytes_left:
+            exports.refuse_program(f"it cannot be kept: the artifact may have {self._limits.result_max_bytes} bytes")
+            self._child.channel.copy_body(_Nowhere(), until)
+            return
+        exported = self._stage()
+        self._child.channel.copy_body(exported, until)
+        self.files[_EXPORTED] = exported
+
+    @property
+    def _result_bytes_left(self) -> int:
+        return self._limits.result_max_bytes - sum(staged.byte_size for staged in self.files.values())
 
     def _take_file(self, name: str, size: int) -> None:
         if name in self.files:
             raise MalformedFrame(f"the file {name!r} came twice")
         if name == "printouts" and size > PRINTOUTS_MAX_BYTES:
             raise _too_large("the printouts", PRINTOUTS_MAX_BYTES)
-        if size + sum(staged.byte_size for staged in self.files.values()) > self._limits.result_max_bytes:
+        if size > self._result_bytes_left:
             raise _too_large("the artifact", self._limits.result_max_bytes)
         self.files[name] = self._stage()
         self._child.channel.copy_body(self.files[name], self._until)
@@ -122,6 +161,13 @@ class TracerSide:
             set(spec.calls),
             spec.check.check_tolerance,
         )
+
+
+class _Nowhere:
+    """Where a body goes that is not kept."""
+
+    def write(self, data: memoryview, /) -> None:
+        pass
 
 
 def _too_large(what: str, most: int) -> LimitExceeded:

@@ -13,16 +13,16 @@ from itertools import islice
 
 import numpy as np
 
-from service.domain.contract import BakedLeaf, Contract, MethodContract, Structure, items_of
+from service.domain.contract import Contract, MethodContract, baked_otherwise
 from service.domain.errors import Failure, ModelUnrepeatable
 from service.domain.tensor import Tensor
-from service.domain.trace_check import Comparison, Finding, TraceCheck, Verdict, verdict_of
+from service.domain.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
 from service.domain.trace_request import TraceSpec
 from service.sandbox.bounds import cut_check
 from service.sandbox.messages import EXAMPLE, Traced
 from workers import golden
-from workers.closeness import Answer, Compared, Difference, compare
-from workers.tracing import doubts, fresh
+from workers.closeness import SIDES, Answer, Compared, Difference, compare
+from workers.tracing import doubts, fresh, gradients
 from workers.tracing.ends import malformed
 from workers.tracing.sides import ArtifactSide, BoundCall, EagerAnswer, EagerSide
 from workers.tracing.tracer import OfferedCase
@@ -41,8 +41,7 @@ CALL_TIMES_EXAMPLE = 20
 GOLDEN_CASES = 4
 GOLDEN_BYTES = 16 * 2**20
 
-_WORSE = [Verdict.VERIFIED, Verdict.RESTRICTED, Verdict.REJECTED]
-_ABSENT = "nothing"
+_AS_TRACED = ", as traced"
 
 
 @dataclass(frozen=True)
@@ -53,22 +52,59 @@ class Verified:
 
 
 @dataclass(frozen=True)
+class Both:
+    """What was found of the artifact as it is served and, where that is another form, as it was traced."""
+
+    served: Compared
+    as_traced: Compared | None = None
+
+    @property
+    def agrees(self) -> bool:
+        return self.served.agrees and (self.as_traced is None or self.as_traced.agrees)
+
+
+@dataclass(frozen=True)
 class Sides:
-    """The eager model and the artifact, each in a process that was started, and the request that they are of."""
+    """The eager model and the artifact, each in a process that was started, and the request that they are of.
+
+    `as_traced` is the artifact once more, where it is served in another form or gradients are compared.
+    """
 
     spec: TraceSpec
     eager: EagerSide
     artifact: ArtifactSide
+    as_traced: ArtifactSide | None = None
 
-    def compared(self, eager: EagerAnswer, artifact: Answer | str) -> Compared:
-        if isinstance(artifact, str):
-            return Compared(None, Difference("output", artifact))
-        return compare(eager.answer, artifact, self.spec.check.check_tolerance)
+    def wait(self) -> None:
+        """Until the artifact is loaded. Raises ArchiveUnusable: of the form that is served where that one alone is."""
+        for side in (self.as_traced, self.artifact):
+            if side is not None:
+                side.wait()
 
-    def compared_example(self, call: BoundCall, eager: EagerAnswer) -> Compared:
+    def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
+        for side in self._asked():
+            side.ask(call, inputs)
+
+    def artifact_answers(self) -> list[Answer | str]:
+        """In the order of `Both`."""
+        return [side.answer() for side in self._asked()]
+
+    def compared(self, eager: EagerAnswer, answers: Sequence[Answer | str]) -> Both:
+        return Both(*(self._compared(eager, side, one) for side, one in zip(self._asked(), answers, strict=True)))
+
+    def compared_example(self, call: BoundCall, eager: EagerAnswer) -> Both:
         """What the artifact gives on it now, against what eager gave."""
-        self.artifact.ask(call, call.inputs)
-        return self.compared(eager, self.artifact.answer())
+        self.ask_artifact(call, call.inputs)
+        return self.compared(eager, self.artifact_answers())
+
+    def _asked(self) -> list[ArtifactSide]:
+        as_traced = self.as_traced if self.spec.options.served_form is not None else None
+        return [side for side in (self.artifact, as_traced) if side is not None]
+
+    def _compared(self, eager: EagerAnswer, side: ArtifactSide, answer: Answer | str) -> Compared:
+        if isinstance(answer, str):
+            return Compared(None, Difference("output", answer))
+        return compare(eager.answer, answer, self.spec.check.check_tolerance, (SIDES[0], side.name))
 
 
 @dataclass(frozen=True)
@@ -79,7 +115,7 @@ class Prepared:
     examples: dict[str, BoundCall]
     check_inputs: list[BoundCall]
     answers: dict[str, EagerAnswer]
-    compared: dict[str, Compared]
+    compared: dict[str, Both]
 
     def contract(self) -> Contract:
         return Contract(
@@ -105,7 +141,7 @@ def prepare(sides: Sides) -> Prepared:
         if isinstance(answer, Failure):
             raise ModelUnrepeatable(f"loaded again, it refuses its example: {answer.detail}", method=method)
         answers[method] = answer
-    sides.artifact.wait()
+    sides.wait()
     compared = {method: sides.compared_example(call, answers[method]) for method, call in examples.items()}
     return Prepared(sides, examples, check_inputs, answers, compared)
 
@@ -140,12 +176,15 @@ class Verification:
             self._compare_fresh(method)
         for method in prepared.examples:
             self._ask_again(method)
+        if self._sides.spec.check.gradients:
+            for method in prepared.examples:
+                self._compare_gradients(method)
         return Verified(contract, self._check(), self._golden)
 
     def _compare_given(self, given: BoundCall) -> None:
         example = self._prepared.examples[given.method]
         if (baked := _baked_otherwise(example, given)) is not None:
-            self._record(given.method, given.case, Compared(None, baked), in_contract=False)
+            self._record(given.method, given.case, Both(Compared(None, baked)), in_contract=False)
             return
         in_contract = (given.arguments, given.specs) == (example.arguments, example.specs)
         refusal = self._compare(given, given.case, given.inputs, in_contract=in_contract, keep=in_contract)
@@ -179,7 +218,7 @@ class Verification:
         """Both must answer the same, whatever they were asked meanwhile, and whatever eager draws at random."""
         call, first = self._prepared.examples[method], self._prepared.answers[method]
         self._sides.eager.ask(call, call.inputs, seed=self._seed + 1, within_s=None)
-        asked = sum(one.method == method for one in self._comparisons)
+        asked = sum(one.method == method and not one.case.endswith(_AS_TRACED) for one in self._comparisons)
         # In the end the artifact has been called so often that it is the specialised one which was asked.
         times = max(1, golden.CALLS_TO_SPECIALISE - asked)
         compared = [self._sides.compared_example(call, first) for _ in range(times)]
@@ -201,17 +240,45 @@ class Verification:
         """Ask both at once, as in that call; the failure with which eager refuses, which then is no comparison."""
         seconds = self._prepared.answers[call.method].seconds
         self._sides.eager.ask(call, inputs, seed=self._seed, within_s=max(CALL_S, CALL_TIMES_EXAMPLE * seconds))
-        self._sides.artifact.ask(call, inputs)
-        eager, artifact = self._sides.eager.answer(), self._sides.artifact.answer()
+        self._sides.ask_artifact(call, inputs)
+        eager, answers = self._sides.eager.answer(), self._sides.artifact_answers()
         if isinstance(eager, Failure):
             return eager
-        compared = self._sides.compared(eager, artifact)
+        compared = self._sides.compared(eager, answers)
         self._record(call.method, case, compared, in_contract=in_contract)
         if keep and compared.agrees and not eager.drew:
             self._keep_golden(_golden(call.method, inputs, eager))
         return None
 
-    def _record(self, method: str, case: str, compared: Compared, *, in_contract: bool) -> None:
+    def _compare_gradients(self, method: str) -> None:
+        sides, example, first = self._sides, self._prepared.examples[method], self._prepared.answers[method]
+        assert sides.as_traced is not None  # as the request asks
+        if first.drew:
+            self._findings.append(doubts.gradients_not_compared(method, "eager draws random numbers"))
+            return
+        within_s = max(CALL_S, CALL_TIMES_EXAMPLE * first.seconds)
+        found = gradients.compare_on(example, sides.eager, sides.as_traced, self._tolerance, within_s)
+        for case, compared in found.cases:
+            self._list(method, f"{case}, gradients", compared, in_contract=True)
+            if compared.difference is not None:
+                self._doubt(doubts.gradients_differ(method, case, compared.difference))
+        if found.left_out is not None:
+            self._findings.append(doubts.gradients_not_compared(method, found.left_out))
+
+    def _record(self, method: str, case: str, compared: Both, *, in_contract: bool) -> None:
+        self._list(method, case, compared.served, in_contract=in_contract)
+        known = self._said.check.findings
+        as_traced = compared.as_traced or compared.served
+        if compared.as_traced is not None:
+            self._list(method, f"{case}{_AS_TRACED}", compared.as_traced, in_contract=in_contract)
+        if as_traced.difference is not None:
+            self._doubt(doubts.differs(method, case, as_traced.difference, known, in_contract=in_contract))
+        elif compared.served.difference is not None:
+            form = self._sides.spec.options.served_form
+            assert form is not None  # or it would be the same that differs
+            self._doubt(doubts.served_form_differs(method, case, compared.served.difference, form))
+
+    def _list(self, method: str, case: str, compared: Compared, *, in_contract: bool) -> None:
         difference = compared.difference
         self._comparisons.append(
             Comparison(
@@ -223,8 +290,6 @@ class Verification:
                 difference=f"{difference.leaf}: {difference.what}" if difference else None,
             )
         )
-        if difference is not None:
-            self._doubt(doubts.differs(method, case, difference, self._said.check.findings, in_contract=in_contract))
 
     def _doubt(self, finding: Finding) -> None:
         """One of each kind is enough of a method, and the tracing child's knows more of the lines."""
@@ -245,7 +310,7 @@ class Verification:
         ours = verdict_of(self._comparisons, found)
         return cut_check(
             TraceCheck(
-                verdict=max(ours, said.verdict, key=_WORSE.index),
+                verdict=worst([ours, said.verdict]),
                 tolerance=self._tolerance,
                 comparisons=self._comparisons,
                 findings=found,
@@ -254,7 +319,7 @@ class Verification:
         )
 
 
-def _first_that_differs(compared: Sequence[Compared]) -> Compared:
+def _first_that_differs(compared: Sequence[Both]) -> Both:
     return next((one for one in compared if not one.agrees), compared[0])
 
 
@@ -264,26 +329,11 @@ def _golden(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> golden
 
 def _baked_otherwise(example: BoundCall, call: BoundCall) -> Difference | None:
     """Where a call gives another value than the one that the trace baked in."""
-    baked, given = _constants(example), _constants(call)
-    for name in [*baked, *given]:
-        was, is_ = baked.get(name, _ABSENT), given.get(name, _ABSENT)
-        if was != is_:
-            return Difference(name, f"the trace was made with {was}, and this call has {is_}")
-    return None
-
-
-def _constants(call: BoundCall) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for argument in call.arguments:
-        _find_constants(argument.structure, argument.name, found)
-    return found
-
-
-def _find_constants(structure: Structure, name: str, found: dict[str, str]) -> None:
-    if isinstance(structure, BakedLeaf):
-        found[name] = repr(structure.baked)
-    for key, item in items_of(structure):
-        _find_constants(item, f"{name}.{key}", found)
+    found = baked_otherwise(example.arguments, call.arguments)
+    if found is None:
+        return None
+    name, was, is_ = found
+    return Difference(name, f"the trace was made with {was}, and this call has {is_}")
 
 
 def _otherwise(actual: Contract, claimed: Contract) -> str:

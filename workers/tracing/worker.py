@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from service.domain.errors import ServiceError
-from service.domain.outcome import Outcome, Succeeded
+from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.trace_request import TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
@@ -65,9 +65,18 @@ class Worker:
 
 
 def _end_of(outcome: Outcome) -> str:
-    return outcome.check.verdict.value if isinstance(outcome, Succeeded) else outcome.failure.slug
+    match outcome:
+        case Succeeded():
+            return outcome.verdict.value
+        case RanEagerly():
+            return "ran"
+        case NotTraced():
+            return outcome.failure.slug
 
 
 def _used(attempt: Attempt) -> dict[str, Any]:
-    end = attempt.exit
-    return {} if end is None else {"cpu_s": round(end.cpu_s, 3), "maxrss_kib": end.maxrss_kib}
+    """By the children that ran the submitted code as the request asks: together, and by the largest of them."""
+    if not attempt.exits:
+        return {}
+    cpu_s = sum(end.cpu_s for end in attempt.exits)
+    return {"cpu_s": round(cpu_s, 3), "maxrss_kib": max(end.maxrss_kib for end in attempt.exits)}

@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
+from service.domain.contract import baked_otherwise
 from service.domain.errors import ModelRaised
 from service.domain.trace_check import Comparison, Finding, TraceCheck, verdict_of
 from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, CASES_MAX, CASES_MAX_BYTES
-from workers import structure
 from workers.closeness import Compared, Difference
 from workers.compare import compare
-from workers.tracing import contract, graphs, lines
+from workers.tracing import contract, graphs, lines, training
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call, CheckCall
 from workers.tracing.checks import findings
@@ -52,7 +50,7 @@ class Checked:
 
 
 class Check:
-    """One check. `examples` comes before the trace, for what eager refuses needs none; `run` comes after it."""
+    """`examples` comes before the trace, for what eager refuses needs none; `run` after it, once for each candidate."""
 
     def __init__(self, eager: Eager, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
         self._eager = eager
@@ -75,6 +73,7 @@ class Check:
 
     def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool) -> Checked:
         self._traced = traced
+        self._comparisons, self._findings, self._tried = [], [], []
         for call in self._calls.values():
             self._check_example(call)
             self._check_repeated(call)
@@ -87,7 +86,11 @@ class Check:
                 verdict=verdict_of(self._comparisons, self._findings),
                 tolerance=self._tolerance,
                 comparisons=self._comparisons,
-                findings=[*self._of_torch(), *self._findings],
+                findings=[
+                    *self._of_torch(),
+                    *training.found(self._eager.module, traced.module),
+                    *self._findings,
+                ],
                 torch=traced.torch_check,
             ),
             _offered(self._tried),
@@ -106,7 +109,8 @@ class Check:
         """Whether eager itself answers the same again: if not, there is nothing that an artifact could equal."""
         observed = self._examples[call.method]
         first, *others = observed.answers
-        if first.drew or self._traced.torch_check.passed is False:
+        said = self._traced.torch_check
+        if first.drew or (said.ran and not said.passed):
             others = [*others, *self._eager.repeated(call, CALLS_WHERE_RANDOM)]
         for again in others:
             self._check_same(call, first, again, "a later one")
@@ -165,7 +169,7 @@ class Check:
 
     def _may_branch(self, method: str) -> bool:
         """Whether a value of a tensor became Python's, where nothing keeps it from deciding what is computed."""
-        warned = any(findings.is_value_read(warned) for warned in self._traced.warnings)
+        warned = any(warned.reads_value for warned in self._traced.warnings)
         return warned or self._examples[method].reads_values
 
     def _check_state_left(self, example: Call, case: str, answer: Answer, within_s: float) -> None:
@@ -247,7 +251,8 @@ class Check:
     def _suspect(self) -> lines.Line | None:
         """The line that most likely made them differ: where a value left the trace, or where two traces part."""
         warned = next((warned.line for warned in self._traced.warnings if warned.line), None)
-        return warned or lines.of_stack(self._traced.torch_check.message or "")
+        said = self._traced.torch_check
+        return warned or (findings.place_of(said) if said.passed is False else None)
 
     def _of_torch(self) -> list[Finding]:
         differs = any(finding.kind == "output-differs" for finding in self._findings)
@@ -255,9 +260,11 @@ class Check:
             findings.tracer_warning(warned, confirmed=True if differs and warned.line == self._suspect else None)
             for warned in self._traced.warnings
         ]
-        message = self._traced.torch_check.message
-        if message is not None:
-            found.append(findings.torch_check_failed(message, lines.of_stack(message)))
+        said = self._traced.torch_check
+        if said.error is not None:
+            found.append(findings.torch_check_erred(said))
+        elif said.passed is False:
+            found.append(findings.torch_check_failed(said))
         return found
 
 
@@ -276,24 +283,11 @@ def _offered(tried: Sequence[Offered]) -> list[Offered]:
 
 def _baked_otherwise(example: Call, call: Call) -> Difference | None:
     """Where a call gives another value than the one that the trace baked in."""
-    baked, given = _constants(example), _constants(call)
-    for name in [*baked, *given]:
-        if baked.get(name, _ABSENT) != given.get(name, _ABSENT):
-            was, is_ = baked.get(name, _ABSENT), given.get(name, _ABSENT)
-            return Difference(name, f"the trace was made with {was}, and this call has {is_}")
-    return None
-
-
-_ABSENT = "nothing"
-
-
-def _constants(call: Call) -> dict[str, str]:
-    return {
-        path: repr(leaf)
-        for name, value in call.arguments.items()
-        for path, leaf in structure.leaves(value, name)
-        if not isinstance(leaf, torch.Tensor)
-    }
+    found = baked_otherwise(contract.arguments(example), contract.arguments(call))
+    if found is None:
+        return None
+    name, was, is_ = found
+    return Difference(name, f"the trace was made with {was}, and this call has {is_}")
 
 
 def _last_line(error: Exception) -> str:

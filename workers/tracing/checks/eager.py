@@ -2,7 +2,7 @@
 
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from service.domain.errors import ModelRaised
+from service.domain.errors import AnswerTooLarge, ModelRaised
 from workers.compare import copied
+from workers.gradients import Gradients, differentiate
 from workers.tracing import lines, state
 from workers.tracing.blame import blamed
 from workers.tracing.call import Call
@@ -68,6 +69,11 @@ class Eager:
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy, and its marks
         self._last: torch.nn.Module | None = None
 
+    @property
+    def module(self) -> torch.nn.Module:
+        """To be looked at, and not to be called."""
+        return self._model.module
+
     def answer(self, call: Call, *, within_s: float | None = None, draw: int = 0) -> Answer:
         """Another `draw` draws other random numbers. Raises ModelRaised with the user's line, and TooSlow."""
         module, before = self._unchanged or self._copy()
@@ -99,7 +105,7 @@ class Eager:
         # The source's globals cannot be watched, so what each call changes there is taken to be read.
         carried = [Carried(".".join(key), None) for key in sorted(shared)]
         if own:
-            carried += self._read_before_written(module, call, own)
+            carried += self._read_before_written(module, call, watch.with_statistics(own))
         return Observed((first, second), carried, reads.seen)
 
     def repeated(self, call: Call, times: int) -> list[Answer]:
@@ -129,6 +135,24 @@ def live_answer(module: torch.nn.Module, call: Call, seed: int, *, within_s: flo
         return _answer(module, call, seed)
 
 
+def live_gradients(
+    module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None, most_bytes: int
+) -> Gradients:
+    """The same of it and of the way back. Raises AnswerTooLarge besides."""
+
+    def run(given: Mapping[str, torch.Tensor]) -> Any:
+        return call.with_tensors(given).run(module)
+
+    seed_all(seed)
+    doing = f"{call.method}, or the way back through it, raised"
+    with _stopped_after(within_s), blamed(ModelRaised, doing, method=call.method):
+        try:
+            return differentiate(run, call.tensors, module, seed, most=most_bytes)
+        except AnswerTooLarge as error:
+            too_large = error
+    raise too_large
+
+
 def artifact_answer(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
     """The same of the artifact. Raises whatever it raises."""
     cloned = call.cloned()
@@ -149,7 +173,10 @@ def _answer(module: torch.nn.Module, call: Call, seed: int) -> Answer:
 def _generators() -> tuple[Any, ...]:
     """The state of everything that random numbers are drawn from."""
     _, keys, position, *_ = np.random.get_state(legacy=True)
-    return torch.get_rng_state().numpy().tobytes(), random.getstate(), np.asarray(keys).tobytes(), position
+    # To ask CUDA would begin it, where nothing has yet.
+    states = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+    drawn = [state.numpy().tobytes() for state in states]
+    return drawn, random.getstate(), np.asarray(keys).tobytes(), position
 
 
 class _ValueReads(TorchDispatchMode):

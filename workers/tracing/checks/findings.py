@@ -4,43 +4,41 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.domain.errors import ModelRaised
-from service.domain.trace_check import Finding
+from service.domain.trace_check import Finding, TorchCheck
+from service.domain.trace_request import TraceOptions
 from workers.closeness import Difference
 from workers.tracing import doubts, graphs, lines
 from workers.tracing.call import Call
 from workers.tracing.checks.eager import Carried
-from workers.tracing.trace import Warned
+from workers.tracing.torch_check import Warned
 
-# By what torch's warning says.
-_REMEDIES = [
-    ("to a Python boolean", "choose by torch.where, or put the branch into a torch.jit.script function"),
-    (
-        "to a Python integer",
-        "keep it a tensor; read a size where it is used, as x.shape[0]",
-    ),
-    ("to a Python float", "keep it a tensor, and compute with torch"),
-    ("to a Python index", "index with the tensor itself"),
-    ("to a Python number", "keep it a tensor, and compute with torch"),
-    ("to a Python list", "keep it a tensor"),
-    ("to a NumPy array", "compute with torch instead of numpy"),
-    ("Iterating over a tensor", "compute on the whole tensor, or put the loop into a torch.jit.script function"),
-    ("Using len to get tensor shape", "use x.shape[0]"),
-    ("are registered as constants", "make the tensor in __init__ as a buffer, or from the inputs with torch operators"),
-    ("in-place", "write into a tensor that forward made itself, or use the operator that is not in place"),
-]
-# Of these, the ones where a value of a tensor becomes Python's.
-_VALUE_READS = ("to a Python ", "to a NumPy array", "Iterating over a tensor")
+# By the kind of the tracer's warning.
+_REMEDIES = {
+    "tensor-to-python-boolean": "choose by torch.where, or put the branch into a torch.jit.script function",
+    "tensor-to-python-integer": "keep it a tensor; read a size where it is used, as x.shape[0]",
+    "tensor-to-python-float": "keep it a tensor, and compute with torch",
+    "tensor-to-python-complex": "keep it a tensor, and compute with torch",
+    "tensor-to-python-number": "keep it a tensor, and compute with torch",
+    "tensor-to-python-index": "index with the tensor itself",
+    "tensor-to-python-list": "keep it a tensor",
+    "tensor-to-numpy": "compute with torch instead of numpy",
+    "iterating": "compute on the whole tensor, or put the loop into a torch.jit.script function",
+    "len": "use x.shape[0]",
+    "constant-registered": "make the tensor in __init__ as a buffer, or from the inputs with torch operators",
+    "in-place": "write into a tensor that forward made itself, or use the operator that is not in place",
+    "resized": "use view or reshape",
+}
 
-
-def is_value_read(warned: Warned) -> bool:
-    """Whether a value of a tensor was read in Python, which the trace then keeps."""
-    return any(words in warned.message for words in _VALUE_READS)
+_DID_YOU_FORGET = (
+    "torch asks: did you forget to call .eval() on your model? Let `training` be false, or leave randomness out of "
+    "what forward computes in eval mode"
+)
 
 
 def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
     """What the tracer could not record. Whether it matters, the comparisons tell."""
     message = warned.message.strip()
-    if is_value_read(warned):
+    if warned.reads_value:
         message = (
             "a value was read out of a tensor here, and is baked in as it was on the example, with all that "
             f"follows from it; torch says: {message}"
@@ -49,7 +47,8 @@ def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
         kind="tracer-warning",
         detail=message,
         confirmed=confirmed,
-        remedy=next((remedy for words, remedy in _REMEDIES if words in message), None),
+        evidence={"method": warned.method, "kind": warned.kind},
+        remedy=_REMEDIES.get(warned.kind),
         **_where(warned.line),
     )
 
@@ -65,7 +64,7 @@ def differs(
 ) -> Finding:
     """Eager and artifact answer differently."""
     where = "" if in_contract else ", on inputs that the contract leaves out"
-    read = suspect is not None and any(warned.line == suspect and is_value_read(warned) for warned in warnings)
+    read = suspect is not None and any(warned.line == suspect and warned.reads_value for warned in warnings)
     return Finding(
         kind="output-differs" if in_contract else "output-differs-elsewhere",
         detail=f"{call.method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
@@ -157,10 +156,55 @@ def probes_left_out(names: Sequence[str], why: str) -> Finding:
     )
 
 
-def torch_check_failed(message: str, line: lines.Line | None) -> Finding:
+def deprecated_options(options: TraceOptions) -> list[Finding]:
+    """Of those that are given, the ones that torch takes and ignores."""
+    return [
+        Finding(
+            kind="deprecated-option",
+            detail=f"options.{name} was given: torch.jit ignores it, says that it is deprecated, and will drop it",
+            confirmed=True,
+            evidence={"option": name},
+            remedy=f"leave options.{name} out",
+        )
+        for name, value in options
+        if value is not None and TraceOptions.model_fields[name].deprecated
+    ]
+
+
+def torch_check_failed(check: TorchCheck) -> Finding:
     """torch's own check refuses the trace; ours decides."""
-    first_lines = " ".join(message.strip().splitlines()[:2])
-    return Finding(kind="torch-check-failed", detail=first_lines, evidence={"message": message}, **_where(line))
+    first_lines = " ".join((check.message or "").strip().splitlines()[:2])
+    return Finding(
+        kind="torch-check-failed",
+        detail=first_lines,
+        evidence={"method": check.method or _method_of(check), "message": check.message},
+        remedy=_DID_YOU_FORGET if check.nondeterministic else None,
+        **_where(place_of(check)),
+    )
+
+
+def torch_check_erred(check: TorchCheck) -> Finding:
+    """torch's own check says something that is not to be taken at its word; ours decides."""
+    return Finding(
+        kind="torch-check-erred",
+        detail=check.error or "",
+        evidence={"method": check.method, "message": check.message},
+        **_where(place_of(check)),
+    )
+
+
+def place_of(check: TorchCheck) -> lines.Line | None:
+    """The line of the node that torch's check blames first, of those whose line is known."""
+    diverging = [check.first_diverging.trace] if check.first_diverging else []
+    blamed = [*diverging, *(constant.node for constant in check.constants), *check.nondeterministic]
+    places = [(node.file, node.line, node.source) for node in blamed]
+    return next(
+        (lines.Line(file=file, line=line, source=source or "") for file, line, source in places if file and line), None
+    )
+
+
+def _method_of(check: TorchCheck) -> str | None:
+    return next((differing.method for differing in check.outputs), None)
 
 
 def _where(line: lines.Line | None) -> dict[str, Any]:

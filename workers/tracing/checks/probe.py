@@ -132,7 +132,8 @@ def _other_number(tensor: torch.Tensor, value: int | float | bool) -> int | floa
 
 def _extremes(tensor: torch.Tensor) -> tuple[int, int]:
     """By numpy, for torch has no extremes of its larger unsigned integers."""
-    return (int(tensor.numpy().min()), int(tensor.numpy().max())) if tensor.numel() else (0, 0)
+    values = tensor.cpu().numpy()
+    return (int(values.min()), int(values.max())) if tensor.numel() else (0, 0)
 
 
 def _is_bool(tensor: torch.Tensor) -> bool:

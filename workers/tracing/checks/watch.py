@@ -1,15 +1,24 @@
 """Watching which attributes of a model are read in a call before the call itself has written them."""
 
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
 
-from workers.tracing import lines
+from workers.tracing import graphs, lines
+
+_NORMS = {torch.nn.modules.batchnorm.__file__, torch.nn.modules.instancenorm.__file__}
 
 Key = tuple[str, str]  # a submodule's path and an attribute's name
+
+
+def with_statistics(changed: Set[Key]) -> set[Key]:
+    """A batch norm's kernel writes its running statistics without counting it as a write: they change as its count."""
+    counted = [path for path, name in changed if name == "num_batches_tracked"]
+    return {*changed, *((path, name) for path in counted for name in ("running_mean", "running_var"))}
 
 
 @contextmanager
@@ -17,9 +26,13 @@ def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, line
     """Those that are read, each with the line; one that cannot be watched counts as read."""
     seen: dict[Key, lines.Line | None] = {}
     kinds: list[tuple[torch.nn.Module, type]] = []
+    parts = dict(module.named_modules())
     for path in {path for path, _ in watched}:
-        part = module.get_submodule(path)
+        part = parts[path]
         names = {name for other, name in watched if other == path}
+        if isinstance(part, torch.jit.ScriptModule):
+            seen |= {(path, name): None for name in names if _is_read_by_compiled(name, parts.values())}
+            continue
         try:
             kind = type(part)
             part.__class__ = _watching(kind, path, names, seen)
@@ -33,6 +46,13 @@ def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, line
             part.__class__ = kind
 
 
+def _is_read_by_compiled(name: str, parts: Iterable[torch.nn.Module]) -> bool:
+    """Whether compiled code reads an attribute of that name at all: when it does, cannot be watched."""
+    compiled = [part for part in parts if isinstance(part, torch.jit.ScriptModule)]
+    read = f'prim::GetAttr[name="{name}"]'
+    return any(read in str(method.graph) for part in compiled for method in graphs.methods(part).values())
+
+
 class _Quiet:
     """Before the model's class, so that an __init_subclass__ of the source's is not told of the class that watches."""
 
@@ -42,13 +62,20 @@ class _Quiet:
         pass
 
 
+def _only_updates(kind: Any, part: Any, reader: FrameType) -> bool:
+    """In train mode torch's own norms hand their running statistics over to be updated, and go by the batch's."""
+    return reader.f_code.co_filename in _NORMS and kind.__getattribute__(part, "training") is True
+
+
 def _watching(kind: Any, path: str, names: Set[str], seen: dict[Key, lines.Line | None]) -> type:
     written: set[str] = set()
     writing = 0
 
     def get(self: Any, name: str) -> Any:
         if name in names and not writing and name not in written and (path, name) not in seen:
-            seen[path, name] = lines.of_frame(sys._getframe(1))
+            reader = sys._getframe(1)
+            if not _only_updates(kind, self, reader):
+                seen[path, name] = lines.of_frame(reader)
         return kind.__getattribute__(self, name)
 
     def put(self: Any, name: str, value: Any) -> None:

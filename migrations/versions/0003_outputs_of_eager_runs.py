@@ -1,0 +1,11 @@
+"""What the model returned, of requests in mode eager."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    op.add_column("trace_requests", sa.Column("outputs", sa.Text))

@@ -1,0 +1,84 @@
+"""Eager outputs: what the model returned, of a trace request in mode eager."""
+
+from collections.abc import Iterator
+from typing import Annotated, BinaryIO, Literal
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from service.api.access import ACCESS_RESPONSES, MayRead
+from service.api.blobs import IMMUTABLE, attachment, partial_responses
+from service.api.deps import PartsDep
+from service.api.output_tensor import OutputTensor, pieces
+from service.api.problems import RangeNotSatisfiable, problem_responses
+from service.api.trace_requests import RequestId
+from service.domain.eager_outputs import EagerCall, EagerOutputs
+from service.domain.errors import AnswerTooLarge, BlobMissing, InvalidRequest, OutputsNotFound, TraceRequestNotFound
+from service.domain.frozen import Frozen
+
+router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
+
+
+class EagerCallReply(EagerCall):
+    """One call: `returns` says how what it returned nests, with the constants in it; `outputs` are the tensors."""
+
+    outputs: list[OutputTensor]
+
+
+class EagerOutputsReply(Frozen):
+    """The example of each method, and then the check inputs in their order."""
+
+    calls: list[EagerCallReply]
+
+
+@router.get(
+    "/trace/{id}/outputs",
+    response_model=EagerOutputsReply,
+    summary="Read what the model returned, in mode eager",
+    responses={
+        200: {
+            "description": "As JSON; or as a safetensors file, whose tensors are called `<call>.<leaf>`.",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **partial_responses(),
+        **problem_responses(
+            InvalidRequest, TraceRequestNotFound, OutputsNotFound, AnswerTooLarge, RangeNotSatisfiable, BlobMissing
+        ),
+    },
+)
+def get_outputs(
+    request: Request,
+    parts: PartsDep,
+    caller: MayRead,
+    request_id: RequestId,
+    form: Annotated[
+        Literal["json", "safetensors"], Query(alias="format", description="A file has no limit on its size.")
+    ] = "json",
+) -> Response:
+    """Every call of the request, its check inputs' too."""
+    blob = parts.store.trace_requests.status(caller.tenant, request_id).outputs
+    if blob is None:
+        raise OutputsNotFound("there are no outputs of this trace request", id=request_id)
+    if form == "safetensors":
+        return attachment(request, parts.store.blobs, blob, filename=f"{request_id[:12]}.safetensors")
+    if blob.byte_size > parts.answer_max_bytes:
+        raise AnswerTooLarge(
+            f"the outputs have {blob.byte_size} bytes, and an answer may have {parts.answer_max_bytes}",
+            limit=parts.answer_max_bytes, remedy="ask for them with format=safetensors",
+        )  # fmt: skip
+    written = _written(parts.store.blobs.open(blob.digest))
+    return StreamingResponse(written, media_type="application/json", headers=IMMUTABLE)
+
+
+def _written(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        outputs = EagerOutputs(file)
+        yield b'{"calls":['
+        for place, call in enumerate(outputs.calls):
+            yield (b"," if place else b"") + orjson.dumps(call.model_dump(mode="json"))[:-1] + b',"outputs":['
+            for number, tensor in enumerate(outputs.outputs(place)):
+                yield b"," if number else b""
+                yield from pieces(tensor)
+            yield b"]}"
+        yield b"]}"

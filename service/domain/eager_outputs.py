@@ -1,0 +1,58 @@
+"""Eager outputs: what each call of a request in mode eager returned, in one file.
+
+A tensor file. A tensor's name is `<call>.<leaf>`, the calls counted from 0 and the leaves named as in a contract:
+`0.output`, `1.output.logits`. The text `calls` that goes with it is a JSON list of the calls in their order.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+from pydantic import TypeAdapter
+
+from service.domain import tensor_file
+from service.domain.contract import Structure, tensors_of
+from service.domain.frozen import Frozen
+from service.domain.tensor import Tensor
+from service.domain.tensor_file import TensorFile
+
+
+class EagerCall(Frozen):
+    """One call of the request's, and how what it returned nests. What is no tensor stands there as a constant."""
+
+    method: str
+    case: str
+    returns: Structure
+
+
+_calls = TypeAdapter(list[EagerCall])
+
+
+@dataclass(frozen=True)
+class Returned:
+    method: str
+    case: str
+    returns: Structure
+    outputs: Sequence[Tensor]
+
+
+def pieces(returned: Iterable[Returned]) -> Iterator[bytes | bytearray | memoryview]:
+    """The bytes of the file that `EagerOutputs` reads."""
+    every = list(returned)
+    calls = [EagerCall(method=one.method, case=one.case, returns=one.returns) for one in every]
+    named = [(f"{place}.{tensor.name}", tensor) for place, one in enumerate(every) for tensor in one.outputs]
+    return tensor_file.pieces(named, {"calls": _calls.dump_json(calls).decode()})
+
+
+class EagerOutputs:
+    """Those in a file, which must stay open."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = TensorFile(file)
+        self.calls = _calls.validate_json(self._file.about["calls"])
+
+    def outputs(self, place: int) -> Iterator[Tensor]:
+        """Of the call at that place, read one by one."""
+        leaves = list(tensors_of(self.calls[place].returns))
+        read = self._file.read(f"{place}.{leaf}" for leaf in leaves)
+        return (replace(tensor, name=leaf) for leaf, tensor in zip(leaves, read, strict=True))

@@ -1,0 +1,78 @@
+"""Mode auto: a trace, and where it leaves doubts parts of the model are scripted, or all of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from service.domain.artifact import Artifact
+from service.domain.trace_check import Verdict
+from service.domain.trace_request import State, TraceRequest
+from service.storage.database import Store
+from tests.conftest import TENANT
+from tests.tracing.conftest import spec, tensor
+
+Work = Callable[..., TraceRequest]
+
+
+def artifact_of(store: Store, ended: TraceRequest) -> Artifact:
+    assert ended.state is State.SUCCEEDED, ended.failure
+    return store.artifacts.get(TENANT, ended.artifacts[0].digest)
+
+
+def auto(name: str, entrypoint: str = "Net", *inputs: Any, **members: Any) -> dict[str, Any]:
+    return spec(name, entrypoint, mode="auto", example_inputs=list(inputs) or [tensor([1.0, -2.0])], **members)
+
+
+def test_a_trace_without_doubts_is_kept(work: Work, store: Store) -> None:
+    kept = artifact_of(store, work(auto("linear", "Net", {"datatype": "FP32", "shape": [1, 4], "random": {}})))
+
+    assert (kept.form, [tried.way for tried in kept.tried]) == ("traced", ["trace"])
+
+
+def test_the_submodule_that_branches_is_scripted(work: Work, store: Store) -> None:
+    ended = work(auto("branches_in_a_part"))
+    kept = artifact_of(store, ended)
+
+    assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "mixed")
+    assert [(tried.way, tried.verdict) for tried in kept.tried] == [
+        ("trace", Verdict.REJECTED),
+        ("trace, with gate scripted", Verdict.VERIFIED),
+    ]
+
+
+def test_the_function_that_branches_is_scripted(work: Work, store: Store) -> None:
+    ended = work(auto("branches_in_a_function"))
+    kept = artifact_of(store, ended)
+
+    assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "mixed")
+    assert kept.tried[-1].way == "trace, with branches_in_a_function.clipped scripted"
+
+
+def test_a_model_that_branches_itself_is_scripted_whole(work: Work, store: Store) -> None:
+    ended = work(auto("branches_on_data"))
+    kept = artifact_of(store, ended)
+
+    assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "scripted")
+    assert [tried.way for tried in kept.tried] == ["trace", "script"]
+
+
+def test_where_no_way_is_right_the_trace_stays_and_says_why(work: Work, store: Store) -> None:
+    ended = work(auto("branches_where_no_script_goes"))
+    kept = artifact_of(store, ended)
+
+    assert (ended.verdict, kept.form, ended.model) == (Verdict.REJECTED, "traced", None)
+    [_, scripted] = kept.tried
+    assert (scripted.way, scripted.verdict) == ("script", None)
+    assert "torch cannot script this" in (scripted.detail or "")
+
+
+def test_what_cannot_be_traced_is_scripted(work: Work, store: Store) -> None:
+    kept = artifact_of(store, work(auto("dict_output")))
+
+    assert kept.form == "scripted"
+
+
+def test_what_the_model_itself_raises_is_not_tried_again(work: Work) -> None:
+    ended = work(auto("raises_in_forward", "Net", tensor([[1.0, 2.0]])))
+
+    assert ended.failure is not None
+    assert ended.failure.slug == "model-raised"

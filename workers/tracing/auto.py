@@ -1,0 +1,82 @@
+"""Mode auto: which ways to make an artifact are tried, and which is kept.
+
+A trace comes first. Where its verification leaves doubts, the parts of the model that read values are scripted, and
+then the whole model. Each way is a device trace of its own, with its own children: what one does, no other one sees.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from service.domain.errors import TraceError, UnsupportedOutput, UntraceableModel
+from service.domain.trace_check import TraceCheck, Verdict, reads_value
+from service.domain.way import Tried, Way
+from workers.tracing.device_trace import DeviceTrace
+
+# What tracing cannot do, scripting may: all else would be the same again.
+_OF_TRACING = (UntraceableModel, UnsupportedOutput)
+_DETAIL_MAX_CHARACTERS = 1000
+_BEST = 0, False
+_RANK = [Verdict.VERIFIED, Verdict.RESTRICTED, Verdict.REJECTED]
+
+Make = Callable[[Way], DeviceTrace]
+
+
+@dataclass(frozen=True)
+class _Attempted:
+    way: Way
+    came: DeviceTrace | TraceError
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Lowest is best."""
+        if isinstance(self.came, TraceError):
+            return len(_RANK), True
+        check = self.came.check
+        return _RANK.index(check.verdict), bool(_doubts(check))
+
+    def tried(self) -> Tried:
+        if isinstance(self.came, TraceError):
+            return Tried(way=str(self.way), verdict=None, detail=self.came.detail[:_DETAIL_MAX_CHARACTERS])
+        check = self.came.check
+        return Tried(way=str(self.way), verdict=check.verdict, detail="; ".join(_doubts(check)) or None)
+
+
+def made(make: Make) -> DeviceTrace:
+    """The best of the ways, which knows what was tried. Raises what tracing raised, where no way gives an artifact."""
+    attempted = [_attempted(make, Way(), tolerated=_OF_TRACING)]
+    for way in _further(attempted[0]):
+        if attempted[-1].rank == _BEST:
+            break
+        attempted.append(_attempted(make, way, tolerated=(TraceError,)))
+    best = min(attempted, key=lambda one: one.rank)
+    if isinstance(best.came, TraceError):
+        raise best.came
+    best.came.tried = [one.tried() for one in attempted]
+    return best.came
+
+
+def _attempted(make: Make, way: Way, *, tolerated: tuple[type[TraceError], ...]) -> _Attempted:
+    try:
+        return _Attempted(way, make(way))
+    except tolerated as error:
+        if error.fault == "service":
+            raise
+        return _Attempted(way, error)
+
+
+def _further(first: _Attempted) -> list[Way]:
+    whole = Way(mode="script")
+    if isinstance(first.came, TraceError):
+        return [whole]
+    if first.came.form != "traced":  # it was a ScriptModule already
+        return []
+    return [Way(scripted=first.came.in_doubt), whole] if first.came.in_doubt else [whole]
+
+
+def _doubts(check: TraceCheck) -> Sequence[str]:
+    """Values that a trace keeps as they were on the example, though no input was found that shows it."""
+    return [
+        f"{warning.file}:{warning.line} keeps a value of the example's"
+        for warning in check.torch.warnings
+        if reads_value(warning.kind)
+    ]

@@ -1,0 +1,64 @@
+"""A candidate: what may become the artifact, made of a submission in one of the ways that there are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from service.domain.artifact import Form
+from service.domain.trace_check import Finding
+from service.domain.trace_request import TraceSpec
+from service.domain.way import Part, Way
+from workers.tracing import archive, parts, script
+from workers.tracing.model import Model
+from workers.tracing.submission import Loaded
+from workers.tracing.trace import Traced, trace
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A compiled module and its archive, how it came about, and what there is to know of that."""
+
+    traced: Traced
+    form: Form
+    findings: list[Finding] = field(default_factory=list)
+
+
+def candidate_of(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
+    """Made in that way, of a fresh copy of the model. `outputs` are eager's on the examples. Raises TraceError."""
+    if loaded.model.is_compiled:
+        return kept(loaded)
+    return scripted(loaded) if way.mode == "script" else traced(loaded, spec, way, outputs)
+
+
+def kept(loaded: Loaded) -> Candidate:
+    """Of a model that is compiled already: there is nothing to make of it. What was uploaded stays byte by byte."""
+    module = loaded.model.fresh()
+    assert isinstance(module, torch.jit.ScriptModule)  # as what it is a copy of
+    if loaded.uploaded is not None:
+        return Candidate(script.untraced(module, loaded.uploaded()), "uploaded", archive.findings(module))
+    return Candidate(script.as_it_is(module, loaded.calls), "scripted", [script.already_scripted()])
+
+
+def scripted(loaded: Loaded) -> Candidate:
+    """The calls of what is loaded must be scripted ones."""
+    return Candidate(script.script(loaded.model, loaded.calls), "scripted")
+
+
+def traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
+    made = trace(
+        _with_scripted(loaded.model, way.scripted),
+        loaded.calls,
+        spec.options,
+        outputs=outputs,
+        check=spec.check.check_trace,
+        tolerance=spec.check.check_tolerance,
+        gradients=spec.check.gradients,
+    )
+    loaded.model.shared.restore()  # the functions that were scripted
+    return Candidate(made, "mixed" if way.scripted else "traced")
+
+
+def _with_scripted(model: Model, wanted: Sequence[Part]) -> Model:
+    return model.remade(lambda copy: parts.scripted(copy, wanted, script.part)) if wanted else model
