@@ -16,25 +16,58 @@ from service.sandbox.log_tail import printable
 
 # Success for a shell is a model that can be served.
 REJECTED = 3
+ARCHIVES = (".pt", ".pth")
 
 out, progress_out = Console(), Console(stderr=True)
 
 
 def trace(
-    entrypoint: Annotated[str, typer.Argument(help="Source and entrypoint: net.py:Net, or package.zip:pkg.net:Net.")],
-    input: Annotated[  # noqa: A002 - the option is --input
-        list[str],
-        typer.Option(
-            metavar="INPUT",
-            help="An example input, once for each: 1x3x224x224, ids=2x8:INT64@0..1000 (a keyword argument), "
-            "x=inputs.npz#x (a tensor in a file).",
+    entrypoint: Annotated[
+        str,
+        typer.Argument(
+            help="Source and entrypoint: net.py:Net, or package.zip:pkg.net:Net. Or an archive of TorchScript: net.pt."
         ),
     ],
+    input: Annotated[  # noqa: A002 - the option is --input
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="An example input of forward, once for each: 1x3x224x224, ids=2x8:INT64@0..1000 (a keyword "
+            "argument), x=inputs.npz#x (a tensor in a file).",
+        ),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=INPUT,…", help="A further method and its inputs, once for each: kernel_sum=1x3,w=4."
+        ),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The model's name; the source's stem if not given.")] = None,
     weights: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="State dict: .safetensors, .pt or .pth.")
     ] = None,
     init: Annotated[str, typer.Option(help="JSON: the keyword arguments that the entrypoint is called with.")] = "{}",
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="trace|script|auto|eager",
+            help="auto scripts where a trace is wrong; eager traces nothing, and prints what the model returns.",
+        ),
+    ] = "trace",
+    training: Annotated[bool, typer.Option("--training/--eval", help="The mode that the model is put into.")] = False,
+    as_is: Annotated[bool, typer.Option("--as-is", help="Leave it in the mode in which the source leaves it.")] = False,
+    precision: Annotated[
+        str | None, typer.Option(metavar="float32|bfloat16|float16|float64", help="Cast the model and its inputs.")
+    ] = None,
+    device: Annotated[
+        list[str] | None, typer.Option(metavar="cpu|cuda", help="Trace on this device, once for each; cpu if none.")
+    ] = None,
+    gradients: Annotated[bool, typer.Option("--gradients", help="Compare gradients as well.")] = False,
+    freeze: Annotated[bool, typer.Option("--freeze", help="Serve the form that torch.jit.freeze makes.")] = False,
+    optimize_for_inference: Annotated[
+        bool, typer.Option("--optimize-for-inference", help="Serve the form that this function of torch.jit makes.")
+    ] = False,
+    exportability: Annotated[bool, typer.Option("--exportability", help="Try torch.export as well.")] = False,
     seed: Annotated[int, typer.Option(help="For random inputs and random weights.")] = 0,
     strict: Annotated[
         bool, typer.Option(help="As torch.jit.trace takes it; --no-strict lets dicts be returned.")
@@ -48,13 +81,25 @@ def trace(
     """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected."""
     uploads = Uploads()
     source = _source(entrypoint, uploads)
-    inputs = ShellInputs.parse(input, seed, uploads)
+    inputs = ShellInputs.parse(input or [], seed, uploads)
     spec: dict[str, Any] = {
         "model": name or Path(entrypoint.split(":")[0]).stem,
         "source": {**source, "init": {"kwargs": _object(init)}},
+        "mode": mode,
+        "training": "as-is" if as_is else training,
         "example_inputs": inputs.args,
         "example_kwarg_inputs": inputs.kwargs,
-        "options": {"seed": seed, "strict": strict},
+        "methods": _methods(method or [], seed, uploads),
+        "check": {"gradients": gradients},
+        "options": {
+            "seed": seed,
+            "strict": strict,
+            "freeze": freeze,
+            "optimize_for_inference": optimize_for_inference,
+            "precision": precision,
+            "exportability": exportability,
+        },
+        "devices": device or ["cpu"],
         "accept_unsound": accept_unsound,
         "force": force,
     }
@@ -63,10 +108,10 @@ def trace(
     client = Client(url, key)
     with explained(url):
         request = client.submit(spec, uploads.files)
-        _watch(client, request["id"])
+        _watch(client, request)
         ended = client.get(f"/trace/{request['id']}")
         _report(client, ended, printouts=printouts)
-    if ended["model"] is None:
+    if ended["model"] is None and ended["links"]["outputs"] is None:
         typer.echo(
             "Not registered: change what the findings name, or accept it as it is with --accept-unsound.", err=True
         )
@@ -77,10 +122,12 @@ def _source(entrypoint: str, uploads: Uploads) -> dict[str, Any]:
     """The request's `source`."""
     path_text, _, rest = entrypoint.partition(":")
     path = Path(path_text)
-    if path.suffix not in (".py", ".zip"):
-        raise typer.BadParameter(f"{path_text!r} is neither a .py nor a .zip file; write net.py:Net")
+    if path.suffix not in (".py", ".zip", *ARCHIVES):
+        raise typer.BadParameter(f"{path_text!r} is neither a .py nor a .zip nor a .pt file; write net.py:Net")
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}")
+    if path.suffix in ARCHIVES:
+        return {"archive": uploads.add(path), **({"entrypoint": rest} if rest else {})}
     if not rest:
         raise typer.BadParameter(f"say what in {path} is to be traced: {entrypoint}:NAME")
     if path.suffix == ".zip":
@@ -93,6 +140,18 @@ def _source(entrypoint: str, uploads: Uploads) -> dict[str, Any]:
         return {"file": uploads.add(path), "entrypoint": f"{path.stem}:{rest}"}
 
 
+def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
+    """The request's `methods`."""
+    methods: dict[str, Any] = {}
+    for text in texts:
+        name, written, given = text.partition("=")
+        if not written:
+            raise typer.BadParameter(f"{text!r} names no inputs; write {name}=1x3, or {name}=1x3,w=4")
+        inputs = ShellInputs.parse([each for each in given.split(",") if each], seed, uploads)
+        methods[name] = {"example_inputs": inputs.args, "example_kwarg_inputs": inputs.kwargs}
+    return methods
+
+
 def _object(text: str) -> dict[str, Any]:
     try:
         value = orjson.loads(text)
@@ -103,25 +162,27 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
-def _watch(client: Client, request_id: str) -> None:
+def _watch(client: Client, request: dict[str, Any]) -> None:
     """Show the progress until the request ends; what the source prints goes above the bar."""
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     bar = Progress(*columns, console=progress_out, transient=True, disable=not progress_out.is_terminal)
     try:
         with bar:
             task = bar.add_task("queued", total=1.0)
-            for kind, data in client.events(request_id):
+            if request["waiting"]:
+                typer.echo(f"Waiting: {request['waiting']}.", err=True)
+            for kind, data in client.events(request["id"]):
                 if kind == "stage":
                     bar.update(task, description=data["stage"], completed=data["progress"])
                 elif kind == "log":
                     bar.console.print(data["text"], end="", markup=False, highlight=False)
     except KeyboardInterrupt:
-        client.cancel(request_id)
-        typer.echo(f"Cancelled trace request {request_id}.", err=True)
+        client.cancel(request["id"])
+        typer.echo(f"Cancelled trace request {request['id']}.", err=True)
         raise typer.Exit(130) from None
     except httpx.HTTPError:
         typer.echo(
-            f"The service went away; it keeps trace request {request_id}, and goes on with it when it is back.",
+            f"The service went away; it keeps trace request {request['id']}, and goes on with it when it is back.",
             err=True,
         )
         raise typer.Exit(1) from None
@@ -130,16 +191,11 @@ def _watch(client: Client, request_id: str) -> None:
 def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None:
     if request["state"] != "succeeded":
         raise ServiceRefused(request["problem"] or {"title": "The trace request was cancelled", "code": "cancelled"})
-    [artifact_ref] = request["artifacts"]
-    artifact = client.get(f"/artifacts/{artifact_ref['digest']}")
-    out.print(_contract(artifact["contract"]))
-    if printouts:
-        for kind in ("graph", "code"):
-            for method in artifact["contract"]["methods"]:
-                out.rule(f"{kind} of {method}", align="left")
-                # As torch prints it: never wrapped, cropped or taken for markup.
-                text = client.text(f"/artifacts/{artifact_ref['digest']}/printouts/{kind}", method=method)
-                typer.echo(printable(text))
+    if outputs := request["links"]["outputs"]:
+        typer.echo(orjson.dumps(client.get(outputs), option=orjson.OPT_INDENT_2))
+        return
+    for artifact in request["artifacts"]:
+        _show(client, artifact["digest"], printouts=printouts)
     for finding in request["findings"]:
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))
@@ -147,7 +203,23 @@ def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None
             typer.echo(printable(f"  remedy: {finding['remedy']}"))
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
-    typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {artifact_ref['digest']}")
+    digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
+    typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {digests}")
+
+
+def _show(client: Client, digest: str, *, printouts: bool) -> None:
+    """The artifact's contract and, where asked for, its exportability, graph and code."""
+    artifact = client.get(f"/artifacts/{digest}")
+    out.print(_contract(artifact["contract"]))
+    if artifact["exportability"]:
+        typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))
+    if not printouts:
+        return
+    for kind in ("graph", "code"):
+        for method in artifact["contract"]["methods"]:
+            out.rule(f"{kind} of {method}", align="left")
+            # As torch prints it: never wrapped, cropped or taken for markup.
+            typer.echo(printable(client.text(f"/artifacts/{digest}/printouts/{kind}", method=method)))
 
 
 def _contract(contract: dict[str, Any]) -> Table:

@@ -1,0 +1,5 @@
+import torch
+
+
+def spectrum(x):
+    return torch.fft.rfft(x)

@@ -1,0 +1,6 @@
+def inner(x):
+    return x.view(7)
+
+
+def fn(x):
+    return inner(x)

@@ -1,0 +1,2 @@
+def foo(x, y):
+    return 2 * x + y

@@ -1,0 +1,5 @@
+import torch
+
+
+def ramp(x):
+    return x * torch.arange(len(x))

@@ -1,0 +1,6 @@
+seen = []
+
+
+def count(x):
+    seen.append(x.shape)
+    return x + len(seen)

@@ -1,0 +1,5 @@
+import torch
+
+
+def forward(x):
+    return torch.nn.functional.dropout(x, 0.5, training=True)

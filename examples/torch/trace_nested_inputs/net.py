@@ -1,0 +1,3 @@
+def mix(pair, batch):
+    left, right = pair
+    return left @ right, batch["scale"] * left

@@ -1,0 +1,5 @@
+import torch
+
+
+def forward(x):
+    return torch.jit.trace(torch.relu, x)(x)
