@@ -5,9 +5,12 @@ BIN    := .venv/bin
 TORCH  := 2.13.0
 # Suites that start whole services or containers; `make test` leaves them out.
 SLOW   := tests/acceptance tests/containers
+# What another release of torch could break, and where it is tested: each release has an environment of its own.
+ABOUT_TORCH := tests/tracing tests/serving tests/sandbox/test_torch.py
+OTHER       := .venv-torch-$(TORCH)-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-all check fix openapi lock bench image clean
+.PHONY: help setup demo serve test test-all test-torch check fix openapi lock bench image clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +29,9 @@ test: .venv/.dev ## Run the tests that need nothing but this machine's Python
 
 test-all: .venv/.dev ## Run all tests, the slow ones too
 	$(BIN)/pytest -q
+
+test-torch: $(OTHER)/.dev ## Run the tests about torch with another release: TORCH=2.7
+	$(OTHER)/bin/pytest -q -m 'not slow' $(ABOUT_TORCH)
 
 check: .venv/.dev ## Check format, lint, types, floors, and that the migrations make the tables
 	$(BIN)/ruff format --check .
@@ -59,14 +65,14 @@ lock: .venv/.dev ## Resolve requirements.lock anew
 	sed -E '/^(nvidia|cuda|triton|pip=|#|$$)/d; s/\+[a-z0-9]+//; s/ -c [^ ,]*torch.txt,//; s/ \(pyproject.toml\)//' \
 		.venv/resolved.txt | LC_ALL=C sort >> requirements.lock
 
-clean: ## Remove .venv and every cache
-	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+clean: ## Remove every environment and cache
+	rm -rf .venv .venv-torch-* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/bin/python:
+.venv/bin/python $(OTHER)/bin/python:
 	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 14) or sys.exit("Python 3.11 to 3.13, please: make PYTHON=python3.11")'
-	$(PYTHON) -m venv .venv >/dev/null || { \
-		$(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python .venv install --quiet pip; }
+	$(PYTHON) -m venv $(@:/bin/python=) >/dev/null || { $(PYTHON) -m venv --clear --without-pip $(@:/bin/python=) && \
+		$(PYTHON) -m pip --python $(@:/bin/python=) install --quiet pip; }
 
 # Written once the packages are in, so that a second run is instant.
 .venv/.service: extra :=
@@ -74,4 +80,12 @@ clean: ## Remove .venv and every cache
 .venv/.models:  extra := [models]
 .venv/.service .venv/.dev .venv/.models: pyproject.toml requirements.lock | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.$(extra)'
+	touch $@
+
+# The lock but for torch, of which pip takes the build that it finds: on Linux that is one with gigabytes of CUDA, unless
+# pip's settings, such as PIP_INDEX_URL or PIP_FIND_LINKS, name a place that has it for the CPU.
+$(OTHER)/.dev: pyproject.toml requirements.lock | $(OTHER)/bin/python
+	grep -v '^torch' requirements.lock > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(@D)/constraints.txt \
+		--editable '.[dev]' 'torch==$(TORCH).*'
 	touch $@
