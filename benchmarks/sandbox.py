@@ -15,6 +15,7 @@ from pathlib import Path
 
 from service.domain.sizes import MIB
 from service.domain.trace_request import TraceSpec
+from service.domain.way import Way
 from service.sandbox import choice
 from service.sandbox.child import Child
 from service.sandbox.limits import Limits
@@ -44,9 +45,9 @@ SPEC = {
     "source": {"files": {"linear.py": SOURCE}, "entrypoint": "linear:linear"},
     "example_inputs": [{"datatype": "FP32", "shape": [1, 16], "random": {}}],
 }
-TRACE = Trace(spec=TraceSpec.model_validate(SPEC), files={}, threads=2, source_max_bytes=len(SOURCE)).model_dump(
-    mode="json"
-)
+TRACE = Trace(
+    spec=TraceSpec.model_validate(SPEC), way=Way(), files={}, device="cpu", threads=2, source_max_bytes=len(SOURCE)
+).model_dump(mode="json")
 
 
 def main() -> None:

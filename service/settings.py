@@ -68,12 +68,12 @@ class Settings(Frozen):
         1200,
         gt=0,
         description="The same for the processor time of each process of a trace, "
-        "of which there are up to three at a time.",
+        "of which there are up to four at a time.",
     )
     trace_memory_mib: int = Field(
         8192,
         gt=0,
-        description="Address space of each process of a trace, of which there are up to three at a time; "
+        description="Address space of each process of a trace, of which there are up to four at a time; "
         "beyond it, limit-exceeded.",
     )
     trace_log_max_bytes: int = Field(MIB, gt=0, description="Printed output beyond it is cut, and the log says so.")

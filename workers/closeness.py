@@ -13,7 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from service.domain.contract import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode, items_of
+from service.domain.contract import (
+    Argument,
+    BakedLeaf,
+    DictNode,
+    FixedLeaf,
+    ListNode,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+    baked_otherwise,
+    items_of,
+)
 from service.domain.tensor import Datatype, Tensor, json_number
 from service.domain.tensor import array as flat_array
 
@@ -47,6 +58,11 @@ class Difference:
     index: list[int] | None = None
     eager: JsonValue = None
     artifact: JsonValue = None
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """Where, and what each gave: what a finding has to show."""
+        return {"index": self.index, "eager": self.eager, "artifact": self.artifact}
 
 
 @dataclass(frozen=True)
@@ -104,11 +120,20 @@ def misplaced(eager: Structure, artifact: Structure, name: str, sides: Sides = S
             pairs = [(key, item, other) for (key, item), (_, other) in zip(items, others, strict=True)]
         case _:
             kind, other = _kind(eager), _kind(artifact)
-            return (
-                None if kind == other else Difference(name, f"{sides[0]} returns {kind} there, and {sides[1]} {other}")
-            )
+            if kind == other:
+                return None
+            return Difference(name, f"{sides[0]} returns {kind} there, and {sides[1]} {other}")
     found = (misplaced(item, other, f"{name}.{key}", sides) for key, item, other in pairs)
     return next((difference for difference in found if difference is not None), None)
+
+
+def given_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> Difference | None:
+    """Where a call gives another value than the one that the trace baked in."""
+    found = baked_otherwise(example, call)
+    if found is None:
+        return None
+    path, was, is_ = found
+    return Difference(path, f"the trace was made with {was}, and this call has {is_}")
 
 
 def compare_leaf(

@@ -1,6 +1,5 @@
 """Comparing what two calls gave in this process: the rule is in `closeness`."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -25,16 +24,7 @@ def compare(eager: Any, artifact: Any, tolerance: float, name: str = "output", s
 
 def copied(value: Any) -> Any:
     """The outputs as they are now: a later call may write into the memory that they show."""
-    match value:
-        case Mapping():
-            return {key: copied(item) for key, item in value.items()}
-        case tuple():
-            return tuple(copied(item) for item in value)
-        case list():
-            return [copied(item) for item in value]
-        case torch.Tensor():
-            return value.detach().clone()
-    return value
+    return structure.mapped(value, "", lambda _, tensor: tensor.detach().clone())
 
 
 def _compared(path: str, eager: torch.Tensor, artifact: torch.Tensor, tolerance: float, sides: Sides) -> Compared:

@@ -17,9 +17,9 @@ from service.domain.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised,
 from service.domain.tensor import Tensor, split
 from service.sandbox.channel import Channel, ChannelClosed
 from service.sandbox.messages import Differentiate, Differentiated, Failed, Infer, Inferred, Load, Ready, to_runner
-from workers import compiled, golden, gradients, structure, tensors
+from workers import backward, compiled, golden, paths, structure, tensors
+from workers.backward import Gradients
 from workers.compare import compare
-from workers.gradients import Gradients
 
 _TEXT_MAX_CHARACTERS = 4000
 
@@ -83,7 +83,7 @@ class LoadedArtifact:
             return self.call(asked.method, asked.arguments, given)
 
         try:
-            return gradients.differentiate(run, inputs, self._module, asked.seed, most=asked.answer_max_bytes)
+            return backward.differentiate(run, inputs, self._module, asked.seed, most=asked.answer_max_bytes)
         except ServiceError:
             raise
         except Exception as error:
@@ -148,12 +148,11 @@ def _load(file: int, load: Load) -> torch.jit.ScriptModule:
 
 def _served(module: torch.jit.ScriptModule, load: Load) -> torch.jit.ScriptModule:
     methods = [name for name in load.contract.methods if name != "forward"]
-    if load.optimize_for_inference:
-        optimized: torch.jit.ScriptModule = torch.jit.optimize_for_inference(module, methods)
-        return optimized
-    if load.freeze:
-        frozen: torch.jit.ScriptModule = torch.jit.freeze(module, preserved_attrs=methods)
-        return frozen
+    match load.served_form:
+        case "optimize_for_inference":
+            module = torch.jit.optimize_for_inference(module, methods)
+        case "freeze":
+            module = torch.jit.freeze(module, preserved_attrs=methods)
     return module
 
 
@@ -225,5 +224,5 @@ def _peak_bytes() -> int:
 
 def _text_of(error: BaseException) -> str:
     """The end of a long text: there torch says what happened, after the lines where."""
-    text = str(error) or type(error).__name__
+    text = paths.without_paths_in_stacks(str(error)) or type(error).__name__
     return text if len(text) <= _TEXT_MAX_CHARACTERS else "... " + text[-_TEXT_MAX_CHARACTERS:]

@@ -6,13 +6,14 @@ method takes everything.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from service.domain.contract import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode
+from workers.addresses import without_addresses
 
 # A default is written by the source's author, who need not keep it short.
 _DEFAULT_MAX_LEAVES = 64
@@ -31,7 +32,7 @@ def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     match value:
         case Mapping():
             for key, item in value.items():
-                yield from leaves(item, f"{name}.{key}")
+                yield from leaves(item, f"{name}.{key_of(key)}")
         case list() | tuple():
             for index, item in enumerate(value):
                 yield from leaves(item, f"{name}.{index}")
@@ -39,9 +40,35 @@ def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
+def names(value: Any, name: str) -> Iterator[str]:
+    """Every path there is: of what is empty too, and of what holds others before those."""
+    yield name
+    match value:
+        case Mapping():
+            for key, item in value.items():
+                yield from names(item, f"{name}.{key_of(key)}")
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from names(item, f"{name}.{index}")
+
+
 def tensors(value: Any, name: str) -> dict[str, torch.Tensor]:
     """The tensors among the leaves."""
     return {path: leaf for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
+
+
+def mapped(value: Any, name: str, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Any:
+    """The value with other tensors; `change` is told of each one's path as well."""
+    match value:
+        case Mapping():
+            return {key: mapped(item, f"{name}.{key_of(key)}", change) for key, item in value.items()}
+        case tuple():
+            return tuple(mapped(item, f"{name}.{index}", change) for index, item in enumerate(value))
+        case list():
+            return [mapped(item, f"{name}.{index}", change) for index, item in enumerate(value)]
+        case torch.Tensor():
+            return change(name, value)
+    return value
 
 
 def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
@@ -49,10 +76,11 @@ def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
     if isinstance(value, LeftOut):
         return _of_default(value, name, scripted=scripted)
     if not scripted and not has_tensors(value):
-        return BakedLeaf(baked=_json(value))
+        return BakedLeaf(baked=constant(value))
     match value:
         case Mapping():
-            inner = {str(key): describe(item, f"{name}.{key}", scripted=scripted) for key, item in value.items()}
+            named = {key_of(key): item for key, item in value.items()}
+            inner = {key: describe(item, f"{name}.{key}", scripted=scripted) for key, item in named.items()}
             return DictNode(mapping=inner)
         case tuple():
             return TupleNode(tuple=_each(value, name, scripted=scripted))
@@ -60,7 +88,26 @@ def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
             return ListNode(list=_each(value, name, scripted=scripted))
         case torch.Tensor():
             return TensorLeaf(tensor=name)
-    return FixedLeaf(fixed=_json(value))
+    return FixedLeaf(fixed=constant(value))
+
+
+def constant(value: Any) -> Any:
+    """What the contract says of a value without tensors: as JSON has it, else as Python prints it."""
+    match value:
+        case Mapping():
+            return {key_of(key): constant(item) for key, item in value.items()}
+        case list() | tuple():
+            return [constant(item) for item in value]
+        case float():  # numpy's too
+            return float(value) if math.isfinite(value) else repr(float(value))
+        case None | bool() | int() | str():
+            return value
+    return without_addresses(repr(value))
+
+
+def key_of(key: Any) -> str:
+    """A dict's key as it stands in names, the same in each process."""
+    return key if type(key) is str else without_addresses(str(key))
 
 
 def assemble(structure: Structure, by_name: Mapping[str, torch.Tensor]) -> Any:
@@ -179,16 +226,3 @@ def _shown(value: Any) -> str:
         case Mapping() | list() | tuple():
             return f"<{type(value).__name__} of {len(value)}>"
     return f"<{type(value).__name__}>"
-
-
-def _json(value: Any) -> Any:
-    match value:
-        case Mapping():
-            return {str(key): _json(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_json(item) for item in value]
-        case float() if not math.isfinite(value):
-            return repr(value)
-        case None | bool() | int() | float() | str():
-            return value
-    return repr(value)

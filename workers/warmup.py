@@ -49,7 +49,6 @@ SPEC = {
     "model": "warm",
     "source": {"files": {"warm.py": SOURCE}, "entrypoint": "warm:EveryKind"},
     "example_inputs": [{"datatype": "FP32", "shape": [1, 3, 8, 8], "random": {}}],
-    "options": {"freeze": True},
 }
 
 
@@ -66,7 +65,7 @@ class _Keeper(Channel):
 
 def _warm() -> None:
     spec = TraceSpec.model_validate(SPEC)
-    request = Trace(spec=spec, way=spec.way, files={}, threads=1, source_max_bytes=len(SOURCE))
+    request = Trace(spec=spec, way=spec.way, files={}, device="cpu", threads=1, source_max_bytes=len(SOURCE))
     keeper = _Keeper()
     tracing = Tracing(keeper, request, [])
     with warnings.catch_warnings():

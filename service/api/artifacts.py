@@ -36,6 +36,7 @@ class ArtifactLinks(Frozen):
     printouts: str
     graph: str
     archive: str
+    exported: str | None = Field(description="The `.pt2`; null where there is none.")
 
 
 class ArtifactReply(Artifact):
@@ -63,7 +64,11 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
     response.headers.update(headers)
     path = f"/artifacts/{digest}"
     links = ArtifactLinks(
-        self=path, printouts=f"{path}/printouts", graph=f"{path}/graph.svg", archive=f"{path}/archive"
+        self=path,
+        printouts=f"{path}/printouts",
+        graph=f"{path}/graph.svg",
+        archive=f"{path}/archive",
+        exported=f"{path}/archive?format=pt2" if artifact.exported else None,
     )
     return ArtifactReply.model_validate({**dict(artifact), "digest": digest, "links": links})
 

@@ -74,7 +74,7 @@ async def read_model(request: Request, model: type[Model], max_bytes: int = 2**1
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        raise invalid_body(error, body) from error
+        raise invalid_body(error, body, model) from error
 
 
 async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:

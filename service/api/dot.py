@@ -10,7 +10,7 @@ from service.api.svg import Link, hue
 from service.domain.artifact import Printout
 
 _LABEL_MAX = 100
-_CLUSTERS_DEEP_MAX = 50
+_CLUSTERS_DEEP_MAX = 20
 
 # Graphviz reads a text up to its first zero; the others are no characters of UTF-8 or of a label.
 _NOT_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -60,7 +60,7 @@ def _statements(boxes: list[Box], cluster: _Cluster, link: Link | None, margin: 
     for inner in cluster.inside.values():
         # Graphviz takes for a cluster what is so called; the path makes it another one than all others.
         yield f"{margin}subgraph {_text(f'cluster_{inner.path}')} {{"
-        yield f"{margin}  label={_text(inner.path)};"
+        yield f"{margin}  label={_text(short(inner.path, _LABEL_MAX))};"
         yield from _statements(boxes, inner, link, margin + "  ")
         yield f"{margin}}}"
 

@@ -1,9 +1,14 @@
-"""Boxes and edges: what a picture of a graph shows. A large one is folded by submodule, and opened by their paths."""
+"""Boxes and edges: what a picture of a graph shows. A large one is folded by submodule, and opened by their paths.
+
+The process that wrote the printout may have made up anything: each name in it is looked at a few times, however many
+there are, and of what no model's graph has, a part is drawn.
+"""
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from math import ceil
 
 from service.domain.artifact import GraphNode, Printout
@@ -18,7 +23,13 @@ BOXES_MAX = 1500
 INPUTS_MAX = 500
 EDGES_MAX = 4000
 TITLE_MAX = 1000
+_VALUE_TITLE_MAX = 200
 _DEPTH_MAX = 20
+# Of a submodule's path: a longer one cannot be asked for, and a deeper one costs each box as many comparisons.
+_PATH_MAX = 500
+_STEPS_MAX = 50
+# `prim::If` has as many; no node of torch has more.
+_ENDS_MAX = 2
 _OPERATORS_SHOWN = 20
 
 # Of `Float(1, 2, strides=[2, 1], requires_grad=0, device=cpu)` the box has room for the shape.
@@ -66,7 +77,7 @@ def of_printout(printout: Printout, opened: Collection[str] = ()) -> Boxes:
         returned = ", ".join(printout.outputs)
         boxes.append(Box("return", returned, f"return {returned}", ""))
     title = " ".join(filter(None, [printout.kind, printout.method, printout.submodule]))
-    return Boxes(title, boxes, _Wiring(printout, boxes, len(inputs)).edges())
+    return Boxes(short(title, TITLE_MAX), boxes, _Wiring(printout, boxes, len(inputs)).edges())
 
 
 def _left_out(printout: Printout) -> list[Box]:
@@ -91,24 +102,23 @@ def _without_constants(nodes: Sequence[GraphNode]) -> list[int]:
 
 def _inputs(printout: Printout, folded: Sequence[Box]) -> Iterator[str]:
     """Those that are used. A weight is not drawn beside the folded submodule that has it, and alone uses it."""
-    users: dict[str, set[int]] = {}
-    for place, box in enumerate(folded):
+    user: dict[str, Box | None] = {}  # None where there are several
+    for box in folded:
         for number in box.nodes:
             for name in printout.nodes[number].inputs:
-                users.setdefault(name, set()).add(place)
+                user[name] = box if user.get(name, box) is box else None
+    returned = frozenset(printout.outputs)
     for name in dict.fromkeys(printout.inputs):
-        used = users.get(name, set())
-        if name in printout.outputs or (used and not _is_weight_of(name, [folded[place] for place in used])):
+        if name in returned or (name in user and not _is_weight_of(name, user[name])):
             yield name
 
 
-def _is_weight_of(name: str, users: Sequence[Box]) -> bool:
-    opens = users[0].opens if len(users) == 1 else None
-    return bool(opens) and name.startswith(f"{opens}.")
+def _is_weight_of(name: str, user: Box | None) -> bool:
+    return user is not None and bool(user.opens) and name.startswith(f"{user.opens}.")
 
 
 def _with_ancestors(paths: Iterable[str]) -> set[str]:
-    steps = [path.split(".") for path in paths]
+    steps = [path.split(".")[:_STEPS_MAX] for path in dict.fromkeys(paths)]
     return {".".join(each[:end]) for each in steps for end in range(1, len(each) + 1)}
 
 
@@ -141,19 +151,26 @@ class _Folding:
         """How deep submodules are shown as boxes of their own, and whether what lies between their calls is joined."""
         deepest = min(_DEPTH_MAX, max(map(len, self._scopes.values())))
         overviews = [(depth, OVERVIEW_MAX) for depth in range(deepest, self._above, -1)]
+        # Neighbours are apart at every depth that is greater than that of what they have in common.
+        neighbours = [(a == b, len(_common([a, b]))) for a, b in pairwise(self._scopes.values())]
+        apart = {
+            False: sorted(depth for _, depth in neighbours),
+            True: sorted(depth for is_same, depth in neighbours if not is_same),
+        }
         for depth, most in [*overviews, (self._above + 1, READABLE_MAX)]:
             for fold_own in (False, True):
-                if 1 < len(self._runs(depth, set(), fold_own=fold_own)) <= most:
+                if 1 < 1 + bisect_left(apart[fold_own], depth) <= most:
                     return depth, fold_own
         return self._above + 1, False
 
     def _runs(self, depth: int, opened: set[str], *, fold_own: bool) -> list[tuple[str, list[int]]]:
         def key(place: int) -> tuple[str, int]:
             steps = self._scopes[place]
-            end = min(depth, len(steps))
-            while end < len(steps) and ".".join(steps[:end]) in opened:
-                end += 1
-            path = ".".join(steps[:end])
+            path = ".".join(steps[:depth])
+            for step in steps[depth:]:
+                if path not in opened:
+                    break
+                path = f"{path}.{step}"
             is_apart = path in opened or (len(steps) < depth and not fold_own)
             return path, place if is_apart else -1
 
@@ -163,7 +180,7 @@ class _Folding:
         if len(run) == 1:
             return self._box_of_node(run[0])
         nodes = [self._nodes[place] for place in run]
-        module = _common(self._scopes[place] for place in run) if path is None else path
+        module = ".".join(_common(self._scopes[place] for place in run)) if path is None else path
         how = [] if path is None else [f"open={path} shows them"]
         operators = sorted({node.operator for node in nodes})[:_OPERATORS_SHOWN]
         title = "\n".join([module, f"{len(run)} nodes", *how, *operators])
@@ -200,19 +217,19 @@ class _Wiring:
         self._boxes = boxes
         self._outputs = printout.outputs
         self._types = {
-            name: short(type_, TITLE_MAX)
-            for node in printout.nodes
-            for name, type_ in zip(node.outputs, node.types, strict=False)
+            name: type_ for node in printout.nodes for name, type_ in zip(node.outputs, node.types, strict=False)
         }
-        self._makers: dict[str, list[int]] = {box.label: [place] for place, box in enumerate(boxes[:inputs])}
-        self._blocks: dict[str, tuple[int | None, int | None]] = {}
+        self._given = {box.label: place for place, box in enumerate(boxes[:inputs])}
+        self._makers: dict[str, int] = {}  # nodes, by their places in the printout
+        self._ends: dict[int, list[int]] = {}
         self._heads: dict[tuple[int | None, int | None], int] = {}
         self._place_of = {number: place for place, box in enumerate(boxes) for number in box.nodes}
-        self._ended: set[int] = set()
         self._edges: dict[tuple[int, int], Edge] = {}
 
     def edges(self) -> list[Edge]:
         for place, box in enumerate(self._boxes):
+            if len(self._edges) == EDGES_MAX:
+                break
             for number in box.nodes:
                 self._wire(number, place)
         for name in self._outputs:
@@ -224,31 +241,40 @@ class _Wiring:
         block = (node.parent, node.block)
         for name in node.inputs:
             self._take(name, place)
-        for name in node.outputs:
-            self._makers[name] = [place]
-            self._blocks[name] = block
+        self._makers.update(dict.fromkeys(node.outputs, number))
         if (parent := _parent(self._nodes, node)) is None or node.parent is None:
             return
         if node.operator == "prim::Param":
             self._heads[block] = place
             self._connect(self._place_of.get(node.parent, place), place, parent.operator)
-        elif all(self._blocks.get(name) != block for name in node.inputs):
+        elif all(self._block_of(name) != block for name in node.inputs):
             self._connect(self._heads.get(block, place), place, parent.operator)
         if node.operator == "prim::Return":
-            self._end(node.parent, parent, place)
+            self._end(node.parent, place)
 
-    def _end(self, number: int, parent: GraphNode, place: int) -> None:
-        for name in parent.outputs:
-            others = self._makers.get(name, []) if number in self._ended else []
-            self._makers[name] = [*others, place]
-        self._ended.add(number)
+    def _block_of(self, name: str) -> tuple[int | None, int | None] | None:
+        if (number := self._makers.get(name)) is None:
+            return None
+        return self._nodes[number].parent, self._nodes[number].block
+
+    def _end(self, number: int, place: int) -> None:
+        ends = self._ends.setdefault(number, [])
+        if place not in ends and len(ends) < _ENDS_MAX:
+            ends.append(place)
 
     def _take(self, name: str, target: int) -> None:
-        for source in self._makers.get(name, ()):
-            self._connect(source, target, f"{short(name, TITLE_MAX)} : {self._types.get(name, '')}")
+        for source in self._sources(name):
+            self._connect(source, target, name, self._types.get(name, ""))
 
-    def _connect(self, source: int, target: int, title: str) -> None:
+    def _sources(self, name: str) -> Sequence[int]:
+        number = self._makers.get(name)
+        if number is None:
+            return [self._given[name]] if name in self._given else []
+        return self._ends.get(number) or [self._place_of[number]]
+
+    def _connect(self, source: int, target: int, *titled: str) -> None:
         if source < target and (source, target) not in self._edges and len(self._edges) < EDGES_MAX:
+            title = " : ".join(short(text, _VALUE_TITLE_MAX) for text in titled)
             self._edges[source, target] = Edge(source, target, title)
 
 
@@ -261,17 +287,18 @@ def _parent(nodes: Sequence[GraphNode], node: GraphNode) -> GraphNode | None:
     return nodes[node.parent] if node.parent is not None and 0 <= node.parent < len(nodes) else None
 
 
-def _common(scopes: Iterable[Sequence[str]]) -> str:
-    """The path that they all begin with."""
+def _common(scopes: Iterable[Sequence[str]]) -> list[str]:
+    """The steps that they all begin with."""
     steps = zip(*scopes, strict=False)
     common = []
     for each in steps:
         if len(set(each)) > 1:
             break
         common.append(each[0])
-    return ".".join(common)
+    return common
 
 
 def _steps(scope: str) -> list[str]:
     """`layer1.0` → layer1, 0; artifacts from before have torch's own way of saying it, `__module.layer1.0`."""
-    return [step for step in scope.rpartition("/")[2].split(".") if step and step != "__module"]
+    path = scope.rpartition("/")[2][:_PATH_MAX]
+    return [step for step in path.split(".") if step and step != "__module"][:_STEPS_MAX]

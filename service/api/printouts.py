@@ -1,11 +1,15 @@
 """Printouts of an artifact: as text, as JSON, and the graphs among them as pictures."""
 
-from collections.abc import Iterator
+from asyncio import get_running_loop
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 
 from service.api import dot, svg
@@ -25,6 +29,10 @@ router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 Format = Literal["text", "json", "dot", "svg"]
 GraphForm = Literal["graph", "inlined", "onnx-trace"]
 
+Form = Annotated[
+    GraphForm,
+    Query(alias="form", description="As torch has it, with the submodules' graphs put in, or as torch.onnx has it."),
+]
 MethodName = Annotated[str, Query(max_length=200, description="A traced method.")]
 SubmoduleName = Annotated[
     str, Query(max_length=500, description="A submodule's dotted name; left out, the model itself.")
@@ -42,6 +50,12 @@ _KINDS: dict[GraphForm, GraphKind] = {"graph": "graph", "inlined": "inlined_grap
 
 # A picture is opened by itself, too: nothing in it may run or load.
 _SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+
+# A picture of what was made up takes a second or two, and some hundred megabytes: no number of them takes the threads
+# that every other route needs.
+_DRAWING = ThreadPoolExecutor(2, "drawing")
+# Servers need not take longer ones.
+_ADDRESS_MAX = 8000
 
 _CONTENT: dict[str, Any] = {
     "application/json": {"schema": {"$ref": "#/components/schemas/Printout"}},
@@ -97,7 +111,7 @@ def list_printouts(response: Response, store: StoreDep, caller: MayRead, digest:
         **_PROBLEMS,
     },
 )
-def get_printout(
+async def get_printout(
     request: Request,
     store: StoreDep,
     caller: MayRead,
@@ -116,9 +130,9 @@ def get_printout(
 
     One of more than 4 MiB is cut, and says so on its last line.
     """
-    printout = _printout(store, caller.tenant, digest, kind, "" if kind == "dump" else method, submodule)
     wants_json = form is None and "application/json" in request.headers.get("accept", "")
-    return _answered(request, printout, "json" if wants_json else form or "text", opened)
+    read = partial(_printout, store, caller.tenant, digest, kind, "" if kind == "dump" else method, submodule)
+    return await _answered(request, read, "json" if wants_json else form or "text", opened)
 
 
 @router.get(
@@ -133,25 +147,20 @@ def get_printout(
         **_PROBLEMS,
     },
 )
-def read_graph(
+async def read_graph(
     request: Request,
     store: StoreDep,
     caller: MayRead,
     digest: Digest,
-    graph: Annotated[
-        GraphForm,
-        Query(
-            alias="form", description="As torch has it, with the submodules' graphs put in, or as torch.onnx has it."
-        ),
-    ] = "inlined",
+    graph: Form = "inlined",
     method: MethodName = "forward",
     submodule: SubmoduleName = "",
-    form: Annotated[Format, Query(alias="format")] = "json",
+    form: Annotated[Format, Query(alias="format", description="As which it is written.")] = "json",
     opened: Opened = [],  # noqa: B006
 ) -> Response:
     """`onnx-trace` is what `torch.jit._get_trace_graph` makes: flat, and the parameters are inputs of it."""
-    printout = _printout(store, caller.tenant, digest, _KINDS[graph], method, submodule)
-    return _answered(request, printout, form, opened)
+    read = partial(_printout, store, caller.tenant, digest, _KINDS[graph], method, submodule)
+    return await _answered(request, read, form, opened)
 
 
 @router.get(
@@ -166,29 +175,39 @@ def read_graph(
         **_PROBLEMS,
     },
 )
-def get_graph(
+async def get_graph(
     request: Request,
     store: StoreDep,
     caller: MayRead,
     digest: Digest,
+    form: Form = "inlined",
     method: MethodName = "forward",
     submodule: SubmoduleName = "",
-    kind: Annotated[
-        GraphKind, Query(description="As torch has it, or with the submodules' graphs put in.")
-    ] = "inlined_graph",
     opened: Opened = [],  # noqa: B006
 ) -> Response:
     """The graph as a picture, without constants. In a large one, submodules are boxes that `open` opens."""
-    printout = _printout(store, caller.tenant, digest, kind, method, submodule)
-    return _answered(request, printout, "svg", opened)
+    read = partial(_printout, store, caller.tenant, digest, _KINDS[form], method, submodule)
+    return await _answered(request, read, "svg", opened)
 
 
-def _answered(request: Request, printout: Printout, form: Format, opened: list[str]) -> Response:
-    headers = {**IMMUTABLE, "Vary": "Accept, Authorization"}
+async def _answered(request: Request, read: Callable[[], Printout], form: Format, opened: list[str]) -> Response:
+    if form in ("dot", "svg"):
+        # It is read there as well, so that those which wait hold nothing.
+        return await get_running_loop().run_in_executor(_DRAWING, lambda: _drawn(request, read(), form, opened))
+    return await run_in_threadpool(lambda: _written(read(), form))
+
+
+def _headers() -> dict[str, str]:
+    return {**IMMUTABLE, "Vary": "Accept, Authorization"}
+
+
+def _written(printout: Printout, form: Format) -> Response:
     if form == "text":
-        return PlainTextResponse(printout.text, headers=headers)
-    if form == "json":
-        return Response(printout.model_dump_json(), media_type="application/json", headers=headers)
+        return PlainTextResponse(printout.text, headers=_headers())
+    return Response(printout.model_dump_json(), media_type="application/json", headers=_headers())
+
+
+def _drawn(request: Request, printout: Printout, form: Format, opened: list[str]) -> Response:
     if printout.kind not in get_args(GraphKind):
         raise InvalidRequest(
             f"{printout.kind} is no graph: it can be had as text and as JSON",
@@ -196,13 +215,19 @@ def _answered(request: Request, printout: Printout, form: Format, opened: list[s
             kinds=list(get_args(GraphKind)),
         )
 
-    def link(path: str) -> str:
-        return "?" + urlencode([*request.query_params.multi_items(), ("open", path)])
-
+    link = _link(request)
     if form == "dot":
-        return Response(dot.write(printout, opened, link), media_type="text/vnd.graphviz", headers=headers)
-    headers["Content-Security-Policy"] = _SVG_POLICY
+        return Response(dot.write(printout, opened, link), media_type="text/vnd.graphviz", headers=_headers())
+    headers = {**_headers(), "Content-Security-Policy": _SVG_POLICY}
     return Response(svg.draw(printout, opened, link), media_type="image/svg+xml", headers=headers)
+
+
+def _link(request: Request) -> svg.Link | None:
+    """None where the address is so long that the next one could not be asked for."""
+    asked = urlencode(request.query_params.multi_items())
+    if len(asked) > _ADDRESS_MAX:
+        return None
+    return lambda path: "?" + "&".join(filter(None, [asked, urlencode({"open": path})]))
 
 
 @contextmanager

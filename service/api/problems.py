@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
@@ -205,17 +205,29 @@ def problem_responses(*errors: type[ServiceError]) -> dict[int | str, dict[str, 
     }
 
 
-def invalid_body(error: ValidationError, body: JsonValue) -> InvalidRequest:
+def invalid_body(error: ValidationError, body: JsonValue, model: type[BaseModel]) -> InvalidRequest:
     """What pydantic found, as `errors` that point into the body. What was sent is never repeated."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     errors = [
         {
             "pointer": json_pointer(each["loc"], body, missing=each["type"] == "missing"),
-            "detail": each["msg"][:DETAIL_MAX],
+            "detail": detail[:DETAIL_MAX],
         }
         for each in found[:ERRORS_MAX]
+        for detail in (_unknown_member(each["loc"], model) if each["type"] == "extra_forbidden" else each["msg"],)
     ]
     return _invalid(errors, len(found))
+
+
+def _unknown_member(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
+    """Says which members there are, as far as nothing but models leads to the place."""
+    here: type[BaseModel] | None = model
+    for step in location[:-1]:
+        field = here.model_fields.get(str(step)) if here else None
+        kinds = [field.annotation, *get_args(field.annotation)] if field else []
+        here = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+    known = f"; there are {', '.join(here.model_fields)}" if here else ""
+    return f"there is no such member{known}"
 
 
 def json_pointer(location: Iterable[int | str], body: JsonValue, *, missing: bool = False) -> str:

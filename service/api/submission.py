@@ -206,7 +206,7 @@ def _checked(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
     try:
         spec = TraceSpec.model_validate(body)
     except ValidationError as error:
-        raise invalid_body(error, body) from error
+        raise invalid_body(error, body, TraceSpec) from error
     references = list(_references(spec))
     if misfits := [each for each in references if not each.file.endswith(SUFFIXES[each.use])]:
         detail = f"a file for {misfits[0].use} ends in {', '.join(SUFFIXES[misfits[0].use])}"

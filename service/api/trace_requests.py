@@ -318,7 +318,8 @@ def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: R
     source = trace_request.spec.source
     if (uploaded := source.file or source.archive) is not None:
         return attachment(request, store.blobs, trace_request.files[uploaded], filename=uploaded)
-    inline = InlineSource(entrypoint=source.entrypoint or "", files=source.files or {})
+    assert source.entrypoint is not None  # as it was parsed
+    inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {})
     return JSONResponse(inline.model_dump())
 
 

@@ -2,11 +2,15 @@
 
 1x3x224x224              a random FP32 tensor
 ids=2x8:INT64@0..1000    a named one, its datatype, and the range it is drawn from
+n=scalar:INT64@1..5      a random tensor of no dimensions
 x=inputs.npz#x           a tensor in a file: .safetensors, .npz or .pt; the key may be left out
+scale=0.25, flag=true    what is no tensor: a number with a dot or an exponent, true, false, null
+n=int:3, kind="mean"     an integer, since 3 alone is a shape; a string, whose quotes the shell must let through
 """
 
 import re
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,11 @@ import typer
 
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>.+)")
 _FILE = re.compile(r"(?P<path>.+\.(?:safetensors|npz|pt))(?:#(?P<key>.+))?")
+_FLOAT = re.compile(r"-?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
+_INTEGER = re.compile(r"int:(-?\d{1,18})")  # torch's have 64 bits
+_STRING = re.compile(r"\"(.*)\"|'(.*)'", re.DOTALL)
+_WORDS = {"true": True, "false": False, "null": None}
+_LIST_ITEM = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^,])+")
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANDOM = re.compile(
     rf"(?P<shape>scalar|\d+(?:x\d+)*)(?::(?P<datatype>[A-Z]+\d*))?(?:@(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?"
@@ -40,8 +49,8 @@ class Uploads:
 class ShellInputs:
     """What `--input` said: arguments as a trace request takes them."""
 
-    args: list[dict[str, Any]] = field(default_factory=list)
-    kwargs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    args: list[Any] = field(default_factory=list)
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, texts: list[str], seed: int, uploads: Uploads) -> "ShellInputs":
@@ -51,12 +60,29 @@ class ShellInputs:
             named = _NAMED.fullmatch(text)
             if named is None:
                 raise typer.BadParameter(f"{text!r} is not an input; write 1x3x224x224 or ids=2x8:INT64@0..1000")
-            tensor = _tensor(named["value"], seed + number, uploads)
+            value = _value(named["value"], seed + number, uploads)
             if named["name"]:
-                inputs.kwargs[named["name"]] = tensor
+                inputs.kwargs[named["name"]] = value
             else:
-                inputs.args.append(tensor)
+                inputs.args.append(value)
         return inputs
+
+    @classmethod
+    def parse_list(cls, text: str, seed: int, uploads: Uploads) -> "ShellInputs":
+        """Several inputs between commas. Raises typer.BadParameter."""
+        return cls.parse(_LIST_ITEM.findall(text), seed, uploads)
+
+
+def _value(text: str, seed: int, uploads: Uploads) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if integer := _INTEGER.fullmatch(text):
+        return int(integer[1])
+    if _FLOAT.fullmatch(text) and isfinite(number := float(text)):
+        return number
+    if string := _STRING.fullmatch(text):
+        return string[1] or string[2] or ""
+    return _tensor(text, seed, uploads)
 
 
 def _tensor(text: str, seed: int, uploads: Uploads) -> dict[str, Any]:
@@ -69,7 +95,8 @@ def _tensor(text: str, seed: int, uploads: Uploads) -> dict[str, Any]:
     drawn = _RANDOM.fullmatch(text)
     if drawn is None:
         raise typer.BadParameter(
-            f"{text!r} is neither a shape such as 1x3x224x224 nor a file that ends in .safetensors, .npz or .pt"
+            f"{text!r} is neither a shape such as 1x3x224x224 nor a file that ends in .safetensors, .npz or .pt, "
+            "nor a plain value: 0.5, int:3, true, false, null, or a string in quotes"
         )
     shape = [] if drawn["shape"] == "scalar" else [int(size) for size in drawn["shape"].split("x")]
     random: dict[str, Any] = {"seed": seed}

@@ -1,5 +1,6 @@
 """`tracehouse trace`: submit a model from the shell, watch it, print what came out."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from service.sandbox.log_tail import printable
 # Success for a shell is a model that can be served.
 REJECTED = 3
 ARCHIVES = (".pt", ".pth")
+SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
 
 out, progress_out = Console(), Console(stderr=True)
 
@@ -33,13 +35,15 @@ def trace(
         typer.Option(
             metavar="INPUT",
             help="An example input of forward, once for each: 1x3x224x224, ids=2x8:INT64@0..1000 (a keyword "
-            "argument), x=inputs.npz#x (a tensor in a file).",
+            "argument), n=scalar:INT64@1..5 (a tensor of no dimensions), x=inputs.npz#x (a tensor in a file). "
+            "What is no tensor: scale=0.25, n=int:3, flag=true, mask=null, 'kind=\"mean\"'.",
         ),
     ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=INPUT,…", help="A further method and its inputs, once for each: kernel_sum=1x3,w=4."
+            metavar="NAME=INPUT,…",
+            help="A further method and its inputs, once for each: kernel_sum=1x3,w=4,scale=0.5.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The model's name; the source's stem if not given.")] = None,
@@ -54,7 +58,9 @@ def trace(
             help="auto scripts where a trace is wrong; eager traces nothing, and prints what the model returns.",
         ),
     ] = "trace",
-    training: Annotated[bool, typer.Option("--training/--eval", help="The mode that the model is put into.")] = False,
+    training: Annotated[
+        bool | None, typer.Option("--training/--eval", help="The mode that the model is put into: eval if not given.")
+    ] = None,
     as_is: Annotated[bool, typer.Option("--as-is", help="Leave it in the mode in which the source leaves it.")] = False,
     precision: Annotated[
         str | None, typer.Option(metavar="float32|bfloat16|float16|float64", help="Cast the model and its inputs.")
@@ -79,6 +85,10 @@ def trace(
     key: Key = None,
 ) -> None:
     """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected."""
+    if as_is and training is not None:
+        raise typer.BadParameter("--as-is leaves the model's mode as it is: give it without --training and --eval")
+    if not input and not method:
+        raise typer.BadParameter("say what the model is called with: --input 1x3x224x224, or --input ids=2x8:INT64")
     uploads = Uploads()
     source = _source(entrypoint, uploads)
     inputs = ShellInputs.parse(input or [], seed, uploads)
@@ -86,7 +96,7 @@ def trace(
         "model": name or Path(entrypoint.split(":")[0]).stem,
         "source": {**source, "init": {"kwargs": _object(init)}},
         "mode": mode,
-        "training": "as-is" if as_is else training,
+        "training": "as-is" if as_is else bool(training),
         "example_inputs": inputs.args,
         "example_kwarg_inputs": inputs.kwargs,
         "methods": _methods(method or [], seed, uploads),
@@ -147,7 +157,7 @@ def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
         name, written, given = text.partition("=")
         if not written:
             raise typer.BadParameter(f"{text!r} names no inputs; write {name}=1x3, or {name}=1x3,w=4")
-        inputs = ShellInputs.parse([each for each in given.split(",") if each], seed, uploads)
+        inputs = ShellInputs.parse_list(given, seed, uploads)
         methods[name] = {"example_inputs": inputs.args, "example_kwarg_inputs": inputs.kwargs}
     return methods
 
@@ -170,7 +180,7 @@ def _watch(client: Client, request: dict[str, Any]) -> None:
         with bar:
             task = bar.add_task("queued", total=1.0)
             if request["waiting"]:
-                typer.echo(f"Waiting: {request['waiting']}.", err=True)
+                typer.echo(_why_it_waits(request), err=True)
             for kind, data in client.events(request["id"]):
                 if kind == "stage":
                     bar.update(task, description=data["stage"], completed=data["progress"])
@@ -188,28 +198,58 @@ def _watch(client: Client, request: dict[str, Any]) -> None:
         raise typer.Exit(1) from None
 
 
+def _why_it_waits(request: dict[str, Any]) -> str:
+    slots = SLOTS[request["pool"]]
+    return (
+        f"Waiting: {request['waiting']}. There is one where the service is started with {slots}=1 or more; "
+        "Ctrl-C cancels the request."
+    )
+
+
 def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None:
     if request["state"] != "succeeded":
         raise ServiceRefused(request["problem"] or {"title": "The trace request was cancelled", "code": "cancelled"})
     if outputs := request["links"]["outputs"]:
         typer.echo(orjson.dumps(client.get(outputs), option=orjson.OPT_INDENT_2))
         return
-    for artifact in request["artifacts"]:
-        _show(client, artifact["digest"], printouts=printouts)
+    artifacts = [client.get(f"/artifacts/{artifact['digest']}") for artifact in request["artifacts"]]
+    for artifact in artifacts:
+        _show(client, artifact, printouts=printouts)
     for finding in request["findings"]:
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))
         if finding["remedy"]:
             typer.echo(printable(f"  remedy: {finding['remedy']}"))
+    for artifact in artifacts:
+        for line in _making(artifact):
+            typer.echo(printable(f"{artifact['device']}: {line}" if len(artifacts) > 1 else line))
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
     typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {digests}")
 
 
-def _show(client: Client, digest: str, *, printouts: bool) -> None:
+def _making(artifact: dict[str, Any]) -> Iterator[str]:
+    """What mode auto did, and what is made of the archive where it is served."""
+    if artifact["tried"]:
+        yield _made_by(artifact)
+    if artifact["optimize_for_inference"] or artifact["freeze"]:
+        form = "optimize_for_inference" if artifact["optimize_for_inference"] else "freeze"
+        yield f"form to be served: what torch.jit.{form} makes of the archive"
+
+
+def _made_by(artifact: dict[str, Any]) -> str:
+    """Kept is the first of the ways that gave this verdict, and the first without doubts if there is one."""
+    gave_it = [tried for tried in artifact["tried"] if tried["verdict"] == artifact["check"]["verdict"]]
+    kept = min(gave_it, key=lambda tried: tried["detail"] is not None)
+    if kept["way"] == "trace" and artifact["form"] != "traced":
+        return f"made by: no way of its own, for the model was {artifact['form']} before"
+    others = [f"{each['way']} → {each['verdict'] or 'no artifact'}" for each in artifact["tried"] if each is not kept]
+    return f"made by: {kept['way']}" + (f" (tried: {'; '.join(others)})" if others else "")
+
+
+def _show(client: Client, artifact: dict[str, Any], *, printouts: bool) -> None:
     """The artifact's contract and, where asked for, its exportability, graph and code."""
-    artifact = client.get(f"/artifacts/{digest}")
     out.print(_contract(artifact["contract"]))
     if artifact["exportability"]:
         typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))
@@ -219,7 +259,7 @@ def _show(client: Client, digest: str, *, printouts: bool) -> None:
         for method in artifact["contract"]["methods"]:
             out.rule(f"{kind} of {method}", align="left")
             # As torch prints it: never wrapped, cropped or taken for markup.
-            typer.echo(printable(client.text(f"/artifacts/{digest}/printouts/{kind}", method=method)))
+            typer.echo(printable(client.text(f"{artifact['links']['printouts']}/{kind}", method=method)))
 
 
 def _contract(contract: dict[str, Any]) -> Table:

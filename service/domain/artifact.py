@@ -12,7 +12,7 @@ from service.domain.exportability import Exportability
 from service.domain.frozen import Frozen
 from service.domain.tensor import Shape, TensorSpec
 from service.domain.trace_check import TraceCheck
-from service.domain.trace_request import DeviceName, Precision, Training
+from service.domain.trace_request import DeviceName, Precision, ServedForm, Training, served_form
 from service.domain.way import Tried
 
 GraphKind = Literal["graph", "inlined_graph", "onnx_trace"]
@@ -22,7 +22,6 @@ ATTRIBUTES_MAX = 1000
 CONSTANTS_MAX = 1000
 ATTRIBUTE_TEXT_MAX_CHARACTERS = 300
 
-# How the archive came about; `mixed` is traced, with some of its parts scripted by `mode: auto`.
 Form = Literal["traced", "scripted", "mixed", "uploaded"]
 # The process that ran the model's code made them: of a million values that are none, the first one is mistake enough.
 ValueNames = Annotated[list[str], FailFast()]
@@ -91,7 +90,7 @@ class TensorConstant(Frozen):
     datatype: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS, description="torch's word where there is no other.")
     shape: Shape
     method: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
-    submodule: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
+    submodule: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS, description='Whose method: "" is the model.')
 
 
 ModuleAttributes = Annotated[list[ModuleAttribute], FailFast(), Field(max_length=ATTRIBUTES_MAX)]
@@ -111,10 +110,13 @@ class Artifact(Frozen):
 
     device: DeviceName
     entrypoint: str | None
-    form: Form = "traced"
+    form: Form = Field(
+        "traced",
+        description="How the archive came about; `mixed`: traced, with some parts of the model scripted by mode auto.",
+    )
     tried: list[Tried] = Field([], description="The ways that mode auto tried, in their order.")
-    training: Training = False
-    precision: Precision | None = None
+    training: Training = Field(False, description="The mode of the model, as it was asked for.")
+    precision: Precision | None = Field(None, description="What model and inputs were cast to first; null: nothing.")
     contract: Contract
     check: TraceCheck
     archive: BlobRef
@@ -126,8 +128,10 @@ class Artifact(Frozen):
     exportability: Exportability | None = Field(
         None, description="What the process that traced, which ran the model's code, says of torch.export."
     )
-    freeze: bool
-    optimize_for_inference: bool = False
+    freeze: bool = Field(description="Whether what torch.jit.freeze makes of the archive is served.")
+    optimize_for_inference: bool = Field(
+        False, description="Whether what torch.jit.optimize_for_inference makes of it is served."
+    )
     submodules: list[Submodule]
     parameters: list[TensorSpec]
     buffers: list[TensorSpec]
@@ -137,9 +141,16 @@ class Artifact(Frozen):
     unexpected_weights: list[str] = []
     versions: Versions
 
+    @property
+    def served_form(self) -> ServedForm | None:
+        return served_form(freeze=self.freeze, optimize_for_inference=self.optimize_for_inference)
+
     def manifest(self) -> bytes:
-        """Canonical JSON: equal artifacts have equal bytes."""
-        return orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+        """Canonical JSON: equal artifacts have equal bytes.
+
+        Fields stand in their classes' order, and the keys of a dict in its own, for a model may read it in that order.
+        """
+        return orjson.dumps(self.model_dump(mode="json"))
 
     @property
     def stored_bytes(self) -> int:

@@ -1,6 +1,7 @@
 """The contract: which inputs an artifact is right for, and what it returns."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import copysign
 from typing import Literal, Self, Union
 
 from pydantic import JsonValue, model_validator
@@ -48,7 +49,7 @@ class TupleNode(Frozen):
 
 
 class DictNode(Frozen):
-    """A dict, and what stands under each key."""
+    """A dict, and what stands under each key. It is handed over in this order, which a model may read."""
 
     mapping: "dict[str, Structure]"
 
@@ -125,6 +126,39 @@ def tensors_of(structure: Structure) -> Iterator[str]:
         yield structure.tensor
     for _, item in items_of(structure):
         yield from tensors_of(item)
+
+
+def same_arguments(example: Iterable[Argument], call: Iterable[Argument]) -> bool:
+    """Whether no model can tell them apart but by their tensors.
+
+    1, 1.0 and true are three values, and a dict with its keys in another order is another one.
+    """
+    return _equal(_as_json(example), _as_json(call), sent=False)
+
+
+def is_sent_as(value: JsonValue, known: JsonValue) -> bool:
+    """Whether a client means the value that is known, which is handed over then.
+
+    JSON's objects have no order, and many a writer drops the `.0` of a float. None makes a float of an integer.
+    """
+    return _equal(value, known, sent=True)
+
+
+def _as_json(arguments: Iterable[Argument]) -> JsonValue:
+    return [argument.model_dump(mode="json") for argument in arguments]
+
+
+def _equal(value: JsonValue, known: JsonValue, *, sent: bool) -> bool:
+    match value, known:
+        case dict(), dict():
+            same_keys = value.keys() == known.keys() if sent else list(value) == list(known)
+            return same_keys and all(_equal(value[key], item, sent=sent) for key, item in known.items())
+        case list(), list():
+            pairs = zip(value, known, strict=False)
+            return len(value) == len(known) and all(_equal(*pair, sent=sent) for pair in pairs)
+        case float() | int(), float() if type(value) is float or (sent and type(value) is int):
+            return value == known and copysign(1.0, value) == copysign(1.0, known)
+    return type(value) is type(known) and value == known
 
 
 def baked_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> tuple[str, str, str] | None:

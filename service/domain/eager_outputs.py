@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from service.domain import tensor_file
 from service.domain.contract import Structure, tensors_of
@@ -21,7 +21,7 @@ class EagerCall(Frozen):
     """One call of the request's, and how what it returned nests. What is no tensor stands there as a constant."""
 
     method: str
-    case: str
+    case: str = Field(description="`example`, or `check_inputs[0]` and so on.")
     returns: Structure
 
 

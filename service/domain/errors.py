@@ -403,9 +403,9 @@ class StructureMismatch(ContractViolation):
 
 
 class BakedArgument(ContractViolation):
-    """An argument that the trace baked in was sent with another value
+    """An argument was sent with another value than the one that the trace baked in, or that the script was tried with
 
-    Send the value that was traced, leave it out, or trace again with the other value.
+    Send the value of the contract, leave it out, or trace again with the other value.
     """
 
 
@@ -440,7 +440,10 @@ class SourceRaised(TraceError):
 
 
 class EntrypointNotFound(TraceError):
-    """The source has no such entrypoint"""
+    """The source has no such entrypoint
+
+    Write `module:name` with a module of the source, as its file is called without `.py`, and a name defined in it.
+    """
 
 
 class EntrypointUnusable(TraceError):
@@ -464,11 +467,17 @@ class InputsUnreadable(TraceError):
 
 
 class TraceMethodNotFound(TraceError):
-    """The model has no such method"""
+    """The model has no such method
+
+    Name methods that the model's class defines; `example_inputs` at the top stand for those of `forward`.
+    """
 
 
 class ArgumentMismatch(TraceError):
-    """The example inputs do not fit the method's arguments"""
+    """The example inputs do not fit the method's arguments
+
+    Give `example_inputs` in the order of the method's parameters, and `example_kwarg_inputs` under their names.
+    """
 
 
 class ModelNotCopyable(InitFailed):
@@ -525,16 +534,23 @@ class OutputWithoutDatatype(UnsupportedOutput):
 
 
 class OutputWithoutValues(UnsupportedOutput):
-    """The model returns a tensor on the device `meta`, which has a shape and no values
+    """The model returns a tensor that has a shape and no values
 
-    Return tensors on the inputs' device.
+    Return tensors on the inputs' device: those on the device `meta` and those of a FakeTensorMode hold nothing.
+    """
+
+
+class OutputNotJson(UnsupportedOutput):
+    """The model returns something that JSON cannot hold
+
+    Return integers of at most 64 bits, and text and dict keys without lone surrogates.
     """
 
 
 class MixedOutput(UnsupportedOutput):
     """The model returns a list or a dict of values that are not all of one type
 
-    Return a tuple or a NamedTuple, whose items may differ.
+    Return a tuple or a NamedTuple, whose items may differ, or let `mode` be auto or script.
     """
 
 
@@ -615,8 +631,8 @@ class CompiledModel(UntraceableModel):
 class ScriptingFailed(TraceError):
     """torch could not script the model
 
-    Annotate the types of what is not a tensor, mark what TorchScript cannot compile with @torch.jit.ignore or
-    @torch.jit.unused, or trace the model instead.
+    Annotate the types of what is not a tensor, guard a call that the artifact can do without by
+    `if not torch.jit.is_scripting():`, or trace the model instead.
     """
 
 
@@ -644,10 +660,10 @@ class ModelUnrepeatable(TraceError):
 
 
 class ArchiveUnusable(TraceError):
-    """The traced model could not be loaded again
+    """What was traced or scripted could not be loaded again
 
-    Trace without `options.freeze` if it is freezing that fails; otherwise keep what the archive cannot hold out of the
-    model.
+    Leave out `options.freeze` or `options.optimize_for_inference` where it is that form which fails; otherwise keep
+    what the archive cannot hold out of the model.
     """
 
 

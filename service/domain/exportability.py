@@ -41,7 +41,9 @@ class ExportAttempt(Frozen):
     detail: str | None = Field(
         None, max_length=DETAIL_MAX_CHARACTERS, description="What was raised, how it differs, or what to know."
     )
-    file: str | None = Field(None, max_length=PLACE_MAX_CHARACTERS)
+    file: str | None = Field(
+        None, max_length=PLACE_MAX_CHARACTERS, description="Of the source, or of a library that it uses."
+    )
     line: int | None = Field(None, ge=0, lt=2**31)
     source: str | None = Field(None, max_length=PLACE_MAX_CHARACTERS, description="The text of that line.")
 

@@ -23,7 +23,9 @@ from service.domain.contract import (
     TensorLeaf,
     TupleNode,
     datatype_mismatch,
+    is_sent_as,
     shape_mismatch,
+    tensors_of,
 )
 from service.domain.errors import (
     BakedArgument,
@@ -122,13 +124,13 @@ def _nested(value: JsonValue, structure: Structure, specs: Mapping[str, TensorSp
         case TensorLeaf():
             yield _tensor(value, specs[structure.tensor])
         case BakedLeaf():
-            if not _is_same(value, structure.baked):
+            if not is_sent_as(value, structure.baked):
                 raise BakedArgument(
                     f"{path!r} was {structure.baked!r} when the model was traced, and that is baked in",
                     input=path, expected=structure.baked, actual=_shown(value),
                 )  # fmt: skip
         case FixedLeaf():
-            if not _is_same(value, structure.fixed):
+            if not is_sent_as(value, structure.fixed):
                 raise BakedArgument(
                     f"{path!r} was {structure.fixed!r} when the model was checked, and nothing else was tried",
                     input=path, expected=structure.fixed, actual=_shown(value),
@@ -157,7 +159,7 @@ def _entries(
     for key, structure in inner.items():
         if key in value:
             yield from _nested(value[key], structure, specs, f"{path}.{key}")
-        elif not _may_be_left_out(structure):
+        elif any(tensors_of(structure)):  # else the contract has all of it
             raise MissingInput(f"input {f'{path}.{key}'!r} is missing", input=f"{path}.{key}")
 
 
@@ -256,25 +258,6 @@ def _list(value: JsonValue, pointer: str) -> list[JsonValue]:
     if isinstance(value, list):
         return value
     raise _invalid(pointer, f"this is a list, not {_shown(value)}")
-
-
-def _is_same(value: JsonValue, baked: JsonValue) -> bool:
-    """1 and 1.0 are the same to whoever writes JSON; 1 and true are not."""
-    return value == baked and isinstance(value, bool) == isinstance(baked, bool)
-
-
-def _may_be_left_out(structure: Structure) -> bool:
-    match structure:
-        case TensorLeaf():
-            return False
-        case BakedLeaf() | FixedLeaf():
-            return True
-        case ListNode():
-            return all(map(_may_be_left_out, structure.list))
-        case TupleNode():
-            return all(map(_may_be_left_out, structure.tuple))
-        case DictNode():
-            return all(map(_may_be_left_out, structure.mapping.values()))
 
 
 def _invalid(pointer: str, detail: str, **facts: Any) -> InvalidRequest:

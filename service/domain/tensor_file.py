@@ -12,7 +12,7 @@ import orjson
 from service.domain.tensor import Datatype, Tensor
 
 # As the format calls them.
-NAMES = {
+_NAMES = {
     Datatype.BOOL: "BOOL",
     Datatype.UINT8: "U8",
     Datatype.UINT16: "U16",
@@ -27,7 +27,7 @@ NAMES = {
     Datatype.FP32: "F32",
     Datatype.FP64: "F64",
 }
-DATATYPES = {name: datatype for datatype, name in NAMES.items()}
+DATATYPES = {name: datatype for datatype, name in _NAMES.items()}
 
 _ABOUT = "__metadata__"
 _LENGTH = struct.Struct("<Q")
@@ -43,7 +43,7 @@ def pieces(
     for name, tensor in tensors:
         end = start + len(tensor.data)
         header[name] = {
-            "dtype": NAMES[tensor.datatype],
+            "dtype": _NAMES[tensor.datatype],
             "shape": list(tensor.shape),
             "data_offsets": [start, end],
         }

@@ -111,7 +111,7 @@ class OutputDifference(Frozen):
     method: str | None = None
     number: int = Field(description="As torch counts the method's top-level tensors, from 1.")
     output: str | None = Field(None, description="The same output's name in the contract.")
-    other: Literal["Python function", "repeated trace"]
+    other: Literal["Python function", "repeated trace"] = Field(description="What it was compared with.")
     difference: str = Field(description="What differed, as torch says it.")
 
 
@@ -125,7 +125,8 @@ class OutputRef(Frozen):
 class TorchCheck(Frozen):
     """What torch's own check said, as data and in its own words. Ours decides.
 
-    It traces once more, and compares the second graph and its constants, and the top-level outputs.
+    It traces once more on the examples, and on each check input that nests as they do, and compares the graphs, their
+    constants, and the top-level outputs.
     """
 
     ran: bool

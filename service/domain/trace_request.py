@@ -6,12 +6,21 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import uuid4
 
 import orjson
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from service.domain.api_key import TenantName
 from service.domain.blob import BlobRef
@@ -57,6 +66,21 @@ def _method_name(value: str) -> str:
     return value
 
 
+def _training(value: Any, parse: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return parse(value)
+    except ValidationError as error:
+        raise PydanticCustomError("training", 'training is true, false or "as-is"') from error
+
+
+def _at(location: tuple[int | str, ...], kind: str, message: str) -> ValidationError:
+    """What a validator of the whole raises about one of its members: pydantic keeps the place."""
+    error = InitErrorDetails(
+        type=PydanticCustomError(kind, "{message}", {"message": message}), loc=location, input=None
+    )
+    return ValidationError.from_exception_data(kind, [error])
+
+
 def _each_once(devices: list[str]) -> list[str]:
     if len(set(devices)) < len(devices):
         raise PydanticCustomError("device_twice", "a device is named twice")
@@ -70,10 +94,17 @@ MethodName = Annotated[str, AfterValidator(_method_name)]
 
 
 Mode = Literal["trace", "script", "auto", "eager"]
-Training = bool | Literal["as-is"]
+Training = Annotated[bool | Literal["as-is"], WrapValidator(_training)]
 Precision = Literal["float32", "bfloat16", "float16", "float64"]
 DeviceName = Literal["cpu", "cuda"]
 ServedForm = Literal["freeze", "optimize_for_inference"]
+
+
+def served_form(*, freeze: bool, optimize_for_inference: bool) -> ServedForm | None:
+    """What is made of the archive where it is served; None where that is the archive as it is."""
+    if optimize_for_inference:
+        return "optimize_for_inference"
+    return "freeze" if freeze else None
 
 
 class Init(Frozen):
@@ -102,9 +133,9 @@ class ModelSource(Frozen):
         if [self.files, self.file, self.archive].count(None) != 2:
             raise PydanticCustomError("source", "give one of files, file and archive")
         if (self.entrypoint is None) != (self.archive is not None):
-            raise PydanticCustomError("entrypoint", "source code needs an entrypoint, and an archive has none")
+            raise _at(("entrypoint",), "entrypoint", "source code needs an entrypoint, and an archive has none")
         if self.archive is not None and self.init != Init():
-            raise PydanticCustomError("init", "an archive is a model already: it takes no init")
+            raise _at(("init",), "init", "an archive is a model already: it takes no init")
         return self
 
 
@@ -156,10 +187,7 @@ class TraceOptions(Frozen):
 
     @property
     def served_form(self) -> ServedForm | None:
-        """What is made of the archive where it is served; None where that is the archive as it is."""
-        if self.optimize_for_inference:
-            return "optimize_for_inference"
-        return "freeze" if self.freeze else None
+        return served_form(freeze=self.freeze, optimize_for_inference=self.optimize_for_inference)
 
 
 class TraceSpec(Frozen):
@@ -196,44 +224,61 @@ class TraceSpec(Frozen):
     def _inputs_once(self) -> Self:
         at_the_top = bool(self.example_inputs or self.example_kwarg_inputs)
         if at_the_top and "forward" in self.methods:
-            raise PydanticCustomError("inputs_twice", "forward has inputs both at the top and in methods")
+            raise _at(("methods", "forward"), "inputs_twice", "forward has inputs both at the top and in methods")
         if not self.calls:
             raise PydanticCustomError("no_inputs", "give example_inputs, example_kwarg_inputs or methods")
-        unknown = {check.method for check in self.check.check_inputs} - set(self.calls)
-        if unknown:
-            raise PydanticCustomError(
-                "unknown_method",
-                "check_inputs name {unknown}, which is not traced",
-                {"unknown": min(unknown)},
-            )
+        for index, check in enumerate(self.check.check_inputs):
+            if check.method not in self.calls:
+                place = "check", "check_inputs", index, "method"
+                raise _at(place, "unknown_method", f"check_inputs name {check.method}, which is not traced")
         return self
 
     @model_validator(mode="after")
     def _options_agree(self) -> Self:
-        if self.mode == "eager" and len(self.devices) > 1:
-            raise PydanticCustomError("eager_devices", "mode eager runs on one device")
+        if self.mode == "eager":
+            self._check_of_eager()
         served_frozen = self.options.served_form is not None
         if served_frozen and self.training is not False:
-            raise PydanticCustomError(
-                "frozen_training", "torch freezes models in eval mode alone: let training be false"
+            raise _at(
+                ("training",), "frozen_training", "torch freezes models in eval mode alone: let training be false"
             )
         if served_frozen and self.check.gradients:
-            raise PydanticCustomError(
-                "frozen_gradients", "a frozen model has no parameters left to compare gradients of"
+            raise _at(
+                ("check", "gradients"),
+                "frozen_gradients",
+                "a frozen model has no parameters left to compare gradients of",
             )
         if self.source.archive is not None:
             self._check_of_archive()
         return self
 
+    def _check_of_eager(self) -> None:
+        if len(self.devices) > 1:
+            raise _at(("devices",), "eager_devices", "mode eager runs on one device")
+        asked = {
+            ("check", "gradients"): self.check.gradients,
+            ("options", "freeze"): self.options.freeze,
+            ("options", "optimize_for_inference"): self.options.optimize_for_inference,
+            ("options", "exportability"): self.options.exportability,
+            ("accept_unsound",): self.accept_unsound,
+        }
+        for place, is_asked in asked.items():
+            if is_asked:
+                raise _at(
+                    place, "eager_option", f"mode eager traces nothing: leave out {place[-1]}, or choose another mode"
+                )
+
     def _check_of_archive(self) -> None:
         if self.mode not in ("trace", "auto"):
-            raise PydanticCustomError("archive_mode", "an archive was traced or scripted before: let mode be trace")
+            raise _at(("mode",), "archive_mode", "an archive was traced or scripted before: let mode be trace")
         if self.weights is not None:
-            raise PydanticCustomError("archive_weights", "an archive has its weights in it")
+            raise _at(("weights",), "archive_weights", "an archive has its weights in it")
         if self.options.precision is not None:
-            raise PydanticCustomError("archive_precision", "an archive is served as it is: leave out precision")
+            raise _at(
+                ("options", "precision"), "archive_precision", "an archive is served as it is: leave out precision"
+            )
         if self.training is True:
-            raise PydanticCustomError("archive_training", "an archive is served in the mode in which it was saved")
+            raise _at(("training",), "archive_training", "an archive is served in the mode in which it was saved")
 
     @property
     def calls(self) -> dict[str, MethodInputs]:
@@ -280,6 +325,10 @@ class Stage(StrEnum):
     VERIFYING = "verifying"
     STORING = "storing"
     DONE = "done"
+
+    def is_after(self, other: "Stage") -> bool:
+        stages = [*Stage]
+        return stages.index(self) > stages.index(other)
 
 
 class ModelVersionRef(Frozen):
@@ -343,10 +392,13 @@ class TraceRequest(TraceStatus):
 
 
 def content_digest(spec: TraceSpec, files: Mapping[str, BlobRef], torch_version: str) -> str:
-    """The same content traced by the same torch has the same outcome: `force` is not part of it."""
+    """The same content traced by the same torch has the same outcome: `force` is not part of it.
+
+    A model may read its dicts in the order in which they are given, so that another order is other content.
+    """
     content = {
         "spec": spec.model_dump(mode="json", exclude={"force"}),
-        "files": {name: blob.digest for name, blob in files.items()},
+        "files": {name: files[name].digest for name in sorted(files)},
         "torch": torch_version,
     }
-    return "sha256:" + hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return "sha256:" + hashlib.sha256(orjson.dumps(content)).hexdigest()

@@ -8,12 +8,15 @@ from service.domain.frozen import Frozen
 from service.domain.trace_check import Verdict
 
 PARTS_MAX = 100
+# As Python writes them, `layers.0` too: they come from the process that ran the model's code, and stand in a manifest.
+_PART_NAME = r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$"
+_NAMED_MAX = 10
 
 
 class Part(Frozen):
     """A submodule under its dotted name, or a function of the source as `module.name`."""
 
-    name: str = Field(max_length=500)
+    name: str = Field(max_length=500, pattern=_PART_NAME)
     is_function: bool = False
 
 
@@ -27,8 +30,9 @@ class Way(Frozen):
     scripted: Parts = []
 
     def __str__(self) -> str:
-        names = ", ".join(part.name for part in self.scripted)
-        return f"{self.mode}, with {names} scripted" if names else self.mode
+        names = ", ".join(part.name for part in self.scripted[:_NAMED_MAX])
+        more = f" and {len(self.scripted) - _NAMED_MAX} more" if len(self.scripted) > _NAMED_MAX else ""
+        return f"{self.mode}, with {names}{more} scripted" if names else self.mode
 
 
 class Tried(Frozen):

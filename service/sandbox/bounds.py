@@ -13,18 +13,7 @@ from service.domain.errors import Failure
 from service.domain.frozen import Frozen
 from service.domain.json_text import levels
 from service.domain.sizes import MIB
-from service.domain.trace_check import (
-    Comparison,
-    DifferingConstant,
-    Divergence,
-    Finding,
-    OutputDifference,
-    OutputRef,
-    TorchCheck,
-    TraceCheck,
-    TracedNode,
-    TracerWarning,
-)
+from service.domain.trace_check import Divergence, Finding, TorchCheck, TraceCheck, TracedNode
 
 # pydantic reads JSON back that nests 200 levels deep, and a manifest or a reply wraps it in a few more.
 MESSAGE_DEPTH_MAX = 100
@@ -70,7 +59,7 @@ def cut_check(check: TraceCheck) -> TraceCheck:
     return TraceCheck(
         verdict=check.verdict,
         tolerance=check.tolerance,
-        comparisons=[_with_short_texts(one, Comparison) for one in check.comparisons[:COMPARISONS_MAX]],
+        comparisons=[_with_short_texts(one) for one in check.comparisons[:COMPARISONS_MAX]],
         findings=_findings(check.findings),
         torch=_torch_check(check.torch),
     )
@@ -99,24 +88,14 @@ def _torch_check(check: TorchCheck) -> TorchCheck:
     diverging = check.first_diverging
     return _with_short_texts(
         check,
-        TorchCheck,
         message=_whole(check.message),
         graph_diff=_whole(check.graph_diff),
-        first_diverging=None
-        if diverging is None
-        else Divergence(trace=_node(diverging.trace), check=_node(diverging.check)),
-        constants=_items(
-            _with_short_texts(one, DifferingConstant, node=_node(one.node)) for one in check.constants[:TORCH_ITEMS_MAX]
-        ),
+        first_diverging=diverging and Divergence(trace=_node(diverging.trace), check=_node(diverging.check)),
+        constants=_items(_with_short_texts(one, node=_node(one.node)) for one in check.constants[:TORCH_ITEMS_MAX]),
         nondeterministic=_items(_node(one) for one in check.nondeterministic[:TORCH_ITEMS_MAX]),
-        outputs=_items(
-            _with_short_texts(one, OutputDifference, number=_counted(one.number))
-            for one in check.outputs[:TORCH_ITEMS_MAX]
-        ),
-        not_compared=_items(_with_short_texts(one, OutputRef) for one in check.not_compared[:TORCH_ITEMS_MAX]),
-        warnings=_items(
-            _with_short_texts(one, TracerWarning, line=_line(one.line)) for one in check.warnings[:TORCH_ITEMS_MAX]
-        ),
+        outputs=_items(_with_short_texts(one, number=_counted(one.number)) for one in check.outputs[:TORCH_ITEMS_MAX]),
+        not_compared=_items(_with_short_texts(one) for one in check.not_compared[:TORCH_ITEMS_MAX]),
+        warnings=_items(_with_short_texts(one, line=_line(one.line)) for one in check.warnings[:TORCH_ITEMS_MAX]),
     )
 
 
@@ -125,7 +104,7 @@ def _whole(text: str | None) -> str | None:
 
 
 def _node(node: TracedNode) -> TracedNode:
-    return _with_short_texts(node, TracedNode, line=_line(node.line))
+    return _with_short_texts(node, line=_line(node.line))
 
 
 def _items(cut: Iterable[Said]) -> list[Said]:
@@ -155,7 +134,7 @@ def _findings(found: list[Finding]) -> list[Finding]:
     left = FINDINGS_MAX_BYTES
     for place in by_weight[:FINDINGS_MAX]:
         whole = found[place]
-        finding = _with_short_texts(whole, Finding, line=_line(whole.line), evidence=_facts(whole.evidence))
+        finding = _with_short_texts(whole, line=_line(whole.line), evidence=_facts(whole.evidence))
         left -= len(finding.model_dump_json().encode())
         if left < 0:
             break
@@ -163,12 +142,12 @@ def _findings(found: list[Finding]) -> list[Finding]:
     return [kept[place] for place in sorted(kept)]
 
 
-def _with_short_texts(said: Said, kind: type[Said], **others: Any) -> Said:
+def _with_short_texts(said: Said, **others: Any) -> Said:
     fields = {
         name: _text(value, TEXT_MAX_CHARACTERS) if isinstance(value, str) else value
         for name, value in dict(said).items()
     }
-    return kind(**(fields | others))
+    return type(said)(**(fields | others))
 
 
 def _facts(facts: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -15,12 +15,14 @@ from service.domain.exportability import ExportAttempt
 from service.domain.frozen import Frozen
 from service.domain.tensor import TensorSpec
 from service.domain.trace_check import TraceCheck
-from service.domain.trace_request import DeviceName, Stage, TraceSpec
+from service.domain.trace_request import DeviceName, ServedForm, Stage, TraceSpec
 from service.domain.way import Parts, Way
 from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, cut_check, cut_failure, excess_of
 
 # The case of each method's example; the others are `check_inputs[0]` and so on.
 EXAMPLE = "example"
+# What a gradient's name begins with, in front of `input.` or `parameter.` and the name of what it is of.
+GRADIENT = "grad."
 
 Said = TypeVar("Said", bound=Frozen)
 
@@ -32,7 +34,7 @@ class Trace(Frozen):
     spec: TraceSpec
     way: Way
     files: dict[str, int]
-    device: DeviceName = "cpu"
+    device: DeviceName
     threads: int
     source_max_bytes: int
 
@@ -67,15 +69,15 @@ class Traced(Frozen):
 
     kind: Literal["traced"] = "traced"
     entrypoint: str | None
-    form: Form = "traced"
+    form: Form
     contract: Contract
     check: TraceCheck
     submodules: list[Submodule]
     parameters: list[TensorSpec]
     buffers: list[TensorSpec]
-    attributes: ModuleAttributes = []
-    constants: TensorConstants = []
-    in_doubt: Parts = []  # that read the values of tensors, if no other code does
+    attributes: ModuleAttributes
+    constants: TensorConstants
+    in_doubt: Parts  # that read the values of tensors, if no other code does
     missing_weights: list[str]
     unexpected_weights: list[str]
     versions: Versions
@@ -217,11 +219,10 @@ class Load(Frozen):
 
     kind: Literal["load"] = "load"
     contract: Contract
-    device: DeviceName = "cpu"
-    freeze: bool
-    optimize_for_inference: bool = False
+    device: DeviceName
+    served_form: ServedForm | None
     # Its parameters are to have gradients, which those of a module that was loaded in inference mode never have.
-    gradients: bool = False
+    gradients: bool
     tolerance: float | None
     threads: int
 

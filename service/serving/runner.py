@@ -81,8 +81,8 @@ class Runner:
         load = Load(
             contract=self._artifact.contract,
             device=self._artifact.device,
-            freeze=self._artifact.freeze,
-            optimize_for_inference=self._artifact.optimize_for_inference,
+            served_form=self._artifact.served_form,
+            gradients=False,
             tolerance=None if check.verdict is Verdict.REJECTED else check.tolerance,
             threads=threads,
         )

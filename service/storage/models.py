@@ -18,6 +18,7 @@ from service.domain.errors import (
 )
 from service.domain.model import Alias, Model, ModelName, ModelRef, ModelVersion
 from service.domain.trace_check import Verdict
+from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.page import Cursor, Page
 from service.storage.transactions import AnyRow, Transactions, upsert
@@ -189,20 +190,28 @@ def _require_model(connection: Connection, tenant: str, name: str) -> None:
     known = select(_version.name).distinct().where(_version.tenant == tenant).order_by(_version.name)
     names = connection.scalars(known.limit(_SHOWN_MAX)).all()
     request = tables.trace_requests.c
-    rejected = (
-        select(request.id)
-        .where(request.tenant == tenant, request.model_name == name)
-        .where(request.verdict == Verdict.REJECTED.value, request.model_version.is_(None))
+    newest = (
+        select(request.id, request.state, request.verdict)
+        .where(request.tenant == tenant, request.model_name == name, request.model_version.is_(None))
         .order_by(request.created_at.desc())
         .limit(1)
     )
-    refused = connection.scalar(rejected)
-    if refused is not None:
+    asked = connection.execute(newest).one_or_none()
+    if asked is None:
+        raise ModelNotFound("there is no model of this name", name=name, models=[*names])
+    if asked.verdict == Verdict.REJECTED.value:
         raise ModelNotFound(
-            "its trace was rejected, so no version was registered", name=name, models=[*names], rejected=refused,
-            remedy=f"GET /trace/{refused} has the findings; submit it with accept_unsound to have it all the same.",
+            "its trace was rejected, so no version was registered", name=name, models=[*names], rejected=asked.id,
+            remedy=f"GET /trace/{asked.id} has the findings; submit it with accept_unsound to have it all the same.",
         )  # fmt: skip
-    raise ModelNotFound("there is no model of this name", name=name, models=[*names])
+    so_far = "ran in mode eager" if asked.state == State.SUCCEEDED.value else f"is {asked.state}"
+    raise ModelNotFound(
+        f"there is no model of this name; a trace request for it {so_far}",
+        name=name,
+        models=[*names],
+        trace_request=asked.id,
+        remedy=f"GET /trace/{asked.id} says how it stands; a model is there once one was traced and accepted.",
+    )
 
 
 def _require_version(connection: Connection, tenant: str, name: str, version: int) -> None:

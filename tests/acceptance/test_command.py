@@ -63,6 +63,22 @@ def test_a_branch_is_kept_where_the_model_is_scripted(service: Service, here: Pa
     assert (scripted.returncode, "verdict: verified   model: scripted:1" in scripted.stdout) == (0, True), scripted
 
 
+def test_mode_auto_says_what_it_did(service: Service, here: Path) -> None:
+    made = run(here, service, "trace", "gate.py:Gate", "--input", "1x4", "--mode", "auto", "--name", "auto")
+    assert "made by: script (tried: trace → rejected)\nverdict: verified" in made.stdout, made.stdout
+    at_once = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--mode", "auto", "--name", "at_once")
+    assert "made by: trace\nverdict: verified" in at_once.stdout, at_once.stdout
+
+
+def test_inputs_that_are_no_tensors_reach_the_model(service: Service, here: Path) -> None:
+    (here / "odd.py").write_text(
+        "def told(x, *, scale, n, flag, mask):\n    print(scale, n, flag, mask)\n    return x\n"
+    )
+    plain = ["scale=0.25", "n=int:3", "flag=true", "mask=null"]
+    ran = run(here, service, "trace", "odd.py:told", "--mode", "eager", *(f"--input={each}" for each in ["2", *plain]))
+    assert "0.25 3 True None" in ran.stderr, ran.stderr
+
+
 def test_a_further_method_is_traced_on_inputs_of_its_own(service: Service, here: Path) -> None:
     (here / "two.py").write_text(TWO_METHODS)
     method = ["--method", "weighted_kernel_sum=weight=1x1x3x3"]
@@ -103,6 +119,7 @@ def test_every_option_reaches_the_manifest(service: Service, here: Path) -> None
     )
     assert (first["optimize_for_inference"], first["precision"]) == (True, "float64")
     assert f"exportability: {first['exportability']['note']}" in traced.stdout
+    assert "what torch.jit.optimize_for_inference makes" in traced.stdout
     assert second["training"] is True
     assert any("gradient" in comparison["case"] for comparison in second["check"]["comparisons"])
 
@@ -117,7 +134,6 @@ def test_every_option_reaches_the_manifest(service: Service, here: Path) -> None
         (["net.py:Net", "--input", "1x2", "--name", "a/b"], ["/model: a name is"]),
         (["net.py:Net", "--input", "1x2", "--mode", "scripted"], ["/mode: "]),
         (["net.py:Net", "--input", "1x2", "--training", "--freeze"], ["eval mode alone"]),
-        (["net.py:Net"], ["give example_inputs"]),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -142,6 +158,8 @@ def test_what_goes_wrong_is_told_with_its_line_and_remedy(
         (["trace", "net.py:Net", "--input", "nope.npz#x"], "there is no file nope.npz"),
         (["trace", "net.py:Net", "--input", "1x2", "--init", "[1]"], "--init"),
         (["trace", "net.py:Net", "--method", "kernel_sum"], "kernel_sum=1x3"),
+        (["trace", "net.py:Net"], "--input 1x3x224x224"),
+        (["trace", "net.py:Net", "--input", "1x2", "--training", "--as-is"], "--as-is"),
         (["trace", "nope.pt", "--input", "1x2"], "there is no file nope.pt"),
         (["infer", "net", "@nope.json"], "there is no file nope.json"),
         (["serve", "--state", "net.py"], "--state"),
@@ -182,7 +200,8 @@ def test_a_request_that_no_worker_takes_says_so_and_can_be_interrupted(service: 
         text=True,
     )
     assert waiting.stderr is not None
-    assert waiting.stderr.readline().strip() == "Waiting: no worker in pool gpu."
+    said = waiting.stderr.readline()
+    assert ("no worker in pool gpu" in said, "GPU_SLOTS" in said) == (True, True), said
     waiting.send_signal(signal.SIGINT)
     said = waiting.stderr.read()
     assert (waiting.wait(), "Cancelled" in said) == (130, True), said

@@ -29,6 +29,7 @@ def test_the_manifest_hashes_to_the_digest(steady: TestClient, digest: str) -> N
     assert said.pop("digest") == digest == Artifact.model_validate(said).digest
     assert said["contract"]["methods"]["forward"]["inputs"][0]["name"] == "x"
     assert said["check"]["verdict"] == "verified"
+    assert links.pop("exported") is None
     for path in links.values():
         assert steady.get(path).status_code == 200
 
@@ -220,7 +221,7 @@ def test_a_printout_that_was_made_up_does_not_hide_the_others(client: TestClient
     path = forge(indexed(*entries, rest=forged + GRAPH))
 
     problem(client.get(f"{path}/printouts/graph"), 404, "printouts-unreadable")
-    problem(client.get(f"{path}/graph.svg?kind=graph"), 404, "printouts-unreadable")
+    problem(client.get(f"{path}/graph.svg?form=graph"), 404, "printouts-unreadable")
     assert client.get(f"{path}/printouts/inlined_graph").text == PRINTOUTS[0].text
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -155,3 +156,23 @@ def test_a_large_graph_is_folded_as_the_picture_is() -> None:
     assert next(node["URL"] for node in folded.nodes.values() if "URL" in node) == "?open=encoder.layers.0"
     assert len(opened.nodes) == 2 + 9 + 100
     assert opened.clusters["cluster_encoder.layers.3"] == ["f"] * 100
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [{"operator": "x" * 1_000_000}, *[{"operator": "prim::Param", "parent": 0, "block": n} for n in range(500)]],
+        [{"scope": "x" * 100_000 + ".a" * 60}],
+        [{"scope": ".".join(["a" * 100] * 1000), "outputs": ["y" * 100_000], "types": ["T" * 100_000]}] * 90,
+    ],
+    ids=["a parent's operator", "the first step of a scope", "a value and its type"],
+)
+def test_a_long_text_is_not_repeated_for_all_that_refer_to_it(nodes: list[dict[str, Any]]) -> None:
+    defaults: dict[str, Any] = {"operator": "f", "inputs": ["y" * 100_000], "outputs": [], "types": []}
+    made_up = [GraphNode.model_validate(defaults | node) for node in nodes]
+    graph = Printout(kind="graph", method="forward", submodule="", text="", nodes=made_up)
+
+    text = write(graph)
+
+    assert len(Dot(text).nodes) == len(nodes)
+    assert len(text) < 400_000

@@ -57,6 +57,7 @@ def test_the_exported_program_comes_beside_the_archive(client: TestClient, expor
     assert program.headers["content-disposition"].endswith(".pt2")
     assert program.headers["etag"] != archive.headers["etag"]
     assert client.get(f"{exported}/archive", params=PT2, headers={"range": "bytes=0-1"}).content == PROGRAM[:2]
+    assert client.get(client.get(exported).json()["links"]["exported"]).content == PROGRAM
 
 
 def test_the_manifest_says_what_came_of_each_way(client: TestClient, path: Path) -> None:

@@ -1,12 +1,16 @@
 """Printouts in their formats: text, JSON, DOT and SVG, by kind and by the form of the graph."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.api.conftest import PRINTOUTS, problem
+from service.api import svg
+from service.domain.artifact import GraphNode, Printout
+from tests.api.conftest import PRINTOUTS, problem, spec
 
 
 def texts(svg: str) -> list[str | None]:
@@ -57,6 +61,7 @@ def test_the_forms_of_a_graph(steady: TestClient, digest: str, form: str, kind: 
     for format_ in ("text", "dot", "svg"):
         there = steady.get(f"/artifacts/{digest}/printouts/{kind}", params={"format": format_})
         assert steady.get(path, params={"form": form, "format": format_}).text == there.text
+    assert steady.get(f"{path}.svg", params={"form": form}).text == there.text
 
 
 def test_a_graph_is_the_inlined_one_if_nothing_is_said(steady: TestClient, digest: str) -> None:
@@ -76,3 +81,45 @@ def test_what_there_is_no_onnx_trace_of(steady: TestClient, digest: str) -> None
 )
 def test_a_graph_that_cannot_be_asked_for(steady: TestClient, digest: str, params: Any) -> None:
     problem(steady.get(f"/artifacts/{digest}/graph", params=params), 422, "invalid-request")
+
+
+def test_pictures_that_take_long_leave_the_other_routes_their_threads(
+    steady: TestClient, digest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawing, may_end = Event(), Event()
+
+    def draw(*_: Any) -> str:
+        drawing.set()
+        may_end.wait(30)
+        return "<svg/>"
+
+    monkeypatch.setattr(svg, "draw", draw)
+    path = f"/artifacts/{digest}/graph"
+    with ThreadPoolExecutor(81) as callers:
+        pictures = [callers.submit(steady.get, path, params={"format": "svg"}) for _ in range(80)]
+        try:
+            assert drawing.wait(10)
+            assert callers.submit(steady.get, path, params={"format": "text"}).result(10).status_code == 200
+            assert not any(picture.done() for picture in pictures)
+        finally:
+            may_end.set()
+
+    assert {picture.result().text for picture in pictures} == {"<svg/>"}
+
+
+def test_a_picture_whose_address_is_very_long_has_no_links(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [
+        GraphNode(operator="f", inputs=[], outputs=[], types=[], scope=f"layers.{number // 100}")
+        for number in range(300)
+    ]
+    folded = Printout(kind="inlined_graph", method="forward", submodule="", text="", nodes=nodes)
+    monkeypatch.setattr("tests.api.conftest.PRINTOUTS", [folded])
+    traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
+
+    def links(**params: Any) -> list[str | None]:
+        answer = client.get(f"/artifacts/{traced}/graph.svg", params=params)
+        return [each.get("href") for each in ElementTree.fromstring(answer.text).iter() if each.tag.endswith("}a")]
+
+    assert links() == [f"?open=layers.{number}" for number in range(3)]
+    assert links(open="layers.1") == [f"?open=layers.1&open=layers.{number}" for number in (0, 2)]
+    assert links(open=["x" * 490] * 50) == []

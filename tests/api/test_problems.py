@@ -180,4 +180,19 @@ def test_a_missing_member_is_pointed_at() -> None:
     with pytest.raises(ValidationError) as raised:
         TraceSpec.model_validate(body)
 
-    assert invalid_body(raised.value, body).facts["errors"][0]["pointer"] == "/weights/file"
+    assert invalid_body(raised.value, body, TraceSpec).facts["errors"][0]["pointer"] == "/weights/file"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (spec(option={}), "there is no such member; there are model, source, weights"),
+        (spec(options={"optimise": True}), "there is no such member; there are strict, force_outplace"),
+        (spec(weights={"file": "w.pt", "strictly": True}), "there is no such member; there are file, strict"),
+    ],
+)
+def test_an_unknown_member_is_told_with_those_that_there_are(body: Any, said: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        TraceSpec.model_validate(body)
+
+    assert invalid_body(raised.value, body, TraceSpec).facts["errors"][0]["detail"].startswith(said)

@@ -106,8 +106,28 @@ BAD: dict[str, Bad] = {
     "a negative seed": bad_spec(
         "/example_inputs/0/a/random/seed", example_inputs=[{"a": {**FP32, "random": {"seed": -1}}}]
     ),
-    "inputs twice": bad_spec("", methods={"forward": {"example_inputs": [1]}}),
-    "a check of an untraced method": bad_spec("", check={"check_inputs": [{"method": "other", "example_inputs": [1]}]}),
+    "inputs twice": bad_spec("/methods/forward", methods={"forward": {"example_inputs": [1]}}),
+    "a check of an untraced method": bad_spec(
+        "/check/check_inputs/0/method", check={"check_inputs": [{"method": "other", "example_inputs": [1]}]}
+    ),
+    "a mode of the model that is none": bad_spec("/training", training="eval"),
+    "a frozen model in train mode": bad_spec("/training", training=True, options={"freeze": True}),
+    "gradients of a frozen model": bad_spec("/check/gradients", check={"gradients": True}, options={"freeze": True}),
+    "an eager run on two devices": bad_spec("/devices", mode="eager", devices=["cpu", "cuda"]),
+    "an eager run with gradients": bad_spec("/check/gradients", mode="eager", check={"gradients": True}),
+    "an eager run that is frozen": bad_spec("/options/freeze", mode="eager", options={"freeze": True}),
+    "an eager run that is optimized": bad_spec(
+        "/options/optimize_for_inference", mode="eager", options={"optimize_for_inference": True}
+    ),
+    "an eager run with an export": bad_spec("/options/exportability", mode="eager", options={"exportability": True}),
+    "an eager run that is accepted unsound": bad_spec("/accept_unsound", mode="eager", accept_unsound=True),
+    "an archive that is scripted": bad_spec("/mode", source={"archive": "net.pt"}, mode="script"),
+    "an archive with an entrypoint": bad_spec(
+        "/source/entrypoint", source={"archive": "net.pt", "entrypoint": "net:Net"}
+    ),
+    "an archive with a precision": bad_spec(
+        "/options/precision", source={"archive": "net.pt"}, options={"precision": "float16"}
+    ),
     "a shape of more values than a number has bits": bad_spec(
         "/example_inputs/0", example_inputs=[{"datatype": "FP32", "shape": [2**48] * 32, "data": [1]}]
     ),

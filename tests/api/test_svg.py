@@ -1,6 +1,8 @@
 """Pictures of graphs: well-formed whatever is in them, and of a size that can be looked at."""
 
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -274,3 +276,102 @@ def test_inputs_beyond_the_limit_are_not_drawn() -> None:
     node = GraphNode(operator="f", inputs=names, outputs=["y"], types=[])
 
     assert len(boxes(draw(printout([node], names, ["y"])))) == INPUTS_MAX + 2
+
+
+class Name(str):
+    """Counts how often any of them is looked up or compared."""
+
+    looks = 0
+
+    def __hash__(self) -> int:
+        Name.looks += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        Name.looks += 1
+        return super().__eq__(other)
+
+
+def names(count: int, kind: str = "v") -> list[str]:
+    return [Name(f"{kind}{number}") for number in range(count)]
+
+
+def made_up(operator: str = "f", inputs: Sequence[str] = (), outputs: Sequence[str] = (), **more: Any) -> GraphNode:
+    """As it is, unlike one that is validated: its names go on counting."""
+    return GraphNode.model_construct(
+        operator=operator, inputs=list(inputs), outputs=list(outputs), types=list(outputs), **more
+    )
+
+
+def made_up_printout(nodes: list[GraphNode], inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Printout:
+    return Printout.model_construct(
+        kind="graph",
+        method="forward",
+        submodule="",
+        text="cut",
+        inputs=list(inputs),
+        outputs=list(outputs),
+        nodes=nodes,
+    )
+
+
+def ends(blocks: list[int]) -> list[GraphNode]:
+    """Of the first node's blocks, and then a node that takes what they give back."""
+    returns = [made_up("prim::Return", parent=0, block=block) for block in blocks]
+    return [made_up("prim::If", outputs=names(400)), *returns, made_up("g", names(400))]
+
+
+@pytest.mark.parametrize(
+    "printout",
+    [
+        made_up_printout([], names(2000, "i"), names(2000, "o")),
+        made_up_printout([made_up("f", names(2000), names(2000, "y"))], names(2000), names(2000, "y")),
+        made_up_printout([made_up("f", names(1) * 2000, names(1) * 2000)] * 2, names(1) * 2000, names(1) * 2000),
+        made_up_printout(ends([0] * 400)),
+        made_up_printout(ends([*range(400)])),
+        made_up_printout([made_up("f", names(4), names(4)) for _ in range(1400)], names(4), names(4)),
+    ],
+    ids=["in and out", "one node", "all equal", "ends of a block", "ends of blocks", "values made again"],
+)
+def test_each_name_is_looked_at_a_few_times_however_many_there_are(printout: Printout) -> None:
+    there = len(printout.inputs) + len(printout.outputs)
+    there += sum(len(node.inputs) + len(node.outputs) for node in printout.nodes)
+    Name.looks = 0
+
+    assert boxes(draw(printout))
+
+    assert 0 < Name.looks < 20 * there
+
+
+@pytest.mark.parametrize("parent", [lambda n: n, lambda n: n + 1, lambda n: n - 1, lambda n: (n + 1) % 1400])
+@pytest.mark.parametrize("operator", ["prim::Param", "prim::Return", "prim::If"])
+def test_blocks_in_themselves_and_in_one_another(operator: str, parent: Callable[[int], int]) -> None:
+    nodes = [
+        GraphNode(operator=operator, inputs=[f"v{n}"], outputs=[f"v{n + 1}"], types=[], parent=parent(n), block=n % 3)
+        for n in range(1400)
+    ]
+
+    picture = ElementTree.fromstring(draw(printout(nodes, ["v0"], ["v1400"])))
+
+    assert len([rect for rect in picture.iter(f"{SVG}rect") if rect.get("class") == "box"]) == 1402
+    assert len(list(picture.iter(f"{SVG}path"))) <= EDGES_MAX + 1
+
+
+def test_what_a_node_with_many_blocks_makes_comes_from_two_of_them() -> None:
+    picture = ElementTree.fromstring(draw(made_up_printout(ends([*range(50)]))))
+
+    titles = [path.findtext(f"{SVG}title") or "" for path in picture.iter(f"{SVG}path")]
+    assert titles.count("v0 : v0") == 2
+
+
+def test_scopes_that_are_deeper_than_any_model() -> None:
+    deep = ".".join("a" * 500)
+    nodes = [
+        GraphNode(operator="f", inputs=[], outputs=[], types=[], scope=f"{deep}.{n}" if n % 2 else f"b{n}.{deep}")
+        for n in range(300)
+    ]
+
+    picture = draw(printout(nodes, [], []), opened=[deep[:499]] * 50, link=lambda path: f"?open={path}")
+
+    assert 1 < len(boxes(picture)) <= 302
+    assert len(picture) < 1_000_000

@@ -30,6 +30,29 @@ def test_a_name_a_datatype_and_a_range_can_be_given() -> None:
     }
 
 
+def test_what_is_no_tensor_is_a_plain_value() -> None:
+    inputs = parse("0.25", "1e-3", "-2.", "int:-3", "true", "kind='mean'", 'name="a,b=c"', "flag=false", "mask=null")
+
+    assert inputs.args == [0.25, 0.001, -2.0, -3, True]
+    assert [type(value) for value in inputs.args] == [float, float, float, int, bool]
+    assert inputs.kwargs == {"kind": "mean", "name": "a,b=c", "flag": False, "mask": None}
+
+
+def test_a_bare_integer_is_a_shape() -> None:
+    assert parse("n=3").kwargs == {"n": random([3], 0)}
+
+
+def test_a_tensor_of_no_dimensions_has_a_datatype_and_a_range() -> None:
+    assert parse("scalar:INT64@1..5").args == [random([], 0, "INT64", low=1.0, high=5.0)]
+
+
+def test_inputs_between_commas_may_have_commas_in_quotes() -> None:
+    inputs = ShellInputs.parse_list("1x2,temperature=2.0,kind='a,b',", 0, Uploads())
+
+    assert inputs.args == [random([1, 2], 0)]
+    assert inputs.kwargs == {"temperature": 2.0, "kind": "a,b"}
+
+
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of one name."""
@@ -59,7 +82,30 @@ def test_two_files_of_one_name_are_told_apart(data: Path) -> None:
     assert [uploads.files[name] for name in names] == [Path("a/inputs.npz"), Path("b/inputs.npz")]
 
 
-@pytest.mark.parametrize("text", ["", "1x", "x=", "1x2:", "1x2@0", "inputs.csv", "x=not-there.npz"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1x",
+        "x=",
+        "1x2:",
+        "1x2@0",
+        "inputs.csv",
+        "x=not-there.npz",
+        "True",
+        "1e999",
+        "int:",
+        "int:1.5",
+        "int:1" + "0" * 18,
+        "'a",
+    ],
+    ids=str,
+)
 def test_what_is_no_input_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse(text)
+
+
+def test_what_cannot_be_read_is_told_with_what_can() -> None:
+    with pytest.raises(typer.BadParameter, match=r"1x3x224x224.*\.npz.*int:3, true"):
+        parse("True")

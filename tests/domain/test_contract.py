@@ -1,5 +1,7 @@
 """What a contract lets in."""
 
+from itertools import permutations
+
 import pytest
 from pydantic import ValidationError
 
@@ -15,6 +17,7 @@ from service.domain.contract import (
     TensorLeaf,
     TupleNode,
     baked_otherwise,
+    same_arguments,
 )
 from service.domain.errors import DatatypeMismatch, MethodNotFound, MissingInput, ShapeMismatch, UnexpectedInput
 from service.domain.tensor import Datatype, Tensor, TensorSpec
@@ -111,3 +114,26 @@ def test_a_call_that_gives_another_value_than_the_one_baked_in_is_told(
 ) -> None:
     """Of tensors the artifact is asked, and of what it takes as an argument too."""
     assert baked_otherwise(argument(example), argument(call)) == found
+
+
+EACH_ANOTHER_VALUE = [
+    *[0, 1, 2, False, True, 0.0, -0.0, 1.0, 1.5, None, "", "1", [], [1], [1.0], [True], [1, 1]],
+    *[{}, {"a": 1}, {"a": True}, {"b": 1}, {"a": 1, "b": 2}, {"b": 2, "a": 1}],
+]
+
+
+@pytest.mark.parametrize("leaf", [BakedLeaf, FixedLeaf])
+def test_values_that_a_model_can_tell_apart_are_not_the_same(leaf: type[BakedLeaf] | type[FixedLeaf]) -> None:
+    (member,) = leaf.model_fields
+    each = [argument(leaf(**{member: value})) for value in EACH_ANOTHER_VALUE]  # type: ignore[arg-type]
+
+    assert all(same_arguments(one, one) for one in each)
+    assert not any(same_arguments(one, other) for one, other in permutations(each, 2))
+
+
+def test_a_dict_in_another_order_is_not_the_same() -> None:
+    first, second = TENSORS
+    as_tried = argument(DictNode(mapping={"b": first, "a": second}))
+
+    assert same_arguments(as_tried, argument(DictNode(mapping={"b": first, "a": second})))
+    assert not same_arguments(as_tried, argument(DictNode(mapping={"a": second, "b": first})))

@@ -15,7 +15,7 @@ from service.domain.contract import (
     TensorLeaf,
     TupleNode,
 )
-from service.domain.errors import ServiceError
+from service.domain.errors import BakedArgument, ServiceError
 from service.domain.tensor import Datatype, TensorSpec, unpack
 
 
@@ -222,3 +222,57 @@ def test_what_a_scripted_method_was_not_tried_with_is_refused(args: list[Any], i
     with pytest.raises(ServiceError) as refused:
         inference.read({"args": args}, SCRIPTED)
     assert (refused.value.slug(), refused.value.facts["input"]) == (slug, input_)
+
+
+@pytest.mark.parametrize("leaf", [BakedLeaf, FixedLeaf])
+@pytest.mark.parametrize(
+    ("known", "sent", "taken"),
+    [
+        (1.0, 1, True),
+        (1.0, 1.0, True),
+        (-0.0, -0.0, True),
+        ([1.0, {"b": 2, "a": 3.0}], [1, {"a": 3, "b": 2}], True),
+        (1.0, True, False),
+        (1.5, 1, False),
+        (0.0, -0.0, False),
+        (-0.0, 0, False),
+        (1, 1.0, False),
+        (1, True, False),
+        (True, 1, False),
+        (True, 1.0, False),
+        (0, False, False),
+        (None, 0, False),
+        ("1", 1, False),
+        ([1, 0, 1], [True, False, True], False),
+        ([1], [1.0], False),
+        ([1, 2], [1], False),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+    ],
+)
+def test_a_value_is_taken_if_it_is_the_one_that_was_tried(
+    leaf: type[BakedLeaf] | type[FixedLeaf], known: Any, sent: Any, taken: bool
+) -> None:
+    """An integer may stand for a float, whose `.0` many drop who write JSON, and for nothing else."""
+    (member,) = leaf.model_fields
+    value = Argument(name="value", structure=leaf(**{member: known}))
+    method = SCRIPTED.model_copy(update={"arguments": [SCRIPTED.arguments[0], value]})
+
+    if taken:
+        assert inference.read({"args": [X, sent]}, method).inputs
+        return
+    with pytest.raises(BakedArgument):
+        inference.read({"args": [X, sent]}, method)
+
+
+def test_a_dicts_members_may_be_sent_in_any_order() -> None:
+    batch = DictNode(mapping={"tokens": TensorLeaf(tensor="batch.tokens"), "mask": TensorLeaf(tensor="batch.mask")})
+    method = SCRIPTED.model_copy(
+        update={
+            "arguments": [Argument(name="batch", structure=batch)],
+            "inputs": [spec("batch.tokens", Datatype.FP32, 1), spec("batch.mask", Datatype.FP32, 1)],
+        }
+    )
+    body = {"args": [{"mask": [2], "tokens": [1]}]}
+
+    assert list(values(body, method).items()) == [("batch.tokens", [1.0]), ("batch.mask", [2.0])]

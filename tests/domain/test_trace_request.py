@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from service.domain.blob import BlobRef
+from service.domain.idempotency import Idempotency
 from service.domain.trace_request import TraceRequest, TraceSpec, content_digest
 
 TENSOR = {"datatype": "FP32", "shape": [2, 2], "random": {"seed": 0}}
@@ -75,6 +76,9 @@ def test_a_trace_request_survives_json() -> None:
         {"devices": []},
         {"devices": ["cpu", "cpu"]},
         {"devices": ["cpu", "cuda"], "mode": "eager"},
+        {"mode": "eager", "check": {"gradients": True}},
+        {"mode": "eager", "options": {"exportability": True}},
+        {"mode": "eager", "accept_unsound": True},
         {"source": {"file": "net.py"}},
         {"source": {"archive": "net.pt", "entrypoint": "net:Net"}},
         {"source": {"archive": "net.pt", "file": "net.py", "entrypoint": "net:Net"}},
@@ -97,6 +101,15 @@ def test_what_cannot_be_done_is_refused(changes: dict[str, Any]) -> None:
         spec(**changes)
 
 
+def test_an_eager_run_may_leave_out_torchs_check() -> None:
+    assert spec(mode="eager", check={"check_trace": False}).mode == "eager"
+
+
+def test_a_mode_that_is_none_is_told_with_those_that_there_are() -> None:
+    with pytest.raises(ValidationError, match='true, false or "as-is"'):
+        spec(training="eval")
+
+
 @pytest.mark.parametrize(("devices", "pool"), [(["cpu"], "cpu"), (["cuda"], "gpu"), (["cpu", "cuda"], "gpu")])
 def test_a_request_for_cuda_waits_in_the_gpu_pool(devices: list[str], pool: str) -> None:
     request = TraceRequest.submitted(spec(devices=devices), {}, torch_version="2.13.0", tenant="ours")
@@ -116,3 +129,34 @@ def test_the_content_is_what_decides_the_outcome() -> None:
     assert content_digest(spec(), other_file, "2.13.0") != same
     assert content_digest(spec(), file, "2.12.0") != same
     assert content_digest(spec(options={"seed": 1}), file, "2.13.0") != same
+
+
+@pytest.mark.parametrize(
+    ("changes", "others"),
+    [
+        ({"example_inputs": [{"b": TENSOR, "a": TENSOR}]}, {"example_inputs": [{"a": TENSOR, "b": TENSOR}]}),
+        ({"example_kwarg_inputs": {"x": {"b": 1, "a": 2}}}, {"example_kwarg_inputs": {"x": {"a": 2, "b": 1}}}),
+        (
+            {"source": SPEC["source"] | {"init": {"kwargs": {"b": 1, "a": 2}}}},
+            {"source": SPEC["source"] | {"init": {"kwargs": {"a": 2, "b": 1}}}},
+        ),
+        ({"example_inputs": [TENSOR, 1]}, {"example_inputs": [TENSOR, 1.0]}),
+        ({"example_inputs": [TENSOR, 1]}, {"example_inputs": [TENSOR, True]}),
+        ({"example_inputs": [TENSOR, 0.0]}, {"example_inputs": [TENSOR, -0.0]}),
+    ],
+    ids=str,
+)
+def test_what_a_model_can_tell_apart_is_other_content(changes: dict[str, Any], others: dict[str, Any]) -> None:
+    first, second = (
+        TraceRequest.submitted(spec(**members), {}, torch_version="2.13.0", tenant="ours")
+        for members in (changes, others)
+    )
+
+    assert first.content != second.content
+    assert Idempotency.of("key", first) != Idempotency.of("key", second)
+
+
+def test_uploaded_files_have_no_order() -> None:
+    files = {name: BlobRef(digest="sha256:" + name * 64, byte_size=1) for name in "ab"}
+    reverse = dict(reversed(files.items()))
+    assert content_digest(spec(), files, "2.13.0") == content_digest(spec(), reverse, "2.13.0")

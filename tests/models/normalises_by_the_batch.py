@@ -9,3 +9,11 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.norm(self.linear(x))
+
+
+class Cumulative(Net):
+    """By how many batches there were, the norm weighs what it adds to its running statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(3, momentum=None)

@@ -248,3 +248,15 @@ def test_what_is_not_there_is_told_with_what_is(store, register, new_request, su
     assert model.value.facts["models"] == ["net"]
     assert "rejected" not in model.value.facts
     assert unsound.value.facts["rejected"] == rejected.id
+
+
+def test_a_model_that_is_asked_for_but_not_traced_yet_names_its_trace_request(store, new_request):
+    store.trace_requests.add(first := new_request("soon"))
+    store.trace_requests.cancel(TENANT, first.id)
+    store.trace_requests.add(queued := new_request("soon"))
+
+    with pytest.raises(ModelNotFound, match="is queued") as soon:
+        store.models.resolve(TENANT, ModelRef.parse("soon"))
+
+    assert soon.value.facts["trace_request"] == queued.id
+    assert queued.id in soon.value.facts["remedy"]

@@ -214,6 +214,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
                 spec=parsed,
                 way=way or parsed.way,
                 files={name: place for place, name in enumerate(files or {})},
+                device="cpu",
                 threads=1,
                 source_max_bytes=MIB,
             ).model_dump(mode="json")

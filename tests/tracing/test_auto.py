@@ -47,6 +47,24 @@ def test_the_function_that_branches_is_scripted(work: Work, store: Store) -> Non
     assert kept.tried[-1].way == "trace, with branches_in_a_function.clipped scripted"
 
 
+def test_a_part_of_a_name_that_cannot_be_told_is_scripted_with_the_whole(work: Work, store: Store) -> None:
+    source = (
+        "import torch\nfrom branches_in_a_part import *\n"
+        "class Named(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.gates = torch.nn.ModuleDict({'a gate': Net()})\n"
+        "    def forward(self, x: torch.Tensor):\n"
+        "        for gate in self.gates.values():\n"
+        "            x = gate(x)\n"
+        "        return x\n"
+    )
+    files = {**auto("branches_in_a_part")["source"]["files"], "named.py": source}
+    ended = work({**auto("branches_in_a_part"), "source": {"files": files, "entrypoint": "named:Named"}})
+
+    assert [tried.way for tried in artifact_of(store, ended).tried] == ["trace", "script"]
+
+
 def test_a_model_that_branches_itself_is_scripted_whole(work: Work, store: Store) -> None:
     ended = work(auto("branches_on_data"))
     kept = artifact_of(store, ended)
@@ -76,3 +94,11 @@ def test_what_the_model_itself_raises_is_not_tried_again(work: Work) -> None:
 
     assert ended.failure is not None
     assert ended.failure.slug == "model-raised"
+
+
+def test_what_the_source_prints_is_logged_once(work: Work, store: Store) -> None:
+    ended = work(auto("branches_aloud"))
+    logged = "".join(store.events.log(TENANT, ended.id))
+
+    assert [tried.way for tried in artifact_of(store, ended).tried] == ["trace", "script"]
+    assert logged.count("here it is") == 1

@@ -129,11 +129,26 @@ def test_a_probe_that_eager_refuses_is_no_fault(run: Run) -> None:
     assert "probe: zeros" in told.comparisons
 
 
+def test_a_probe_that_eager_refuses_and_the_trace_answers_is_told_with_its_line(run: Run) -> None:
+    found = run(spec("refuses_negatives", example_inputs=[X])).findings["answers-where-eager-raises"]
+
+    assert (found.line, found.confirmed) == (7, True)
+    assert found.evidence == {"method": "forward", "case": "probe: negated", "exception": "ValueError"}
+
+
+def test_a_probe_that_both_refuse_is_not_told(run: Run) -> None:
+    told = run(spec("refuses_negatives", mode="script", example_inputs=[X]))
+
+    assert "probe: negated" not in told.comparisons
+    assert "answers-where-eager-raises" not in told.findings
+
+
 def test_a_check_input_that_eager_refuses_is_told_with_its_line(run: Run) -> None:
     told = run(spec("refuses_negatives", example_inputs=[X], check={"check_inputs": [[tensor([[-1.0]])]]}))
 
     assert told.verdict is Verdict.VERIFIED
     assert told.findings["check-input-refused"].line == 7
+    assert told.findings["check-input-refused"].remedy
 
 
 def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,10 +212,11 @@ def test_probes_are_offered_within_the_bytes_that_are_taken(run: Run, monkeypatc
 
 
 def test_what_differs_without_a_warning_has_the_line_where_two_traces_part(run: Run) -> None:
-    told = run(spec("counts_calls", example_inputs=[X]))
+    longer = [tensor([[1.0], [2.0], [3.0]])]
+    told = run(spec("loops_over_a_part", example_inputs=[tensor([[1.0], [2.0]])], check={"check_inputs": [longer]}))
 
-    assert told.findings["hidden-state"].line == 11
-    assert told.findings["torch-check-failed"].line == 11
+    assert "tracer-warning" not in told.findings
+    assert told.findings["output-differs-elsewhere"].line == 11
 
 
 def test_torchs_check_can_be_left_out(run: Run) -> None:
@@ -255,8 +271,9 @@ def test_state_that_each_call_reads_and_changes_is_rejected_before_it_shows(run:
     assert "calls" in told.findings["hidden-state"].detail
 
 
-def test_the_line_that_reads_the_state_is_named(run: Run) -> None:
-    told = run(spec("counts_calls_to_sixty", example_inputs=[FLOATS]))
+@pytest.mark.parametrize("name", ["counts_calls_to_sixty", "counts_calls"])
+def test_the_line_that_reads_the_state_is_named(run: Run, name: str) -> None:
+    told = run(spec(name, example_inputs=[FLOATS]))
 
     assert told.findings["hidden-state"].source == "self.calls += 1"
 
@@ -315,3 +332,9 @@ def test_a_first_input_that_is_remembered_beside_the_model_is_rejected(run: Run,
     told = run(spec("remembers_its_first_input", f"In{article}{place}", example_inputs=[X]))
 
     assert told.verdict is Verdict.REJECTED
+
+
+def test_a_warning_of_a_branch_points_at_mode_auto(run: Run) -> None:
+    told = run(spec("branches_on_data", example_inputs=[X]))
+
+    assert "`mode` be auto" in str(told.findings["tracer-warning"].remedy)

@@ -129,6 +129,52 @@ def test_what_has_no_name_of_its_own_cannot_be_told(work: Work) -> None:
     assert (request.state, request.failure.slug) == (State.FAILED, "unsupported-output")
 
 
+def returning(value: str) -> dict[str, Any]:
+    source = (
+        f"import torch\nfrom torch._subclasses.fake_tensor import FakeTensorMode\ndef net(x):\n    return {value}\n"
+    )
+    return {**eager("linear"), "source": {"files": {"net.py": source}, "entrypoint": "net:net"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "slug", "output"),
+    [
+        ("{'y': torch.ones(2, device='meta')}", "output-without-values", "output.y"),
+        ("(x, FakeTensorMode().from_tensor(x))", "output-without-values", "output.1"),
+        ("(x, x + 1j)", "output-without-datatype", "output.1"),
+        ("{'y': x, 'n': 2**100}", "output-not-json", "output.n"),
+        ("[x, 10**10000]", "output-not-json", "output.1"),
+        ("[x, '\\ud800']", "output-not-json", "output.1"),
+        ("{'\\ud800': x}", "output-not-json", "output.\\ud800"),
+        ("{'y': x, '\\ud800': {}}", "output-not-json", "output.\\ud800"),
+        ("{'y': x, 'deep': [{'\\ud800': 1}]}", "output-not-json", "output.deep.0.\\ud800"),
+        ("(x, type('Shy', (), {'__repr__': lambda self: 1 / 0})())", "output-not-json", "output.1"),
+    ],
+)
+def test_an_output_that_cannot_be_told_is_refused_by_its_name(work: Work, value: str, slug: str, output: str) -> None:
+    request = work(returning(value))
+
+    assert request.failure is not None
+    assert (request.failure.slug, request.failure.facts.get("output")) == (slug, output)
+
+
+def test_an_object_is_told_without_its_address_in_memory(work: Work, store: Store) -> None:
+    ((call, _),) = kept(store, work(returning("(x, (n for n in x), {object(): [print, object()]}, {object(): x})")))
+
+    assert call.returns.model_dump()["tuple"][1:] == [
+        {"baked": "<generator object net.<locals>.<genexpr>>"},
+        {"baked": {"<object>": ["<built-in function print>", "<object>"]}},
+        {"mapping": {"<object>": {"tensor": "output.3.<object>"}}},
+    ]
+
+
+def test_what_is_a_number_or_text_by_inheritance_is_told_as_one(work: Work, store: Store) -> None:
+    numbers = "[__import__('numpy').float64(1.5), __import__('enum').IntEnum('Mode', 'FAST').FAST, float('nan'), 2**63]"
+    ((call, _),) = kept(store, work(returning(f"(x, {numbers})")))
+
+    assert call.returns.model_dump()["tuple"][1] == {"baked": [1.5, 1, "nan", 2**63]}
+
+
 def test_it_can_be_cancelled_and_is_watched_meanwhile(
     store: Store, torch_zygote: Zygote, add: Callable[..., str]
 ) -> None:

@@ -10,7 +10,7 @@ from service.domain.errors import AnswerTooLarge
 from service.domain.tensor import Tensor
 from service.domain.trace_check import Comparison, Finding, Verdict
 from tests.tracing.conftest import ArtifactOf, Work, spec, tensor
-from workers.gradients import differentiate
+from workers.backward import differentiate
 from workers.tensors import packed, unpacked
 from workers.tracing import gradients
 from workers.tracing.gradients import compare

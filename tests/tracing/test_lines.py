@@ -27,5 +27,11 @@ def test_a_node_that_no_user_line_made_has_none() -> None:
     assert lines.of_stack(stack) is None
 
 
+def test_where_an_object_lies_in_memory_is_left_out() -> None:
+    told = lines.text_of(ValueError(f"{object()} and {test_codes_for_a_terminal_are_left_out}"))
+
+    assert told == "<object> and <function test_codes_for_a_terminal_are_left_out>"
+
+
 def test_codes_for_a_terminal_are_left_out() -> None:
     assert lines.text_of(ValueError("\x1b[1mbold\x1b[0m")) == "bold"

@@ -55,6 +55,16 @@ def test_code_is_torchscript(run: Run) -> None:
     assert code.nodes == []
 
 
+def test_functions_that_are_called_stand_below_the_code(run: Run) -> None:
+    shown = printed(run(spec("calls_functions_of_a_script", example_inputs=[X])))
+
+    for kind in ("code", "code_with_constants"):
+        called, first, second = shown["", "forward", kind].text.split("\ndef ")
+        assert "__torch__.calls_functions_of_a_script.absolute" in called
+        assert first.startswith("absolute(x: Tensor) -> Tensor:")
+        assert "torch.neg(x)" in second
+
+
 TWICE = {"forward": {"example_inputs": [X]}, "encode": {"example_inputs": [X]}}
 
 

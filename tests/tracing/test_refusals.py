@@ -119,6 +119,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, int | None, str]] = {
     "torch.jit.trace in forward": (
         submitted(forward("return torch.jit.trace(torch.relu, x)(x)")), "tracing-nested", 9, "forward",
     ),
+    "torch.jit.trace of a function in forward": (
+        submitted(forward("return torch.jit.trace(lambda y: y * 2, x)(x)")), "tracing-nested", 9, "forward",
+    ),
     "a scripted module that is no part": (
         submitted("part = torch.jit.script(nn.Linear(4, 3))\nclass Net(nn.Module):\n"
                   "    def forward(self, x):\n        return part(x)\n"),
@@ -183,6 +186,18 @@ def test_it_is_a_problem_of_its_own_with_the_line_and_what_to_do(run: Run, case:
     assert remedy in str(failure.facts.get("remedy") or by_slug()[slug].remedy())
 
 
+def test_what_the_compiler_does_not_take_while_the_source_is_imported_has_its_line(run: Run) -> None:
+    text = "@torch.jit.script\nclass Net:\n    def assign(self):\n        self.x = torch.rand(2)\n"
+    failure = run(submitted(text)).failure
+
+    assert failure.slug == "source-raised"
+    assert (failure.facts["file"], failure.facts["line"], failure.facts["source"]) == (
+        "net.py",
+        7,
+        "self.x = torch.rand(2)",
+    )
+
+
 def test_the_parameters_that_are_one_are_named(run: Run) -> None:
     assert run(submitted(TIED_BUFFER)).failure.facts["names"] == ["part.scale", "part.again"]
 
@@ -193,6 +208,45 @@ def test_the_module_with_the_hook_is_named(run: Run) -> None:
 
 def test_the_autograd_function_is_named(run: Run) -> None:
     assert run(submitted(CUSTOM)).failure.facts["function"] == "Double"
+
+
+def test_the_stack_of_what_cannot_be_saved_has_the_users_frames_and_torchs_alone(run: Run) -> None:
+    message = str(run(submitted(CUSTOM)).failure.facts["message"])
+
+    assert "net.py(13): forward" in message
+    assert "\ntorch/nn/modules/module.py(" in message
+    assert "workers/tracing" not in message
+    assert "site-packages" not in message
+
+
+@pytest.mark.parametrize(
+    "returned",
+    ["{'a': x * 2, 'b': {'c': x}}", "[x, x]"],
+)
+def test_what_a_strict_trace_refuses_is_pointed_at_scripting_as_well(run: Run, returned: str) -> None:
+    assert "auto" in str(run(submitted(forward(f"return {returned}"))).failure.facts["remedy"])
+
+
+def test_a_dict_of_dicts_is_returned_by_a_script(run: Run) -> None:
+    """As the remedy says."""
+    assert run(submitted(forward("return {'a': x * 2, 'b': {'c': x}}"), mode="script")).traced.form == "scripted"
+
+
+def test_a_check_input_that_does_not_fit_is_named_with_its_method(run: Run) -> None:
+    request = submitted(forward("return x"), check={"check_inputs": [[X], [X, X]]})
+    failure = run(request).failure
+
+    assert (failure.slug, failure.facts["case"], failure.facts["method"]) == (
+        "argument-mismatch",
+        "check_inputs[1]",
+        "forward",
+    )
+    assert failure.detail.startswith("check_inputs[1]: forward(x) cannot be called so")
+
+
+@pytest.mark.parametrize("slug", ["argument-mismatch", "trace-method-not-found", "entrypoint-not-found"])
+def test_what_goes_wrong_most_says_what_to_do(slug: str) -> None:
+    assert by_slug()[slug].remedy()
 
 
 def test_what_cannot_be_copied_is_named(run: Run) -> None:

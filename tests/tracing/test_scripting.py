@@ -1,6 +1,8 @@
 """Scripting, and what was scripted before it came here: compiled as torch's documentation says, served and verified."""
 
 import io
+import os
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +10,15 @@ import pytest
 import torch
 
 from service.domain.artifact import Artifact
+from service.domain.contract import Argument, Contract, MethodContract
+from service.domain.errors import GraphRaised
+from service.domain.tensor import Datatype, TensorSpec
 from service.domain.trace_check import Verdict
 from service.storage.database import Store
 from tests.conftest import TENANT
 from tests.tracing.conftest import Told, Work, spec, tensor
+from workers import golden
+from workers.runner import LoadedArtifact
 
 Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
@@ -144,6 +151,45 @@ def test_a_check_input_with_another_plain_value_is_compared(artifact: Callable[.
     assert [(one.agrees, one.in_contract) for one in given] == [(True, False)]
 
 
+def test_a_dict_is_handed_over_in_the_order_in_which_it_was_verified(
+    artifact: Callable[..., Artifact], store: Store
+) -> None:
+    """A check input in another order is another call, that the contract does not answer for."""
+    parts = {"tokens": tensor([1.0, 2.0]), "mask": tensor([3.0, 4.0])}
+    inputs = [[parts, sizes] for sizes in ({"wide": 3, "high": 2}, {"high": 2, "wide": 3})]
+    made = artifact(
+        spec("reads_the_order_of_a_dict", mode="script", example_inputs=inputs[0], check={"check_inputs": inputs[1:]})
+    )
+
+    assert made.check.verdict is Verdict.VERIFIED
+    given = [one for one in made.check.comparisons if one.case == "check_inputs[0]"]
+    assert [(one.agrees, one.in_contract) for one in given] == [(True, False)]
+    served = proved(made, store)
+    sent = {"parts.mask": torch.tensor([3.0, 4.0]), "parts.tokens": torch.tensor([1.0, 2.0])}
+    assert served.infer("forward", sent)["output"].tolist() == [3.0, 6.0, 9.0, 12.0]
+
+
+def test_a_float_is_another_value_than_an_integer(run: Run, artifact: Callable[..., Artifact], store: Store) -> None:
+    check = {"check_inputs": [[X, 1.0]]}
+    submitted = spec("tells_an_int_from_a_float", mode="script", example_inputs=[X, 1], check=check)
+    made = artifact(submitted)
+
+    assert not run(submitted).comparisons["check_inputs[0]"].in_contract, "nor where it is traced"
+    given = [one for one in made.check.comparisons if one.case == "check_inputs[0]"]
+    assert [(one.agrees, one.in_contract) for one in given] == [(True, False)]
+    assert proved(made, store).infer("forward", {"x": torch.ones(1, 4)})["output"].tolist() == [[2.0] * 4]
+
+
+def proved(made: Artifact, store: Store) -> LoadedArtifact:
+    """Loaded as it is where it is served, and its golden cases replayed."""
+    with store.blobs.open(made.archive.digest) as file:
+        module = torch.jit.load(io.BytesIO(file.read()))
+    loaded = LoadedArtifact(module, made.contract)
+    with store.blobs.open(made.golden.digest) as file:
+        loaded.prove(golden.read(os.dup(file.fileno())), made.check.tolerance)
+    return loaded
+
+
 def test_all_methods_that_are_asked_for_are_compiled(artifact: Callable[..., Artifact], store: Store) -> None:
     made = artifact(
         spec(
@@ -225,9 +271,9 @@ def test_a_scripted_function_is_traced_through(artifact: Callable[..., Artifact]
 @pytest.mark.parametrize(
     ("name", "entrypoint", "inputs", "line", "words"),
     [
-        ("cannot_be_scripted", "Net", [X], 9, "unused"),
+        ("cannot_be_scripted", "Net", [X], 9, "is_scripting"),
         ("cannot_be_scripted", "Untyped", [X, 2], 16, "annotate"),
-        ("cannot_be_scripted", "CallsPython", [X], 23, "unused"),
+        ("cannot_be_scripted", "CallsPython", [X], 23, "is_scripting"),
         ("functions_to_script", "variadic", [X], 19, "name and a type"),
     ],
 )
@@ -240,6 +286,38 @@ def test_what_torch_cannot_script_is_said_with_the_users_line(
     assert (failure.facts["file"], failure.facts["line"]) == (f"{name}.py", line)
     assert words in str(failure.facts["remedy"])
     assert failure.facts["source"]
+
+
+def test_an_artifact_that_calls_what_it_does_not_have_is_told_how_to_do_without(
+    artifact: Callable[..., Artifact],
+) -> None:
+    made = artifact(spec("calls_what_no_script_has", **SCRIPT))
+
+    differs = next(one for one in made.check.findings if one.kind == "output-differs")
+    assert "is_scripting" in str(differs.remedy)
+
+
+def test_a_default_that_torch_loses_is_said_with_the_reason_and_the_call(run: Run) -> None:
+    methods = {"forward": {"example_inputs": [X]}, "decode": {"example_inputs": [X]}}
+    failure = run(spec("leaves_a_default_out", mode="script", methods=methods)).failure
+
+    assert "Argument temperature not provided" in failure.detail
+    assert failure.facts["source"] == "return self.decode(x)"
+    assert "pass it in that call" in str(failure.facts["remedy"])
+
+
+def test_options_of_a_trace_are_said_to_do_nothing_to_a_script(run: Run) -> None:
+    options = {"strict": False, "force_outplace": True, "store_inputs": False, "seed": 3}
+    told = run(spec("linear", options=options, check={"check_trace": False}, **SCRIPT))
+
+    said = [one.evidence["option"] for one in told.traced.check.findings if one.kind == "option-without-effect"]
+    assert said == ["options.strict", "options.force_outplace", "options.store_inputs", "check.check_trace"]
+    assert told.verdict is Verdict.VERIFIED
+
+
+def test_options_of_a_trace_are_not_mentioned_where_they_are_as_ever_or_do_something(run: Run) -> None:
+    for members in (SCRIPT, {**TRACE, "options": {"force_outplace": True}}):
+        assert "option-without-effect" not in run(spec("linear", **members)).findings
 
 
 def test_what_torch_says_of_its_own_library_has_no_paths_of_this_machine(run: Run) -> None:
@@ -299,6 +377,7 @@ def test_state_that_compiled_code_keeps_is_found(run: Run) -> None:
 
     assert told.verdict is Verdict.REJECTED
     assert told.findings["hidden-state"].evidence["method"] == "forward"
+    assert told.findings["hidden-state"].source == "self.calls += 1"
 
 
 def test_state_that_compiled_code_keeps_is_found_where_no_answer_shows_it(run: Run) -> None:
@@ -382,6 +461,108 @@ def test_an_archive_lists_its_methods_where_one_is_not_there(run: Run) -> None:
     assert failure.failure.facts["methods"] == ["forward"]
 
 
+@pytest.mark.parametrize(
+    ("entrypoint", "methods", "state", "source"),
+    [
+        ("BetweenMethods", ["put", "forward"], ["kept"], "self.kept = x * 1"),
+        ("Calibrated", ["forward"], ["most", "ready"], "self.most = x.abs().max()"),
+        ("OnABranch", ["forward"], ["kept"], "self.kept = self.kept + x"),
+        ("InARow", ["forward"], ["rows"], "self.rows[1] = x[0]"),
+    ],
+)
+def test_state_that_no_call_shows_is_read_off_the_graphs(
+    run: Run, entrypoint: str, methods: list[str], state: list[str], source: str
+) -> None:
+    asked = {method: {"example_inputs": [X]} for method in methods}
+    told = run(
+        spec("keeps_state_in_branches", entrypoint, mode="script", methods=asked, check={"probes": "off"}),
+    )
+
+    kept = told.findings["hidden-state"]
+    assert told.verdict is Verdict.REJECTED
+    assert (kept.evidence["state"], kept.source) == (state, source)
+
+
+def test_state_between_methods_rejects_through_all_processes(artifact: Callable[..., Artifact]) -> None:
+    methods = {method: {"example_inputs": [X]} for method in ("put", "forward")}
+    made = artifact(spec("keeps_state_in_branches", "BetweenMethods", mode="script", methods=methods))
+
+    kept = next(finding for finding in made.check.findings if finding.kind == "hidden-state")
+    assert made.check.verdict is Verdict.REJECTED
+    assert (kept.evidence["method"], kept.evidence["read_by"]) == ("put", ["forward"])
+
+
+def test_a_method_that_is_not_served_writes_nothing_for_one_that_is(run: Run) -> None:
+    assert run(spec("keeps_state_in_branches", "BetweenMethods", **SCRIPT)).verdict is Verdict.VERIFIED
+
+
+def test_state_in_an_uploaded_archive_is_read_off_its_graphs(run: Run, load: Callable[..., Any]) -> None:
+    module = torch.jit.script(load("keeps_state_in_branches", "Calibrated").module.eval())
+    told = run(uploaded(), {"net.pt": saved(module)})
+
+    assert told.verdict is Verdict.REJECTED
+    assert "hidden-state" in told.findings
+
+
+def test_what_only_train_mode_keeps_and_what_nobody_reads_is_no_state(run: Run) -> None:
+    told = run(spec("keeps_state_in_branches", "Harmless", **SCRIPT))
+
+    assert (told.verdict, told.findings) == (Verdict.VERIFIED, {})
+
+
+@pytest.mark.parametrize("entrypoint", ["Net", "Cumulative"])
+def test_the_statistics_of_a_norm_in_train_mode_are_told_as_such(run: Run, entrypoint: str) -> None:
+    rows = tensor([[1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 0.0, -1.0]])
+    told = run(spec("normalises_by_the_batch", entrypoint, mode="script", example_inputs=[rows], training=True))
+
+    assert "training-mode" in told.findings
+    assert "hidden-state" not in told.findings
+
+
+def test_a_change_far_down_a_list_of_compiled_code_is_found(run: Run) -> None:
+    told = run(spec("keeps_state_in_branches", "HoldsIt", **TRACE))
+
+    assert told.verdict is Verdict.REJECTED
+    assert "hidden-state" in told.findings
+
+
+def test_a_draw_on_a_branch_that_no_call_took_is_told_with_its_line(run: Run) -> None:
+    told = run(spec("draws_on_a_branch", **SCRIPT, check={"probes": "off"}))
+
+    may = told.findings["may-draw"]
+    assert told.verdict is Verdict.VERIFIED
+    assert (may.evidence["operator"], may.source) == ("aten::rand", "return x + torch.rand(4)")
+
+
+def test_a_draw_in_an_uploaded_archive_is_told(run: Run, load: Callable[..., Any]) -> None:
+    module = torch.jit.script(load("draws_on_a_branch").module.eval())
+    told = run(uploaded(check={"probes": "off"}), {"net.pt": saved(module)})
+
+    assert told.findings["may-draw"].evidence["operator"] == "aten::rand"
+    assert "draws nothing" not in told.findings["no-eager-model"].detail
+
+
+@pytest.mark.parametrize("entrypoint", ["Net", "Rolling", "Listed"])
+def test_pythons_whole_numbers_are_said_to_end_in_a_script(run: Run, entrypoint: str) -> None:
+    ids = tensor([3, 5, 8], "INT64")
+    told = run(spec("hashes_its_ids", entrypoint, mode="script", example_inputs=[ids], check={"probes": "off"}))
+
+    ends = told.findings["python-int-is-64-bit"]
+    assert told.verdict is Verdict.VERIFIED
+    assert ends.confirmed is None
+    assert ends.source in (
+        "hashed = int(ids[i]) * 2654435761 * 40503",
+        "rolled = rolled * 31",
+        "hashed = (hashed + each) * 31",
+    )
+
+
+def test_whole_numbers_of_sizes_and_floats_are_not(run: Run) -> None:
+    ids = tensor([3, 5, 8], "INT64")
+
+    assert run(spec("hashes_its_ids", "OfSizes", mode="script", example_inputs=[ids])).findings == {}
+
+
 def state_dict() -> bytes:
     buffer = io.BytesIO()
     torch.save(Scaled().state_dict(), buffer)
@@ -393,3 +574,46 @@ def test_a_file_that_is_no_archive_is_said_to_be_none(run: Run, data: bytes) -> 
     failure = run(uploaded(), {"net.pt": data}).failure
 
     assert (failure.slug, failure.facts["file"]) == ("archive-unreadable", "net.pt")
+
+
+def test_what_an_artifact_raises_has_no_paths_of_this_machine() -> None:
+    linear = torch.jit.trace(torch.nn.Linear(4, 2), torch.ones(1, 4))
+    tensors = [TensorSpec(name="input", datatype=Datatype.FP32, shape=(1, 4))]
+    arguments = [Argument.model_validate({"name": "input", "structure": {"tensor": "input"}})]
+    method = MethodContract(arguments=arguments, inputs=tensors, outputs=[], returns={"tuple": []})
+    contract = Contract(methods={"forward": method})
+    with pytest.raises(GraphRaised) as raised:
+        LoadedArtifact(linear, contract).infer("forward", {"input": torch.ones(1, 5)})
+
+    assert "torch/nn/modules/linear.py" in raised.value.detail
+    assert "site-packages" not in raised.value.detail
+
+
+def with_code(data: bytes, body: bytes) -> bytes:
+    """The archive, its forward with another body."""
+    archive, changed = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
+    with zipfile.ZipFile(changed, "w") as other:
+        for entry in archive.infolist():
+            record = archive.read(entry)
+            if entry.filename.endswith(".py"):
+                record = record[: record.index(b"    return")] + b"    return " + body + b"\n"
+            other.writestr(entry.filename, record)
+    return changed.getvalue()
+
+
+def test_an_archive_whose_loading_ends_the_process_is_said_to_be_unreadable(work: Work) -> None:
+    """torch's parser recurses, however deep."""
+    data = with_code(saved(torch.jit.script(Scaled().eval())), b"-" * 200_000 + b"x")
+    failure = work(uploaded(), {"net.pt": data}).failure
+
+    assert failure is not None
+    assert (failure.slug, failure.facts["ended"]) == ("archive-unreadable", "by SIGSEGV")
+
+
+def test_what_torch_says_of_an_archive_holds_no_address_in_memory(run: Run) -> None:
+    data = with_code(saved(torch.jit.script(Scaled().eval())), b"self.nothing")
+    failure = run(uploaded(), {"net.pt": data}).failure
+
+    assert failure.slug == "archive-unreadable"
+    assert "has no attribute or method 'nothing'" in failure.detail
+    assert "0x" not in failure.detail

@@ -23,6 +23,7 @@ from service.domain.errors import (
     TraceError,
 )
 from tests.tracing.conftest import MIB, text
+from workers import paths
 from workers.tracing import lines
 from workers.tracing.source import FILES_MAX, Source
 
@@ -203,7 +204,7 @@ def test_library_files_are_shown_without_this_machines_paths() -> None:
 
     assert lines.line_at(path, 3).file == "timm/models/resnet.py"
     assert lines.is_user(path)
-    assert lines.without_paths(f"%1 : Tensor = aten::relu(%2) # {path}:12:0") == (
+    assert paths.without_paths(f"%1 : Tensor = aten::relu(%2) # {path}:12:0") == (
         "%1 : Tensor = aten::relu(%2) # timm/models/resnet.py:12:0"
     )
 

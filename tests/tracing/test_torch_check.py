@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 from service.domain.trace_check import OutputRef, TorchCheck, TracedNode
@@ -66,6 +67,43 @@ def test_a_counter_shows_in_outputs_and_constants(load: Load) -> None:
     ]
     assert "Mismatched elements: 3 / 3" in said.outputs[0].difference
     assert [constant.node.line for constant in said.constants] == [11]
+
+
+def test_torchs_check_is_given_the_check_inputs(run: Run) -> None:
+    given = {"check_inputs": [[tensor([[1.0], [2.0], [3.0]])]]}
+    told = run(spec("bakes_a_size", example_inputs=[tensor([[1.0], [2.0]])], check=given))
+
+    (constant,) = told.traced.check.torch.constants
+    assert (constant.node.file, constant.node.line) == ("bakes_a_size.py", 7)
+    assert told.findings["output-differs-elsewhere"].line == 7
+    assert told.verdict == "restricted"
+
+
+def test_a_check_input_of_one_method_goes_with_the_examples_of_the_others(run: Run) -> None:
+    methods = {"encode": {"example_inputs": [tensor([[1.0] * 4])]}, "decode": {"example_inputs": [tensor([[1.0] * 2])]}}
+    given = {"check_inputs": [{"method": "encode", "example_inputs": [tensor([[1.0] * 4, [2.0] * 4])]}]}
+    told = run(spec("two_methods", methods=methods, check=given))
+
+    assert told.traced.check.torch == TorchCheck(ran=True, passed=True)
+
+
+def test_a_check_input_that_nests_otherwise_is_not_for_torchs_check(run: Run) -> None:
+    x, mask = tensor([1.0]), tensor([True], "BOOL")
+    example = [{"tuple": [x, x]}, {"scale": x}, 2.0, ["a"]]
+    told = run(spec("nested_input", example_inputs=example, check={"check_inputs": [[*example, mask]]}))
+
+    assert told.traced.check.torch.passed
+    assert not told.comparisons["check_inputs[0]"].in_contract
+
+
+def test_graphs_of_submodules_part_where_their_operators_do(run: Run) -> None:
+    given = {"check_inputs": [[tensor([[1.0], [2.0], [3.0]])]]}
+    told = run(spec("loops_over_a_part", example_inputs=[tensor([[1.0], [2.0]])], check=given))
+
+    assert (told.findings["torch-check-failed"].file, told.findings["torch-check-failed"].line) == (
+        "loops_over_a_part.py",
+        11,
+    )
 
 
 def test_nodes_that_draw_are_listed_in_submodules_too(load: Load) -> None:
@@ -190,9 +228,10 @@ def test_a_check_that_erred_is_a_finding_and_rejects_nothing(run: Run) -> None:
     assert told.verdict == "verified"
 
 
-def test_a_deprecated_option_is_a_finding_and_rejects_nothing(run: Run) -> None:
+@pytest.mark.parametrize("mode", ["trace", "script"])
+def test_a_deprecated_option_is_a_finding_and_rejects_nothing(run: Run, mode: str) -> None:
     x = tensor([[1.0, 2.0, 3.0, 4.0]])
-    told = run(spec("linear", example_inputs=[x], options={"optimize": True}))
+    told = run(spec("linear", mode=mode, example_inputs=[x], options={"optimize": True}))
 
     assert told.findings["deprecated-option"].evidence == {"option": "optimize"}
     assert told.verdict == "verified"

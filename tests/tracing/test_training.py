@@ -1,5 +1,6 @@
 """Training: a model in train mode, or in the mode that the source leaves it in, is served in it, and that is said."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from service.domain.artifact import Artifact
 from service.domain.trace_check import Finding, Verdict
 from service.domain.trace_request import Training
-from tests.tracing.conftest import ArtifactOf, spec, tensor
+from tests.tracing.conftest import ArtifactOf, Told, spec, tensor
 from workers.tracing import model as models
 
 X = tensor([[1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 0.0, -1.0], [0.0, 1.0, 5.0, 2.0]])
@@ -95,3 +96,11 @@ def test_a_model_that_is_made_again_is_in_the_same_mode(load: Any, training: Tra
     model.set_mode(training)
 
     assert model.fresh().training is mode
+
+
+def test_numbers_that_are_drawn_and_show_in_no_answer_are_told(run: Callable[..., Told]) -> None:
+    told = run(spec("drops_next_to_nothing", example_inputs=[X], training=True))
+
+    drawn = told.findings["draws-random-numbers"]
+    assert told.verdict is Verdict.VERIFIED
+    assert (drawn.evidence["operator"], drawn.source) == ("aten::dropout", "return self.dropout(x)")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from service.domain.errors import Failure
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import Stage, State, TraceRequest
 from service.sandbox.cancellation import Cancellation
@@ -17,6 +18,7 @@ from tests.conftest import TENANT, wait_until
 from tests.tracing.conftest import EVERY_DATATYPE, LIMITS, ArtifactOf, Work, spec, tensor
 from workers import golden
 from workers.tensors import unpacked
+from workers.tracing import doubts
 from workers.tracing.verification import ROUNDS_MOST
 from workers.tracing.worker import Worker
 
@@ -32,7 +34,7 @@ import torch
 from service.domain.trace_check import TorchCheck, TraceCheck, Verdict
 from workers.tracing.checks import check
 
-def run(self, traced, check_calls, *, probe):
+def run(self, *given, probe):
     said = TraceCheck(
         verdict=Verdict.VERIFIED, tolerance=self._tolerance, comparisons=[], findings=[], torch=TorchCheck(ran=False)
     )
@@ -83,6 +85,13 @@ def lying(calls, outputs):
     %s
     return contract.Contract.model_validate(told)
 contract.observe = lying
+"""
+
+FORM = """
+from dataclasses import replace
+from workers.tracing import child
+candidate_of = child.candidate_of
+child.candidate_of = lambda *given: replace(candidate_of(*given), form=%r)
 """
 
 FORGED: dict[str, tuple[str, set[str]]] = {
@@ -269,6 +278,17 @@ channel.send({"kind": "progress", "stage": "verifying", "progress": 0.9})
     "a contract that returns something else": (
         SAYS_VERIFIED + CONTRACT % 'method["returns"] = {"tuple": [method["returns"]]}' + DOUBLES,
         {"model-unrepeatable"},
+    ),
+    "the form of an upload": (SAYS_VERIFIED + FORM % "uploaded" + DOUBLES, {"model-crashed"}),
+    "the form of parts that nobody had scripted": (SAYS_VERIFIED + FORM % "mixed" + DOUBLES, {"model-crashed"}),
+    "a part of a name that shows as another": (
+        SAYS_VERIFIED
+        + """
+from workers.tracing import parts
+parts.at = lambda model, wanted: [parts.Part.model_construct(name="gate\\u202eetag\\x1b[2J", is_function=False)]
+"""
+        + DOUBLES,
+        {"model-crashed"},
     ),
     "a case with too few bytes": (
         SAYS_VERIFIED + offering("FP32", [1, 4], "4", 1) + DOUBLES,
@@ -548,6 +568,67 @@ def test_a_model_that_takes_some_fresh_inputs_is_verified_on_those(artifact: Art
     assert sum(one.case.startswith("fresh") for one in check.comparisons) >= 2
 
 
+def test_inputs_that_the_artifact_answers_and_eager_refuses_are_told_with_the_line_that_raised(
+    artifact: ArtifactOf,
+) -> None:
+    check = artifact(spec("refuses_negatives", example_inputs=[X])).check
+
+    (found,) = (finding for finding in check.findings if finding.kind == "answers-where-eager-raises")
+    assert check.verdict is Verdict.VERIFIED
+    assert found.confirmed
+    assert (found.line, found.source) == (7, 'raise ValueError("no negative numbers")')
+    assert found.evidence == {"method": "forward", "case": "probe: negated", "exception": "ValueError"}
+    assert "forward raised ValueError: no negative numbers" in found.detail
+    assert found.remedy
+
+
+@pytest.mark.parametrize("mode", ["trace", "script"])
+@pytest.mark.parametrize(
+    ("computed", "asked", "exception"),
+    [
+        ("x * math.sqrt(float(x.sum()))", [[-1.0, -2.0, -3.0, -4.0]], "ValueError"),
+        ("x * (1.0 / float(x.sum()))", [[0.0, 0.0, 0.0, 0.0]], "ZeroDivisionError"),
+    ],
+)
+def test_a_check_input_that_the_artifact_answers_and_eager_refuses_is_told(
+    artifact: ArtifactOf, mode: str, computed: str, asked: Any, exception: str
+) -> None:
+    """Without the probes of the process that traced."""
+    source = f"import math\n{IMPORT}class Net(torch.nn.Module):\n    def forward(self, x):\n        return {computed}\n"
+    check = artifact(hostile(source, mode=mode, check={"probes": "off", "check_inputs": [[tensor(asked)]]})).check
+
+    (found,) = (finding for finding in check.findings if finding.kind == "answers-where-eager-raises")
+    assert (found.evidence["case"], found.evidence["exception"]) == ("check_inputs[0]", exception)
+    assert (found.line, found.source) == (5, f"return {computed}")
+
+
+def test_fresh_inputs_that_the_artifact_answers_and_eager_refuses_are_told_once(artifact: ArtifactOf) -> None:
+    source = SAYS_VERIFIED + "def Net(x):\n    assert TRACER or bool((x >= 0).all())\n    return x * 2\n"
+    check = artifact(hostile(source, example_inputs=[tensor([[0.0] * 10 + [1e-3] * 10])])).check
+
+    (found,) = check.findings
+    assert (found.kind, found.evidence["exception"]) == ("answers-where-eager-raises", "AssertionError")
+    assert str(found.evidence["case"]).startswith("fresh")
+
+
+def test_what_the_artifact_refuses_as_eager_does_is_no_finding(artifact: ArtifactOf) -> None:
+    check = artifact(spec("refuses_negatives", mode="script", example_inputs=[X])).check
+
+    assert (check.verdict, check.findings) == (Verdict.VERIFIED, [])
+
+
+def test_inputs_that_the_contract_does_not_take_need_no_warning(artifact: ArtifactOf) -> None:
+    check = {"probes": "off", "check_inputs": [[tensor([[-100.0]])]]}
+    source = IMPORT + "def Net(x):\n    if (x < -50).any(): raise ValueError('too little')\n    return x * 2\n"
+
+    found = artifact(hostile(source, check=check)).check.findings
+    assert "answers-where-eager-raises" not in {finding.kind for finding in found}
+
+
+def test_eager_that_was_only_stopped_has_refused_nothing() -> None:
+    assert not doubts.raised(Failure(slug="model-raised", detail="forward took longer", facts={"method": "forward"}))
+
+
 def test_inputs_that_hold_no_values_are_said_to_be_verified_on_the_example_alone(artifact: ArtifactOf) -> None:
     empty = {"datatype": "FP32", "shape": [0, 4], "data": []}
     check = artifact(spec("linear", example_inputs=[empty])).check
@@ -702,3 +783,29 @@ def test_honest_models_keep_their_verdicts(work: Work, name: str, inputs: list[A
 )
 def test_what_the_check_alone_sees_rejects_all_the_same(work: Work, name: str) -> None:
     assert work(spec(name, example_inputs=[X])).verdict is Verdict.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("kind", "submitted", "words"),
+    [
+        (
+            "output-differs",
+            spec("writes_into_a_view", example_inputs=[X], options={"force_outplace": True}),
+            "leave out options.force_outplace",
+        ),
+        ("output-differs", spec("counts_calls_in_a_buffer", example_inputs=[X]), "see hidden-state"),
+        (
+            "nondeterministic",
+            spec("dropout_in_training_only", example_inputs=[X], training=True),
+            "let `training` be false",
+        ),
+        ("nondeterministic", spec("dropout_left_on", example_inputs=[X]), "training=self.training"),
+    ],
+    ids=["force_outplace", "hidden state", "dropout in train mode", "dropout in eval mode"],
+)
+def test_the_remedy_is_of_what_was_asked_for_and_found(
+    artifact: ArtifactOf, kind: str, submitted: dict[str, Any], words: str
+) -> None:
+    findings = {one.kind: one for one in artifact(submitted).check.findings}
+
+    assert words in str(findings[kind].remedy)

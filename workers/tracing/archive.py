@@ -33,8 +33,9 @@ def _no_eager_model() -> Finding:
     return Finding(
         kind="no-eager-model",
         detail="an archive was uploaded, and there is no eager model: it was compared with itself, in another process "
-        "and in the form that is served. That tells whether it answers the same each time, draws nothing at random and "
-        "carries nothing from call to call; whether it is right for the model that it was made of, it cannot tell",
+        "and in the form that is served, and its graphs were read for what they keep and draw. That tells whether it "
+        "answered the same each time on the inputs that were tried; what it answers on others, and whether it is right "
+        "for the model that it was made of, it cannot tell",
         remedy="submit the model's source in place of the archive",
     )
 

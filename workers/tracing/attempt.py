@@ -22,8 +22,6 @@ from workers.tracing.ends import not_traced
 from workers.tracing.limits import TraceLimits
 from workers.tracing.log import PrintedLog
 
-_STAGES = list(Stage)
-
 
 class Attempt:
     """What came of it is an Outcome; a fault of the service's own is raised, and Stopped."""
@@ -88,7 +86,7 @@ class Attempt:
     def _report(self, stage: Stage, progress: float) -> None:
         """Forwards alone, or a child could fill the table of events; each device, and each way that mode auto tries,
         goes through the stages anew."""
-        if _STAGES.index(stage) <= _STAGES.index(self._stage_reached):
+        if not stage.is_after(self._stage_reached):
             raise MalformedFrame(f"{stage.value} came after {self._stage_reached.value}")
         self._stage_reached = stage
         self._log.flush()

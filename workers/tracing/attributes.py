@@ -44,7 +44,7 @@ def short(value: Any) -> str:
             text = _listed(items, len(value), "{}")
         case _:
             text = lines.cleaned(str(value))
-    return text if len(text) <= _VALUE_MAX_CHARACTERS else text[:_VALUE_MAX_CHARACTERS] + " ..."
+    return lines.shortened(text, _VALUE_MAX_CHARACTERS)
 
 
 def _count(value: Any) -> int:

@@ -7,16 +7,17 @@ then the whole model. Each way is a device trace of its own, with its own childr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from service.domain.errors import TraceError, UnsupportedOutput, UntraceableModel
+from service.domain.errors import ArchiveUnusable, ModelCrashed, TraceError, UnsupportedOutput, UntraceableModel
 from service.domain.trace_check import TraceCheck, Verdict, reads_value
 from service.domain.way import Tried, Way
 from workers.tracing.device_trace import DeviceTrace
 
-# What tracing cannot do, scripting may: all else would be the same again.
-_OF_TRACING = (UntraceableModel, UnsupportedOutput)
+# What tracing cannot do, scripting may: all else would be the same again. A trace can crash its process: an operator
+# raises while it is recorded, and the model catches that.
+_OF_TRACING = (UntraceableModel, UnsupportedOutput, ArchiveUnusable, ModelCrashed)
 _DETAIL_MAX_CHARACTERS = 1000
 _BEST = 0, False
-_RANK = [Verdict.VERIFIED, Verdict.RESTRICTED, Verdict.REJECTED]
+_RANK = [*Verdict]  # from the best to the worst
 
 Make = Callable[[Way], DeviceTrace]
 
@@ -36,9 +37,10 @@ class _Attempted:
 
     def tried(self) -> Tried:
         if isinstance(self.came, TraceError):
-            return Tried(way=str(self.way), verdict=None, detail=self.came.detail[:_DETAIL_MAX_CHARACTERS])
-        check = self.came.check
-        return Tried(way=str(self.way), verdict=check.verdict, detail="; ".join(_doubts(check)) or None)
+            verdict, detail = None, self.came.detail
+        else:
+            verdict, detail = self.came.check.verdict, "; ".join(_doubts(self.came.check))
+        return Tried(way=str(self.way), verdict=verdict, detail=detail[:_DETAIL_MAX_CHARACTERS] or None)
 
 
 def made(make: Make) -> DeviceTrace:

@@ -78,7 +78,7 @@ def blamed(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
             raise out_of_memory(error) from error
         text = lines.text_of(error)
         named = next((named for words, named in _NAMED if words in text), kind)
-        detail = f"{doing} {type(error).__name__}: {text}"
+        detail = f"{doing} {type(error).__name__}: {lines.shown_text_of(error)}"
         raise named(detail, **lines.facts_of(error), **remedy_of(error), **facts) from error
 
 

@@ -16,9 +16,11 @@ import torch
 
 from service.domain.errors import ArgumentMismatch, TraceMethodNotFound
 from workers import compiled, structure
+from workers.addresses import without_addresses
 from workers.tracing import graphs, lines
 
 _NAMES_MAX = 50
+_ANNOTATION_MAX_CHARACTERS = 40
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,10 @@ class Call:
 
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> "Call":
         """The same call on other tensors."""
-        return replace(self, arguments={name: _replaced(v, name, tensors) for name, v in self.arguments.items()})
+        arguments = {
+            name: structure.mapped(value, name, lambda path, _: tensors[path]) for name, value in self.arguments.items()
+        }
+        return replace(self, arguments=arguments)
 
     def as_scripted(self) -> "Call":
         """The same call of a method that is compiled as it is written."""
@@ -103,16 +108,30 @@ def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        names = [str(parameter) for parameter in signature.parameters.values()]
-        line = lines.of_function(callee)
+        known = list(signature.parameters)
+        unknown = sorted(set(kwargs) - set(known))
+        # Python may speak of the one that is missing instead.
+        why = f"it knows no {unknown[0]!r}, only {', '.join(known)}" if unknown else str(error)
         raise ArgumentMismatch(
-            f"{method}({', '.join(names)}) cannot be called so: {error}",
+            f"{method}{_shown(signature)} cannot be called so: {why}",
             method=method,
-            parameters=list(signature.parameters),
-            unknown=sorted(set(kwargs) - set(signature.parameters)),
-            **(line.model_dump() if line else {}),
+            parameters=known,
+            unknown=unknown,
+            **lines.where(lines.of_function(callee)),
         ) from error
     return Call(method, function, _arguments(bound), frozenset(kwargs), _variadic(bound))
+
+
+def _shown(signature: Signature) -> str:
+    """As Python writes it, without annotations that are long."""
+    parameters = [
+        parameter.replace(annotation=Parameter.empty)
+        if len(inspect.formatannotation(parameter.annotation)) > _ANNOTATION_MAX_CHARACTERS
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    shown = signature.replace(parameters=parameters, return_annotation=Signature.empty)
+    return without_addresses(str(shown))
 
 
 def _arguments(bound: BoundArguments) -> dict[str, Any]:
@@ -233,16 +252,3 @@ def _of_schema(schema: Any) -> Signature:
 def _callee(module: torch.nn.Module, name: str) -> Callable[..., Any]:
     # forward is called through the module, for its hooks.
     return module if name == "forward" else getattr(module, name)
-
-
-def _replaced(value: Any, name: str, tensors: Mapping[str, torch.Tensor]) -> Any:
-    match value:
-        case Mapping():
-            return {key: _replaced(item, f"{name}.{key}", tensors) for key, item in value.items()}
-        case tuple():
-            return tuple(_replaced(item, f"{name}.{index}", tensors) for index, item in enumerate(value))
-        case list():
-            return [_replaced(item, f"{name}.{index}", tensors) for index, item in enumerate(value)]
-        case torch.Tensor():
-            return tensors[name]
-    return value

@@ -28,11 +28,11 @@ class Candidate:
 def candidate_of(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
     """Made in that way, of a fresh copy of the model. `outputs` are eager's on the examples. Raises TraceError."""
     if loaded.model.is_compiled:
-        return kept(loaded)
-    return scripted(loaded) if way.mode == "script" else traced(loaded, spec, way, outputs)
+        return _kept(loaded)
+    return _scripted(loaded) if way.mode == "script" else _traced(loaded, spec, way, outputs)
 
 
-def kept(loaded: Loaded) -> Candidate:
+def _kept(loaded: Loaded) -> Candidate:
     """Of a model that is compiled already: there is nothing to make of it. What was uploaded stays byte by byte."""
     module = loaded.model.fresh()
     assert isinstance(module, torch.jit.ScriptModule)  # as what it is a copy of
@@ -41,12 +41,12 @@ def kept(loaded: Loaded) -> Candidate:
     return Candidate(script.as_it_is(module, loaded.calls), "scripted", [script.already_scripted()])
 
 
-def scripted(loaded: Loaded) -> Candidate:
+def _scripted(loaded: Loaded) -> Candidate:
     """The calls of what is loaded must be scripted ones."""
     return Candidate(script.script(loaded.model, loaded.calls), "scripted")
 
 
-def traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
+def _traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
     made = trace(
         _with_scripted(loaded.model, way.scripted),
         loaded.calls,
@@ -54,6 +54,7 @@ def traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]
         outputs=outputs,
         check=spec.check.check_trace,
         tolerance=spec.check.check_tolerance,
+        check_calls=loaded.check_calls,
         gradients=spec.check.gradients,
     )
     loaded.model.shared.restore()  # the functions that were scripted

@@ -116,8 +116,9 @@ class Tracing:
     def _checked(self, candidate: Candidate) -> Checked:
         """How it compares with eager."""
         probe = self._spec.check.probes == "auto"
-        checked = self._check.run(candidate.traced, self._loaded.check_calls, probe=probe)
-        found = [*candidate.findings, *checked.check.findings, *findings.deprecated_options(self._spec.options)]
+        checked = self._check.run(candidate.traced, candidate.form, self._loaded.check_calls, probe=probe)
+        of_options = [*findings.deprecated_options(self._spec.options), *findings.options_without_effect(self._spec)]
+        found = [*candidate.findings, *checked.check.findings, *of_options]
         return replace(checked, check=checked.check.model_copy(update={"findings": found}))
 
     def _in_doubt(self, traced: Recorded) -> list[Part]:

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import torch
 
-from service.domain.contract import Argument, Contract, MethodContract
+from service.domain.contract import Argument, Contract, MethodContract, same_arguments
 from service.domain.errors import (
     ArgumentMismatch,
+    OutputNotJson,
     OutputNotTensor,
     OutputWithoutDatatype,
     OutputWithoutValues,
@@ -18,7 +20,13 @@ from service.domain.tensor import TensorSpec
 from workers import structure
 from workers.tensors import spec_of
 from workers.tracing import lines
+from workers.tracing.blame import blamed
 from workers.tracing.call import Call
+
+_REMEDY_OF_CONTAINER = (
+    "return a tuple or a NamedTuple, set options.strict to false where all values are of one type, or let `mode` be "
+    "auto or script, which keeps a dict or a list as it is"
+)
 
 
 def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
@@ -28,7 +36,7 @@ def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
 
 def same(example: Call, call: Call) -> bool:
     """Whether a call lies inside the contract that the example makes."""
-    return arguments(example) == arguments(call) and _specs(example.tensors) == _specs(call.tensors)
+    return same_arguments(arguments(example), arguments(call)) and _specs(example.tensors) == _specs(call.tensors)
 
 
 def arguments(call: Call) -> list[Argument]:
@@ -49,7 +57,7 @@ def check_inputs(call: Call) -> None:
 def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: bool) -> None:
     """Raises UnsupportedOutput where the eager model returns what an artifact cannot, or with `strict` a trace."""
     line = lines.of_function(getattr(module, call.function, None))
-    where: dict[str, Any] = {"method": call.method, **(line.model_dump() if line else {})}
+    where: dict[str, Any] = {"method": call.method, **lines.where(line)}
     leaves = list(structure.leaves(outputs, "output"))
     if not leaves:
         raise UnsupportedOutput("the model returns no tensors", remedy="return at least one tensor", **where)
@@ -59,20 +67,37 @@ def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: 
                 f"{name!r} is {_kind(leaf)}; an artifact returns tensors alone",
                 output=name, actual=type(leaf).__name__, remedy=_remedy(leaf), **where,
             )  # fmt: skip
-        if spec_of(name, leaf) is None:
-            kind = f"{leaf.dtype}, {leaf.layout}"
-            raise OutputWithoutDatatype(
-                f"{name!r} is {kind}, which has no datatype",
-                output=name, actual=kind, remedy=_remedy_of_datatype(leaf), **where,
-            )  # fmt: skip
-        if leaf.is_meta:
-            raise OutputWithoutValues(f"{name!r} is on the device meta, and has no values", output=name, **where)
+        _check_tensor(name, leaf, **where)
     check_output_names(outputs, **where)
     if strict and not call.scripted and (container := _loose_container(outputs)) is not None:
         raise UnsupportedOutput(
             f"the model returns a {container}, whose size a trace cannot keep",
-            actual=container, remedy="return a tuple or a NamedTuple, or set options.strict to false", **where,
+            actual=container, remedy=_REMEDY_OF_CONTAINER, **where,
         )  # fmt: skip
+
+
+def check_told(outputs: Any, *, method: str) -> None:
+    """In mode eager, where what is no tensor is told as a constant. Raises UnsupportedOutput where it cannot be."""
+    with blamed(OutputNotJson, "to name what it returned raised", method=method):
+        leaves = list(structure.leaves(outputs, "output"))
+        check_output_names(outputs, method=method)
+    for name, leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            _check_tensor(name, leaf, method=method)
+            continue
+        with blamed(OutputNotJson, f"to write {name!r} as JSON raised", method=method, output=name):
+            orjson.dumps(structure.constant(leaf))
+
+
+def _check_tensor(name: str, tensor: torch.Tensor, **where: Any) -> None:
+    if spec_of(name, tensor) is None:
+        kind = f"{tensor.dtype}, {tensor.layout}"
+        raise OutputWithoutDatatype(
+            f"{name!r} is {kind}, which has no datatype",
+            output=name, actual=kind, remedy=_remedy_of_datatype(tensor), **where,
+        )  # fmt: skip
+    if tensor.is_meta:
+        raise OutputWithoutValues(f"{name!r} is on the device meta, and has no values", output=name, **where)
 
 
 def _kind(leaf: Any) -> str:
@@ -109,7 +134,10 @@ def _specs(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
 
 
 def check_output_names(outputs: Any, **where: Any) -> None:
-    """Raises UnsupportedOutput where two leaves would have one name."""
+    """Raises UnsupportedOutput where two leaves would have one name, or one a name that is no text."""
+    for name in structure.names(outputs, "output"):
+        if name != (shown := name.encode(errors="backslashreplace").decode()):
+            raise OutputNotJson(f"the name {shown!r} has lone surrogates, which no text has", output=shown, **where)
     if twice := _twice([name for name, _ in structure.leaves(outputs, "output")]):
         raise UnsupportedOutput(f"two outputs are called {twice[0]!r}", names=twice, **where)
 

@@ -15,20 +15,17 @@ from service.domain.exportability import Exportability
 from service.domain.trace_check import TraceCheck
 from service.domain.trace_request import DeviceName, Stage, TraceRequest
 from service.domain.way import Part, Tried, Way
-from service.sandbox.child import Child
+from service.sandbox.child import Child, Exit
 from service.sandbox.messages import Failed, File, Progress, Traced
 from service.storage.blobs import Staged
 from workers import golden
 from workers.tracing.children import Children
-from workers.tracing.ends import of_model, talking, told
-from workers.tracing.exports import Exports
+from workers.tracing.ends import of_model, of_upload, talking, told
+from workers.tracing.exportability import Exports
+from workers.tracing.limits import TraceLimits
 from workers.tracing.sides import RUNNER, ArtifactSide, EagerSide
 from workers.tracing.tracer import TRACER, HandedOver, TracerSide
 from workers.tracing.verification import Prepared, Sides, Verification, Verified, prepare
-
-_STAGES = list(Stage)
-# The submission is known to load by then, so that it is worth loading once more.
-_WHEN_LOADED = Stage.TRACING
 
 
 class DeviceTrace:
@@ -120,11 +117,13 @@ class DeviceTrace:
         """What the tracing child leaves, when it is gone."""
         children = self._children
         with ExitStack() as while_it_lives:
-            child = children.forked(while_it_lives, TRACER, self._device, printing=True)
+            # The first way's prints are the request's log: others that mode auto tries would say the same again.
+            printing = self._way == self._request.spec.way
+            child = children.forked(while_it_lives, TRACER, self._device, printing=printing)
             request = children.told_to_trace(self._device, self._way, children.limits.threads)
             tracer = TracerSide(child, request, children.limits, children.until, children.printed, self._stage)
             try:
-                with talking(child, children.limits, children.cancellation, of_model):
+                with talking(child, children.limits, children.cancellation, self._blame):
                     tracer.start()
                     said = self._heard(tracer)
                 if isinstance(said, Traced) and self._request.spec.options.exportability:
@@ -138,12 +137,16 @@ class DeviceTrace:
                 raise told(said.failure, child, program=TRACER, trace_request=self._request.id)
         return tracer.handed_over(said)
 
+    def _blame(self, end: Exit, limits: TraceLimits) -> TraceError:
+        is_loading = self._eager is None
+        return (of_upload if is_loading and self._request.spec.source.archive is not None else of_model)(end, limits)
+
     def _heard(self, tracer: TracerSide) -> Traced | Failed:
         while True:
             match said := tracer.hear():
                 case Progress():
                     self._report(said.stage, said.progress)
-                    if self._eager is None and _STAGES.index(said.stage) >= _STAGES.index(_WHEN_LOADED):
+                    if self._eager is None and said.stage.is_after(Stage.LOADING):  # so it is worth loading once more
                         self._start_eager()
                 case File(name="archive"):
                     self._start_verification(tracer.files["archive"])
@@ -152,7 +155,7 @@ class DeviceTrace:
 
     def _heard_of_export(self, tracer: TracerSide, child: Child, said: Traced) -> Exportability:
         """Whatever goes wrong there costs no more than that: the trace is here."""
-        self._report(Stage.EXPORTING, 0.7)
+        self._report(Stage.EXPORTING, 0.8)
         children = self._children
         exports = Exports(self._request.spec.calls, said.form)
         try:

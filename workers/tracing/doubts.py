@@ -8,7 +8,7 @@ from typing import Any
 
 from service.domain.errors import Failure
 from service.domain.trace_check import Finding
-from service.domain.trace_request import ServedForm
+from service.domain.trace_request import ServedForm, TraceSpec
 from workers.closeness import Difference
 
 ADVICE = "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
@@ -16,12 +16,32 @@ ADVICE_ON_A_READ = (
     "this line read a value that the trace then kept: compute it with torch operations (torch.where, masks), "
     "or make it an input"
 )
+ADVICE_ON_WHAT_IS_IGNORED = (
+    "the artifact calls a function that @torch.jit.unused or @torch.jit.ignore leaves out of it: guard the call with "
+    "`if not torch.jit.is_scripting():`, let the function be compiled, or trace the model instead"
+)
+ADVICE_ON_FORCE_OUTPLACE = (
+    "leave out options.force_outplace, with which an operator in place no longer writes into the tensor that a view is "
+    "of; otherwise "
+)
+ADVICE_ON_WHAT_IS_KEPT = (
+    "see hidden-state: the answers depend on earlier calls; make that state an input and an output of forward"
+)
 ADVICE_ON_STATE = "let forward change nothing that it reads: make the state an input and an output"
 ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numbers outside and make them an input"
+ADVICE_ON_TRAINING = (
+    "let `training` be false: in train mode, dropout draws random numbers; or draw them outside and make them an input"
+)
+ADVICE_ON_CHECK_INPUTS = "give check inputs that the model itself takes, or leave this one out"
+ADVICE_ON_REFUSALS = (
+    "check for such inputs before the artifact is asked, or let the model return what it checks as one more output"
+)
 ADVICE_ON_GRADIENTS = (
     "a trace keeps operators alone: let forward take gradients off by .detach() in place of torch.no_grad(), decide "
     "nothing by requires_grad, and give an operator no backward of its own that the trace does not show"
 )
+# As the artifact raises it.
+_CALLS_WHAT_IS_IGNORED = "annotated to be ignored and cannot be run"
 # Where eager answers itself otherwise each time, so must it and the artifact.
 _EXPLAINS_A_DIFFERENCE = {"output-differs", "nondeterministic", "hidden-state"}
 
@@ -37,16 +57,29 @@ def differs(method: str, case: str, difference: Difference, known: Sequence[Find
         line=read.line if read else None,
         source=read.source if read else None,
         confirmed=True,
-        evidence={
-            "method": method,
-            "case": case,
-            "output": difference.leaf,
-            "index": difference.index,
-            "eager": difference.eager,
-            "artifact": difference.artifact,
-        },
+        evidence={"method": method, "case": case, "output": difference.leaf, **difference.evidence},
         remedy=ADVICE_ON_A_READ if read else ADVICE,
     )
+
+
+def advised(finding: Finding, found: Sequence[Finding], spec: TraceSpec) -> Finding:
+    """With the remedy that the request and the other findings point at, where they say more than this one does."""
+    remedy = _remedy(finding, found, spec)
+    return finding if remedy == finding.remedy else finding.model_copy(update={"remedy": remedy})
+
+
+def _remedy(finding: Finding, found: Sequence[Finding], spec: TraceSpec) -> str | None:
+    if finding.kind == "nondeterministic" and finding.remedy == ADVICE_ON_RANDOMNESS and spec.training is not False:
+        return ADVICE_ON_TRAINING
+    if finding.kind not in ("output-differs", "output-differs-elsewhere"):
+        return finding.remedy
+    if _CALLS_WHAT_IS_IGNORED in finding.detail:
+        return ADVICE_ON_WHAT_IS_IGNORED
+    if spec.options.force_outplace and spec.way.mode == "trace":
+        return f"{ADVICE_ON_FORCE_OUTPLACE}{finding.remedy or ADVICE}"
+    method = finding.evidence.get("method")
+    keeps_state = any(one.kind == "hidden-state" and one.evidence.get("method") == method for one in found)
+    return ADVICE_ON_WHAT_IS_KEPT if keeps_state and finding.remedy == ADVICE else finding.remedy
 
 
 def served_form_differs(method: str, case: str, difference: Difference, form: ServedForm) -> Finding:
@@ -56,15 +89,7 @@ def served_form_differs(method: str, case: str, difference: Difference, form: Se
         detail=f"{method} on {case}: {difference.leaf!r} differs in what torch.jit.{form} makes of the archive, and "
         f"not in the archive as it was traced: {difference.what}",
         confirmed=True,
-        evidence={
-            "method": method,
-            "case": case,
-            "form": form,
-            "output": difference.leaf,
-            "index": difference.index,
-            "eager": difference.eager,
-            "artifact": difference.artifact,
-        },
+        evidence={"method": method, "case": case, "form": form, "output": difference.leaf, **difference.evidence},
         remedy=f"leave out options.{form}, or allow for what it changes with check.check_tolerance",
     )
 
@@ -75,14 +100,7 @@ def gradients_differ(method: str, case: str, difference: Difference) -> Finding:
         kind="gradients-differ",
         detail=f"{method} on {case}, with gradients: {difference.leaf!r} differs: {difference.what}",
         confirmed=True,
-        evidence={
-            "method": method,
-            "case": case,
-            "gradient": difference.leaf,
-            "index": difference.index,
-            "eager": difference.eager,
-            "artifact": difference.artifact,
-        },
+        evidence={"method": method, "case": case, "gradient": difference.leaf, **difference.evidence},
         remedy=ADVICE_ON_GRADIENTS,
     )
 
@@ -119,7 +137,26 @@ def refuses_check_input(case: str, failure: Failure) -> Finding:
         kind="check-input-refused",
         detail=f"{case}: {failure.detail}",
         evidence={"case": case, "exception": failure.facts.get("exception")},
+        remedy=ADVICE_ON_CHECK_INPUTS,
         **_where(failure),
+    )
+
+
+def raised(failure: Failure) -> bool:
+    """Whether the model refused by itself, and was not stopped."""
+    return failure.facts.get("exception") is not None
+
+
+def answers_where_eager_raises(method: str, case: str, failure: Failure) -> Finding:
+    """Nothing differs, for there is one answer alone; and whoever asks the artifact is not told that it is none."""
+    return Finding(
+        kind="answers-where-eager-raises",
+        detail=f"{method} on {case}: the artifact answers where the eager model refuses, on inputs that the contract "
+        f"takes: {failure.detail}",
+        confirmed=True,
+        evidence={"method": method, "case": case, "exception": failure.facts.get("exception")},
+        **_where(failure),
+        remedy=ADVICE_ON_REFUSALS,
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pydantic import ValidationError
 
 from service.domain.errors import (
+    ArchiveUnreadable,
     ArchiveUnusable,
     Failure,
     LimitExceeded,
@@ -71,8 +72,16 @@ def of_archive(end: Exit, limits: TraceLimits) -> TraceError:
     """The same of one that ran the archive alone."""
     if (error := _of_sandbox(end, limits)) is not None:
         return error
-    how = f"with status {end.code}" if end.signal is None else f"by {_signal_name(end.signal)}{_or_memory(end.signal)}"
+    how = _how(end)
     return ArchiveUnusable(f"the archive ended the process that ran it {how}", ended=how)
+
+
+def of_upload(end: Exit, limits: TraceLimits) -> TraceError:
+    """The same of one that was loading an uploaded archive."""
+    if (error := _of_sandbox(end, limits)) is not None:
+        return error
+    how = _how(end)
+    return ArchiveUnreadable(f"the archive ended the process that loaded it {how}", ended=how)
 
 
 def told(failure: Failure, child: Child, **about: str) -> TraceError:
@@ -121,6 +130,10 @@ def _of_sandbox(end: Exit, limits: TraceLimits) -> TraceError | None:
         detail = f"the model code used more than {limits.cpu_s} s of processor time"
         return LimitExceeded(detail, limit="cpu", limit_s=limits.cpu_s)
     return None
+
+
+def _how(end: Exit) -> str:
+    return f"with status {end.code}" if end.signal is None else f"by {_signal_name(end.signal)}{_or_memory(end.signal)}"
 
 
 def _or_memory(number: int) -> str:

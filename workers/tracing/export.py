@@ -101,7 +101,7 @@ class Export:
     def _attempt(self, method: str, way: ExportWay) -> Exported:
         """Raises nothing that submitted code or torch raises."""
         if way == "source-to-source" and method != "forward":
-            return Exported(_attempt(method, way, "not-tried", detail=_FORWARD_ALONE))
+            return Exported(_told(method, way, "not-tried", detail=_FORWARD_ALONE))
         try:
             with _quiet():
                 return self._attempted(method, way)
@@ -109,7 +109,7 @@ class Export:
             of_torch = (error.name or "").startswith("torch.")
             if not of_torch:
                 return Exported(self._failed(method, way, error))
-            return Exported(_attempt(method, way, "not-tried", detail=_CANNOT_IMPORT))
+            return Exported(_told(method, way, "not-tried", detail=_CANNOT_IMPORT))
         except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
             return Exported(self._failed(method, way, error))
 
@@ -134,9 +134,9 @@ class Export:
             answer = program.module()(*args, **kwargs)
         difference = compare(self._outputs[method], answer, self._tolerance, sides=self._sides).difference
         if difference is not None:
-            return Exported(_attempt(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))
+            return Exported(_told(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))
         if way != "direct":
-            return Exported(_attempt(method, way, "succeeded", detail=self._kept()))
+            return Exported(_told(method, way, "succeeded", detail=self._kept()))
         return _saved(method, program)
 
     def _direct(self, call: Call) -> Any:
@@ -155,7 +155,7 @@ class Export:
     def _failed(self, method: str, way: ExportWay, error: BaseException) -> ExportAttempt:
         name = type(error).__name__[:ERROR_MAX_CHARACTERS]
         line = _line_of(error) or self._line_of_node(method, error)
-        return _attempt(method, way, "failed", error=name, detail=_words(error), line=line)
+        return _told(method, way, "failed", error=name, detail=_words(error), line=line)
 
     def _line_of_node(self, method: str, error: BaseException) -> lines.Line | None:
         """Of the first such node as could not be translated: torch names its kind alone."""
@@ -212,14 +212,14 @@ def _saved(method: str, program: Any) -> Exported:
         torch.export.save(program, buffer)
     except Exception as error:  # noqa: BLE001 - of submitted code's objects: anything may come out
         detail = f"it cannot be saved: {type(error).__name__}: {_words(error)}"
-        return Exported(_attempt(method, "direct", "succeeded", detail=detail))
+        return Exported(_told(method, "direct", "succeeded", detail=detail))
     if (byte_size := buffer.tell()) > BODY_MAX_BYTES:
         detail = f"it cannot be saved: it has {byte_size} bytes, of at most {BODY_MAX_BYTES}"
-        return Exported(_attempt(method, "direct", "succeeded", detail=detail))
-    return Exported(_attempt(method, "direct", "succeeded"), buffer.getvalue())
+        return Exported(_told(method, "direct", "succeeded", detail=detail))
+    return Exported(_told(method, "direct", "succeeded"), buffer.getvalue())
 
 
-def _attempt(
+def _told(
     method: str,
     way: ExportWay,
     outcome: ExportOutcome,

@@ -13,16 +13,14 @@ import numpy as np
 
 from service.domain.errors import AnswerTooLarge, Failure
 from service.domain.tensor import Datatype, Tensor
-from service.sandbox.messages import EXAMPLE
+from service.sandbox.messages import EXAMPLE, GRADIENT
 from workers import golden
 from workers.closeness import SIDES, Compared, Difference, Sides, compare_leaf, largest_of, over_all
 from workers.tracing import fresh
-from workers.tracing.sides import ArtifactSide, BoundCall, EagerSide, Gradients
+from workers.tracing.sides import ArtifactSide, BoundCall, EagerSide, Gradients, what_happened
 
 # Of so many rounds of fresh inputs that are drawn, the first that eager takes are compared on.
 ROUNDS, ROUNDS_DRAWN = 2, 8
-# What a gradient is named after, in front of the input's or the parameter's name.
-_PREFIX = "grad."
 # A gradient that is zero but for rounding, as that of a bias before a softmax or a batch norm, has some of these of the
 # largest one: numbers of that size were added, and took each other away.
 _ROUNDINGS = 16
@@ -73,7 +71,7 @@ def compare(eager: Gradients, artifact: Gradients, tolerance: float, sides: Side
     found = _one_sided(eager, artifact, sides) or _one_sided(artifact, eager, sides[::-1])
     if found is not None:
         return Compared(None, found)
-    gradients = [tensor for name, tensor in eager.tensors.items() if name.startswith(_PREFIX)]
+    gradients = [tensor for name, tensor in eager.tensors.items() if name.startswith(GRADIENT)]
     largest = max(map(largest_of, gradients), default=0.0)
     pairs = [_pair(name, eager, artifact) for name in {**eager.tensors, **artifact.tensors}]
     return over_all(
@@ -88,9 +86,8 @@ def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, toleran
     if isinstance(artifact, Failure):
         if artifact.slug == AnswerTooLarge.slug():
             return artifact.detail
-        lines = artifact.detail.strip().splitlines()
-        return Compared(None, Difference("output", lines[-1] if lines else artifact.slug))
-    if not any(name.startswith(_PREFIX) for name in [*eager.tensors, *artifact.tensors]):
+        return Compared(None, Difference("output", what_happened(artifact)))
+    if not any(name.startswith(GRADIENT) for name in [*eager.tensors, *artifact.tensors]):
         return "what it returns has no gradient, of no input and of no parameter"
     return compare(eager, artifact, tolerance)
 
@@ -109,7 +106,7 @@ def _pair(name: str, eager: Gradients, artifact: Gradients) -> tuple[Tensor, Ten
 
 
 def _rounding(eager: Tensor, largest: float) -> float:
-    if not eager.name.startswith(_PREFIX):
+    if not eager.name.startswith(GRADIENT):
         return 0.0
     return _ROUNDINGS * _EPSILON.get(eager.datatype, 0.0) * largest  # submitted code may call an integer a gradient
 

@@ -20,6 +20,11 @@ def parts(module: torch.jit.ScriptModule) -> Iterator[tuple[str, torch.jit.Scrip
             yield path, part
 
 
+def dotted(path: str, name: str) -> str:
+    """What a part has under that name; the model itself has the path ""."""
+    return f"{path}.{name}" if path else name
+
+
 def methods(module: torch.jit.ScriptModule) -> dict[str, Any]:
     """The compiled methods by their names."""
     return {name: module._c._get_method(name) for name in module._c._method_names()}
@@ -31,6 +36,20 @@ def nodes(block: Any) -> Iterator[Node]:
         yield node
         for nested in node.blocks():
             yield from nodes(nested)
+
+
+def functions(graph: Graph) -> list[Any]:
+    """The compiled functions that a graph calls, and those that they call; an archive keeps its own to itself."""
+    found: dict[str, Any] = {}
+    graphs = [graph]
+    for each in graphs:
+        called = (str(next(node.inputs()).type()) for node in nodes(each) if node.kind() == "prim::CallFunction")
+        for name in called:
+            function = None if name in found else torch.jit._state._python_cu.find_function(name)
+            if function is not None:
+                found[name] = function
+                graphs.append(function.graph)
+    return [*found.values()]
 
 
 def line_of(node: Node) -> lines.Line | None:

@@ -10,26 +10,27 @@ import inspect
 import linecache
 import os
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 from pydantic import JsonValue
 
 from service.domain.frozen import Frozen
+from workers import paths
+from workers.addresses import without_addresses
+from workers.paths import SITE_PACKAGES, STANDARD_LIBRARY
 
 _TRACEBACK_MAX_FRAMES = 20
 _TEXT_MAX_CHARACTERS = 4000
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _TORCH_JIT = _TORCH + "jit" + os.sep
-_OURS = [str(Path(__file__).parents[2] / package) + os.sep for package in ("service", "workers")]
-_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
-_SITE_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
-_PATH_COMMENT = re.compile(r"# (?:/[^\s:]*)?[/\\](?:site|dist)-packages[/\\]")
-_PATH_IN_STACK = re.compile(r"^(\s*)[/\\]\S.*?[/\\](?:site|dist)-packages[/\\]", re.MULTILINE)
+_OURS = tuple(str(Path(__file__).parents[2] / package) + os.sep for package in ("service", "workers"))
+# Behind a node in the text of a graph.
+_NODE_COMMENT = re.compile(r"# (\S+?):(\d+):\d+\s*$")
 # torch's advice has them, as if it were read on a terminal.
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # As a stack reads in node.sourceRange().
@@ -60,6 +61,12 @@ def of_stack(text: str) -> Line | None:
     return _nearest((file, int(line)) for file, line in frame.findall(text))
 
 
+def of_comment(node: str) -> Line | None:
+    """The submitted line behind a node as a graph's text has it, which names the innermost frame alone."""
+    place = _NODE_COMMENT.search(node)
+    return line_at(place[1], int(place[2])) if place and place[1] in submitted else None
+
+
 def of_compiler(text: str) -> Line | None:
     """The user's line in what torch's compiler says: the nearest in a submitted file, where there is one."""
     frames = [(file, int(number)) for file, number in _SCRIPT_LINE.findall(text) if is_user(file)]
@@ -86,10 +93,14 @@ def of_attribute(kind: type, name: str) -> Line | None:
 
 
 def of_error(error: BaseException) -> Line | None:
-    """The user's line that raised, or that called what raised."""
+    """The user's line that raised, or that called what raised; or the one that torch's compiler did not take."""
     if isinstance(error, SyntaxError) and error.filename in submitted and error.lineno is not None:
         return line_at(error.filename, error.lineno)
-    frames = [(file, number) for file, number in reversed(_traceback(error)) if is_user(file)]
+    innermost_first = _traceback(error)[::-1]
+    raised_in_torch_jit = bool(innermost_first) and innermost_first[0][0].startswith(_TORCH_JIT)
+    if raised_in_torch_jit and (compiled := of_compiler(whole_text_of(error))) is not None:
+        return compiled
+    frames = [(file, number) for file, number in innermost_first if is_user(file)]
     return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 
@@ -99,16 +110,25 @@ def facts_of(error: BaseException) -> dict[str, JsonValue]:
     frames = [line_at(file, number) for file, number in _traceback(error) if is_user(file)]
     return {
         "exception": type(error).__name__,
-        "message": text_of(error),
-        **(line.model_dump() if line else {}),
+        "message": shown_text_of(error),
+        **where(line),
         "traceback": [frame.model_dump() for frame in frames[-_TRACEBACK_MAX_FRAMES:]],
     }
 
 
+def where(line: Line | None) -> dict[str, Any]:
+    """As an error and a finding have it among their facts; nothing where no line is known."""
+    return {} if line is None else line.model_dump()
+
+
 def text_of(error: BaseException) -> str:
     """What the exception says, of what is long the beginning."""
-    text = whole_text_of(error)
-    return text if len(text) <= _TEXT_MAX_CHARACTERS else text[:_TEXT_MAX_CHARACTERS] + " ..."
+    return shortened(whole_text_of(error), _TEXT_MAX_CHARACTERS)
+
+
+def shown_text_of(error: BaseException) -> str:
+    """The same as a user is shown it, without this machine's paths."""
+    return shortened(paths.without_paths_in_stacks(whole_text_of(error)), _TEXT_MAX_CHARACTERS)
 
 
 def whole_text_of(error: BaseException) -> str:
@@ -117,7 +137,7 @@ def whole_text_of(error: BaseException) -> str:
         text = str(error)
     except Exception as unprintable:  # noqa: BLE001 - submitted code: __str__ may raise anything
         text = f"<its __str__ raised {type(unprintable).__name__}>"
-    return cleaned(text)
+    return without_addresses(cleaned(text))
 
 
 def cleaned(text: str) -> str:
@@ -125,12 +145,21 @@ def cleaned(text: str) -> str:
     return _TERMINAL_CODE.sub("", text).encode(errors="backslashreplace").decode()
 
 
+def shortened(text: str, most: int) -> str:
+    """Of what is longer, the beginning."""
+    return text if len(text) <= most else text[:most] + " ..."
+
+
 def is_user(file: str) -> bool:
     if file in submitted:
         return True
-    if file.startswith(("<", _TORCH, *_OURS)):
+    if is_ours(file) or file.startswith(("<", _TORCH)):
         return False
-    return _SITE_PACKAGES.match(file) is not None or not file.startswith(_STANDARD_LIBRARY)
+    return SITE_PACKAGES.match(file) is not None or not file.startswith(STANDARD_LIBRARY)
+
+
+def is_ours(file: str) -> bool:
+    return file.startswith(_OURS)
 
 
 def is_library_of_torch(file: str) -> bool:
@@ -139,20 +168,7 @@ def is_library_of_torch(file: str) -> bool:
 
 
 def line_at(file: str, number: int) -> Line:
-    return Line(file=_SITE_PACKAGES.sub("", file), line=number, source=linecache.getline(file, number).strip())
-
-
-def without_paths(text: str) -> str:
-    """A graph's text or code, its comments on where a line comes from without this machine's paths."""
-    return _PATH_COMMENT.sub("# ", text)
-
-
-def without_paths_in_stacks(text: str) -> str:
-    """What torch says with stacks and nodes in it, without this machine's paths."""
-    shown = _PATH_IN_STACK.sub(r"\1", without_paths(text))
-    for root in (str(Path(__file__).parents[2]) + os.sep, _STANDARD_LIBRARY):
-        shown = shown.replace(root, "")
-    return shown
+    return Line(file=paths.without_path(file), line=number, source=linecache.getline(file, number).strip())
 
 
 def _nearest(innermost_first: Iterable[tuple[str, int]]) -> Line | None:

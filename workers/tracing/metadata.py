@@ -44,7 +44,7 @@ def constants(module: torch.jit.ScriptModule) -> list[TensorConstant]:
 def _attributes(module: torch.jit.ScriptModule) -> Iterator[ModuleAttribute]:
     for path, part in graphs.parts(module):
         for held in module_attributes.held_by(part):
-            name = ".".join(filter(None, [path, held.name]))
+            name = graphs.dotted(path, held.name)
             if _are_short(name, held.type):
                 yield ModuleAttribute(name=name, type=held.type, value=module_attributes.short(held.value))
 

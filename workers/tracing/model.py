@@ -242,7 +242,7 @@ def _check_takes(factory: Callable[..., Any], init: Init, entrypoint: str) -> No
         raise InitFailed(
             f"{entrypoint!r} does not take the arguments in `init`: {_mismatch(factory, init)}",
             parameters=_parameters(factory),
-            **(line.model_dump() if (line := lines.of_function(getattr(factory, "__init__", None))) else {}),
+            **lines.where(lines.of_function(getattr(factory, "__init__", None))),
         )
 
 

@@ -79,4 +79,4 @@ def _short(value: Any) -> str:
             text = lines.cleaned(value)
         case _:
             text = str(value)
-    return text if len(text) <= _ATTRIBUTE_MAX_CHARACTERS else text[:_ATTRIBUTE_MAX_CHARACTERS] + " ..."
+    return lines.shortened(text, _ATTRIBUTE_MAX_CHARACTERS)

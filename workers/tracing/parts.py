@@ -5,10 +5,12 @@ in a copy, so that a trace of the copy keeps their control flow.
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from service.domain.way import PARTS_MAX, Part
 from workers.tracing import lines
@@ -17,14 +19,13 @@ Compile = Callable[[Any], Any]
 
 
 def at(model: torch.nn.Module, wanted: Iterable[lines.Line | None]) -> list[Part]:
-    """The parts that the lines are in, each once; none where one is in the model's own methods, or in no part."""
-    parts: dict[Part, None] = {}
-    for line in wanted:
-        here = [*_submodules_at(model, line), *_functions_at(line)] if line else []
-        if not here:
-            return []
-        parts |= dict.fromkeys(here)
-    return list(parts) if len(parts) <= PARTS_MAX else []
+    """The parts that the lines are in, each once; none where one is in the model's own methods, or in no part.
+
+    Nor where a part has a name that no Part has, as a ModuleDict's keys may be.
+    """
+    with suppress(ValidationError):
+        return _at(model, wanted)
+    return []
 
 
 def scripted(model: torch.nn.Module, parts: Sequence[Part], compiled: Compile) -> torch.nn.Module:
@@ -38,6 +39,16 @@ def scripted(model: torch.nn.Module, parts: Sequence[Part], compiled: Compile) -
         if part.is_function:
             _replace(part.name, compiled)
     return model
+
+
+def _at(model: torch.nn.Module, wanted: Iterable[lines.Line | None]) -> list[Part]:
+    parts: dict[Part, None] = {}
+    for line in wanted:
+        here = [*_submodules_at(model, line), *_functions_at(line)] if line else []
+        if not here:
+            return []
+        parts |= dict.fromkeys(here)
+    return list(parts) if len(parts) <= PARTS_MAX else []
 
 
 def _submodules_at(model: torch.nn.Module, line: lines.Line) -> Iterator[Part]:

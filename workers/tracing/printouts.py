@@ -1,6 +1,5 @@
 """Printouts: what the tracer made, as text and as nodes with the user's lines, per method and per submodule."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
@@ -13,7 +12,9 @@ from service.domain.artifact import GraphKind, Printout
 from service.domain.printouts import PRINTOUT_MAX_BYTES, encoded, write_encoded
 from service.domain.sizes import MIB
 from service.sandbox.bounds import PRINTOUTS_MAX_BYTES
-from workers.tracing import attributes, constants, graphs, lines, nodes, scopes
+from workers import paths
+from workers.addresses import without_addresses
+from workers.tracing import attributes, constants, graphs, nodes, scopes
 from workers.tracing.lowering import lowered
 
 # Of those that are kept whole: what is left of the bound is for what says that others are not.
@@ -23,8 +24,6 @@ _CUT = "[cut: this printout is over {limit} MiB; {missing} more lines, and its n
 # torch prints all values of the tensors in a list that a script holds, be it a gigabyte of them.
 _DUMPED_VALUES_MAX = 10_000
 _NOT_DUMPED = "[left out: this module holds tensors in lists or dicts, and torch would print all their values]\n"
-# Where an object lies in the memory of the process that traced: it says nothing of the model.
-_ADDRESS = re.compile(r" object at 0x[0-9a-f]+>")
 
 
 def take(
@@ -56,7 +55,7 @@ def _all(module: torch.jit.ScriptModule) -> Iterator[Printout]:
         for name, method in graphs.methods(part).items():
             yield from _of_method(known, name, path, method)
         is_long = any(each == path or each.startswith(f"{path}.") or not path for each in long)
-        dump = _NOT_DUMPED if is_long else _ADDRESS.sub(">", part._c.dump_to_str(False, False, False))
+        dump = _NOT_DUMPED if is_long else without_addresses(part._c.dump_to_str(False, False, False))
         yield Printout(kind="dump", method="", submodule=path, text=dump)
 
 
@@ -72,7 +71,8 @@ def _of_method(known: scopes.Scopes, name: str, path: str, method: Any) -> Itera
     if path == "" and (flat := lowered(known.module, name)) is not None:
         yield _of_graph("onnx_trace", itself, flat, scopes.Walk(known, path, name))
     code, held = constants.of_method(method)
-    text = lines.without_paths(code)
+    # torch shows the calls of functions, and not what they do.
+    text = paths.without_paths("\n".join([code, *(function.code for function in graphs.functions(method.graph))]))
     yield Printout(kind="code", method=name, submodule=path, text=text)
     listed = [f"CONSTANTS.{constant} = {constants.described(tensor)}\n" for constant, tensor in held.items()]
     whole = "".join([text, *(["\n"] if listed else []), *listed])
@@ -85,7 +85,7 @@ def _of_graph(kind: GraphKind, itself: tuple[str, str], graph: graphs.Graph, whe
         kind=kind,
         method=method,
         submodule=submodule,
-        text=lines.without_paths(str(graph)),
+        text=paths.without_paths(str(graph)),
         inputs=[value.debugName() for value in graph.inputs()],
         outputs=[value.debugName() for value in graph.outputs()],
         nodes=nodes.of_graph(graph, where),

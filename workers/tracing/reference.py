@@ -12,7 +12,14 @@ from typing import Any
 
 import torch
 
-from service.domain.errors import AnswerTooLarge, LimitExceeded, ModelRaised, ServiceError
+from service.domain.errors import (
+    AnswerTooLarge,
+    LimitExceeded,
+    ModelRaised,
+    OutputWithoutValues,
+    ServiceError,
+    TraceError,
+)
 from service.domain.tensor import Tensor, split
 from service.sandbox.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES
 from service.sandbox.channel import Channel, ChannelClosed
@@ -31,7 +38,7 @@ from service.sandbox.messages import (
 from workers import structure
 from workers.tensors import datatype_of, packed, unpacked
 from workers.tracing import contract, jit, tracebacks
-from workers.tracing.blame import error_of
+from workers.tracing.blame import blamed, error_of
 from workers.tracing.call import Call, CheckCall
 from workers.tracing.checks.eager import Answer, TooSlow, live_answer, live_gradients
 from workers.tracing.submission import Submission
@@ -86,8 +93,8 @@ class Reference:
             self._say_bound(case, method, call)
             began = time.monotonic()
             answer = live_answer(self._module, call, seed, within_s=None)
-            contract.check_output_names(answer.outputs, method=method)
-            self._say(answer, _outputs(call, answer), time.monotonic() - began)
+            contract.check_told(answer.outputs, method=method)
+            self._say(answer, _outputs(call, answer, OutputWithoutValues), time.monotonic() - began)
 
     def _refuse_too_large(self) -> None:
         byte_size = sum(tensor.nbytes for call in self._cases.values() for tensor in call.tensors.values())
@@ -118,7 +125,7 @@ class Reference:
         began = time.monotonic()
         try:
             answer = live_answer(self._module, call, seed, within_s=within_s)
-            outputs = _outputs(call, answer)
+            outputs = _outputs(call, answer, ModelRaised)
         except ModelRaised as error:
             self._refuse(error)
         except TooSlow:
@@ -156,13 +163,16 @@ def _too_slow(call: Call, within_s: float | None) -> ModelRaised:
     return ModelRaised(f"{call.method} took longer than {within_s:.3g} s", method=call.method)
 
 
-def _outputs(call: Call, answer: Answer) -> list[Tensor]:
-    """Raises ModelRaised where they cannot be said, as those of the example could."""
+def _outputs(call: Call, answer: Answer, without_values: type[TraceError]) -> list[Tensor]:
+    """Raises ModelRaised where they cannot be said, as those of the example could, or else `without_values`."""
     named: dict[str, Any] = structure.tensors(answer.outputs, "output")
     for name, tensor in named.items():
         if datatype_of(tensor) is None:
             raise ModelRaised(f"{call.method} returned {name!r} as {tensor.dtype}, which has no datatype")
-    outputs = packed(named)
+    outputs: list[Tensor] = []
+    for name, tensor in named.items():
+        with blamed(without_values, f"to read the values of {name!r} raised", method=call.method, output=name):
+            outputs += packed({name: tensor})
     byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > ANSWER_MAX_BYTES:
         raise LimitExceeded(

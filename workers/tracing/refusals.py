@@ -22,7 +22,7 @@ from service.domain.errors import (
     UnsupportedOutput,
     UntraceableModel,
 )
-from workers.tracing import lines, torch_check
+from workers.tracing import graphs, lines, torch_check
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call
 from workers.tracing.model import Function, Model
@@ -46,7 +46,10 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
 ]
 # Where an error's own remedy does not say it.
 _REMEDIES = {
-    "Encountering a dict at the output of the tracer": "return a tuple or a NamedTuple, or set options.strict to false",
+    "Encountering a dict at the output of the tracer": (
+        "return a tuple or a NamedTuple, set options.strict to false where all values are of one type, or let `mode` "
+        "be auto or script"
+    ),
     "Only tensors, lists, tuples of tensors": "return tensors, in tuples, lists or dicts",
     "List trace inputs must have elements": "leave empty lists out of what is returned",
 }
@@ -68,7 +71,7 @@ def refusal(error: Exception, model: Model, calls: Mapping[str, Call]) -> TraceE
     for words, kind in _NAMED:
         if words in text:
             return _named(kind, words, text, facts, model, calls)
-    return UntraceableModel(f"tracing raised {type(error).__name__}: {lines.text_of(error)}", **facts)
+    return UntraceableModel(f"tracing raised {type(error).__name__}: {lines.shown_text_of(error)}", **facts)
 
 
 def _named(
@@ -88,8 +91,7 @@ def _named(
 
 def _line_of_method(model: Model, call: Call | None) -> dict[str, Any]:
     """Where torch raised in no line of the user's."""
-    line = None if call is None else lines.of_function(getattr(model.module, call.function, None))
-    return line.model_dump() if line else {}
+    return {} if call is None else lines.where(lines.of_function(getattr(model.module, call.function, None)))
 
 
 def _shared_parameters(module: torch.nn.Module, _: str) -> dict[str, Any]:
@@ -99,8 +101,8 @@ def _shared_parameters(module: torch.nn.Module, _: str) -> dict[str, Any]:
             if tensor is None:
                 continue
             if id(tensor) in names:
-                both = [".".join(filter(None, (path, one))) for one in (names[id(tensor)], name)]
-                return {"names": both, **_where(lines.of_attribute(type(part), name))}
+                both = [graphs.dotted(path, one) for one in (names[id(tensor)], name)]
+                return {"names": both, **lines.where(lines.of_attribute(type(part), name))}
             names[id(tensor)] = name
     return {}
 
@@ -108,13 +110,13 @@ def _shared_parameters(module: torch.nn.Module, _: str) -> dict[str, Any]:
 def _backward_hooks(module: torch.nn.Module, _: str) -> dict[str, Any]:
     for path, part in module.named_modules():
         for hook in part._backward_hooks.values():
-            return {"module": path, **_where(lines.of_function(hook))}
+            return {"module": path, **lines.where(lines.of_function(hook))}
     return {}
 
 
 def _autograd_function(_: torch.nn.Module, text: str) -> dict[str, Any]:
     name = _FUNCTION_NAME.search(text)
-    return {"function": name[1] if name else None, **_where(lines.of_stack(text))}
+    return {"function": name[1] if name else None, **lines.where(lines.of_stack(text))}
 
 
 # What torch does not say, to be seen in the model or in its text.
@@ -123,10 +125,6 @@ _SEEN: dict[type[TraceError], Callable[[torch.nn.Module, str], dict[str, Any]]] 
     BackwardHooks: _backward_hooks,
     CustomAutogradFunction: _autograd_function,
 }
-
-
-def _where(line: lines.Line | None) -> dict[str, Any]:
-    return line.model_dump() if line else {}
 
 
 def _mixed_inputs(calls: Mapping[str, Call]) -> Iterator[dict[str, Any]]:

@@ -135,7 +135,7 @@ def _calls_in(graph: graphs.Graph, path: str) -> list[_Call]:
         match node.kind():
             case "prim::GetAttr":
                 if (holder := modules.get(node.input().debugName())) is not None:
-                    modules[node.output().debugName()] = ".".join(filter(None, [holder, node.s("name")]))
+                    modules[node.output().debugName()] = graphs.dotted(holder, node.s("name"))
             case "prim::CallMethod":
                 calls.append(_call_of_method(node, modules, itself, path))
             case "prim::CallFunction":

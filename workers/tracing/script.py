@@ -15,22 +15,22 @@ from torch._jit_internal import FunctionModifiers, get_torchscript_modifier
 
 from service.domain.errors import MethodNotCompiled, ScriptingFailed, TraceError
 from service.domain.trace_check import Finding, TorchCheck
+from workers import paths
 from workers.tracing import graphs, lines
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call
 from workers.tracing.model import Function, Model
 from workers.tracing.trace import Traced, check_names
 
-# The compiler shows places in its own library, too.
-_PATH_IN_PLACE = re.compile(r'File "[^"]*[/\\](?:site|dist)-packages[/\\]')
 # Under which torch finds the text of what is written here.
 _SERVED = "<a function as a module>"
 
 # By what torch says: what to write instead. Without one of these, the error's own remedy stands.
 _REMEDIES = [
     ("Could not export Python function call",
-        "mark that function with @torch.jit.unused, or let it be compiled: what is marked with @torch.jit.ignore is "
-        "left to Python, and cannot be saved"),
+        "guard the call with `if not torch.jit.is_scripting():` where the artifact can do without it, let the function "
+        "be compiled, or trace the model instead: what is marked with @torch.jit.ignore is left to Python, and cannot "
+        "be saved"),
     ("variable number of arguments",
         "give each argument a name and a type, and a keyword-only one no default; or trace the model"),
     ("Mutable default parameters",
@@ -42,10 +42,17 @@ _REMEDIES = [
         "annotate the attribute's type in the class, make it Final, or leave it out of the compiled methods"),
     ("refine the type", "copy the attribute to a local variable, and ask `is not None` of that"),
     ("aren't supported",
-        "write it without that, put it into a method marked with @torch.jit.unused, or trace the model instead: a "
-        "trace records what Python does"),
+        "write it without that, guard it with `if not torch.jit.is_scripting():` where the artifact can do without it, "
+        "or trace the model instead: a trace records what Python does"),
     ("source code", "TorchScript compiles the text of a function: define it in a file of the source"),
 ]  # fmt: skip
+# As torch begins where a call does not fit what it calls; the reason follows.
+_SIGNATURE = re.compile(r"\S+\(.*\) -> .*:")
+_LACKS_A_DEFAULT = re.compile(r"\w+\(__torch__.*\) -> .*:\s+Argument \w+ not provided")
+_REMEDY_OF_A_DEFAULT = (
+    "pass it in that call: what `methods` names, or @torch.jit.export marks, has lost its defaults where another "
+    "method calls it"
+)
 
 
 def script(model: Model, calls: Mapping[str, Call]) -> Traced:
@@ -83,7 +90,7 @@ def _check_keywords(module: torch.jit.ScriptModule) -> None:
             has_default = False
             for argument in method.schema.arguments:
                 if has_default and argument.kwarg_only:
-                    full = ".".join(filter(None, (path, name)))
+                    full = graphs.dotted(path, name)
                     raise ScriptingFailed(
                         f"torch cannot load an archive in which the keyword-only parameter {argument.name!r} of {full} "
                         "comes after one with a default",
@@ -201,9 +208,17 @@ def _refused() -> Iterator[None]:
 
 def _refusal(error: Exception) -> ScriptingFailed:
     text = lines.text_of(error).strip()
-    line = lines.of_compiler(text)
-    first = next((one.strip() for one in text.splitlines() if one.strip()), type(error).__name__)
-    facts: dict[str, Any] = lines.facts_of(error) | (line.model_dump() if line else {})
-    facts["message"] = _PATH_IN_PLACE.sub('File "', text)
-    facts |= next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
-    return ScriptingFailed(f"torch cannot script this: {first.rstrip(':')}", **facts)
+    said = _said(text) or type(error).__name__
+    facts: dict[str, Any] = lines.facts_of(error) | lines.where(lines.of_compiler(text))
+    facts["message"] = paths.without_paths_in_stacks(text)
+    if _LACKS_A_DEFAULT.match(text):
+        facts["remedy"] = _REMEDY_OF_A_DEFAULT
+    else:
+        facts |= next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
+    return ScriptingFailed(f"torch cannot script this: {paths.without_paths_in_stacks(said)}", **facts)
+
+
+def _said(text: str) -> str:
+    """Its first line; where that is the signature of what was called, the reason stands in the next one."""
+    first, second, *_ = [*(line.strip() for line in text.splitlines() if line.strip()), "", ""]
+    return f"{second.rstrip('.')}: {first.rstrip(':')}" if _SIGNATURE.fullmatch(first) else first.rstrip(":")

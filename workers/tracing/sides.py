@@ -139,21 +139,18 @@ class EagerSide(_Side):
         """Every call of the request's in its order, and the answers to the examples by their methods."""
         calls: list[BoundCall] = []
         answers: dict[str, EagerAnswer | Failure] = {}
-        left_bytes, left_answer_bytes = INPUTS_MAX_BYTES, ANSWER_MAX_BYTES
-        for case, method in _cases(spec):
-            calls.append(self._call(case, method, left_bytes))
-            left_bytes -= sum(len(tensor.data) for tensor in calls[-1].inputs)
-            if case == EXAMPLE:
-                answers[method] = answer = self.answer(left_answer_bytes)
+        left_answer_bytes = ANSWER_MAX_BYTES
+        for call in self._bound(spec):
+            calls.append(call)
+            if call.case == EXAMPLE:
+                answers[call.method] = answer = self.answer(left_answer_bytes)
                 left_answer_bytes -= answer.byte_size if isinstance(answer, EagerAnswer) else 0
         return calls, answers
 
     def runs(self, spec: TraceSpec) -> Iterator[tuple[BoundCall, EagerAnswer]]:
         """In mode eager, in place of `calls`: every call of the request's with its answer, the check inputs' too."""
-        left_bytes, left_answer_bytes = INPUTS_MAX_BYTES, ANSWER_MAX_BYTES
-        for case, method in _cases(spec):
-            call = self._call(case, method, left_bytes)
-            left_bytes -= sum(len(tensor.data) for tensor in call.inputs)
+        left_answer_bytes = ANSWER_MAX_BYTES
+        for call in self._bound(spec):
             answer = self.answer(left_answer_bytes)
             if isinstance(answer, Failure):
                 raise malformed("it refused a call, and was asked none")
@@ -189,6 +186,13 @@ class EagerSide(_Side):
     def _blame(self, end: Exit, limits: TraceLimits) -> TraceError:
         return of_model(end, limits)
 
+    def _bound(self, spec: TraceSpec) -> Iterator[BoundCall]:
+        left_bytes = INPUTS_MAX_BYTES
+        for case, method in _cases(spec):
+            call = self._call(case, method, left_bytes)
+            left_bytes -= sum(len(tensor.data) for tensor in call.inputs)
+            yield call
+
     def _call(self, case: str, method: str, most_bytes: int) -> BoundCall:
         with self._talking():
             message, body = self._hear(most_bytes, _inputs_too_large)
@@ -223,7 +227,7 @@ class ArtifactSide(_Side):
     def start(self, spec: TraceSpec, device: DeviceName) -> None:
         """In the form that is going to be served."""
         self._form = spec.options.served_form
-        self._load(spec, device, freeze=spec.options.freeze, optimize=spec.options.optimize_for_inference)
+        self._load(spec, device)
 
     def start_as_traced(self, spec: TraceSpec, device: DeviceName) -> None:
         """To be asked for gradients too, where the request wants them compared."""
@@ -233,22 +237,13 @@ class ArtifactSide(_Side):
     def name(self) -> str:
         return "the artifact" if self._form is None else f"what torch.jit.{self._form} made of it"
 
-    def _load(
-        self,
-        spec: TraceSpec,
-        device: DeviceName,
-        *,
-        freeze: bool = False,
-        optimize: bool = False,
-        gradients: bool = False,
-    ) -> None:
+    def _load(self, spec: TraceSpec, device: DeviceName, *, gradients: bool = False) -> None:
         # Its contract is not known yet, but for the methods that it must have.
         empty = MethodContract(arguments=[], inputs=[], outputs=[], returns=TupleNode(tuple=[]))
         load = Load(
             contract=Contract(methods=dict.fromkeys(spec.calls, empty)),
             device=device,
-            freeze=freeze,
-            optimize_for_inference=optimize,
+            served_form=self._form,
             gradients=gradients,
             tolerance=None,
             threads=self._limits.threads_per_side,
@@ -283,9 +278,7 @@ class ArtifactSide(_Side):
                 case Inferred() if message.returns is not None:
                     return _answer(message.returns, message.outputs, body)
                 case Failed():
-                    # torch puts what happened at the end, after the lines of the graph.
-                    lines = message.failure.detail.strip().splitlines()
-                    return lines[-1] if lines else message.failure.slug
+                    return what_happened(message.failure)
             raise MalformedFrame(f"{message.kind} came for an answer")
 
     def gradients(self) -> Gradients | Failure:
@@ -314,6 +307,12 @@ class ArtifactSide(_Side):
         if size > ANSWER_MAX_BYTES:
             raise _answers_too_large()
         return from_runner.validate_python(header), self._child.channel.receive_body(self._until)
+
+
+def what_happened(failure: Failure) -> str:
+    """torch puts it at the end, after the lines of the graph."""
+    lines = failure.detail.strip().splitlines()
+    return lines[-1] if lines else failure.slug
 
 
 def _cases(spec: TraceSpec) -> list[tuple[str, str]]:

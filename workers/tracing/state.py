@@ -21,7 +21,9 @@ import torch
 from workers.tracing import lines
 
 _DEPTH = 4  # of containers in containers
-_ITEMS_MAX = 64  # of a container that are looked at for a change
+_ITEMS_MAX = 64  # of a container that are looked into for a change
+_PLAIN_ITEMS_MAX = 4096  # of those that hold nothing: to look at one takes a microsecond
+_PLAIN = (int, float, bool, str, type(None), torch.Tensor)
 _ARRAY_MAX_BYTES = 2**20  # of a larger one, or a larger tensor, no copy is kept
 
 Owner = ModuleType | type | FunctionType
@@ -326,11 +328,16 @@ def _held(value: Any, depth: int) -> Any:
         return id(value)
     match value:
         case dict():
-            first = list(dict.items(value))[:_ITEMS_MAX]
-            return dict.__len__(value), [(_mark(key, 1), _mark(item, depth - 1)) for key, item in first]
+            keys, held = list(dict.keys(value)), list(dict.values(value))
+            return len(keys), _marks_of(keys, 1), _marks_of(held, depth - 1)
         case list() | tuple() | deque():
             items = list(value)
-            return len(items), [_mark(item, depth - 1) for item in items[:_ITEMS_MAX]]
+            return len(items), _marks_of(items, depth - 1)
         case set():
             return id(value), set.__len__(value)
     return (id(value), _mark(vars(value), depth - 1)) if _is_plain_object(value) else id(value)
+
+
+def _marks_of(items: list[Any], depth: int) -> list[Any]:
+    looked_at = enumerate(items[:_PLAIN_ITEMS_MAX])
+    return [_mark(item, depth) for place, item in looked_at if place < _ITEMS_MAX or type(item) in _PLAIN]

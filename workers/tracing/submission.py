@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import torch
 
+from service.domain.errors import ArgumentMismatch
 from service.domain.example_inputs import MethodInputs
 from service.sandbox.messages import Trace
 from workers.tracing import archive, contract, inputs, model, precision, weights
@@ -106,10 +107,13 @@ class Submission:
         calls = {method: bound(method, given) for method, given in self._spec.calls.items()}
         for call in calls.values():
             contract.check_inputs(call)
-        check_calls = [
-            CheckCall(f"check_inputs[{index}]", bound(given.method, given))
-            for index, given in enumerate(self._spec.check.check_inputs)
-        ]
+        check_calls = []
+        for index, given in enumerate(self._spec.check.check_inputs):
+            case = f"check_inputs[{index}]"
+            try:
+                check_calls.append(CheckCall(case, bound(given.method, given)))
+            except ArgumentMismatch as error:
+                raise ArgumentMismatch(f"{case}: {error.detail}", **error.facts, case=case) from error
         return calls, check_calls
 
     def _open(self, name: str) -> BinaryIO:

@@ -1,8 +1,8 @@
 """torch's own check of a trace: what it says, made into data. The only place that reads its words.
 
-It traces once more, under no_grad, and compares what it prints of the two graphs, the first tensor among their
-constants that differs, and those outputs that are tensors at the top. It raises a TracingCheckError, warns, or fails
-where it cannot go on.
+It traces once more for each of the inputs, under no_grad, and compares what it prints of the two graphs, the first
+tensor among their constants that differs, and those outputs that are tensors at the top. It raises a TracingCheckError,
+warns, or fails where it cannot go on.
 """
 
 import difflib
@@ -26,7 +26,7 @@ from service.domain.trace_check import (
     TracerWarning,
     reads_value,
 )
-from workers import structure
+from workers import paths, structure
 from workers.tracing import graphs, lines
 
 # By what a warning says, the first that fits.
@@ -53,6 +53,7 @@ _TRACE_MODULE = torch.jit.trace_module.__code__
 
 _HEADING = re.compile(r"\t([A-Z][A-Za-z ]+):(?: \t?(.*))?")
 _OPERATOR = re.compile(r" = (\^?[\w:.]+)")
+_VALUE_NAME = re.compile(r"%[\w.]+")
 _OUTPUT_DIFFERS = re.compile(
     r"Output nr (\d+)\. of the traced function does not match the corresponding output of the "
     r"(Python function|repeated trace)\. Detailed error:\n(.*)",
@@ -109,7 +110,7 @@ def told(
         ran=True,
         passed=None if error is not None else not messages,
         error=error,
-        message=lines.without_paths_in_stacks("\n".join(messages)) or None,
+        message=paths.without_paths_in_stacks("\n".join(messages)) or None,
         method=method,
         **_compared(text if refused else ""),
         nondeterministic=_nondeterministic(module, {one.method for one in differing}),
@@ -134,6 +135,18 @@ def method_checked(error: BaseException) -> str | None:
     return next((_method_in(frame) for frame in frames if frame.f_code is _TRACE_MODULE), None)
 
 
+def line_of_parting(graph_diff: str) -> lines.Line | None:
+    """Where two graphs part, whatever their values are called.
+
+    The operators that torch blames are often those that fetch a submodule, whose class it names anew in each trace.
+    """
+    diff = graph_diff.splitlines(keepends=True)
+    for nodes in zip(difflib.restore(diff, 1), difflib.restore(diff, 2), strict=False):
+        if len({_VALUE_NAME.sub("%", node) for node in nodes}) > 1:
+            return next((line for node in nodes if (line := lines.of_comment(node)) is not None), None)
+    return None
+
+
 def _method_in(frame: FrameType) -> str | None:
     name = frame.f_locals.get("method_name")
     return name if isinstance(name, str) else None
@@ -147,10 +160,7 @@ def _text(failed: Exception | None) -> str:
 
 def _warnings(warned: Sequence[Warned]) -> list[TracerWarning]:
     return [
-        TracerWarning(
-            method=one.method, kind=one.kind, message=one.message, **(one.line.model_dump() if one.line else {})
-        )
-        for one in warned
+        TracerWarning(method=one.method, kind=one.kind, message=one.message, **lines.where(one.line)) for one in warned
     ]
 
 
@@ -159,7 +169,7 @@ def _compared(text: str) -> dict[str, Any]:
     said = _sections(text)
     found: dict[str, Any] = {}
     if "Graph diff" in said:
-        found["graph_diff"] = lines.without_paths_in_stacks(said["Graph diff"])
+        found["graph_diff"] = paths.without_paths_in_stacks(said["Graph diff"])
     if "Node diff" in said:
         diff = said["Node diff"].splitlines(keepends=True)
         trace, check = ("".join(difflib.restore(diff, which)) for which in (1, 2))
@@ -191,11 +201,10 @@ def _sections(text: str) -> dict[str, str]:
 
 def _node(text: str, stack: str) -> TracedNode:
     operator = _OPERATOR.search(text)
-    line = lines.of_stack(stack)
     return TracedNode(
         operator=operator[1] if operator else "",
-        text=lines.without_paths(text).strip(),
-        **(line.model_dump() if line else {}),
+        text=paths.without_paths(text).strip(),
+        **lines.where(lines.of_stack(stack)),
     )
 
 

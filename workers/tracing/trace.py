@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -14,8 +14,10 @@ from torch.jit._trace import TracerWarning
 from service.domain.errors import UntraceableModel
 from service.domain.trace_check import TorchCheck
 from service.domain.trace_request import TraceOptions
-from workers.tracing import lines, torch_check
-from workers.tracing.call import Call, bake
+from workers import paths
+from workers.closeness import given_otherwise
+from workers.tracing import contract, lines, torch_check
+from workers.tracing.call import Call, CheckCall, bake
 from workers.tracing.model import Model
 from workers.tracing.refusals import refusal
 from workers.tracing.torch_check import Warned
@@ -40,6 +42,7 @@ def trace(
     outputs: Mapping[str, Any],
     check: bool,
     tolerance: float,
+    check_calls: Sequence[CheckCall] = (),
     gradients: bool = False,
 ) -> Traced:
     """Trace the calls' methods. Raises UntraceableModel or UnsupportedOutput.
@@ -47,7 +50,7 @@ def trace(
     `outputs` are eager's, by method. What torch's own check finds is reported, and decides nothing.
     """
     check_names(model, calls)
-    recording = _Recording(model, calls, options, tolerance, gradients)
+    recording = _Recording(model, calls, check_calls, options, tolerance, gradients)
     warned: _Warnings = {}
     failed: Exception | None = None
     with _recorded(warned):
@@ -87,6 +90,7 @@ class _Recording:
 
     model: Model
     calls: Mapping[str, Call]
+    check_calls: Sequence[CheckCall]
     options: TraceOptions
     tolerance: float
     gradients: bool
@@ -101,14 +105,24 @@ class _Recording:
         with torch.set_grad_enabled(self.gradients if gradients is None else gradients):
             traced: torch.jit.ScriptModule = torch.jit.trace_module(
                 module,
-                {method: call.cloned().handed_over() for method, call in self.calls.items()},
+                _handed_over(self.calls),
                 check_trace=check,
+                check_inputs=self._check_inputs() if check else None,
                 check_tolerance=self.tolerance,
                 strict=self.options.strict,
                 _force_outplace=self.options.force_outplace,
                 _store_inputs=self.options.store_inputs,
             )
         return traced
+
+    def _check_inputs(self) -> list[dict[str, tuple[Any, ...]]]:
+        """Each for all methods, as torch wants them, and none that it could not call the trace with."""
+        fitting = [given.call for given in self.check_calls if self._fits(given.call)]
+        return [_handed_over(calls) for calls in (self.calls, *({**self.calls, call.method: call} for call in fitting))]
+
+    def _fits(self, call: Call) -> bool:
+        example = self.calls[call.method]
+        return given_otherwise(contract.arguments(example), contract.arguments(call)) is None
 
     def unchecked(self) -> torch.jit.ScriptModule:
         try:
@@ -137,6 +151,10 @@ class _Recording:
             "the trace was recorded with gradients, and torch's check records without them, where the model takes "
             "another path: a trace that is recorded without them passes; ours decides"
         )
+
+
+def _handed_over(calls: Mapping[str, Call]) -> dict[str, tuple[Any, ...]]:
+    return {method: call.cloned().handed_over() for method, call in calls.items()}
 
 
 @contextmanager
@@ -169,7 +187,7 @@ def _recorded(warned: _Warnings) -> Iterator[None]:
 
 
 def _warned(message: str, caller: FrameType) -> Warned:
-    text = lines.without_paths_in_stacks(lines.cleaned(message)).strip()
+    text = paths.without_paths_in_stacks(lines.cleaned(message)).strip()
     found = Warned(text, lines.of_frame(caller), torch_check.method_recorded(caller))
     # What the check warns of is said of a whole method, and has no line.
     return replace(found, line=None) if found.of_check else found

@@ -2,16 +2,15 @@
 
 import importlib
 import os
-import re
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import FrameSummary, TracebackException
 
-_OURS = str(Path(__file__).parents[1]) + os.sep
+from workers import paths
+from workers.tracing import lines
+
 _IMPORTING = str(Path(importlib.__file__).parent) + os.sep  # as Python leaves it out itself
-_LIBRARIES = re.compile(rf"(?:.*[/\\](?:site|dist)-packages|{re.escape(sysconfig.get_path('stdlib'))})[/\\]")
 
 
 def show(error: BaseException) -> None:
@@ -31,10 +30,10 @@ def _all(told: TracebackException | None) -> Iterator[TracebackException]:
 
 
 def _is_shown(frame: FrameSummary) -> bool:
-    return not frame.filename.startswith((_OURS, _IMPORTING, "<frozen"))
+    return not (lines.is_ours(frame.filename) or frame.filename.startswith((_IMPORTING, "<frozen")))
 
 
 def _shortened(frame: FrameSummary) -> FrameSummary:
     _ = frame.line  # is looked up under the name that the file has here
-    frame.filename = _LIBRARIES.sub("", frame.filename)
+    frame.filename = paths.without_path(frame.filename)
     return frame

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from service.domain.artifact import Form
 from service.domain.errors import LimitExceeded
 from service.domain.tensor import Tensor, split
 from service.domain.trace_request import Stage
@@ -15,7 +16,7 @@ from service.sandbox.child import Child
 from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, TriedExport, from_tracer
 from service.storage.blobs import Staged
 from workers.tracing.ends import malformed
-from workers.tracing.exports import Exports
+from workers.tracing.exportability import Exports
 from workers.tracing.limits import TraceLimits
 from workers.tracing.log import PrintedLog
 
@@ -156,11 +157,18 @@ class TracerSide:
 
     def _is_answer(self, said: Traced) -> bool:
         spec = self._request.spec
-        return (said.entrypoint, set(said.contract.methods), said.check.tolerance) == (
-            spec.source.entrypoint,
-            set(spec.calls),
-            spec.check.check_tolerance,
-        )
+        answered = (said.entrypoint, set(said.contract.methods), said.check.tolerance)
+        asked = (spec.source.entrypoint, set(spec.calls), spec.check.check_tolerance)
+        return answered == asked and said.form in _forms(self._request)
+
+
+def _forms(request: Trace) -> set[Form]:
+    """Those that an artifact can have which was made so: a source may give a ScriptModule, which is kept as it is."""
+    if request.spec.source.archive is not None:
+        return {"uploaded"}
+    if request.way.mode == "script":
+        return {"scripted"}
+    return {"scripted", "mixed" if request.way.scripted else "traced"}
 
 
 class _Nowhere:

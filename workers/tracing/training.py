@@ -72,6 +72,11 @@ def _placed(known: scopes.Scopes, method: str, graph: Any) -> Iterator[tuple[gra
         yield node, walk.place(node)
 
 
+def is_off(node: graphs.Node) -> bool:
+    """Whether it is a dropout that is known to drop nothing."""
+    return node.kind() in _DROPOUTS and not _draws(node)
+
+
 def _draws(node: graphs.Node) -> bool:
     if node.kind() not in _DROPOUTS:
         return False
@@ -134,5 +139,5 @@ def _finding(seen: list[_Seen], does: str, what: str, remedy: str) -> Finding:
             ],
         },
         remedy=remedy,
-        **(line.model_dump() if line else {}),
+        **lines.where(line),
     )

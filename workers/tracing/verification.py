@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from service.domain.contract import Contract, MethodContract, baked_otherwise
+from service.domain.contract import Contract, MethodContract, same_arguments
 from service.domain.errors import Failure, ModelUnrepeatable
 from service.domain.tensor import Tensor
 from service.domain.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
@@ -21,7 +21,7 @@ from service.domain.trace_request import TraceSpec
 from service.sandbox.bounds import cut_check
 from service.sandbox.messages import EXAMPLE, Traced
 from workers import golden
-from workers.closeness import SIDES, Answer, Compared, Difference, compare
+from workers.closeness import SIDES, Answer, Compared, Difference, compare, given_otherwise
 from workers.tracing import doubts, fresh, gradients
 from workers.tracing.ends import malformed
 from workers.tracing.sides import ArtifactSide, BoundCall, EagerAnswer, EagerSide
@@ -183,10 +183,10 @@ class Verification:
 
     def _compare_given(self, given: BoundCall) -> None:
         example = self._prepared.examples[given.method]
-        if (baked := _baked_otherwise(example, given)) is not None:
+        if (baked := given_otherwise(example.arguments, given.arguments)) is not None:
             self._record(given.method, given.case, Both(Compared(None, baked)), in_contract=False)
             return
-        in_contract = (given.arguments, given.specs) == (example.arguments, example.specs)
+        in_contract = same_arguments(example.arguments, given.arguments) and given.specs == example.specs
         refusal = self._compare(given, given.case, given.inputs, in_contract=in_contract, keep=in_contract)
         if refusal is not None:
             self._doubt(doubts.refuses_check_input(given.case, refusal))
@@ -243,6 +243,8 @@ class Verification:
         self._sides.ask_artifact(call, inputs)
         eager, answers = self._sides.eager.answer(), self._sides.artifact_answers()
         if isinstance(eager, Failure):
+            if in_contract and doubts.raised(eager) and isinstance(answers[0], Answer):
+                self._doubt(doubts.answers_where_eager_raises(call.method, case, eager))
             return eager
         compared = self._sides.compared(eager, answers)
         self._record(call.method, case, compared, in_contract=in_contract)
@@ -306,7 +308,8 @@ class Verification:
     def _check(self) -> TraceCheck:
         """The tracing child's part in it can make the verdict worse, and nothing better."""
         said = self._said.check
-        found = [*self._findings, *said.findings]  # of too many, the last are cut
+        findings = [*self._findings, *said.findings]  # of too many, the last are cut
+        found = [doubts.advised(one, findings, self._sides.spec) for one in findings]
         ours = verdict_of(self._comparisons, found)
         return cut_check(
             TraceCheck(
@@ -325,15 +328,6 @@ def _first_that_differs(compared: Sequence[Both]) -> Both:
 
 def _golden(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> golden.Case:
     return golden.Case(method, inputs, list(eager.answer.leaves.values()))
-
-
-def _baked_otherwise(example: BoundCall, call: BoundCall) -> Difference | None:
-    """Where a call gives another value than the one that the trace baked in."""
-    found = baked_otherwise(example.arguments, call.arguments)
-    if found is None:
-        return None
-    name, was, is_ = found
-    return Difference(name, f"the trace was made with {was}, and this call has {is_}")
 
 
 def _otherwise(actual: Contract, claimed: Contract) -> str:

@@ -1,1 +1,1 @@
-"""The trace check: the saved archive against the eager model."""
+"""The trace check: the traced model against the eager one."""

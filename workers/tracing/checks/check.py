@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from service.domain.contract import baked_otherwise
+from service.domain.artifact import Form
 from service.domain.errors import ModelRaised
 from service.domain.trace_check import Comparison, Finding, TraceCheck, verdict_of
 from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, CASES_MAX, CASES_MAX_BYTES
-from workers.closeness import Compared, Difference
+from workers.closeness import Compared, Difference, given_otherwise
 from workers.compare import compare
-from workers.tracing import contract, graphs, lines, training
+from workers.tracing import contract, doubts, graphs, lines, training
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call, CheckCall
-from workers.tracing.checks import findings
+from workers.tracing.checks import compiled, findings
 from workers.tracing.checks.eager import Answer, Eager, Observed, TooSlow, artifact_answer
 from workers.tracing.checks.probe import probes
 from workers.tracing.trace import Traced
@@ -62,6 +62,7 @@ class Check:
         self._comparisons: list[Comparison] = []
         self._findings: list[Finding] = []
         self._tried: list[Offered] = []
+        self._drew: set[str] = set()  # the methods of which an answer did
 
     def examples(self) -> dict[str, Any]:
         """Eager's outputs on the examples. Raises ModelRaised."""
@@ -71,9 +72,9 @@ class Check:
             self._example_s[method] = (time.monotonic() - started) / 2
         return {method: observed.answers[0].outputs for method, observed in self._examples.items()}
 
-    def run(self, traced: Traced, check_calls: Sequence[CheckCall], *, probe: bool) -> Checked:
+    def run(self, traced: Traced, form: Form, check_calls: Sequence[CheckCall], *, probe: bool) -> Checked:
         self._traced = traced
-        self._comparisons, self._findings, self._tried = [], [], []
+        self._comparisons, self._findings, self._tried, self._drew = [], [], [], set()
         for call in self._calls.values():
             self._check_example(call)
             self._check_repeated(call)
@@ -81,6 +82,9 @@ class Check:
             self._check_given(given)
         if probe:
             self._probe()
+        self._tell_of_draws()
+        if form != "traced":
+            self._read_graphs()
         return Checked(
             TraceCheck(
                 verdict=verdict_of(self._comparisons, self._findings),
@@ -126,7 +130,8 @@ class Check:
         except ModelRaised as error:
             self._findings.append(findings.refused_check_input(given.name, error))
             return
-        if (baked := _baked_otherwise(example, given.call)) is not None:
+        baked = given_otherwise(contract.arguments(example), contract.arguments(given.call))
+        if baked is not None:
             self._record(given.call, given.name, Compared(None, baked), in_contract=False)
             return
         compared = self._compared(given.call, answer)
@@ -145,8 +150,9 @@ class Check:
                 within_s = max(PROBE_S, PROBE_TIMES_EXAMPLE * self._example_s[method])
                 try:
                     answer = self._eager.answer(probe, within_s=within_s)
-                except ModelRaised:
-                    continue  # such values are none for this model
+                except ModelRaised as error:  # such values are none for this model
+                    self._check_refusal(probe, name, error)
+                    continue
                 except TooSlow:
                     too_slow.append(f"{method} {name}")
                     continue
@@ -167,6 +173,35 @@ class Check:
                 findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
             )
 
+    def _check_refusal(self, probe: Call, case: str, error: ModelRaised) -> None:
+        """What eager refuses, the artifact should not answer."""
+        if self._has("answers-where-eager-raises", probe.method):
+            return
+        try:
+            artifact_answer(self._traced.module, probe, self._seed)
+        except Exception as refusal:
+            if is_out_of_memory(refusal):
+                raise out_of_memory(refusal) from refusal
+            return
+        self._findings.append(doubts.answers_where_eager_raises(probe.method, case, error.failure()))
+
+    def _tell_of_draws(self) -> None:
+        """What was drawn and showed in no answer, as of a dropout that drops next to nothing."""
+        for method in self._calls:
+            if method in self._drew and not self._has("nondeterministic", method):
+                graph = graphs.methods(self._traced.module)[method].inlined_graph
+                self._findings.append(findings.draws(method, next(compiled.drawing(graph), None)))
+
+    def _read_graphs(self) -> None:
+        """What they show, of which the calls have shown nothing."""
+        for finding in compiled.found(self._traced.module, [*self._calls]):
+            method = str(finding.evidence["method"])
+            if not self._has(finding.kind, method) and not (finding.kind == "may-draw" and self._is_drawn(method)):
+                self._findings.append(finding)
+
+    def _is_drawn(self, method: str) -> bool:
+        return any(self._has(kind, method) for kind in ("nondeterministic", "draws-random-numbers"))
+
     def _may_branch(self, method: str) -> bool:
         """Whether a value of a tensor became Python's, where nothing keeps it from deciding what is computed."""
         warned = any(warned.reads_value for warned in self._traced.warnings)
@@ -179,7 +214,7 @@ class Check:
                 again = self._eager.next_answer(example, within_s=within_s)
             except ModelRaised as error:
                 difference = Difference("output", f"after {case!r} it raises: {error.detail}")
-                self._findings.append(findings.hidden_state(example, difference, self._suspect))
+                self._findings.append(findings.hidden_state(example, difference, self._line_of_state(example)))
                 return
             self._check_same(example, self._examples[example.method].answers[0], again, f"one after {case!r}")
 
@@ -192,6 +227,8 @@ class Check:
     def _check_same(self, call: Call, first: Answer, again: Answer, other: str) -> None:
         """Two answers of eager's. Numbers drawn at random show in the least of differences."""
         drew = first.drew or again.drew
+        if drew:
+            self._drew.add(call.method)
         sides = ("the first call", other)
         difference = compare(first.outputs, again.outputs, 0.0 if drew else self._tolerance, sides=sides).difference
         if difference is None or self._has("nondeterministic" if drew else "hidden-state", call.method):
@@ -200,7 +237,7 @@ class Check:
             graph = graphs.methods(self._traced.module)[call.method].inlined_graph
             self._findings.append(findings.nondeterministic(call, difference, graph))
         else:
-            self._findings.append(findings.hidden_state(call, difference, self._suspect))
+            self._findings.append(findings.hidden_state(call, difference, self._line_of_state(call)))
 
     def _compared(self, call: Call, eager: Answer) -> Compared:
         try:
@@ -209,6 +246,8 @@ class Check:
             if is_out_of_memory(error):
                 raise out_of_memory(error) from error
             return Compared(None, Difference("output", f"the artifact raised: {_last_line(error)}"))
+        if eager.drew or answer.drew:
+            self._drew.add(call.method)
         outputs = compare(eager.outputs, answer.outputs, self._tolerance)
         if not outputs.agrees:
             return outputs
@@ -247,6 +286,11 @@ class Check:
     def _has(self, kind: str, method: str) -> bool:
         return any(finding.kind == kind and finding.evidence["method"] == method for finding in self._findings)
 
+    def _line_of_state(self, call: Call) -> lines.Line | None:
+        """The line that reads what an earlier call left, where that was seen."""
+        carried = (one.line for one in self._examples[call.method].carried if one.line is not None)
+        return next(carried, None) or self._suspect
+
     @property
     def _suspect(self) -> lines.Line | None:
         """The line that most likely made them differ: where a value left the trace, or where two traces part."""
@@ -279,15 +323,6 @@ def _offered(tried: Sequence[Offered]) -> list[Offered]:
             offered.append(one)
             left_bytes -= byte_size
     return offered
-
-
-def _baked_otherwise(example: Call, call: Call) -> Difference | None:
-    """Where a call gives another value than the one that the trace baked in."""
-    found = baked_otherwise(contract.arguments(example), contract.arguments(call))
-    if found is None:
-        return None
-    name, was, is_ = found
-    return Difference(name, f"the trace was made with {was}, and this call has {is_}")
 
 
 def _last_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 import random
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
@@ -13,9 +13,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from service.domain.errors import AnswerTooLarge, ModelRaised
+from workers.backward import Gradients, differentiate
 from workers.compare import copied
-from workers.gradients import Gradients, differentiate
-from workers.tracing import lines, state
+from workers.tracing import graphs, lines, state
 from workers.tracing.blame import blamed
 from workers.tracing.call import Call
 from workers.tracing.checks import watch
@@ -94,10 +94,17 @@ class Eager:
 
     def observed(self, call: Call) -> Observed:
         """Raises ModelRaised."""
+        try:
+            return self._observed(call, _ValueReads())
+        except ModelRaised:
+            # A model that traces functions itself does not get through a mode of torch's.
+            return self._observed(call, nullcontext())
+
+    def _observed(self, call: Call, mode: AbstractContextManager[Any]) -> Observed:
         module = self._model.fresh()
         first = _answer(module, call, self._seed)
         before = self._marks(module)
-        with _ValueReads() as reads:
+        with mode as reads:
             second = _answer(module, call, self._seed + 1)
         after = self._marks(module)
         own, shared = ({key for key in old.keys() | new if old.get(key) != new.get(key)}
@@ -106,7 +113,8 @@ class Eager:
         carried = [Carried(".".join(key), None) for key in sorted(shared)]
         if own:
             carried += self._read_before_written(module, call, watch.with_statistics(own))
-        return Observed((first, second), carried, reads.seen)
+        # What was not watched may have happened.
+        return Observed((first, second), carried, reads_values=reads is None or reads.seen)
 
     def repeated(self, call: Call, times: int) -> list[Answer]:
         """Consecutive calls of one copy, each with other random numbers."""
@@ -119,7 +127,7 @@ class Eager:
         """What is only written, such as the attention weights kept for a person to look at, carries nothing on."""
         with watch.reads(module, changing) as seen, suppress(ModelRaised):
             _answer(module, call, self._seed)
-        return [Carried(".".join(filter(None, key)), seen[key]) for key in sorted(changing) if key in seen]
+        return [Carried(graphs.dotted(*key), seen[key]) for key in sorted(changing) if key in seen]
 
     def _copy(self) -> tuple[torch.nn.Module, _Marks]:
         module = self._model.fresh()
@@ -157,8 +165,10 @@ def artifact_answer(module: torch.jit.ScriptModule, call: Call, seed: int) -> An
     """The same of the artifact. Raises whatever it raises."""
     cloned = call.cloned()
     seed_all(seed)
+    before = _generators()
     with torch.no_grad():
-        return Answer(copied(cloned.run_traced(module)), cloned.tensors)
+        outputs = copied(cloned.run_traced(module))
+    return Answer(outputs, cloned.tensors, drew=_generators() != before)
 
 
 def _answer(module: torch.nn.Module, call: Call, seed: int) -> Answer:

@@ -5,29 +5,34 @@ from typing import Any
 
 from service.domain.errors import ModelRaised
 from service.domain.trace_check import Finding, TorchCheck
-from service.domain.trace_request import TraceOptions
+from service.domain.trace_request import CheckOptions, TraceOptions, TraceSpec
 from workers.closeness import Difference
-from workers.tracing import doubts, graphs, lines
+from workers.tracing import doubts, graphs, lines, torch_check
 from workers.tracing.call import Call
 from workers.tracing.checks.eager import Carried
 from workers.tracing.torch_check import Warned
 
 # By the kind of the tracer's warning.
 _REMEDIES = {
-    "tensor-to-python-boolean": "choose by torch.where, or put the branch into a torch.jit.script function",
-    "tensor-to-python-integer": "keep it a tensor; read a size where it is used, as x.shape[0]",
+    "tensor-to-python-boolean": "choose by torch.where, put the branch into a torch.jit.script function, or let "
+    "`mode` be auto, which does so where a trace is wrong",
+    "tensor-to-python-integer": "keep it a tensor; read a size where it is used, as x.shape[0]; or let `mode` be auto",
     "tensor-to-python-float": "keep it a tensor, and compute with torch",
     "tensor-to-python-complex": "keep it a tensor, and compute with torch",
     "tensor-to-python-number": "keep it a tensor, and compute with torch",
     "tensor-to-python-index": "index with the tensor itself",
     "tensor-to-python-list": "keep it a tensor",
     "tensor-to-numpy": "compute with torch instead of numpy",
-    "iterating": "compute on the whole tensor, or put the loop into a torch.jit.script function",
+    "iterating": "compute on the whole tensor, put the loop into a torch.jit.script function, or let `mode` be auto, "
+    "which does so where a trace is wrong",
     "len": "use x.shape[0]",
     "constant-registered": "make the tensor in __init__ as a buffer, or from the inputs with torch operators",
     "in-place": "write into a tensor that forward made itself, or use the operator that is not in place",
     "resized": "use view or reshape",
 }
+
+# Options that torch.jit.script does not take.
+_OF_A_TRACE = ("strict", "force_outplace", "store_inputs")
 
 _DID_YOU_FORGET = (
     "torch asks: did you forget to call .eval() on your model? Let `training` be false, or leave randomness out of "
@@ -49,7 +54,7 @@ def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
         confirmed=confirmed,
         evidence={"method": warned.method, "kind": warned.kind},
         remedy=_REMEDIES.get(warned.kind),
-        **_where(warned.line),
+        **lines.where(warned.line),
     )
 
 
@@ -74,12 +79,10 @@ def differs(
             "case": case,
             "inputs": list(call.tensors),
             "output": difference.leaf,
-            "index": difference.index,
-            "eager": difference.eager,
-            "artifact": difference.artifact,
+            **difference.evidence,
         },
         remedy=doubts.ADVICE_ON_A_READ if read else doubts.ADVICE,
-        **_where(suspect),
+        **lines.where(suspect),
     )
 
 
@@ -92,7 +95,18 @@ def nondeterministic(call: Call, difference: Difference, graph: Any) -> Finding:
         confirmed=True,
         evidence={"method": call.method, "output": difference.leaf, "operator": node.kind() if node else None},
         remedy=doubts.ADVICE_ON_RANDOMNESS,
-        **_where(graphs.line_of(node) if node else None),
+        **lines.where(graphs.line_of(node) if node else None),
+    )
+
+
+def draws(method: str, node: graphs.Node | None) -> Finding:
+    """Random numbers were drawn, and no answer has shown it."""
+    return Finding(
+        kind="draws-random-numbers",
+        detail=f"{method} draws random numbers: no two answers were seen to differ by them, and others may",
+        evidence={"method": method, "operator": node.kind() if node else None},
+        remedy=doubts.ADVICE_ON_RANDOMNESS,
+        **lines.where(graphs.line_of(node) if node else None),
     )
 
 
@@ -109,7 +123,7 @@ def hidden_state(call: Call, difference: Difference, suspect: lines.Line | None)
             "second": difference.artifact,
         },
         remedy=doubts.ADVICE_ON_STATE,
-        **_where(suspect),
+        **lines.where(suspect),
     )
 
 
@@ -122,7 +136,7 @@ def carries_state(call: Call, carried: Sequence[Carried]) -> Finding:
         "it was not seen in an answer, and may show in a later one",
         evidence={"method": call.method, "state": names},
         remedy=doubts.ADVICE_ON_STATE,
-        **_where(next((one.line for one in carried if one.line), None)),
+        **lines.where(next((one.line for one in carried if one.line), None)),
     )
 
 
@@ -143,6 +157,7 @@ def refused_check_input(case: str, error: ModelRaised) -> Finding:
         kind="check-input-refused",
         detail=f"{case}: {error.detail}",
         evidence={"case": case, "exception": facts.get("exception")},
+        remedy=doubts.ADVICE_ON_CHECK_INPUTS,
         file=facts.get("file"),
         line=facts.get("line"),
         source=facts.get("source"),
@@ -171,6 +186,25 @@ def deprecated_options(options: TraceOptions) -> list[Finding]:
     ]
 
 
+def options_without_effect(spec: TraceSpec) -> list[Finding]:
+    """Of those that torch.jit.trace alone takes, the ones that were set for a model that is scripted."""
+    if spec.mode != "script":
+        return []
+    said = {f"options.{name}": (getattr(spec.options, name), TraceOptions.model_fields[name]) for name in _OF_A_TRACE}
+    said["check.check_trace"] = spec.check.check_trace, CheckOptions.model_fields["check_trace"]
+    return [
+        Finding(
+            kind="option-without-effect",
+            detail=f"{name} was set, which torch.jit.trace takes: a model that is scripted is the same without it",
+            confirmed=True,
+            evidence={"option": name},
+            remedy=f"leave {name} out, or let `mode` be trace",
+        )
+        for name, (value, field) in said.items()
+        if value != field.default
+    ]
+
+
 def torch_check_failed(check: TorchCheck) -> Finding:
     """torch's own check refuses the trace; ours decides."""
     first_lines = " ".join((check.message or "").strip().splitlines()[:2])
@@ -179,7 +213,7 @@ def torch_check_failed(check: TorchCheck) -> Finding:
         detail=first_lines,
         evidence={"method": check.method or _method_of(check), "message": check.message},
         remedy=_DID_YOU_FORGET if check.nondeterministic else None,
-        **_where(place_of(check)),
+        **lines.where(place_of(check)),
     )
 
 
@@ -189,7 +223,7 @@ def torch_check_erred(check: TorchCheck) -> Finding:
         kind="torch-check-erred",
         detail=check.error or "",
         evidence={"method": check.method, "message": check.message},
-        **_where(place_of(check)),
+        **lines.where(place_of(check)),
     )
 
 
@@ -198,14 +232,9 @@ def place_of(check: TorchCheck) -> lines.Line | None:
     diverging = [check.first_diverging.trace] if check.first_diverging else []
     blamed = [*diverging, *(constant.node for constant in check.constants), *check.nondeterministic]
     places = [(node.file, node.line, node.source) for node in blamed]
-    return next(
-        (lines.Line(file=file, line=line, source=source or "") for file, line, source in places if file and line), None
-    )
+    found = (lines.Line(file=file, line=line, source=source or "") for file, line, source in places if file and line)
+    return next(found, None) or torch_check.line_of_parting(check.graph_diff or "")
 
 
 def _method_of(check: TorchCheck) -> str | None:
     return next((differing.method for differing in check.outputs), None)
-
-
-def _where(line: lines.Line | None) -> dict[str, Any]:
-    return line.model_dump() if line else {}

@@ -31,7 +31,9 @@ def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, line
         part = parts[path]
         names = {name for other, name in watched if other == path}
         if isinstance(part, torch.jit.ScriptModule):
-            seen |= {(path, name): None for name in names if _is_read_by_compiled(name, parts.values())}
+            seen |= {
+                (path, name): _line_of(read) for name in names if (read := _reads_by_compiled(name, parts.values()))
+            }
             continue
         try:
             kind = type(part)
@@ -46,11 +48,19 @@ def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, line
             part.__class__ = kind
 
 
-def _is_read_by_compiled(name: str, parts: Iterable[torch.nn.Module]) -> bool:
-    """Whether compiled code reads an attribute of that name at all: when it does, cannot be watched."""
+def _reads_by_compiled(name: str, parts: Iterable[torch.nn.Module]) -> list[graphs.Node]:
+    """Where compiled code reads an attribute of that name at all: when it does, cannot be watched."""
     compiled = [part for part in parts if isinstance(part, torch.jit.ScriptModule)]
-    read = f'prim::GetAttr[name="{name}"]'
-    return any(read in str(method.graph) for part in compiled for method in graphs.methods(part).values())
+    found = [
+        node for part in compiled for method in graphs.methods(part).values() for node in graphs.nodes(method.graph)
+    ]
+    return [node for node in found if node.kind() == "prim::GetAttr" and node.s("name") == name]
+
+
+def _line_of(reads: Iterable[graphs.Node]) -> lines.Line | None:
+    """A read has none itself: that of what is done with it."""
+    users = (use.user for node in reads for use in node.output().uses())
+    return next((line for node in users if (line := graphs.line_of(node)) is not None), None)
 
 
 class _Quiet:

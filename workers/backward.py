@@ -1,4 +1,4 @@
-"""Gradients: what a call returned, and the way back from it to its floating-point inputs and to the parameters.
+"""The backward pass: what a call returned, and the way back from it to its floating-point inputs and the parameters.
 
 Either side of a verification does this, each in a process of its own. What is returned is weighted by numbers that both
 draw alike: a plain sum would let errors cancel that are as large in one place as in another.
@@ -15,10 +15,9 @@ import torch.fx.experimental.symbolic_shapes
 
 from service.domain.errors import AnswerTooLarge
 from service.domain.tensor import Tensor
+from service.sandbox.messages import GRADIENT
 from workers import structure
 from workers.tensors import datatype_of, packed
-
-INPUT, PARAMETER = "grad.input.", "grad.parameter."
 
 Named = dict[str, torch.Tensor]
 _Place = tuple[Any, ...]  # in memory
@@ -48,8 +47,8 @@ def differentiate(
         returned = run({name: leaves[name].clone() if name in leaves else tensor for name, tensor in inputs.items()})
         outputs = structure.tensors(returned, "output")
         found = _back(outputs, [*leaves.values(), *parameters.values()], seed)
-    named = {f"{INPUT}{name}": found.get(id(leaf)) for name, leaf in leaves.items()}
-    named |= {f"{PARAMETER}{name}": gradient for name, gradient in _of_shared(parameters, found).items()}
+    named = {f"{GRADIENT}input.{name}": found.get(id(leaf)) for name, leaf in leaves.items()}
+    named |= {f"{GRADIENT}parameter.{name}": gradient for name, gradient in _of_shared(parameters, found).items()}
     given = {name: gradient for name, gradient in named.items() if gradient is not None}
     comparable = {name: tensor for name, tensor in outputs.items() if datatype_of(tensor) is not None}
     gradients = Gradients(packed(comparable | given), [name for name, gradient in named.items() if gradient is None])

@@ -1,4 +1,4 @@
-"""Exports: what the tracing child tells of torch.export after its last word. Nothing in it can harm the trace."""
+"""Exportability: what the tracing child tells of torch.export after its last word. Nothing in it can harm the trace."""
 
 from collections.abc import Iterable
 
