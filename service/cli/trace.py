@@ -239,9 +239,7 @@ def _making(artifact: dict[str, Any]) -> Iterator[str]:
 
 
 def _made_by(artifact: dict[str, Any]) -> str:
-    """Kept is the first of the ways that gave this verdict, and the first without doubts if there is one."""
-    gave_it = [tried for tried in artifact["tried"] if tried["verdict"] == artifact["check"]["verdict"]]
-    kept = min(gave_it, key=lambda tried: tried["detail"] is not None)
+    [kept] = [tried for tried in artifact["tried"] if tried["kept"]]
     if kept["way"] == "trace" and artifact["form"] != "traced":
         return f"made by: no way of its own, for the model was {artifact['form']} before"
     others = [f"{each['way']} → {each['verdict'] or 'no artifact'}" for each in artifact["tried"] if each is not kept]

@@ -40,4 +40,5 @@ class Tried(Frozen):
 
     way: str = Field(description="`trace`, `trace, with gate scripted`, or `script`.")
     verdict: Verdict | None = Field(description="Null where it gave no artifact.")
+    kept: bool = Field(description="Whether this artifact is what it gave.")
     detail: str | None = Field(None, description="Why it gave none, or was not kept.")

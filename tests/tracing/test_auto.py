@@ -45,6 +45,7 @@ def test_the_function_that_branches_is_scripted(work: Work, store: Store) -> Non
 
     assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "mixed")
     assert kept.tried[-1].way == "trace, with branches_in_a_function.clipped scripted"
+    assert [tried.kept for tried in kept.tried] == [False, True]
 
 
 def test_a_part_of_a_name_that_cannot_be_told_is_scripted_with_the_whole(work: Work, store: Store) -> None:
@@ -78,6 +79,7 @@ def test_where_no_way_is_right_the_trace_stays_and_says_why(work: Work, store: S
     kept = artifact_of(store, ended)
 
     assert (ended.verdict, kept.form, ended.model) == (Verdict.REJECTED, "traced", None)
+    assert [tried.kept for tried in kept.tried] == [True, False]
     [_, scripted] = kept.tried
     assert (scripted.way, scripted.verdict) == ("script", None)
     assert "torch cannot script this" in (scripted.detail or "")

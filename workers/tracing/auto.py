@@ -35,12 +35,12 @@ class _Attempted:
         check = self.came.check
         return _RANK.index(check.verdict), bool(_doubts(check))
 
-    def tried(self) -> Tried:
+    def tried(self, *, kept: bool) -> Tried:
         if isinstance(self.came, TraceError):
             verdict, detail = None, self.came.detail
         else:
             verdict, detail = self.came.check.verdict, "; ".join(_doubts(self.came.check))
-        return Tried(way=str(self.way), verdict=verdict, detail=detail[:_DETAIL_MAX_CHARACTERS] or None)
+        return Tried(way=str(self.way), verdict=verdict, kept=kept, detail=detail[:_DETAIL_MAX_CHARACTERS] or None)
 
 
 def made(make: Make) -> DeviceTrace:
@@ -53,7 +53,7 @@ def made(make: Make) -> DeviceTrace:
     best = min(attempted, key=lambda one: one.rank)
     if isinstance(best.came, TraceError):
         raise best.came
-    best.came.tried = [one.tried() for one in attempted]
+    best.came.tried = [one.tried(kept=one is best) for one in attempted]
     return best.came
 
 
