@@ -8,12 +8,14 @@ from pathlib import Path
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 SITE_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 _ROOT = str(Path(__file__).parents[1]) + os.sep
+OURS = tuple(f"{_ROOT}{package}{os.sep}" for package in ("service", "workers"))
 _COMMENT = re.compile(r"# (?:/[^\s:]*)?[/\\](?:site|dist)-packages[/\\]")
 _IN_STACK = re.compile(r"^(\s*)[/\\]\S.*?[/\\](?:site|dist)-packages[/\\]", re.MULTILINE)
 # The compiler shows places in its own library, too.
 _IN_PLACE = re.compile(r'File "[^"]*[/\\](?:site|dist)-packages[/\\]')
 # As torch prints a stack with a node: the frames that led from our start to the user's code.
-_OUR_FRAME = re.compile(rf"^\s*(?:{re.escape(_ROOT)}(?:service|workers)/\S*|<frozen \S+>)\(\d+\): .*\n?", re.MULTILINE)
+_FROM_OURS = "|".join(map(re.escape, OURS))
+_OUR_FRAME = re.compile(rf"^\s*(?:(?:{_FROM_OURS})\S*|<frozen \S+>)\(\d+\): .*\n?", re.MULTILINE)
 
 
 def without_path(file: str) -> str:

@@ -28,7 +28,6 @@ _TRACEBACK_MAX_FRAMES = 20
 _TEXT_MAX_CHARACTERS = 4000
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _TORCH_JIT = _TORCH + "jit" + os.sep
-_OURS = tuple(str(Path(__file__).parents[2] / package) + os.sep for package in ("service", "workers"))
 # Behind a node in the text of a graph.
 _NODE_COMMENT = re.compile(r"# (\S+?):(\d+):\d+\s*$")
 # torch's advice has them, as if it were read on a terminal.
@@ -159,7 +158,7 @@ def is_user(file: str) -> bool:
 
 
 def is_ours(file: str) -> bool:
-    return file.startswith(_OURS)
+    return file.startswith(paths.OURS)
 
 
 def is_library_of_torch(file: str) -> bool:
