@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import orjson
 
+from service.cli.contract import sizes_of
+
 HERE = Path(__file__).parent
 MODELS = HERE / "models"
 ROOT = HERE.parent
@@ -74,13 +76,17 @@ def show(client: httpx.Client, demo: Demo) -> None:
     graph = client.get(f"/artifacts/{digest}/printouts/inlined_graph").raise_for_status().text.splitlines()
     operators = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in graph if "= aten::" in line]
     print(*operators[:GRAPH_LINES], f"  … {len(operators) - GRAPH_LINES - 1} more operators …", operators[-1], sep="\n")
-    compared = client.get(f"/artifacts/{digest}").raise_for_status().json()["check"]["comparisons"]
+    artifact = client.get(f"/artifacts/{digest}").raise_for_status().json()
     print(
-        f"verdict: {request['verdict']}, by {len(compared)} comparisons with the eager model; "
+        f"verdict: {request['verdict']}, by {len(artifact['check']['comparisons'])} comparisons with the eager model; "
         f"model {demo.name}:{request['model']['version']}, after {seconds:.1f} s"
     )
+    print(*sizes_of(artifact["contract"]), sep="\n")
     for finding in request["findings"]:
-        print(f"finding: {finding['file']}:{finding['line']}: {finding['kind']}: {finding['source']}")
+        if finding["effect"] != "harmless":
+            where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
+            print(f"finding: {where}{finding['kind']}: {finding['detail']}"[:WIDTH])
+    print(f"report: {client.base_url.join(artifact['links']['report'])}")
     infer(client, demo, model, inputs)
 
 

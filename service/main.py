@@ -31,7 +31,7 @@ from workers.tracing.worker import Worker
 # macOS calls its limit infinite, and refuses to be asked for that.
 _FILES_ENOUGH = 2**16
 
-PROGRAMS = ("workers.tracing.child", "workers.tracing.reference", "workers.runner")
+PROGRAMS = ("workers.tracing.child", "workers.tracing.reference", "workers.runner", "workers.packer")
 
 log = logging.getLogger(__name__)
 

@@ -53,6 +53,7 @@ def torch_zygote(tier: Tier) -> Iterator[Zygote]:
         "workers.tracing.child",
         "workers.tracing.reference",
         "workers.runner",
+        "workers.packer",
         "programs.convolves",
         "programs.echo",
     ]

@@ -153,6 +153,14 @@ def compare_leaf(
     return Compared(largest, None if place is None else _difference_at(place, eager, artifact, sides))
 
 
+def allowance(eager: Tensor, tolerance: float) -> tuple[float, float]:
+    """The rtol and atol by which torch.testing.assert_close draws the same line."""
+    if not eager.datatype.is_float:
+        return 0.0, 0.0
+    relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
+    return relative, relative * _scale(_flat(eager))
+
+
 def largest_of(tensor: Tensor) -> float:
     """The size of the largest number in it that is finite."""
     values = _flat(tensor)

@@ -70,4 +70,5 @@ def spec_of(name: str, tensor: torch.Tensor) -> TensorSpec | None:
 
 
 def _bytes_of(tensor: torch.Tensor) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
-    return tensor.reshape(-1).view(torch.uint8).numpy()
+    # Of a single element the stride says nothing, and view asks for one of 1 all the same.
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()

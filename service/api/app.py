@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from service.api import (
     artifacts,
     cors,
+    counterexamples,
     docs,
     eager_outputs,
     events,
@@ -19,6 +20,7 @@ from service.api import (
     printouts,
     problem_kinds,
     problems,
+    report,
     trace_requests,
 )
 from service.api.access_log import AccessLog
@@ -66,7 +68,19 @@ def create_app(parts: Parts, lifespan: Lifespan | None = None, *, cors_origins: 
     problems.install(app)
     app.add_middleware(Local, origins=cors_origins)
     cors.install(app, cors_origins)
-    for noun in (trace_requests, eager_outputs, events, inference, models, artifacts, printouts, problem_kinds, health):
+    for noun in (
+        trace_requests,
+        eager_outputs,
+        events,
+        inference,
+        models,
+        artifacts,
+        printouts,
+        report,
+        counterexamples,
+        problem_kinds,
+        health,
+    ):
         app.include_router(noun.router)
     docs.install(app)
     return app

@@ -29,6 +29,13 @@ Digest = Annotated[
 ]
 
 
+class CounterexampleLinks(Frozen):
+    """Where a counterexample's files are downloaded."""
+
+    arrays: str = Field(description="The `.npz` of the inputs and of both answers.")
+    test: str = Field(description="The pytest file that fails on plain torch.")
+
+
 class ArtifactLinks(Frozen):
     """Paths."""
 
@@ -36,7 +43,9 @@ class ArtifactLinks(Frozen):
     printouts: str
     graph: str
     archive: str
+    report: str = Field(description="One HTML page: verdict, contract, findings on the source, what was compared.")
     exported: str | None = Field(description="The `.pt2`; null where there is none.")
+    counterexamples: list[CounterexampleLinks] = Field(description="In the order of the artifact's `counterexamples`.")
 
 
 class ArtifactReply(Artifact):
@@ -68,7 +77,14 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
         printouts=f"{path}/printouts",
         graph=f"{path}/graph.svg",
         archive=f"{path}/archive",
+        report=f"{path}/report",
         exported=f"{path}/archive?format=pt2" if artifact.exported else None,
+        counterexamples=[
+            CounterexampleLinks(
+                arrays=f"{path}/counterexamples/{number}.npz", test=f"{path}/counterexamples/{number}.py"
+            )
+            for number in range(len(artifact.counterexamples))
+        ],
     )
     return ArtifactReply.model_validate({**dict(artifact), "digest": digest, "links": links})
 

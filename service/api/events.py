@@ -46,7 +46,9 @@ async def watch(
         str | None, Header(alias="Last-Event-ID", description="The same, as a browser sends it that was cut off.")
     ] = None,
 ) -> Response:
-    """Kinds: `stage` ({stage, progress, state}), `log` ({text}), and at last `end` ({state, verdict}).
+    """Kinds: `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, did, left_out}: a layer of
+    the check that is done, and how many steps of it the budget cut), `log` ({text}), and at last `end`
+    ({state, verdict}).
 
     Everything is told from the beginning, or after a given event, so that no watcher misses any.
     """

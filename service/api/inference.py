@@ -17,6 +17,7 @@ from service.api.output_tensor import OutputTensor, pieces
 from service.api.problems import InternalError, RequestTimeout, problem_responses
 from service.domain import inference
 from service.domain.artifact import Artifact
+from service.domain.contract import Contract
 from service.domain.errors import (
     AliasNotFound,
     AnswerTooLarge,
@@ -35,21 +36,26 @@ from service.domain.errors import (
     MethodNotFound,
     MissingInput,
     ModelNotFound,
+    NoBucket,
     PayloadTooLarge,
     PoolSaturated,
     RunnerLost,
     SandboxUnavailable,
     ShapeMismatch,
     ShuttingDown,
+    SizeOutOfRange,
+    SizesDisagree,
     StorageUnavailable,
     StructureMismatch,
     UnexpectedInput,
     UnsupportedMediaType,
     UploadTruncated,
+    ValueOutOfRange,
     VersionNotFound,
 )
 from service.domain.frozen import Frozen
-from service.domain.model import ModelRef, ModelVersion
+from service.domain.inference import InBucket, InferenceRequest
+from service.domain.model import Bucket, ModelRef, ModelVersion
 from service.domain.tensor import Tensor
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import DeviceName
@@ -58,6 +64,7 @@ from service.storage.database import Store
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
 _UNSOUND = "the check rejected this version: its answers are not known to be right"
+_UNTRIED = "these sizes were never tried: the answer is not known to be right"
 
 
 class InferenceReply(Frozen):
@@ -67,7 +74,9 @@ class InferenceReply(Frozen):
     model_version: str
     id: str | None = Field(None, description="As the request gave it.")
     warnings: list[str] = Field(
-        [], description="Why not to trust this, where a rejected version is served all the same."
+        [],
+        description="Why not to trust this: where a rejected version is served all the same, or where its contract is "
+        "open and these sizes were never tried.",
     )
     outputs: list[OutputTensor]
 
@@ -76,7 +85,8 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "headers": {
             "Warning": {
-                "description": "Present where a rejected version is served all the same.",
+                "description": "Present where a rejected version is served all the same, or sizes that were never "
+                "tried are answered.",
                 "schema": {"type": "string"},
             }
         }
@@ -99,6 +109,10 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         UnexpectedInput,
         DatatypeMismatch,
         ShapeMismatch,
+        SizesDisagree,
+        SizeOutOfRange,
+        NoBucket,
+        ValueOutOfRange,
         StructureMismatch,
         BakedArgument,
         GraphRaised,
@@ -145,7 +159,10 @@ async def infer(
     method: Method = "forward",
     device: Device = None,
 ) -> Response:
-    """Inputs that lie outside the artifact's contract are refused, with the clause: they are never answered.
+    """Inputs that lie outside the artifact's contract are refused, with the clause: they are never answered. Where it
+    was traced with an open contract, sizes that were never tried are answered with a warning.
+
+    Of a version with buckets, the artifact that takes the inputs' sizes answers.
 
     The first request after a while starts the process that answers, which takes longer.
     """
@@ -186,8 +203,16 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 class _Served:
     name: str
     version: ModelVersion
+    choices: list["_Choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """An artifact that may answer: the one, or that of a bucket."""
+
     digest: str
-    artifact: Artifact
+    sizes: dict[str, int]
+    contract: Contract
 
 
 async def _resolve(parts: Parts, caller: Caller, model: str, device: DeviceName | None) -> _Served:
@@ -204,8 +229,10 @@ def _find(store: Store, tenant: str, ref: ModelRef, device: DeviceName | None) -
             f"this version was traced for {', '.join(devices)}, and not for {wanted}",
             devices=devices, remedy="ask for a device that it was traced for, or trace it with `devices`",
         )  # fmt: skip
-    digest = version.artifacts[wanted]
-    return _Served(ref.name, version, digest, _artifact(store, tenant, digest))
+    buckets = [bucket for bucket in version.buckets if bucket.device == wanted]
+    buckets = buckets or [Bucket(device=wanted, sizes={}, digest=version.artifacts[wanted])]
+    choices = [_Choice(each.digest, each.sizes, _contract(store, tenant, each.digest)) for each in buckets]
+    return _Served(ref.name, version, choices)
 
 
 # Artifacts never change; whether the tenant has it is part of the question.
@@ -215,22 +242,42 @@ def _artifact(store: Store, tenant: str, digest: str) -> Artifact:
     return store.artifacts.get(tenant, digest)
 
 
+# Contracts are kept longer: of a model with buckets, each request looks at those of all.
+@lru_cache(maxsize=512)
+def _contract(store: Store, tenant: str, digest: str) -> Contract:
+    return _artifact(store, tenant, digest).contract
+
+
 async def _answer(
     parts: Parts, caller: Caller, served: _Served, method: str, body: JsonValue, byte_size: int
 ) -> Response:
-    asked = await aside(byte_size, inference.read, body, served.artifact.contract.method(method))
-    outputs = await parts.pool.infer(caller.tenant, served.artifact, served.digest, method, asked.inputs)
+    buckets = [InBucket(choice.sizes, choice.contract.method(method)) for choice in served.choices]
+    is_open = served.choices[0].contract.open
+    asked = await aside(byte_size, inference.read_for_one, body, buckets, is_open=is_open)
+    digest = served.choices[asked.bucket].digest
+    artifact = await run_in_threadpool(_artifact, parts.store, caller.tenant, digest)
+    outputs = await parts.pool.infer(caller.tenant, artifact, digest, method, asked.inputs)
     reply: dict[str, Any] = {"model_name": served.name, "model_version": str(served.version.version)}
     if asked.id is not None:
         reply["id"] = asked.id
     headers = {}
-    if served.version.verdict is Verdict.REJECTED:
-        reply["warnings"] = [_UNSOUND, *(finding.detail for finding in served.artifact.check.findings)]
-        headers["Warning"] = f'299 - "{_UNSOUND}"'
+    if warned := _warnings(served.version, artifact, asked):
+        reply["warnings"] = [text for warning, details in warned.items() for text in (warning, *details)]
+        headers["Warning"] = ", ".join(f'299 - "{warning}"' for warning in warned)
     by_name = {tensor.name: tensor for tensor in outputs}
     shown = [by_name[name] for name in asked.outputs]
     text = await aside(sum(len(tensor.data) for tensor in shown), _written, reply, shown)
     return Response(text, media_type="application/json", headers=headers)
+
+
+def _warnings(version: ModelVersion, artifact: Artifact, asked: InferenceRequest) -> dict[str, list[str]]:
+    """Why not to trust the answer, each with what there is to say about it."""
+    warned: dict[str, list[str]] = {}
+    if version.verdict is Verdict.REJECTED:
+        warned[_UNSOUND] = [finding.detail for finding in artifact.check.findings]
+    if asked.warnings:
+        warned[_UNTRIED] = [*asked.warnings]
+    return warned
 
 
 def _written(reply: dict[str, Any], outputs: list[Tensor]) -> bytes:

@@ -41,7 +41,8 @@ _PROTOCOL_MEMBERS: dict[str, Any] = {
     }
 }
 _NESTED = (
-    "A tensor is an object as in the protocol's form, or nested lists: then the contract has datatype and shape. "
+    "A tensor is an object as in the protocol's form, or nested lists: then the contract has its datatype, and they "
+    "spell its shape. "
     "An object that stands for a dict may have its members in any order: the model gets them in the example's."
 )
 _NAMED_MEMBERS: dict[str, Any] = {

@@ -28,7 +28,7 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.domain.frozen import Frozen
-from service.domain.model import Alias, Model, ModelName, ModelVersion
+from service.domain.model import Alias, Bucket, Model, ModelName, ModelVersion
 from service.domain.trace_check import Verdict
 
 router = APIRouter(tags=["Models"], responses=ACCESS_RESPONSES)
@@ -59,7 +59,11 @@ class VersionReply(Frozen):
 
     version: int
     verdict: Verdict
-    artifacts: dict[str, str] = Field(description="The artifact's digest, by device.")
+    artifacts: dict[str, str] = Field(description="The artifact's digest, by device; that of the first of its buckets.")
+    buckets: list[Bucket] = Field(
+        description="Where there is one artifact for each of several sizes: which. A request is answered by the one "
+        "that takes its sizes."
+    )
     created_at: datetime
     links: VersionLinks
 

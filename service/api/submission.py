@@ -24,7 +24,7 @@ from service.domain.errors import (
     UnsupportedMediaType,
     UploadTruncated,
 )
-from service.domain.example_inputs import FileTensor, MethodInputs, TupleInput
+from service.domain.example_inputs import CalledWith, FileTensor, TupleInput
 from service.domain.trace_request import FILES_MAX, FileName, TraceSpec
 from service.storage.blobs import Blobs, Staged
 
@@ -227,7 +227,7 @@ def _references(spec: TraceSpec) -> Iterator[_Reference]:
         yield _Reference(("source", "archive"), spec.source.archive, "archive")
     if spec.weights is not None:
         yield _Reference(("weights", "file"), spec.weights.file, "weights")
-    calls: list[tuple[Location, MethodInputs | TraceSpec]] = [((), spec)]
+    calls: list[tuple[Location, CalledWith | TraceSpec]] = [((), spec)]
     calls += [(("methods", name), call) for name, call in spec.methods.items()]
     calls += [(("check", "check_inputs", index), call) for index, call in enumerate(spec.check.check_inputs)]
     for at, call in calls:

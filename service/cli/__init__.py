@@ -11,6 +11,7 @@ from service.cli.keys import keys
 from service.cli.models import models
 from service.cli.serve import serve
 from service.cli.trace import trace
+from service.cli.verify import verify
 
 app = typer.Typer(
     help="Trace PyTorch models, check the traces, keep and serve the artifacts.",
@@ -19,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, doctor, trace, infer, models):
+for command in (serve, doctor, trace, infer, models, verify):
     app.command()(command)
 app.add_typer(keys, name="keys")
 

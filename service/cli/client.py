@@ -97,6 +97,10 @@ class Client:
     def cancel(self, request_id: str) -> None:
         self._json(self._http.post(f"/trace/{request_id}/cancel"))
 
+    def address(self, path: str) -> str:
+        """Where a browser finds it."""
+        return str(self._http.base_url.join(path))
+
     def get(self, path: str, **params: str) -> dict[str, Any]:
         return self._json(self._http.get(path, params=params))
 

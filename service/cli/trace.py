@@ -9,8 +9,8 @@ import orjson
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from service.cli import contract, wishes
 from service.cli.client import DEFAULT_URL, Client, Key, ServiceRefused, Url, explained
 from service.cli.inputs import ShellInputs, Uploads
 from service.sandbox.log_tail import printable
@@ -68,6 +68,22 @@ def trace(
     device: Annotated[
         list[str] | None, typer.Option(metavar="cpu|cuda", help="Trace on this device, once for each; cpu if none.")
     ] = None,
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEAF:DIM=SYMBOL", help="A dim of an input of forward that is to vary: ids:1=seq."),
+    ] = None,
+    sizes: Annotated[
+        list[str] | None, typer.Option(metavar="SYMBOL=LOW..HIGH", help="The sizes that are wanted: seq=1..128.")
+    ] = None,
+    buckets: Annotated[
+        str | None,
+        typer.Option(metavar="SYMBOL=SIZE,…", help="Where its size is baked in, an artifact for each: seq=16,32."),
+    ] = None,
+    probes: Annotated[str, typer.Option(metavar="auto|off|deep", help="How much the check tries.")] = "auto",
+    budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="How long the check may take.")] = None,
+    open_contract: Annotated[
+        bool, typer.Option("--open", help="Answer sizes that were never tried, with a warning, instead of refusing.")
+    ] = False,
     gradients: Annotated[bool, typer.Option("--gradients", help="Compare gradients as well.")] = False,
     freeze: Annotated[bool, typer.Option("--freeze", help="Serve the form that torch.jit.freeze makes.")] = False,
     optimize_for_inference: Annotated[
@@ -100,7 +116,15 @@ def trace(
         "example_inputs": inputs.args,
         "example_kwarg_inputs": inputs.kwargs,
         "methods": _methods(method or [], seed, uploads),
-        "check": {"gradients": gradients},
+        "dynamic": wishes.dynamic(dynamic or []),
+        "sizes": wishes.sizes(sizes or []),
+        "buckets": wishes.buckets(buckets),
+        "check": {
+            "gradients": gradients,
+            "probes": probes,
+            "contract": "open" if open_contract else "closed",
+            **({} if budget is None else {"budget_s": budget}),
+        },
         "options": {
             "seed": seed,
             "strict": strict,
@@ -215,11 +239,17 @@ def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None
     artifacts = [client.get(f"/artifacts/{artifact['digest']}") for artifact in request["artifacts"]]
     for artifact in artifacts:
         _show(client, artifact, printouts=printouts)
+    harmless = [finding for finding in request["findings"] if finding["effect"] == "harmless"]
+    told = {_place(finding) for finding in request["findings"] if finding["kind"].startswith("baked-")}
     for finding in request["findings"]:
+        if finding in harmless or (finding["kind"] == "tracer-warning" and _place(finding) in told):
+            continue
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))
         if finding["remedy"]:
             typer.echo(printable(f"  remedy: {finding['remedy']}"))
+    if harmless:
+        typer.echo(f"{len(harmless)} harmless: the report says why")
     for artifact in artifacts:
         for line in _making(artifact):
             typer.echo(printable(f"{artifact['device']}: {line}" if len(artifacts) > 1 else line))
@@ -227,6 +257,12 @@ def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
     typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {digests}")
+    for artifact in artifacts:
+        typer.echo(f"report: {client.address(artifact['links']['report'])}")
+
+
+def _place(finding: dict[str, Any]) -> tuple[Any, Any]:
+    return finding["file"], finding["line"]
 
 
 def _making(artifact: dict[str, Any]) -> Iterator[str]:
@@ -248,7 +284,9 @@ def _made_by(artifact: dict[str, Any]) -> str:
 
 def _show(client: Client, artifact: dict[str, Any], *, printouts: bool) -> None:
     """The artifact's contract and, where asked for, its exportability, graph and code."""
-    out.print(_contract(artifact["contract"]))
+    out.print(contract.table_of(artifact["contract"], artifact["bucket"]))
+    for line in contract.sizes_of(artifact["contract"]):
+        typer.echo(printable(line))
     if artifact["exportability"]:
         typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))
     if not printouts:
@@ -258,15 +296,3 @@ def _show(client: Client, artifact: dict[str, Any], *, printouts: bool) -> None:
             out.rule(f"{kind} of {method}", align="left")
             # As torch prints it: never wrapped, cropped or taken for markup.
             typer.echo(printable(client.text(f"{artifact['links']['printouts']}/{kind}", method=method)))
-
-
-def _contract(contract: dict[str, Any]) -> Table:
-    table = Table(title="Contract", title_justify="left")
-    for heading in ("method", "", "name", "datatype", "shape"):
-        table.add_column(heading, overflow="fold")
-    for name, method in contract["methods"].items():
-        for way in ("inputs", "outputs"):
-            for spec in method[way]:
-                shape = "x".join(map(str, spec["shape"])) or "scalar"
-                table.add_row(name, way[:-1], printable(spec["name"]), spec["datatype"], shape)
-    return table

@@ -8,6 +8,7 @@ from pydantic import FailFast, Field
 
 from service.domain.blob import BlobRef
 from service.domain.contract import Contract
+from service.domain.counterexample import Counterexample
 from service.domain.exportability import Exportability
 from service.domain.frozen import Frozen
 from service.domain.tensor import Shape, TensorSpec
@@ -119,9 +120,14 @@ class Artifact(Frozen):
     precision: Precision | None = Field(None, description="What model and inputs were cast to first; null: nothing.")
     contract: Contract
     check: TraceCheck
-    archive: BlobRef
+    archive: BlobRef = Field(description="With its contract and golden cases in its `_extra_files`.")
     printouts: BlobRef
     golden: BlobRef
+    sources: BlobRef | None = Field(
+        None, description="The submitted files that findings name, as JSON: each path with its text."
+    )
+    counterexamples: list[Counterexample] = Field([], description="The smallest inputs found that it answers wrongly.")
+    bucket: dict[str, int] = Field({}, description="The sizes that its symbols have, where it is one of several.")
     exported: BlobRef | None = Field(
         None, description="The `.pt2`, where it was asked for: compared with eager on the example, and never verified."
     )
@@ -163,4 +169,5 @@ class Artifact(Frozen):
 
     @property
     def _files(self) -> tuple[BlobRef | None, ...]:
-        return self.archive, self.printouts, self.golden, self.exported
+        shown = [blob for one in self.counterexamples for blob in (one.arrays, one.test)]
+        return self.archive, self.printouts, self.golden, self.exported, self.sources, *shown

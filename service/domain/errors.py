@@ -274,6 +274,13 @@ class PrintoutNotFound(NotFound):
     """
 
 
+class CounterexampleNotFound(NotFound):
+    """The artifact has no such counterexample
+
+    `counterexamples` in its manifest lists what there is, numbered from 0 on.
+    """
+
+
 class ExportedProgramNotFound(NotFound):
     """The artifact has no exported program
 
@@ -392,6 +399,34 @@ class ShapeMismatch(ContractViolation):
     """An input has another shape than the contract
 
     Send the shape of the contract, or trace the model again on inputs of this shape.
+    """
+
+
+class SizesDisagree(ContractViolation):
+    """Sizes that belong together disagree
+
+    Give the dims that the contract names alike sizes that go together, such as `ids` and its mask one length.
+    """
+
+
+class SizeOutOfRange(ContractViolation):
+    """A size lies outside those that the contract takes
+
+    Send a size that lies in one of the contract's `regions`, or trace the model again with the wanted ones as `sizes`.
+    """
+
+
+class NoBucket(ContractViolation):
+    """The model has no bucket of these sizes
+
+    Send the sizes of a bucket, or trace the model again with these sizes among `buckets`.
+    """
+
+
+class ValueOutOfRange(ContractViolation):
+    """An input has a value outside the range of the contract
+
+    Send values within the range: on others the model itself raises.
     """
 
 

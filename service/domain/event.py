@@ -7,13 +7,14 @@ from pydantic import JsonValue
 
 from service.domain.frozen import Frozen
 
-EventKind = Literal["stage", "log", "end"]
+EventKind = Literal["stage", "layer", "log", "end"]
 
 
 class Event(Frozen):
     """`seq` counts from 1 and has no gaps; an `end` is the last one.
 
-    `data` is {stage, progress, state} of a stage, {text} of a log, {state, verdict} of an end.
+    `data` is {stage, progress, state} of a stage, {name, method, device, seconds, did, left_out} of a layer of the
+    check that is done, where `left_out` counts what the budget cut, {text} of a log, {state, verdict} of an end.
     """
 
     request_id: str

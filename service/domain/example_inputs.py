@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypeAliasType
 
+from service.domain.dim import Expression
 from service.domain.errors import InvalidTensor
 from service.domain.frozen import Frozen
 from service.domain.sizes import GIB
@@ -147,14 +148,27 @@ Arguments = Annotated[list[InputTree], BeforeValidator(_arguments), Field(max_le
 KeywordArguments = Annotated[dict[str, InputTree], Field(max_length=256)]
 
 
-class MethodInputs(Frozen):
+class CalledWith(Frozen):
     """One call of one method."""
 
     example_inputs: Arguments = Field([], description="Positional arguments.")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Keyword arguments.")
 
 
-class CheckInput(MethodInputs):
+Dynamic = Annotated[dict[str, dict[Annotated[str, Field(pattern=r"^[0-9]{1,2}$")], Expression]], Field(max_length=200)]
+
+
+class MethodInputs(CalledWith):
+    """The example of one method."""
+
+    dynamic: Dynamic = Field(
+        {},
+        description="Which dims of which inputs are to vary, by the leaves' names in the contract: "
+        '`{"ids": {"1": "seq"}, "mask": {"1": "seq"}}`. Left out: the check finds them.',
+    )
+
+
+class CheckInput(CalledWith):
     """A further call to compare on. A bare list is the positional arguments of `forward`."""
 
     method: str = "forward"

@@ -4,11 +4,13 @@
 - by name: `{"inputs": {"x": [[1.0, 2.0]]}}`, where a key names an input's leaf or an argument
 - as a call: `{"args": [[[1.0, 2.0]]], "kwargs": {}}`, nested as the model's inputs nest
 
-A tensor is an object as in the protocol's form, or nested lists: then the contract gives its datatype and shape.
+A tensor is an object as in the protocol's form, or nested lists: then the contract gives its datatype, and the lists
+spell its shape.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from pydantic import JsonValue
@@ -22,84 +24,183 @@ from service.domain.contract import (
     Structure,
     TensorLeaf,
     TupleNode,
-    datatype_mismatch,
     is_sent_as,
-    shape_mismatch,
     tensors_of,
 )
+from service.domain.dim import listed
 from service.domain.errors import (
     BakedArgument,
+    ContractViolation,
     InvalidRequest,
     InvalidTensor,
     MissingInput,
+    NoBucket,
+    ShapeMismatch,
+    SizeOutOfRange,
+    SizesDisagree,
     StructureMismatch,
     UnexpectedInput,
 )
-from service.domain.tensor import Datatype, Tensor, TensorSpec, infer_shape, pack
+from service.domain.input_spec import InputSpec
+from service.domain.refusals import datatype_mismatch, shape_mismatch
+from service.domain.tensor import Datatype, Tensor, infer_shape, pack
 
 _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
 _TENSOR_MEMBERS = {"name", "datatype", "shape", "data", "parameters"}
 _DIM_MAX = 2**48
 _DIMS_MAX = 32
+_SHOWN_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceRequest:
-    """`inputs` fit the contract and stand in its order; `outputs` are the names to answer with, in that order."""
+    """`inputs` fit the contract and stand in its order; `outputs` are the names to answer with, in that order.
+
+    `warnings` say what of the inputs was never tried. `bucket` is the place of the one that takes them.
+    """
 
     inputs: list[Tensor]
     outputs: list[str]
     id: str | None = None
+    warnings: Sequence[str] = ()
+    bucket: int = 0
 
 
-def read(body: JsonValue, method: MethodContract) -> InferenceRequest:
+@dataclass(frozen=True, slots=True)
+class InBucket:
+    """A method as the artifact for these sizes has it, where there is one for each of several."""
+
+    sizes: Mapping[str, int]
+    method: MethodContract
+
+
+def read(body: JsonValue, method: MethodContract, *, is_open: bool = False) -> InferenceRequest:
     """Raises InvalidRequest or InvalidTensor for what makes no sense, and a ContractViolation for what does not fit."""
+    return read_for_one(body, [InBucket({}, method)], is_open=is_open)
+
+
+def read_for_one(body: JsonValue, buckets: Sequence[InBucket], *, is_open: bool = False) -> InferenceRequest:
+    """The same for the first bucket that takes what was sent. Raises NoBucket as well."""
     members = _members(body, _MEMBERS, "")
     _mapping(members.get("parameters", {}), "/parameters")
+    method, leaves = buckets[0].method, _leaves([bucket.method for bucket in buckets])
+    sent = list(_once(_tensors(members, method, leaves)))
+    place = _taking(sent, buckets, is_open=is_open) if len(buckets) > 1 else 0
+    accepted = buckets[place].method.accept(sent, is_open=is_open)
     return InferenceRequest(
-        inputs=method.accept(_once(_tensors(members, method))),
+        inputs=accepted.tensors,
         outputs=_outputs(members.get("outputs"), method),
         id=_id(members.get("id")),
+        warnings=accepted.warnings,
+        bucket=place,
     )
 
 
-def _tensors(body: Mapping[str, JsonValue], method: MethodContract) -> Iterator[Tensor]:
+def _taking(sent: Sequence[Tensor], buckets: Sequence[InBucket], *, is_open: bool) -> int:
+    """An open contract lets nothing through into another bucket than that of its sizes, for they are baked in."""
+    specs = [tensor.spec for tensor in sent]
+    for place, bucket in enumerate(buckets):
+        if bucket.method.takes(specs):
+            return place
+    refused: list[ContractViolation] = []
+    for place, bucket in enumerate(buckets):
+        try:
+            bucket.method.accept(sent, is_open=is_open and _is_of(sent, bucket, buckets))
+        except _OF_SIZES as error:
+            refused.append(error)
+        else:
+            return place
+    raise _no_bucket(sent, buckets, refused)
+
+
+def _is_of(sent: Sequence[Tensor], bucket: InBucket, buckets: Sequence[InBucket]) -> bool:
+    """Whether dims that buckets' examples have otherwise have the size that this one's has."""
+    shapes = {tensor.name: tensor.shape for tensor in sent}
+    for each in zip(bucket.method.inputs, *(other.method.inputs for other in buckets), strict=True):
+        dims = zip(shapes.get(each[0].name, ()), *(spec.example for spec in each), strict=False)
+        if any(size != own and {own, *others} != {own} for size, own, *others in dims):
+            return False
+    return True
+
+
+_OF_SIZES = (ShapeMismatch, SizesDisagree, SizeOutOfRange)
+
+
+def _no_bucket(
+    sent: Sequence[Tensor], buckets: Sequence[InBucket], refused: Sequence[ContractViolation]
+) -> ContractViolation:
+    if all("dim" not in error.facts and "sizes" not in error.facts for error in refused):
+        return refused[0]  # its rank: no bucket has another
+    shapes = ", ".join(f"{tensor.name!r} as {list(tensor.shape)}" for tensor in sent[:_SHOWN_MAX])
+    return NoBucket(
+        f"no bucket takes {shapes}; there are those of {'; '.join(listed(bucket.sizes) for bucket in buckets)}",
+        actual={tensor.name: list(tensor.shape) for tensor in sent},
+        buckets=[dict(bucket.sizes) for bucket in buckets],
+        refused=[
+            {"bucket": dict(bucket.sizes), "code": error.slug(), "detail": error.detail}
+            for bucket, error in zip(buckets, refused, strict=True)
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """An input to read. A dim whose size the contract leaves open, or that buckets have otherwise, is None."""
+
+    spec: InputSpec
+    dims: tuple[int | None, ...]
+
+
+def _leaves(methods: Sequence[MethodContract]) -> dict[str, _Leaf]:
+    return {
+        each[0].name: _Leaf(each[0], tuple(_only(dims) for dims in zip(*(spec.shape for spec in each), strict=True)))
+        for each in zip(*(method.inputs for method in methods), strict=True)
+    }
+
+
+def _only(dims: Iterable[int | str]) -> int | None:
+    first, *others = set(dims)
+    return None if others or isinstance(first, str) else first
+
+
+def _tensors(body: Mapping[str, JsonValue], method: MethodContract, leaves: Mapping[str, _Leaf]) -> Iterator[Tensor]:
     is_call = "args" in body or "kwargs" in body
     if is_call == ("inputs" in body):
         raise _invalid("", "give either inputs, or args and kwargs")
     if is_call:
-        return _of_call(_list(body.get("args", []), "/args"), _mapping(body.get("kwargs", {}), "/kwargs"), method)
+        args, kwargs = _list(body.get("args", []), "/args"), _mapping(body.get("kwargs", {}), "/kwargs")
+        return _of_call(args, kwargs, method, leaves)
     if isinstance(inputs := body["inputs"], dict):
-        return _by_name(inputs, method)
-    return _of_protocol(_list(inputs, "/inputs"), method)
+        return _by_name(inputs, method, leaves)
+    return _of_protocol(_list(inputs, "/inputs"), leaves)
 
 
-def _of_protocol(inputs: list[JsonValue], method: MethodContract) -> Iterator[Tensor]:
-    specs = _specs(method)
+def _of_protocol(inputs: list[JsonValue], leaves: Mapping[str, _Leaf]) -> Iterator[Tensor]:
     for index, given in enumerate(inputs):
         pointer = f"/inputs/{index}"
         members = _members(given, _TENSOR_MEMBERS, pointer)
         name = members.get("name")
         if not isinstance(name, str):
             raise _invalid(f"{pointer}/name", "a tensor needs a name")
-        if name not in specs:
-            raise _unexpected(name, specs)
-        yield _of_object(members, specs[name])
+        if name not in leaves:
+            raise _unexpected(name, leaves)
+        yield _of_object(members, leaves[name])
 
 
-def _by_name(inputs: Mapping[str, JsonValue], method: MethodContract) -> Iterator[Tensor]:
-    specs = _specs(method)
+def _by_name(inputs: Mapping[str, JsonValue], method: MethodContract, leaves: Mapping[str, _Leaf]) -> Iterator[Tensor]:
     arguments = {argument.name: argument for argument in method.arguments}
     for name, value in inputs.items():
-        if name in specs:
-            yield _tensor(value, specs[name])
+        if name in leaves:
+            yield _tensor(value, leaves[name])
         elif name in arguments:
-            yield from _nested(value, arguments[name].structure, specs, name)
+            yield from _nested(value, arguments[name].structure, leaves, name)
         else:
-            raise _unexpected(name, {*specs, *arguments})
+            raise _unexpected(name, {*leaves, *arguments})
 
 
-def _of_call(args: list[JsonValue], kwargs: Mapping[str, JsonValue], method: MethodContract) -> Iterator[Tensor]:
+def _of_call(
+    args: list[JsonValue], kwargs: Mapping[str, JsonValue], method: MethodContract, leaves: Mapping[str, _Leaf]
+) -> Iterator[Tensor]:
     names = [argument.name for argument in method.arguments]
     if len(args) > len(names):
         raise UnexpectedInput(
@@ -112,17 +213,16 @@ def _of_call(args: list[JsonValue], kwargs: Mapping[str, JsonValue], method: Met
         if name in given:
             raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
         given[name] = value
-    specs = _specs(method)
     for argument in method.arguments:
         if argument.name in given:
-            yield from _nested(given[argument.name], argument.structure, specs, argument.name)
+            yield from _nested(given[argument.name], argument.structure, leaves, argument.name)
 
 
-def _nested(value: JsonValue, structure: Structure, specs: Mapping[str, TensorSpec], path: str) -> Iterator[Tensor]:
+def _nested(value: JsonValue, structure: Structure, leaves: Mapping[str, _Leaf], path: str) -> Iterator[Tensor]:
     """The tensors in `value`. How deep this goes is the contract's to say, never the body's."""
     match structure:
         case TensorLeaf():
-            yield _tensor(value, specs[structure.tensor])
+            yield _tensor(value, leaves[structure.tensor])
         case BakedLeaf():
             if not is_sent_as(value, structure.baked):
                 raise BakedArgument(
@@ -136,75 +236,107 @@ def _nested(value: JsonValue, structure: Structure, specs: Mapping[str, TensorSp
                     input=path, expected=structure.fixed, actual=_shown(value),
                 )  # fmt: skip
         case ListNode():
-            yield from _items(value, structure.list, specs, path)
+            yield from _items(value, structure.list, leaves, path)
         case TupleNode():
             inner = value["tuple"] if isinstance(value, dict) and value.keys() == {"tuple"} else value
-            yield from _items(inner, structure.tuple, specs, path)
+            yield from _items(inner, structure.tuple, leaves, path)
         case DictNode():
-            yield from _entries(value, structure.mapping, specs, path)
+            yield from _entries(value, structure.mapping, leaves, path)
 
 
-def _items(value: JsonValue, inner: Any, specs: Mapping[str, TensorSpec], path: str) -> Iterator[Tensor]:
+def _items(value: JsonValue, inner: Any, leaves: Mapping[str, _Leaf], path: str) -> Iterator[Tensor]:
     if not isinstance(value, list) or len(value) != len(inner):
         raise _nests_otherwise(path, f"a list of {len(inner)}", value)
     for index, (item, structure) in enumerate(zip(value, inner, strict=True)):
-        yield from _nested(item, structure, specs, f"{path}.{index}")
+        yield from _nested(item, structure, leaves, f"{path}.{index}")
 
 
 def _entries(
-    value: JsonValue, inner: Mapping[str, Structure], specs: Mapping[str, TensorSpec], path: str
+    value: JsonValue, inner: Mapping[str, Structure], leaves: Mapping[str, _Leaf], path: str
 ) -> Iterator[Tensor]:
     if not isinstance(value, dict) or not value.keys() <= inner.keys():
         raise _nests_otherwise(path, f"an object of {sorted(inner)}", value)
     for key, structure in inner.items():
         if key in value:
-            yield from _nested(value[key], structure, specs, f"{path}.{key}")
+            yield from _nested(value[key], structure, leaves, f"{path}.{key}")
         elif any(tensors_of(structure)):  # else the contract has all of it
             raise MissingInput(f"input {f'{path}.{key}'!r} is missing", input=f"{path}.{key}")
 
 
-def _tensor(value: JsonValue, spec: TensorSpec) -> Tensor:
+def _tensor(value: JsonValue, leaf: _Leaf) -> Tensor:
+    name = leaf.spec.name
     if isinstance(value, dict):
         if unknown := value.keys() - _TENSOR_MEMBERS:
-            raise InvalidTensor(f"input {spec.name!r} has no member {_shown(min(unknown))}", input=spec.name)
-        return _of_object(value, spec)
-    if value is None or (isinstance(value, str) and spec.shape):
-        raise InvalidTensor(f"input {spec.name!r} cannot be {_shown(value)}", input=spec.name, actual=_shown(value))
-    shape = infer_shape(value)
-    # Below a dimension of size 0 nested lists can say nothing.
-    spelled = spec.shape[: spec.shape.index(0) + 1] if 0 in spec.shape else spec.shape
-    if shape != spelled:
-        raise shape_mismatch(spec, list(shape))
+            raise InvalidTensor(f"input {name!r} has no member {_shown(min(unknown))}", input=name)
+        return _of_object(value, leaf)
+    if value is None or (isinstance(value, str) and leaf.dims):
+        raise InvalidTensor(f"input {name!r} cannot be {_shown(value)}", input=name, actual=_shown(value))
+    shape = _spelled(value, leaf)
     try:
-        data = pack(spec.datatype, spec.shape, value)
+        return Tensor(name, leaf.spec.datatype, shape, pack(leaf.spec.datatype, shape, value))
     except InvalidTensor as error:
         if "datatype" in error.facts:
-            raise InvalidTensor(f"input {spec.name!r}: {error.detail}", input=spec.name, **error.facts) from error
-        raise shape_mismatch(spec, "ragged") from error
-    return Tensor(spec.name, spec.datatype, spec.shape, data)
+            raise InvalidTensor(f"input {name!r}: {error.detail}", input=name, **error.facts) from error
+        raise shape_mismatch(leaf.spec, "ragged") from error
 
 
-def _of_object(members: Mapping[str, JsonValue], spec: TensorSpec) -> Tensor:
-    datatype = _datatype(members.get("datatype", spec.datatype.value), spec)
-    shape = _shape(members["shape"], spec) if "shape" in members else spec.shape
+def _spelled(value: JsonValue, leaf: _Leaf) -> tuple[int, ...]:
+    """The shape that nested lists spell. Below a dim of size 0 they can say nothing, and the contract does."""
+    shape = infer_shape(value)
+    rank = len(leaf.dims)
+    if len(shape) == rank:
+        return shape
+    if len(shape) > rank or 0 not in shape:
+        raise shape_mismatch(leaf.spec, list(shape))
+    return _filled(shape + leaf.dims[len(shape) :], leaf)
+
+
+def _filled(dims: Sequence[int | None], leaf: _Leaf) -> tuple[int, ...]:
+    known = tuple(dim for dim in dims if dim is not None)
+    if len(known) < len(dims):
+        unknown = [place for place, dim in enumerate(dims) if dim is None]
+        raise InvalidTensor(
+            f"input {leaf.spec.name!r}: its data does not tell how long dim {unknown[0]} is", input=leaf.spec.name,
+            dims=unknown, remedy="Send the tensor as an object with its `shape` beside its `data`.",
+        )  # fmt: skip
+    return known
+
+
+def _of_object(members: Mapping[str, JsonValue], leaf: _Leaf) -> Tensor:
+    name = leaf.spec.name
+    datatype = _datatype(members.get("datatype", leaf.spec.datatype.value), leaf.spec)
     if "data" not in members:
-        raise InvalidTensor(f"input {spec.name!r} has no data", input=spec.name)
+        raise InvalidTensor(f"input {name!r} has no data", input=name)
+    data = members["data"]
+    shape = _shape(members["shape"], name) if "shape" in members else _shape_of(data, leaf)
     try:
-        return Tensor(spec.name, datatype, shape, pack(datatype, shape, members["data"]))
+        return Tensor(name, datatype, shape, pack(datatype, shape, data))
     except InvalidTensor as error:
-        raise InvalidTensor(f"input {spec.name!r}: {error.detail}", input=spec.name, **error.facts) from error
+        raise InvalidTensor(f"input {name!r}: {error.detail}", input=name, **error.facts) from error
 
 
-def _datatype(value: JsonValue, spec: TensorSpec) -> Datatype:
+def _shape_of(data: JsonValue, leaf: _Leaf) -> tuple[int, ...]:
+    """Of data that is nested, what it spells; of flat data, the contract's, where one dim may follow from the count."""
+    if isinstance(data, list) and data and isinstance(data[0], list):
+        return _spelled(data, leaf)
+    dims = list(leaf.dims)
+    if dims.count(None) == 1:
+        count, others = len(data) if isinstance(data, list) else 1, prod(dim for dim in dims if dim is not None)
+        if others and not count % others:
+            dims[dims.index(None)] = count // others
+    return _filled(dims, leaf)
+
+
+def _datatype(value: JsonValue, spec: InputSpec) -> Datatype:
     if isinstance(value, str) and value in Datatype.__members__:
         return Datatype(value)
     raise datatype_mismatch(spec, _shown(value))
 
 
-def _shape(value: JsonValue, spec: TensorSpec) -> tuple[int, ...]:
+def _shape(value: JsonValue, name: str) -> tuple[int, ...]:
     dims = value if isinstance(value, list) else [None]
     if len(dims) > _DIMS_MAX or not all(type(dim) is int and 0 <= dim <= _DIM_MAX for dim in dims):
-        raise InvalidTensor(f"input {spec.name!r}: a shape is a list of sizes", input=spec.name, actual=_shown(value))
+        raise InvalidTensor(f"input {name!r}: a shape is a list of sizes", input=name, actual=_shown(value))
     return tuple(dims)  # type: ignore[arg-type] # each is an int
 
 
@@ -234,10 +366,6 @@ def _id(value: JsonValue) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise _invalid("/id", f"an id is a string, not {_shown(value)}")
-
-
-def _specs(method: MethodContract) -> dict[str, TensorSpec]:
-    return {spec.name: spec for spec in method.inputs}
 
 
 def _members(value: JsonValue, known: set[str], pointer: str) -> dict[str, JsonValue]:

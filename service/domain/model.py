@@ -33,11 +33,21 @@ ModelName = Annotated[
 ]
 
 
+class Bucket(Frozen):
+    """The artifact of one device for these sizes of its symbols, where there is one for each of several."""
+
+    device: str
+    sizes: dict[str, int]
+    digest: str
+
+
 class ModelVersion(Frozen):
-    """One version: immutable, made by one trace request. `artifacts` maps a device to an artifact's digest."""
+    """One version: immutable, made by one trace request. `artifacts` maps a device to an artifact's digest: the first
+    of its buckets, where it has `buckets`."""
 
     version: int
     artifacts: dict[str, str]
+    buckets: list[Bucket] = []
     verdict: Verdict
     trace_request: str
     created_at: datetime

@@ -26,17 +26,22 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 # Findings of these kinds reject a trace by themselves.
-UNSOUND = frozenset({"nondeterministic", "hidden-state", "fresh-inputs-refused"})
+UNSOUND = frozenset({"nondeterministic", "hidden-state", "fresh-inputs-refused", "baked-value", "ambient-read"})
+# And these restrict it: what they name lies outside the contract.
+RESTRICTING = frozenset({"baked-size"})
+
+# Of a line that the tracer warned of, or that reads a value out of a tensor.
+Effect = Literal["harmless", "harmful", "unknown"]
 
 
 class Comparison(Frozen):
     """One call of the eager model and of the artifact on the same inputs.
 
-    `case` is "example", "check_inputs[0]", a probe such as "probe: zeros", or "fresh 1" for inputs that were drawn when
-    the artifact was there already. Behind it stands ", again" where it was asked once more after all others,
-    ", as traced" of the archive itself where another form of it is served, and ", gradients" where the way back is what
-    was compared. `largest_difference` is the largest absolute difference over all output leaves, null where they cannot
-    be subtracted.
+    `case` is "example", "check_inputs[0]", what the check offered ("probe: zeros", "size: ...", "counterexample: ..."),
+    or "fresh 1" or "fresh at batch 3" for inputs that were drawn when the artifact was there already. Behind it stands
+    ", again" where it was asked once more after all others, ", as traced" of the archive itself where another form
+    of it is served, and ", gradients" where the way back is what was compared. `largest_difference` is the largest
+    absolute difference over all output leaves, null where they cannot be subtracted.
     """
 
     method: str
@@ -58,6 +63,21 @@ class Finding(Frozen):
     confirmed: bool | None = Field(None, description="True where inputs were found that show it; null where unknown.")
     evidence: dict[str, JsonValue] = Field({}, description="What shows it: the method, the output, what each gave.")
     remedy: str | None = Field(None, description="What to write instead.")
+    effect: Effect | None = Field(
+        None, description="Of a TracerWarning, or another read of a value: whether the artifact is wrong by it."
+    )
+    reason: str | None = Field(None, description="How the effect is known.")
+    counterexample: int | None = Field(None, description="The artifact's counterexample that shows it, by its number.")
+
+
+class Layer(Frozen):
+    """One layer of the check, of one method: what it did, how long that took, and what the budget left undone."""
+
+    name: Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
+    method: str
+    seconds: float
+    did: str
+    left_out: list[str] = []
 
 
 def reads_value(kind: str) -> bool:
@@ -155,11 +175,15 @@ class TraceCheck(Frozen):
     comparisons: list[Comparison]
     findings: list[Finding]
     torch: TorchCheck
+    layers: list[Layer] = []
+    budget_s: float | None = None
 
 
 def verdict_of(comparisons: Iterable[Comparison], findings: Iterable[Finding]) -> Verdict:
     """A difference on inputs that the contract takes rejects the trace; one on other inputs restricts it."""
+    findings = list(findings)
     differing = [one for one in comparisons if not one.agrees]
     if any(one.in_contract for one in differing) or any(finding.kind in UNSOUND for finding in findings):
         return Verdict.REJECTED
-    return Verdict.RESTRICTED if differing else Verdict.VERIFIED
+    restricts = differing or any(finding.kind in RESTRICTING for finding in findings)
+    return Verdict.RESTRICTED if restricts else Verdict.VERIFIED

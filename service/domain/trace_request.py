@@ -24,12 +24,16 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from service.domain.api_key import TenantName
 from service.domain.blob import BlobRef
+from service.domain.dim import SIZE_MAX, Span, Symbol, linear
 from service.domain.errors import Failure
-from service.domain.example_inputs import Arguments, CheckInput, KeywordArguments, MethodInputs
+from service.domain.example_inputs import Arguments, CheckInput, Dynamic, KeywordArguments, MethodInputs
 from service.domain.frozen import Frozen
 from service.domain.model import ModelName
 from service.domain.trace_check import Finding, Verdict
 from service.domain.way import Way
+
+BUDGET_S = 15.0
+BUCKETS_MAX = 32
 
 # Each is open in the tracing child: the kernel hands over no more than 253 descriptors at once.
 FILES_MAX = 50
@@ -87,6 +91,12 @@ def _each_once(devices: list[str]) -> list[str]:
     return devices
 
 
+def _each_size_once(sizes: list[int]) -> list[int]:
+    if not 0 < len(sizes) <= BUCKETS_MAX or len(set(sizes)) < len(sizes) or min(sizes) < 1:
+        raise PydanticCustomError("buckets", f"list 1 to {BUCKETS_MAX} sizes from 1 on, each once")
+    return sizes
+
+
 FileName = Annotated[str, AfterValidator(_file_name)]
 SourcePath = Annotated[str, AfterValidator(_source_path)]
 Entrypoint = Annotated[str, AfterValidator(_entrypoint)]
@@ -105,6 +115,12 @@ def served_form(*, freeze: bool, optimize_for_inference: bool) -> ServedForm | N
     if optimize_for_inference:
         return "optimize_for_inference"
     return "freeze" if freeze else None
+
+
+class WantedSizes(Span):
+    """For which sizes of a symbol an artifact is wanted: the check answers for just these."""
+
+    low: int = Field(1, ge=0, le=SIZE_MAX)
 
 
 class Init(Frozen):
@@ -152,7 +168,19 @@ class CheckOptions(Frozen):
     check_trace: bool = Field(True, description="Run torch's own check as well, and report what it says.")
     check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
     check_tolerance: float = Field(1e-5, gt=0, le=1, description="Relative tolerance, as torch.jit.trace takes it.")
-    probes: Literal["auto", "off"] = Field("auto", description="Vary the examples' values, and compare on those too.")
+    probes: Literal["auto", "off", "deep"] = Field(
+        "auto",
+        description="Vary the examples' values and sizes, compare on those too, and open the contract to the sizes "
+        "that come out right. `deep` tries far more, `off` nothing: the contract is the example's.",
+    )
+    budget_s: float = Field(
+        BUDGET_S, gt=0, le=3600, description="How long the check may take beside the trace; what it cuts is listed."
+    )
+    contract: Literal["closed", "open"] = Field(
+        "closed",
+        description="Whether sizes that were never tried are refused, or answered with a warning. Those that are known "
+        "to be answered wrongly are refused in both.",
+    )
     gradients: bool = Field(
         False, description="Compare the gradients of inputs and parameters as well, as torch.jit.verify does."
     )
@@ -207,6 +235,18 @@ class TraceSpec(Frozen):
         False, description="Train mode, eval mode, or `as-is`: the mode in which the source leaves the model."
     )
     methods: dict[MethodName, MethodInputs] = Field({}, max_length=32)
+    dynamic: Dynamic = Field({}, description="Stands for methods.forward.dynamic.")
+    sizes: dict[Symbol, WantedSizes] = Field(
+        {},
+        max_length=16,
+        description="The sizes that are wanted of symbols, declared ones or those that the check names.",
+    )
+    buckets: dict[Symbol, Annotated[list[int], AfterValidator(_each_size_once)]] = Field(
+        {},
+        max_length=1,
+        description="Sizes of a declared symbol: where the trace bakes it in, one artifact is made for each, and a "
+        "request is answered by the one of its size.",
+    )
     example_inputs: Arguments = Field([], description="Stands for methods.forward.example_inputs.")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Stands for methods.forward.example_kwarg_inputs.")
     check: CheckOptions = CheckOptions()
@@ -252,6 +292,17 @@ class TraceSpec(Frozen):
             self._check_of_archive()
         return self
 
+    @model_validator(mode="after")
+    def _buckets_are_declared(self) -> Self:
+        expressions = [dim for call in self.calls.values() for dims in call.dynamic.values() for dim in dims.values()]
+        declared = {symbol for dim in expressions for symbol, _ in linear(dim).terms}
+        for symbol in self.buckets:
+            if symbol not in declared:
+                example = '{"ids": {"1": "' + symbol + '"}}'
+                message = f"dynamic has no {symbol}: say which dims it is the size of, as in {example}"
+                raise _at(("buckets", symbol), "bucket_symbol", message)
+        return self
+
     def _check_of_eager(self) -> None:
         if len(self.devices) > 1:
             raise _at(("devices",), "eager_devices", "mode eager runs on one device")
@@ -261,6 +312,7 @@ class TraceSpec(Frozen):
             ("options", "optimize_for_inference"): self.options.optimize_for_inference,
             ("options", "exportability"): self.options.exportability,
             ("accept_unsound",): self.accept_unsound,
+            ("buckets",): bool(self.buckets),
         }
         for place, is_asked in asked.items():
             if is_asked:
@@ -277,6 +329,8 @@ class TraceSpec(Frozen):
             raise _at(
                 ("options", "precision"), "archive_precision", "an archive is served as it is: leave out precision"
             )
+        if self.buckets:
+            raise _at(("buckets",), "archive_buckets", "an archive was made before, for one size: leave out buckets")
         if self.training is True:
             raise _at(("training",), "archive_training", "an archive is served in the mode in which it was saved")
 
@@ -285,7 +339,9 @@ class TraceSpec(Frozen):
         """Which methods are traced, on what: `methods`, with the inputs at the top as `forward`."""
         if not (self.example_inputs or self.example_kwarg_inputs):
             return self.methods
-        forward = MethodInputs(example_inputs=self.example_inputs, example_kwarg_inputs=self.example_kwarg_inputs)
+        forward = MethodInputs(
+            example_inputs=self.example_inputs, example_kwarg_inputs=self.example_kwarg_inputs, dynamic=self.dynamic
+        )
         return {"forward": forward, **self.methods}
 
     @property
@@ -339,10 +395,11 @@ class ModelVersionRef(Frozen):
 
 
 class DeviceArtifact(Frozen):
-    """The artifact that was traced on a device."""
+    """An artifact that was traced on a device: the one for these sizes, where there is one for each of several."""
 
     device: str
     digest: str
+    bucket: dict[str, int] = Field({}, description="The sizes of its symbols; empty where there is one artifact alone.")
 
 
 class TraceStatus(Frozen):

@@ -28,17 +28,21 @@ class Way(Frozen):
 
     mode: Literal["trace", "script"] = "trace"
     scripted: Parts = []
+    sizes: dict[str, int] = Field({}, description="Of symbols that the examples are given first, for a bucket.")
 
     def __str__(self) -> str:
         names = ", ".join(part.name for part in self.scripted[:_NAMED_MAX])
         more = f" and {len(self.scripted) - _NAMED_MAX} more" if len(self.scripted) > _NAMED_MAX else ""
-        return f"{self.mode}, with {names}{more} scripted" if names else self.mode
+        text = f"{self.mode}, with {names}{more} scripted" if names else self.mode
+        return text + "".join(f", for {symbol} {size}" for symbol, size in self.sizes.items())
 
 
 class Tried(Frozen):
     """A way that was tried, and what came of it."""
 
-    way: str = Field(description="`trace`, `trace, with gate scripted`, or `script`.")
+    way: str = Field(
+        description="`trace`, `trace, with gate scripted`, or `script`; a bucket's ends in `, for seq 16`."
+    )
     verdict: Verdict | None = Field(description="Null where it gave no artifact.")
     kept: bool = Field(description="Whether this artifact is what it gave.")
     detail: str | None = Field(None, description="Why it gave none, or was not kept.")

@@ -13,7 +13,7 @@ from service.domain.errors import Failure
 from service.domain.frozen import Frozen
 from service.domain.json_text import levels
 from service.domain.sizes import MIB
-from service.domain.trace_check import Divergence, Finding, TorchCheck, TraceCheck, TracedNode
+from service.domain.trace_check import Divergence, Finding, Layer, TorchCheck, TraceCheck, TracedNode
 
 # pydantic reads JSON back that nests 200 levels deep, and a manifest or a reply wraps it in a few more.
 MESSAGE_DEPTH_MAX = 100
@@ -29,11 +29,15 @@ TORCH_ITEMS_MAX_BYTES = 64 * 1024
 FINDINGS_MAX = 1000
 FINDINGS_MAX_BYTES = 256 * 1024
 COMPARISONS_MAX = 5000
+LAYERS_MAX = 200  # six of each of 32 methods
+LEFT_OUT_MAX = 50
+LEFT_OUT_MAX_CHARACTERS = 500
 # Of the cases that a tracing child offers to be tried again: the examples' size is no bound on them, but theirs is.
 CASES_MAX = 8
 CASES_MAX_BYTES = 16 * MIB
 CASE_NAME_MAX_CHARACTERS = 200
 PRINTOUTS_MAX_BYTES = 32 * MIB
+SOURCES_MAX_BYTES = MIB
 # A verification holds the inputs of all of a request's calls at once, and of each answer two sides.
 INPUTS_MAX_BYTES = 256 * MIB
 ANSWER_MAX_BYTES = 256 * MIB
@@ -62,7 +66,14 @@ def cut_check(check: TraceCheck) -> TraceCheck:
         comparisons=[_with_short_texts(one) for one in check.comparisons[:COMPARISONS_MAX]],
         findings=_findings(check.findings),
         torch=_torch_check(check.torch),
+        layers=[cut_layer(one) for one in check.layers[:LAYERS_MAX]],
+        budget_s=check.budget_s,
     )
+
+
+def cut_layer(layer: Layer) -> Layer:
+    left_out = [_text(one, LEFT_OUT_MAX_CHARACTERS) for one in layer.left_out[:LEFT_OUT_MAX]]
+    return _with_short_texts(layer, did=_text(layer.did, LEFT_OUT_MAX_CHARACTERS), left_out=left_out)
 
 
 def excess_of(message: JsonValue) -> str | None:

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 
 from service.domain.artifact import Form, ModuleAttributes, Submodule, TensorConstants, Versions
-from service.domain.contract import Argument, Contract, Structure
+from service.domain.contract import Argument, Contract, MethodClaim, Structure
 from service.domain.errors import Failure, ServiceError
 from service.domain.exportability import ExportAttempt
 from service.domain.frozen import Frozen
 from service.domain.tensor import TensorSpec
-from service.domain.trace_check import TraceCheck
+from service.domain.trace_check import Layer, TraceCheck
 from service.domain.trace_request import DeviceName, ServedForm, Stage, TraceSpec
 from service.domain.way import Parts, Way
 from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, cut_check, cut_failure, excess_of
@@ -49,14 +49,22 @@ class File(Frozen):
     """The frame's body is one of the artifact's files."""
 
     kind: Literal["file"] = "file"
-    name: Literal["archive", "printouts", "exported"]
+    name: Literal["archive", "printouts", "sources", "exported"]
+
+
+class LayerDone(Frozen):
+    """A layer of the check is done, of one method."""
+
+    kind: Literal["layer-done"] = "layer-done"
+    layer: Layer
 
 
 class Case(Frozen):
-    """Inputs that were tried, and are worth being tried again. The frame's body is their bytes, one after the other."""
+    """Inputs that were tried, and are worth being tried again: of any sizes, whether the artifact is right on them or a
+    counterexample. The frame's body is their bytes, one after the other."""
 
     kind: Literal["case"] = "case"
-    name: str = Field(pattern=r"^probe: [\s\S]", max_length=CASE_NAME_MAX_CHARACTERS)
+    name: str = Field(pattern=r"^(probe|size|counterexample): [\s\S]", max_length=CASE_NAME_MAX_CHARACTERS)
     method: str
     inputs: list[TensorSpec]
 
@@ -70,7 +78,8 @@ class Traced(Frozen):
     kind: Literal["traced"] = "traced"
     entrypoint: str | None
     form: Form
-    contract: Contract
+    contract: Contract  # as the examples show it
+    claims: dict[str, MethodClaim]  # what the check found beyond them, by methods
     check: TraceCheck
     submodules: list[Submodule]
     parameters: list[TensorSpec]
@@ -120,12 +129,12 @@ def _not_too_long(message: Said) -> Said:
 
 
 FromTracer = Annotated[
-    Progress | File | Case | Traced | TriedExport | Failed,
+    Progress | LayerDone | File | Case | Traced | TriedExport | Failed,
     Field(discriminator="kind"),
     BeforeValidator(_not_too_much),
     AfterValidator(_not_too_long),
 ]
-from_tracer: TypeAdapter[Progress | File | Case | Traced | TriedExport | Failed] = TypeAdapter(FromTracer)
+from_tracer: TypeAdapter[Progress | LayerDone | File | Case | Traced | TriedExport | Failed] = TypeAdapter(FromTracer)
 
 
 class Bound(Frozen):
@@ -264,3 +273,49 @@ FromRunner = Annotated[
     AfterValidator(_not_too_long),
 ]
 from_runner: TypeAdapter[Ready | Inferred | Differentiated | Failed] = TypeAdapter(FromRunner)
+
+
+class ExtraFile(Frozen):
+    """One of the files that an archive carries beside the model; their bytes are the frame's body, in their order."""
+
+    name: str = Field(max_length=100)
+    byte_size: int = Field(ge=0)
+
+
+class Pack(Frozen):
+    """Put these into the archive in descriptor 0, in place of those that have their names."""
+
+    kind: Literal["pack"] = "pack"
+    files: list[ExtraFile]
+
+
+class Unpack(Frozen):
+    """Read those of these names that the archive in descriptor 0 has."""
+
+    kind: Literal["unpack"] = "unpack"
+    names: list[str]
+    most_bytes: int  # of each
+
+
+class Packed(Frozen):
+    """The new archive: so many bytes of the old one, and behind them the frame's body."""
+
+    kind: Literal["packed"] = "packed"
+    cut: int = Field(ge=0)
+
+
+class Unpacked(Frozen):
+    kind: Literal["unpacked"] = "unpacked"
+    files: list[ExtraFile]
+
+
+ToPacker = Annotated[Pack | Unpack, Field(discriminator="kind")]
+to_packer: TypeAdapter[Pack | Unpack] = TypeAdapter(ToPacker)
+
+FromPacker = Annotated[
+    Packed | Unpacked | Failed,
+    Field(discriminator="kind"),
+    BeforeValidator(_not_too_much),
+    AfterValidator(_not_too_long),
+]
+from_packer: TypeAdapter[Packed | Unpacked | Failed] = TypeAdapter(FromPacker)

@@ -3,7 +3,7 @@
 A model is there as long as it has a version. What is another tenant's is not there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, delete, exists, insert, select, update
@@ -17,6 +17,7 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.domain.model import Alias, Model, ModelName, ModelRef, ModelVersion
+from service.domain.outcome import Succeeded
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import State
 from service.storage import tables
@@ -122,11 +123,9 @@ class Models:
             connection.execute(delete(tables.aliases).where(*there))
 
 
-def register(
-    connection: Connection, tenant: str, name: str, artifacts: Mapping[str, str], verdict: Verdict, trace_request: str
-) -> int:
-    """The next version of `name`; part of the transaction that finishes a trace request."""
-    first = upsert(connection, tables.models).values(tenant=tenant, name=name, last_version=1, last_revision=0)
+def register(connection: Connection, tenant: str, outcome: Succeeded, trace_request: str) -> int:
+    """The next version of the outcome's model; part of the transaction that finishes a trace request."""
+    first = upsert(connection, tables.models).values(tenant=tenant, name=outcome.name, last_version=1, last_revision=0)
     following = first.on_conflict_do_update(
         index_elements=tables.models.primary_key.columns, set_={"last_version": _model.last_version + 1}
     )
@@ -134,10 +133,11 @@ def register(
     connection.execute(
         insert(tables.model_versions).values(
             tenant=tenant,
-            name=name,
+            name=outcome.name,
             version=version,
-            artifacts=dict(artifacts),
-            verdict=verdict.value,
+            artifacts=outcome.by_device,
+            buckets=outcome.buckets,
+            verdict=outcome.verdict.value,
             trace_request=trace_request,
             created_at=datetime.now(UTC),
         )
@@ -168,6 +168,7 @@ def _as_version(row: AnyRow) -> ModelVersion:
     return ModelVersion(
         version=row.version,
         artifacts=row.artifacts,
+        buckets=row.buckets or [],
         verdict=Verdict(row.verdict),
         trace_request=row.trace_request,
         created_at=row.created_at,

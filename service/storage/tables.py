@@ -25,6 +25,7 @@ from sqlalchemy import (
 from service.domain.api_key import Scope
 from service.domain.blob import BlobRef
 from service.domain.errors import Failure, ServiceError
+from service.domain.model import Bucket
 from service.domain.trace_check import Finding
 from service.domain.trace_request import DeviceArtifact, TraceSpec
 
@@ -191,6 +192,7 @@ model_versions = Table(
     Column("name", Text, primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("artifacts", Document(dict[str, str]), nullable=False),
+    Column("buckets", Document(list[Bucket])),  # null in versions that came before there were any
     Column("verdict", Text, nullable=False),
     Column("trace_request", Text, nullable=False),
     Column("created_at", Moment, nullable=False),

@@ -237,8 +237,7 @@ def _keep(connection: Connection, tenant: str, request_id: str, outcome: Succeed
     new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
     kept: dict[str, Any] = {"stored_bytes": _request.stored_bytes + new_bytes}
     if outcome.registered:
-        by_device: dict[str, str] = {artifact.device: artifact.digest for artifact in outcome.artifacts}
-        version = register(connection, tenant, outcome.name, by_device, outcome.verdict, request_id)
+        version = register(connection, tenant, outcome, request_id)
         kept |= {"model_name": outcome.name, "model_version": version}
     return kept
 
@@ -253,7 +252,7 @@ def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:
     if isinstance(outcome, RanEagerly):
         size = outcome.outputs.byte_size
         return {**ended, "outputs": outcome.outputs, "stored_bytes": _request.stored_bytes + size}
-    artifacts = [DeviceArtifact(device=one.device, digest=one.digest) for one in outcome.artifacts]
+    artifacts = [DeviceArtifact(device=one.device, digest=one.digest, bucket=one.bucket) for one in outcome.artifacts]
     return {**ended, "verdict": outcome.verdict.value, "artifacts": artifacts, "findings": outcome.findings}
 
 

@@ -19,8 +19,9 @@ from service.api.deps import Parts
 from service.domain import eager_outputs
 from service.domain.api_key import Scope
 from service.domain.artifact import Artifact, GraphNode, Printout, Submodule, Versions
-from service.domain.contract import Argument, BakedLeaf, Contract, MethodContract, TensorLeaf, TupleNode
+from service.domain.contract import Argument, BakedLeaf, Contract, MethodContract, OutputSpec, TensorLeaf, TupleNode
 from service.domain.errors import SourceSyntaxError
+from service.domain.input_spec import InputSpec
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.printouts import write
 from service.domain.tensor import Datatype, Tensor, TensorSpec
@@ -136,8 +137,8 @@ def traced(store: Store, request: TraceRequest) -> Artifact:
     output = TensorSpec(name="output", datatype=Datatype.FP32, shape=(1, 2))
     method = MethodContract(
         arguments=[Argument(name="x", structure=TensorLeaf(tensor="x"))],
-        inputs=[x],
-        outputs=[output],
+        inputs=[InputSpec.observed(x)],
+        outputs=[OutputSpec.observed(output)],
         returns=TensorLeaf(tensor="output"),
     )
     finding = Finding(kind="tracer-warning", detail="a shape became a number", file="linear.py", line=10)

@@ -43,6 +43,7 @@ FILLED = {
     "alias": "prod",
     "version": "1",
     "model": "linear",
+    "number": "0",
 }
 
 

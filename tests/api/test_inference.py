@@ -14,6 +14,9 @@ from service.api.app import create_app
 from service.api.deps import Parts
 from service.domain.api_key import DEFAULT_TENANT
 from service.domain.artifact import Artifact
+from service.domain.contract import Contract, MethodClaim
+from service.domain.dim import Region, Span
+from service.domain.input_spec import ValueRange
 from service.domain.outcome import Succeeded
 from service.domain.trace_check import Finding, Verdict
 from service.domain.trace_request import TraceRequest, TraceSpec
@@ -236,6 +239,142 @@ def test_an_artifact_that_does_not_give_its_golden_answers_is_not_served(
     register("broken", net.model_copy(update={"golden": other.golden}))
     document = problem(asked({"args": [X, PAIR]}, "/infer/broken"), 502, "golden-case-failed")
     assert (document["fault"], document["held_back"]) == ("service", True)
+
+
+def claimed(artifact: Artifact, claim: MethodClaim, *, is_open: bool = False) -> Artifact:
+    """The artifact with what the claim says in its contract."""
+    method = artifact.contract.method("forward").claimed(claim)
+    return artifact.model_copy(update={"contract": Contract(methods={"forward": method}, open=is_open)})
+
+
+BATCHED = MethodClaim(
+    shapes={"input": ("batch", 2)},
+    fixed={"input": {"1": "model"}},
+    regions=[Region(spans={"batch": [Span(low=1, high=4)]}, known="proven")],
+)
+ROW = [-2.0, 3.0]
+
+
+@pytest.fixture(scope="module")
+def batched(store: Store, trace, register: Register) -> Artifact:
+    """Models `batched`, that takes 1 to 4 rows of two, and `open`, that takes more with a warning."""
+    import torch
+
+    artifact: Artifact = trace(store.blobs, torch.nn.ReLU(), torch.zeros(2, 2))
+    register("batched", claimed(artifact, BATCHED))
+    register("open", claimed(artifact, BATCHED, is_open=True))
+    return artifact
+
+
+@pytest.mark.usefixtures("batched")
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_sizes_that_the_contract_takes_are_answered(asked: Asked, rows: int) -> None:
+    reply = asked({"inputs": {"input": [ROW] * rows}}, "/infer/batched")
+
+    assert "warning" not in reply.headers
+    (output,) = reply.json()["outputs"]
+    assert (output["shape"], output["data"]) == ([rows, 2], [0.0, 3.0] * rows)
+
+
+@pytest.mark.usefixtures("batched")
+def test_a_size_that_the_contract_does_not_take_is_refused_with_those_that_it_does(asked: Asked) -> None:
+    document = problem(asked({"args": [[ROW] * 5]}, "/infer/batched"), 422, "size-out-of-range")
+
+    assert (document["symbol"], document["size"]) == ("batch", 5)
+    assert document["allowed"] == [{"low": 1, "high": 4, "step": 1, "known": "proven"}]
+    assert document["dims"] == [{"input": "input", "dim": 0, "size": 5}]
+    assert '"batch": {"low": 5, "high": 5}' in document["remedy"]
+
+
+@pytest.mark.usefixtures("batched")
+def test_a_dim_that_the_model_itself_fixes_is_told_as_that(asked: Asked) -> None:
+    document = problem(asked({"args": [[[1.0, 2.0, 3.0]]]}, "/infer/batched"), 422, "shape-mismatch")
+
+    assert (document["dim"], document["reason"], document["expected"]) == (1, "model", ["batch", 2])
+
+
+@pytest.mark.usefixtures("batched")
+def test_an_open_contract_answers_what_was_never_tried_with_a_warning(asked: Asked) -> None:
+    reply = asked({"args": [[ROW] * 5]}, "/infer/open")
+
+    assert reply.json()["outputs"][0]["data"] == [0.0, 3.0] * 5
+    assert "never tried" in reply.headers["warning"]
+    assert "never tried" in reply.json()["warnings"][0]
+    assert "batch is 5" in reply.json()["warnings"][1]
+    assert "warnings" not in asked({"args": [[ROW]]}, "/infer/open").json()
+
+
+def test_an_answer_may_carry_both_warnings(asked: Asked, batched: Artifact, register: Register) -> None:
+    check = batched.check.model_copy(update={"verdict": Verdict.REJECTED})
+    register("unsound-and-open", claimed(batched.model_copy(update={"check": check}), BATCHED, is_open=True))
+
+    reply = asked({"args": [[ROW] * 5]}, "/infer/unsound-and-open")
+
+    assert [word in reply.headers["warning"] for word in ("rejected", "never tried")] == [True, True]
+    assert len(reply.json()["warnings"]) == 3
+
+
+def test_values_outside_the_contract_are_refused(asked: Asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    ids = MethodClaim(shapes={}, values={"input": ValueRange(low=0, high=3, known="tested")})
+    register("ids", claimed(trace(store.blobs, torch.nn.Embedding(4, 2), torch.tensor([1, 2])), ids))
+
+    document = problem(asked({"args": [[1, 4]]}, "/infer/ids"), 422, "value-out-of-range")
+
+    assert (document["value"], document["place"], document["allowed"]) == (4, [1], {"low": 0, "high": 3})
+
+
+@pytest.fixture(scope="module")
+def bucketed(store: Store, trace, register: Register) -> list[Artifact]:
+    """Model `bucketed`: the length is baked into each trace, one for 2, 3 and 5; batches of 1 to 4 are taken."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x * float(x.shape[1])
+
+    claim = MethodClaim(
+        shapes={"x": ("batch", 0)}, regions=[Region(spans={"batch": [Span(low=1, high=4)]}, known="tested")]
+    )
+    artifacts = []
+    for length in (2, 3, 5):
+        sized = claim.model_copy(update={"shapes": {"x": ("batch", length)}, "fixed": {"x": {"1": "trace"}}})
+        traced = claimed(trace(store.blobs, Net(), torch.ones(1, length)), sized)
+        artifacts.append(traced.model_copy(update={"bucket": {"length": length}}))
+    register("bucketed", *artifacts)
+    return artifacts
+
+
+@pytest.mark.usefixtures("bucketed")
+@pytest.mark.parametrize("length", [2, 3, 5])
+@pytest.mark.parametrize("form", ["nested", "protocol"])
+def test_the_bucket_of_its_sizes_answers_a_request(asked: Asked, length: int, form: str) -> None:
+    body: dict[str, Any] = {"args": [[[1.0] * length] * 3]}
+    if form == "protocol":
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [3, length], "data": [1.0] * 3 * length}]}
+
+    (output,) = asked(body, "/infer/bucketed").json()["outputs"]
+
+    assert (output["shape"], set(output["data"])) == ([3, length], {float(length)})
+
+
+@pytest.mark.usefixtures("bucketed")
+@pytest.mark.parametrize(("batch", "length"), [(1, 4), (5, 3)])
+def test_sizes_of_no_bucket_are_refused_with_those_that_there_are(asked: Asked, batch: int, length: int) -> None:
+    document = problem(asked({"args": [[[1.0] * length] * batch]}, "/infer/bucketed"), 422, "no-bucket")
+
+    assert document["buckets"] == [{"length": 2}, {"length": 3}, {"length": 5}]
+    assert document["actual"] == {"x": [batch, length]}
+
+
+def test_a_model_shows_its_buckets(client: TestClient, bucketed: list[Artifact]) -> None:
+    (version,) = client.get("/models/bucketed").json()["versions"]
+
+    assert version["artifacts"] == {"cpu": bucketed[0].digest}
+    assert version["buckets"] == [
+        {"device": "cpu", "sizes": artifact.bucket, "digest": artifact.digest} for artifact in bucketed
+    ]
 
 
 REFUSED: dict[str, tuple[Any, int, str]] = {

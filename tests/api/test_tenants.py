@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.domain.artifact import Artifact, GraphNode, Printout
+from service.domain.counterexample import Counterexample
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import TraceRequest
 from service.sandbox.limits import Limits
@@ -58,7 +59,11 @@ class SecretTracer(Tracer):
         printouts = [Printout(kind=kind, **shown) for kind in ("graph", "inlined_graph", "code")]
         self._store.events.append(request.id, "log", {"text": f"{word} was printed\n"})
         kept = keep(self._store.blobs, orjson.dumps([printout.model_dump() for printout in printouts]))
-        changes: dict[str, Any] = {"printouts": kept, "entrypoint": f"{word}:Net"}
+        told = keep(self._store.blobs, f"{word} was found".encode())
+        found = Counterexample(
+            method="forward", case=word, inputs=[], output="output", difference=word, arrays=told, test=told
+        )
+        changes: dict[str, Any] = {"printouts": kept, "entrypoint": f"{word}:Net", "counterexamples": [found]}
         if request.spec.model == REJECTED:
             changes["check"] = artifact.check.model_copy(update={"verdict": Verdict.REJECTED})
         return artifact.model_copy(update=changes)
@@ -135,6 +140,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         "version": ["1"],
         "model": [NAME, f"{NAME}@{ALIAS}", f"{NAME}:1"],
         "code": ["model-not-found"],
+        "number": ["0"],
     }
     return Things(headers, paths, cursors)
 

@@ -12,15 +12,22 @@ from service.domain.contract import (
     FixedLeaf,
     ListNode,
     MethodContract,
+    OutputSpec,
     TensorLeaf,
     TupleNode,
 )
-from service.domain.errors import BakedArgument, ServiceError
-from service.domain.tensor import Datatype, TensorSpec, unpack
+from service.domain.dim import Region, Span
+from service.domain.errors import BakedArgument, NoBucket, ServiceError
+from service.domain.input_spec import InputSpec
+from service.domain.tensor import Datatype, unpack
 
 
-def spec(name: str, datatype: Datatype, *shape: int) -> TensorSpec:
-    return TensorSpec(name=name, datatype=datatype, shape=shape)
+def spec(name: str, datatype: Datatype, *shape: int) -> InputSpec:
+    return InputSpec(name=name, datatype=datatype, shape=shape, example=shape)
+
+
+def output(name: str, *shape: int) -> OutputSpec:
+    return OutputSpec(name=name, datatype=Datatype.FP32, shape=shape)
 
 
 # def forward(self, x, pair, mode, batch, scale): with x 2×2, pair (ids, [mask]), batch {"größe": …, "kept": "as is"}
@@ -44,7 +51,7 @@ METHOD = MethodContract(
         spec("pair.1.0", Datatype.BOOL, 1),
         spec("batch.größe", Datatype.FP64),
     ],
-    outputs=[spec("output.0", Datatype.FP32, 2), spec("output.1", Datatype.FP32, 2)],
+    outputs=[output("output.0", 2), output("output.1", 2)],
     returns=TupleNode(tuple=[TensorLeaf(tensor="output.0"), TensorLeaf(tensor="output.1")]),
 )
 
@@ -198,7 +205,7 @@ SCRIPTED = MethodContract(
         Argument(name="mask", structure=FixedLeaf(fixed=None)),
     ],
     inputs=[spec("x", Datatype.FP32, 2, 2)],
-    outputs=[spec("output", Datatype.FP32, 2)],
+    outputs=[output("output", 2)],
     returns=TensorLeaf(tensor="output"),
 )
 
@@ -276,3 +283,166 @@ def test_a_dicts_members_may_be_sent_in_any_order() -> None:
     body = {"args": [{"mask": [2], "tokens": [1]}]}
 
     assert list(values(body, method).items()) == [("batch.tokens", [1.0]), ("batch.mask", [2.0])]
+
+
+# forward(x batch×seq×2, ids batch×seq, bias 3) with batch and seq from 0 to 9
+SYMBOLIC = MethodContract(
+    arguments=[Argument(name=name, structure=TensorLeaf(tensor=name)) for name in ("x", "ids", "bias")],
+    inputs=[
+        InputSpec(name="x", datatype=Datatype.FP32, shape=("batch", "seq", 2), example=(1, 3, 2)),
+        InputSpec(name="ids", datatype=Datatype.INT64, shape=("batch", "seq"), example=(1, 3)),
+        InputSpec(name="bias", datatype=Datatype.FP32, shape=(3,), example=(3,)),
+    ],
+    outputs=[output("output", 2)],
+    returns=TensorLeaf(tensor="output"),
+    regions=[Region(spans={"batch": [Span(low=0, high=9)], "seq": [Span(low=0, high=9)]}, known="proven")],
+)
+PAIRS = [[[1, 2], [3, 4]]]
+
+
+def shapes(*args: Any, method: MethodContract = SYMBOLIC) -> list[tuple[int, ...]]:
+    return [tensor.shape for tensor in inference.read({"args": list(args)}, method).inputs]
+
+
+@pytest.mark.parametrize(
+    ("x", "ids", "sizes"),
+    [
+        (PAIRS, [[1, 2]], (1, 2)),
+        ([[[1, 2]], [[3, 4]], [[5, 6]]], [[1], [2], [3]], (3, 1)),
+        ({"data": PAIRS}, {"data": [[1, 2]]}, (1, 2)),
+        ({"data": [1, 2, 3, 4], "shape": [2, 1, 2]}, [[1], [2]], (2, 1)),
+        ({"data": [1, 2, 3, 4], "shape": [2, 1, 2]}, {"shape": [2, 1], "data": [1, 2]}, (2, 1)),
+        ([[], []], {"shape": [2, 0], "data": []}, (2, 0)),
+        ([[], []], [[], []], (2, 0)),
+        ({"data": [[], []]}, [[], []], (2, 0)),
+        ({"data": [], "shape": [0, 4, 2]}, {"shape": [0, 4], "data": []}, (0, 4)),
+    ],
+)
+def test_what_is_sent_spells_the_sizes_that_the_contract_leaves_open(x: Any, ids: Any, sizes: tuple[int, int]) -> None:
+    assert shapes(x, ids, [1, 2, 3]) == [(*sizes, 2), sizes, (3,)]
+
+
+@pytest.mark.parametrize(
+    ("dims", "example", "data", "shape"),
+    [
+        (("batch", 2), (1, 2), [1, 2, 3, 4, 5, 6], (3, 2)),
+        (("batch",), (1,), [1, 2, 3], (3,)),
+        (("batch",), (1,), [], (0,)),
+    ],
+)
+def test_the_count_of_flat_data_tells_one_size(
+    dims: tuple[int | str, ...], example: tuple[int, ...], data: list[int], shape: tuple[int, ...]
+) -> None:
+    assert shapes({"data": data}, method=one_input(dims, example)) == [shape]
+
+
+@pytest.mark.parametrize(
+    ("args", "slug"),
+    [
+        # Where nothing tells a size, none is made up.
+        ([[], [], [1, 2, 3]], "invalid-tensor"),
+        ([{"data": []}, [[]], [1, 2, 3]], "invalid-tensor"),
+        ([{"data": [1, 2, 3, 4]}, [[1, 2]], [1, 2, 3]], "invalid-tensor"),
+        ([{"data": [[[1, 2], [3, 4]], [[5, 6]]]}, [[1, 2]], [1, 2, 3]], "invalid-tensor"),
+        ([[[[1, 2], [3, 4]], [[5, 6]]], [[1, 2]], [1, 2, 3]], "shape-mismatch"),
+        ([[[[1, 2], 3]], [[1, 2]], [1, 2, 3]], "shape-mismatch"),
+        ([[[[1, 2], [3]]], [[1, 2]], [1, 2, 3]], "shape-mismatch"),
+        ([[[[1, 2, 3], [4, 5, 6]]], [[1, 2]], [1, 2, 3]], "shape-mismatch"),
+        ([[1, 2], [[1, 2]], [1, 2, 3]], "shape-mismatch"),
+        ([[[[[1]]]], [[1, 2]], [1, 2, 3]], "shape-mismatch"),
+        ([PAIRS, [[1, 2]], [1, 2, 3, 4]], "shape-mismatch"),
+        ([PAIRS, [[1, 2, 3]], [1, 2, 3]], "sizes-disagree"),
+        ([[PAIRS[0]] * 10, [[1, 2]] * 10, [1, 2, 3]], "size-out-of-range"),
+    ],
+)
+def test_a_mistake_in_what_spells_sizes_is_named(args: list[Any], slug: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        inference.read({"args": args}, SYMBOLIC)
+    assert refused.value.slug() == slug
+
+
+def test_an_open_contract_answers_with_warnings() -> None:
+    body = {"args": [[PAIRS[0]] * 10, [[1, 2]] * 10, [1, 2, 3]]}
+
+    (warning,) = inference.read(body, SYMBOLIC, is_open=True).warnings
+
+    assert "batch is 10" in warning
+    assert inference.read({"args": [PAIRS, [[1, 2]], [1, 2, 3]]}, SYMBOLIC, is_open=True).warnings == []
+
+
+def one_input(
+    shape: tuple[int | str, ...], example: tuple[int, ...], fixed: dict[str, Any] | None = None
+) -> MethodContract:
+    x = InputSpec(name="x", datatype=Datatype.FP32, shape=shape, example=example, fixed=fixed or {})
+    symbols = {dim for dim in shape if isinstance(dim, str)}
+    return MethodContract(
+        arguments=[Argument(name="x", structure=TensorLeaf(tensor="x"))],
+        inputs=[x],
+        outputs=[output("output", 2)],
+        returns=TensorLeaf(tensor="output"),
+        regions=[Region(spans={symbol: [Span(low=0, high=4)] for symbol in symbols}, known="tested")]
+        if symbols
+        else [],
+    )
+
+
+def bucket(seq: int, reason: str = "trace") -> inference.InBucket:
+    return inference.InBucket({"seq": seq}, one_input(("batch", seq), (1, seq), {"1": reason}))
+
+
+BUCKETS = [bucket(2), bucket(4)]
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [
+        ([[1, 2]], 0),
+        ([[1, 2, 3, 4]], 1),
+        ([[1, 2, 3, 4], [5, 6, 7, 8]], 1),
+        ({"data": [[1, 2, 3, 4]]}, 1),
+        ({"data": [1, 2, 3, 4], "shape": [2, 2]}, 0),
+        ({"data": [1, 2, 3, 4], "shape": [1, 4]}, 1),
+    ],
+)
+def test_the_bucket_that_takes_the_sizes_is_told(value: Any, taken: int) -> None:
+    request = inference.read_for_one({"args": [value]}, BUCKETS)
+
+    assert request.bucket == taken
+    assert request.inputs[0].shape[1] == BUCKETS[taken].sizes["seq"]
+
+
+@pytest.mark.parametrize("value", [[[1, 2, 3]], [[1, 2]] * 5])
+def test_where_no_bucket_takes_the_sizes_those_that_there_are_are_told(value: Any) -> None:
+    with pytest.raises(NoBucket) as refused:
+        inference.read_for_one({"args": [value]}, BUCKETS)
+
+    assert refused.value.facts["buckets"] == [{"seq": 2}, {"seq": 4}]
+    assert refused.value.facts["actual"] == {"x": [len(value), len(value[0])]}
+    assert [one["bucket"] for one in refused.value.facts["refused"]] == [{"seq": 2}, {"seq": 4}]
+
+
+@pytest.mark.parametrize(
+    ("body", "slug"),
+    [
+        ({"args": [[1, 2]]}, "shape-mismatch"),
+        ({"args": []}, "missing-input"),
+        ({"args": [{"data": [1, 2, 3, 4]}]}, "invalid-tensor"),
+        ({"args": [{"data": [[1, 2]], "datatype": "FP64"}]}, "datatype-mismatch"),
+    ],
+)
+def test_what_no_sizes_would_mend_is_refused_as_without_buckets(body: dict[str, Any], slug: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        inference.read_for_one(body, BUCKETS)
+    assert refused.value.slug() == slug
+
+
+@pytest.mark.parametrize("reason", ["trace", "untried"])
+def test_an_open_contract_opens_no_bucket_for_another_size_than_its_own(reason: str) -> None:
+    """Which is baked in, also where a bucket alone does not tell."""
+    with pytest.raises(NoBucket):
+        inference.read_for_one({"args": [[[1, 2, 3]]]}, [bucket(2, reason), bucket(4, reason)], is_open=True)
+
+    request = inference.read_for_one({"args": [[[1, 2, 3, 4]] * 5]}, BUCKETS, is_open=True)
+
+    assert request.bucket == 1
+    assert "batch is 5" in request.warnings[0]

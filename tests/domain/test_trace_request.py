@@ -101,6 +101,36 @@ def test_what_cannot_be_done_is_refused(changes: dict[str, Any]) -> None:
         spec(**changes)
 
 
+def test_buckets_are_of_a_declared_symbol() -> None:
+    declared = spec(dynamic={"x": {"0": "2*seq"}}, buckets={"seq": [16, 32]})
+    of_a_method = spec(
+        methods={"encode": {"example_inputs": TENSOR, "dynamic": {"x": {"0": "seq"}}}}, buckets={"seq": [4]}
+    )
+
+    assert (declared.buckets, of_a_method.buckets) == ({"seq": [16, 32]}, {"seq": [4]})
+    with pytest.raises(ValidationError) as refused:
+        spec(dynamic={"x": {"0": "rows"}}, buckets={"seq": [16, 32]})
+    [error] = refused.value.errors()
+    assert (error["loc"], error["type"]) == (("buckets", "seq"), "bucket_symbol")
+    assert 'as in {"ids": {"1": "seq"}}' in error["msg"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"mode": "eager"}, "eager_option"),
+        ({"source": {"archive": "net.pt"}}, "archive_buckets"),
+        ({"buckets": {"seq": [16, 16]}}, "buckets"),
+        ({"buckets": {"seq": []}}, "buckets"),
+        ({"buckets": {"seq": [0]}}, "buckets"),
+    ],
+)
+def test_buckets_that_nothing_could_be_made_for_are_refused(changes: dict[str, Any], kind: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        spec(**{"dynamic": {"x": {"0": "seq"}}, "buckets": {"seq": [16]}} | changes)
+    assert [error["type"] for error in refused.value.errors()] == [kind]
+
+
 def test_an_eager_run_may_leave_out_torchs_check() -> None:
     assert spec(mode="eager", check={"check_trace": False}).mode == "eager"
 

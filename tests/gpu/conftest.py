@@ -37,6 +37,6 @@ def _why_not() -> str | None:
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
     """Of the one tier whose children can use CUDA."""
-    programs = ["workers.tracing.child", "workers.tracing.reference", "workers.runner"]
+    programs = ["workers.tracing.child", "workers.tracing.reference", "workers.runner", "workers.packer"]
     with Zygote(["workers.warmup", *programs], tier=Tier.NONE) as zygote:
         yield zygote

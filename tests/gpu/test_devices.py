@@ -58,7 +58,7 @@ def answers(store: Store, zygote: Zygote, artifact: Artifact, *given: Tensor) ->
         )
         found = []
         for x in given:
-            accepted = artifact.contract.method("forward").accept([x])
+            accepted = artifact.contract.method("forward").accept([x]).tensors
             (output,) = await pool.infer(TENANT, artifact, artifact.digest, "forward", accepted)
             found.append(array(output.datatype, output.data).tolist())
         await pool.close(0)

@@ -143,6 +143,7 @@ def test_what_the_first_release_kept_is_the_default_tenants(upgraded):
     assert [*upgraded.events.log(DEFAULT_TENANT, SUBMITTED.id)] == ["hello"]
     assert upgraded.artifacts.get(DEFAULT_TENANT, ARTIFACT.digest) == ARTIFACT
     assert [(version.version, version.trace_request) for version in model.versions] == [(1, SUBMITTED.id), (2, "again")]
+    assert [version.buckets for version in model.versions] == [[], []]
     assert [(alias.alias, alias.version, alias.revision) for alias in model.aliases] == [("prod", 1, 7)]
     assert upgraded.models.resolve(DEFAULT_TENANT, ModelRef.parse("net@prod")).created_at == MADE_AT
 

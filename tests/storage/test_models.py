@@ -10,8 +10,9 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.domain.model import ModelRef
+from service.domain.outcome import Succeeded
 from service.domain.trace_check import Verdict
-from tests.conftest import TENANT
+from tests.conftest import TENANT, make_artifact
 
 
 def version_of(store, ref: str) -> int:
@@ -260,3 +261,35 @@ def test_a_model_that_is_asked_for_but_not_traced_yet_names_its_trace_request(st
 
     assert soon.value.facts["trace_request"] == queued.id
     assert queued.id in soon.value.facts["remedy"]
+
+
+def finished(store, new_request, *artifacts):
+    request = store.trace_requests.add(new_request("net"))
+    claimed = store.trace_requests.claim(request.id)
+    assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(claimed.spec, artifacts))
+    return store.trace_requests.get(TENANT, request.id)
+
+
+def test_a_version_has_an_artifact_for_each_of_its_buckets(store, new_request):
+    artifacts = [make_artifact(bucket={"seq": seq}) for seq in (8, 16)]
+
+    request = finished(store, new_request, *artifacts)
+
+    version = store.models.resolve(TENANT, ModelRef.parse("net"))
+    assert version.artifacts == {"cpu": artifacts[0].digest}
+    assert [(bucket.sizes, bucket.digest) for bucket in version.buckets] == [
+        ({"seq": 8}, artifacts[0].digest),
+        ({"seq": 16}, artifacts[1].digest),
+    ]
+    assert store.models.get(TENANT, "net").versions == [version]
+    assert [(one.device, one.bucket, one.digest) for one in request.artifacts] == [
+        ("cpu", {"seq": 8}, artifacts[0].digest),
+        ("cpu", {"seq": 16}, artifacts[1].digest),
+    ]
+    assert [store.artifacts.get(TENANT, artifact.digest) for artifact in artifacts] == artifacts
+
+
+def test_a_version_without_buckets_has_none(store, register):
+    register("net")
+
+    assert store.models.resolve(TENANT, ModelRef.parse("net")).buckets == []

@@ -15,12 +15,12 @@ from service.domain.artifact import Artifact, Printout
 from service.domain.errors import Failure
 from service.domain.printouts import Printouts
 from service.domain.tensor import Tensor, split
-from service.domain.trace_check import Comparison, Finding, Verdict
+from service.domain.trace_check import Comparison, Finding, Layer, Verdict
 from service.domain.trace_request import Init, TraceRequest, TraceSpec
 from service.domain.way import Way
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import Channel
-from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, from_tracer
+from service.sandbox.messages import Case, Failed, File, LayerDone, Progress, Trace, Traced, from_tracer
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from tests.conftest import TENANT
@@ -90,6 +90,7 @@ class Told:
     """What a tracing child said."""
 
     stages: list[str] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     offered: list[OfferedCase] = field(default_factory=list)
     last: Traced | Failed | None = None
@@ -240,6 +241,8 @@ def _listen(channel: Channel, told: Told) -> None:
         match message := from_tracer.validate_python(header):
             case Progress():
                 told.stages.append(message.stage)
+            case LayerDone():
+                told.layers.append(message.layer)
             case File():
                 told.files[message.name] = bytes(body)
             case Case():

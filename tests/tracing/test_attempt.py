@@ -14,6 +14,7 @@ import torch
 from service.domain.errors import Failure
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import State, TraceRequest
+from service.sandbox.bounds import LAYERS_MAX
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
@@ -113,7 +114,7 @@ def test_a_rejected_trace_succeeds_and_is_registered_only_where_asked(work: Work
 
     assert (refused.state, refused.verdict, refused.model) == (State.SUCCEEDED, Verdict.REJECTED, None)
     assert accepted.model is not None
-    assert [finding.kind for finding in refused.findings] == ["tracer-warning", "output-differs"]
+    assert [finding.kind for finding in refused.findings] == ["tracer-warning", "baked-value", "output-differs"]
 
 
 @pytest.mark.parametrize(
@@ -246,6 +247,29 @@ def test_a_child_that_tells_of_its_progress_again_and_again_is_stopped(work: Wor
     assert len(store.events.after(TENANT, request.id, 0, 100)) < 10
 
 
+LAYER = {"name": "probe", "method": "forward", "seconds": 0.5, "did": "tried 9 inputs", "left_out": ["sizes above 64"]}
+
+
+def test_watchers_see_each_layer_of_the_check(work: Work, store: Store) -> None:
+    request = work(forging({"kind": "layer-done", "layer": LAYER}))
+
+    [told] = [event.data for event in store.events.after(TENANT, request.id, 0, 100) if event.kind == "layer"][:1]
+    assert told == {**LAYER, "left_out": 1, "device": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("layer", "times"), [(LAYER, 1000), ({**LAYER, "method": "other"}, 1), ({**LAYER, "did": "x" * 100_000}, 1)]
+)
+def test_a_child_that_tells_of_more_layers_than_it_may_is_stopped(
+    work: Work, store: Store, layer: dict[str, Any], times: int
+) -> None:
+    request = work(forging(*[{"kind": "layer-done", "layer": layer}] * times))
+
+    assert failure(request).slug == "model-crashed"
+    told = [event for event in store.events.after(TENANT, request.id, 0, 1000) if event.kind == "layer"]
+    assert len(told) == (LAYERS_MAX if times > 1 else 0)
+
+
 @pytest.mark.slow
 def test_a_header_that_stops_in_the_middle_is_timed_out(work: Work) -> None:
     """Also where something was printed, which goes on its way meanwhile."""
@@ -300,7 +324,7 @@ def test_a_stopped_attempt_may_have_been_told_before_it_began(work: Work) -> Non
 def test_a_lost_zygote_is_a_fault_of_ours_and_tried_again(store: Store, add: Callable[..., str]) -> None:
     request_id = add(spec("kills_its_parent", example_inputs=[X]))
     with Zygote(
-        ["workers.tracing.child", "workers.tracing.reference", "workers.runner"], tier=Tier.NONE
+        ["workers.tracing.child", "workers.tracing.reference", "workers.runner", "workers.packer"], tier=Tier.NONE
     ) as zygote:  # in a jail the model could not kill it
         Worker(store, zygote, LIMITS, attempts=2).run(request_id, Cancellation())
 

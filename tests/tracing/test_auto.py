@@ -104,3 +104,22 @@ def test_what_the_source_prints_is_logged_once(work: Work, store: Store) -> None
 
     assert [tried.way for tried in artifact_of(store, ended).tried] == ["trace", "script"]
     assert logged.count("here it is") == 1
+
+
+def test_a_read_that_only_validates_is_no_doubt(work: Work, store: Store) -> None:
+    kept = artifact_of(store, work(auto("refuses_negatives", "Net", tensor([1.0, 2.0]))))
+
+    assert [finding.effect for finding in kept.check.findings if finding.effect] == ["harmless"]
+    assert [tried.way for tried in kept.tried] == ["trace"]
+
+
+def test_a_size_that_a_trace_keeps_is_open_in_a_script(work: Work, store: Store) -> None:
+    inputs = [tensor([[1, 2, 3, 4]], "INT64"), tensor([[1, 1, 0, 1]], "INT64")]
+    ended = work(spec("keeps_its_length", mode="auto", example_inputs=inputs))
+    kept = artifact_of(store, ended)
+
+    assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "scripted")
+    assert [(tried.way, tried.verdict) for tried in kept.tried] == [
+        ("trace", Verdict.RESTRICTED),
+        ("script", Verdict.VERIFIED),
+    ]

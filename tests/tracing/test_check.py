@@ -167,6 +167,14 @@ def test_probes_that_the_budget_cuts_are_said(run: Run, monkeypatch: pytest.Monk
     assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]
 
 
+def test_probes_keep_to_what_the_check_has_left_of_its_budget(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "PROBES_S", 0.0)
+    monkeypatch.setattr(check, "PROBES_TIMES_EXAMPLE", 10**6)
+    told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])], check={"budget_s": 1e-6}))
+
+    assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]
+
+
 def test_not_a_number_is_equal_in_its_place(run: Run) -> None:
     told = run(spec("divides", example_inputs=[tensor([0.0, -1.0, 2.0])]))
 
@@ -197,18 +205,20 @@ def test_models_that_are_hard_to_copy_or_read_are_verified(run: Run, name: str) 
 def test_probes_that_differed_are_offered_first_and_then_few_that_agreed(run: Run) -> None:
     told = run(spec("branches_on_data", example_inputs=[X]))
 
-    agrees = [told.comparisons[case.name].agrees for case in told.offered]
+    first, *others = told.offered
+    assert first.name == "counterexample: value at branches_on_data.py:6"
+    agrees = [told.comparisons[case.name].agrees for case in others]
     assert agrees == sorted(agrees)
     assert agrees.count(True) <= check.AGREEING_OFFERED
-    assert len(agrees) <= CASES_MAX
-    assert told.offered[0].name == "probe: negated"
+    assert len(told.offered) <= CASES_MAX
+    assert others[0].name == "probe: negated"
 
 
 def test_probes_are_offered_within_the_bytes_that_are_taken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "CASES_MAX_BYTES", 3 * 2 * 4)
     told = run(spec("branches_on_data", example_inputs=[X]))
 
-    assert [case.name for case in told.offered] == ["probe: negated"]
+    assert [case.name for case in told.offered] == ["counterexample: value at branches_on_data.py:6"]
 
 
 def test_what_differs_without_a_warning_has_the_line_where_two_traces_part(run: Run) -> None:

@@ -29,7 +29,13 @@ BOTH = ["cpu", "cuda"]
 @pytest.fixture(scope="module")
 def pretending(tier: Tier) -> Iterator[Zygote]:
     """Its children take cuda for the processor."""
-    programs = ["workers.warmup", "workers.tracing.child", "workers.tracing.reference", "workers.runner"]
+    programs = [
+        "workers.warmup",
+        "workers.tracing.child",
+        "workers.tracing.reference",
+        "workers.runner",
+        "workers.packer",
+    ]
     with Zygote(programs, Path(__file__).with_name("cuda_is_cpu.py"), tier=tier) as zygote:
         assert zygote.warnings == []
         yield zygote

@@ -21,7 +21,7 @@ from workers.tracing.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
 WANTED = {"exportability": True}
-PROGRAMS = ["workers.warmup", "workers.tracing.child", "workers.tracing.reference", "workers.runner"]
+PROGRAMS = ["workers.warmup", "workers.tracing.child", "workers.tracing.reference", "workers.runner", "workers.packer"]
 
 # As torch.export runs a model, and torch.jit.trace does not.
 DOUBLES = """

@@ -85,3 +85,48 @@ def test_what_has_no_values_goes_along_with_what_has() -> None:
 
     assert rounds
     assert all(empty == [] for empty, _ in rounds)
+
+
+@pytest.mark.parametrize("datatype", Datatype)
+def test_inputs_of_other_shapes_have_the_examples_kind_of_values(datatype: Datatype) -> None:
+    values = [True, False, True, True] if datatype is Datatype.BOOL else [0, 1, 2, 5]
+    example = t(datatype, values, (2, 2))
+
+    for number in range(6):
+        (tensor,) = fresh.sized([example], {"x": (3, 7)}, number, np.random.default_rng(number))
+        assert (tensor.datatype, tensor.shape) == (datatype, (3, 7))
+        assert len(tensor.data) == 21 * datatype.item_bytes
+        if datatype.is_integer:
+            assert set(unpack(datatype, tensor.data)) <= {0, 1, 2, 3, 4, 5}
+
+
+def test_integers_are_drawn_from_all_that_is_said_to_be_legal() -> None:
+    example = t(Datatype.INT64, [3, 4])
+    drawn = [
+        fresh.sized([example], {"x": (50,)}, number, np.random.default_rng(0), {"x": (0, 9)})[0] for number in range(6)
+    ]
+
+    seen = {value for tensor in drawn for value in unpack(Datatype.INT64, tensor.data)}
+    assert seen == set(range(10))
+
+
+def test_an_example_is_repeated_or_cut_off_in_its_order() -> None:
+    (tensor,) = fresh.tiled([t(Datatype.INT64, [1, 2, 3, 4, 5, 6], (2, 3))], {"x": (3, 2)})
+
+    assert unpack(Datatype.INT64, tensor.data) == [1, 2, 4, 5, 1, 2]
+
+
+def test_an_example_without_values_becomes_zeros() -> None:
+    example = t(Datatype.FP32, [], (0, 3))
+
+    assert unpack(Datatype.FP32, fresh.tiled([example], {"x": (2, 3)})[0].data) == [0.0] * 6
+    assert (
+        unpack(Datatype.FP32, fresh.sized([example], {"x": (2, 3)}, 0, np.random.default_rng(0))[0].data) == [0.0] * 6
+    )
+
+
+def test_offsets_stay_in_order() -> None:
+    offsets = Tensor("offsets", Datatype.INT64, (2,), np.array([0, 3]).tobytes())
+    drawn = fresh.sized([offsets], {"offsets": (9,)}, 0, np.random.default_rng(0))
+    made = [np.frombuffer(one.data, np.int64) for one in (*drawn, *fresh.tiled([offsets], {"offsets": (9,)}))]
+    assert all((np.diff(values) >= 0).all() for values in made)

@@ -16,7 +16,9 @@ def call(*args: Any) -> Call:
 
 
 def probed(tensor: torch.Tensor) -> dict[str, Any]:
-    return {name: probe.tensors["x0"].tolist() for name, probe in probes(call(tensor), searching=False)}
+    """Those that are not drawn at random."""
+    found = probes(call(tensor), searching=False)
+    return {name: probe.tensors["x0"].tolist() for name, probe in found if name != "probe: random"}
 
 
 def test_floats_are_negated_zeroed_and_moved() -> None:
@@ -41,7 +43,7 @@ def test_booleans_are_flipped_and_set() -> None:
         "probe: reversed order": [False, False, True],
         "probe: booleans flipped": [False, True, True],
     }
-    assert searched(torch.tensor([True, False]))["probe: booleans all true"]["x0"] == [True, True]
+    assert {"x0": [True, True]} in searched(torch.tensor([True, False])).values()
 
 
 def test_a_probe_that_changes_nothing_is_left_out() -> None:
@@ -72,8 +74,8 @@ def test_the_example_is_not_touched() -> None:
     assert tensor.tolist() == [1.0, -2.0]
 
 
-def searched(*tensors: torch.Tensor) -> dict[str, dict[str, Any]]:
-    found = probes(call(*tensors), searching=True)
+def searched(*tensors: torch.Tensor, deep: bool = False, **ends: tuple[int, int]) -> dict[str, dict[str, Any]]:
+    found = probes(call(*tensors), searching=True, deep=deep, ends=ends)
     return {name: {path: t.tolist() for path, t in probe.tensors.items()} for name, probe in found}
 
 
@@ -120,3 +122,57 @@ def test_every_dtype_can_be_searched(dtype: torch.dtype) -> None:
         found = probes(call(torch.tensor(values).to(dtype)), searching=True)
 
         assert all(probe.tensors["x0"].dtype is dtype for _, probe in found)
+
+
+def test_integers_with_a_known_range_are_tried_at_its_ends() -> None:
+    found = searched(torch.tensor([3, 9, 5]), x0=(0, 99))
+
+    assert found["probe: integers at both ends of their range"]["x0"] == [99, 0, 99]
+    assert found["probe: integers at the largest of their range"]["x0"] == [99, 99, 99]
+    assert found["probe: integers at the smallest of their range"]["x0"] == [0, 0, 0]
+
+
+def test_masks_are_padded_on_either_side() -> None:
+    found = searched(torch.ones(3, 4, dtype=torch.int64), deep=True)
+
+    assert found["probe: masks padded right"]["x0"] == [[1, 1, 0, 0]] * 3
+    assert found["probe: masks padded left"]["x0"] == [[0, 0, 1, 1]] * 3
+    assert found["probe: masks of one token"]["x0"] == [[1, 0, 0, 0]] * 3
+    assert found["probe: masks padded right, each row further"]["x0"] == [[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]]
+
+
+def test_ids_are_no_mask() -> None:
+    assert not [name for name in searched(torch.tensor([5, 1, 0]), deep=True) if "mask" in name]
+
+
+def test_a_deep_search_tries_more_than_a_search_and_that_more_than_neither() -> None:
+    example = call(torch.tensor([1.0, -2.0]), torch.tensor([[1, 5], [2, 2]]))
+    few, more, all_ = (
+        {name for name, _ in probes(example, searching=searching, deep=deep)}
+        for searching, deep in ((False, False), (True, False), (True, True))
+    )
+
+    assert few < more < all_
+
+
+def test_probes_are_the_same_each_time() -> None:
+    example = call(torch.tensor([1.0, -2.0]), torch.tensor([4, 5]))
+    first, second = (list(probes(example, searching=True, deep=True)) for _ in range(2))
+
+    assert [name for name, _ in first] == [name for name, _ in second]
+    assert all(str(one.tensors) == str(other.tensors) for (_, one), (_, other) in zip(first, second, strict=True))
+
+
+def test_drawing_leaves_torchs_generator_alone() -> None:
+    before = torch.get_rng_state()
+    list(probes(call(torch.tensor([1.0, -2.0])), searching=True, deep=True))
+
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0), (2, 3, 4, 5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint64, torch.bool])
+def test_every_shape_can_be_searched(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    found = list(probes(call(torch.ones(shape).to(dtype)), searching=True, deep=True))
+
+    assert all(probe.tensors["x0"].shape == shape and probe.tensors["x0"].dtype is dtype for _, probe in found)

@@ -322,6 +322,8 @@ WORKING = {
 }
 
 
+# The way back from a sum spreads its gradient over the sizes that were traced.
+RIGHT_AT_ONE_SIZE = {"a gradient inside"}
 ON_THEIR_WAY_OUT = {"a quantised layer": "quantize_dynamic"}
 
 
@@ -331,7 +333,8 @@ def test_what_torch_can_trace_is_traced_and_agrees(run: Run, case: str) -> None:
         pytest.skip("this torch has it no more")
     told = run(submitted(WORKING[case]))
 
-    assert told.verdict == "verified"
+    assert told.verdict == ("restricted" if case in RIGHT_AT_ONE_SIZE else "verified")
+    assert all(one.agrees for one in told.traced.check.comparisons)
     assert told.traced.check.torch.passed
 
 

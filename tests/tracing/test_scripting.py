@@ -12,7 +12,9 @@ import torch
 from service.domain.artifact import Artifact
 from service.domain.contract import Argument, Contract, MethodContract
 from service.domain.errors import GraphRaised
-from service.domain.tensor import Datatype, TensorSpec
+from service.domain.extra_files import EXTRA_FILES
+from service.domain.input_spec import InputSpec
+from service.domain.tensor import Datatype
 from service.domain.trace_check import Verdict
 from service.storage.database import Store
 from tests.conftest import TENANT
@@ -377,7 +379,7 @@ def test_state_that_compiled_code_keeps_is_found(run: Run) -> None:
 
     assert told.verdict is Verdict.REJECTED
     assert told.findings["hidden-state"].evidence["method"] == "forward"
-    assert told.findings["hidden-state"].source == "self.calls += 1"
+    assert told.findings["hidden-state"].source == "self.total = self.total + 1"
 
 
 def test_state_that_compiled_code_keeps_is_found_where_no_answer_shows_it(run: Run) -> None:
@@ -418,16 +420,33 @@ def uploaded(**members: Any) -> dict[str, Any]:
     return {"model": "net", "source": {"archive": "net.pt"}, "example_inputs": [X], **members}
 
 
-def test_an_uploaded_archive_is_served_byte_by_byte(artifact: Callable[..., Artifact], store: Store) -> None:
+def test_each_file_of_an_uploaded_archive_is_served_byte_by_byte(
+    artifact: Callable[..., Artifact], store: Store
+) -> None:
     data = saved(torch.jit.script(Scaled().eval()))
     made = artifact(uploaded(), {"net.pt": data})
 
     assert (made.form, made.entrypoint, made.check.verdict) == ("uploaded", None, Verdict.VERIFIED)
     with store.blobs.open(made.archive.digest) as file:
-        assert file.read() == data
+        served = files_of(file.read())
+    given = files_of(data)
+    assert {name: served[name] for name in given} == given
+    assert {name.split("/")[-1] for name in served.keys() - given.keys()} == {*EXTRA_FILES}
     factor = made.contract.methods["forward"].arguments[1]
     assert factor.model_dump() == {"name": "factor", "structure": {"fixed": 2.0}}
     assert [finding.kind for finding in made.check.findings] == ["no-eager-model"]
+
+
+def files_of(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_an_uploaded_archive_takes_other_sizes_where_they_are_declared(artifact: Callable[..., Artifact]) -> None:
+    data = saved(torch.jit.script(Scaled().eval()))
+    made = artifact(uploaded(dynamic={"x": {"0": "rows"}}), {"net.pt": data})
+
+    assert [spec.shape for spec in made.contract.methods["forward"].inputs] == [("rows", 4)]
 
 
 def test_an_uploaded_trace_has_inputs_alone(artifact: Callable[..., Artifact]) -> None:
@@ -578,7 +597,7 @@ def test_a_file_that_is_no_archive_is_said_to_be_none(run: Run, data: bytes) -> 
 
 def test_what_an_artifact_raises_has_no_paths_of_this_machine() -> None:
     linear = torch.jit.trace(torch.nn.Linear(4, 2), torch.ones(1, 4))
-    tensors = [TensorSpec(name="input", datatype=Datatype.FP32, shape=(1, 4))]
+    tensors = [InputSpec(name="input", datatype=Datatype.FP32, shape=(1, 4))]
     arguments = [Argument.model_validate({"name": "input", "structure": {"tensor": "input"}})]
     method = MethodContract(arguments=arguments, inputs=tensors, outputs=[], returns={"tuple": []})
     contract = Contract(methods={"forward": method})

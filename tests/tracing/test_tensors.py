@@ -43,3 +43,9 @@ def test_bytes_of_another_size_are_refused(data: bytes) -> None:
 def test_what_has_no_datatype_has_no_spec() -> None:
     assert datatype_of(torch.ones(1, dtype=torch.complex64)) is None
     assert spec_of("x", torch.ones(2, 2).to_sparse()) is None
+
+
+def test_a_single_element_of_any_stride_has_its_bytes() -> None:
+    column = torch.arange(15.0).reshape(3, 5)[:1, 2]
+    assert column.stride() == (5,)
+    assert bytes(to_bytes(column)) == bytes(to_bytes(torch.tensor([2.0])))

@@ -23,7 +23,7 @@ def without_files() -> Iterator[Zygote]:
     """Of all tiers the one whose children can open none, not even those of installed packages."""
     if (fault := choice.fault_of(Tier.SECCOMP)) is not None:
         pytest.skip(fault)
-    programs = ["workers.tracing.child", "workers.tracing.reference", "workers.runner"]
+    programs = ["workers.tracing.child", "workers.tracing.reference", "workers.runner", "workers.packer"]
     with Zygote(["workers.warmup", *programs], tier=Tier.SECCOMP) as zygote:
         yield zygote
 

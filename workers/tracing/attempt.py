@@ -4,9 +4,13 @@ Each device has a trace of its own, one after the other, and all of them must su
 """
 
 from contextlib import ExitStack
+from functools import partial
+
+from pydantic import JsonValue
 
 from service.domain.errors import TraceError
 from service.domain.outcome import Outcome, RanEagerly, Succeeded
+from service.domain.trace_check import Layer
 from service.domain.trace_request import DeviceName, Stage, TraceRequest
 from service.domain.way import Way
 from service.sandbox.cancellation import Cancellation
@@ -15,7 +19,7 @@ from service.sandbox.child import Exit
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Staged
 from service.storage.database import Store
-from workers.tracing import auto, eager_run
+from workers.tracing import auto, buckets, eager_run
 from workers.tracing.children import Children
 from workers.tracing.device_trace import DeviceTrace
 from workers.tracing.ends import not_traced
@@ -54,17 +58,18 @@ class Attempt:
 
     def _traced(self) -> Succeeded:
         spec = self._request.spec
-        traces = [self._traced_on(device, place) for place, device in enumerate(spec.devices)]
+        traces = [one for place, device in enumerate(spec.devices) for one in self._traced_on(device, place)]
         self._report(Stage.STORING, 0.95)
         return Succeeded.of(spec, [trace.stored() for trace in traces])
 
-    def _traced_on(self, device: DeviceName, place: int) -> DeviceTrace:
+    def _traced_on(self, device: DeviceName, place: int) -> list[DeviceTrace]:
+        """One, or one for each of its buckets."""
         spec = self._request.spec
         self._place = place
+        make = partial(self._made, device)
         try:
-            if spec.mode == "auto":
-                return auto.made(lambda way: self._made(device, way))
-            return self._made(device, spec.way)
+            kept = auto.made(make) if spec.mode == "auto" else make(spec.way)
+            return buckets.made(kept, spec, make, self._children.until)
         except TraceError as error:
             if len(spec.devices) > 1:
                 error.facts = {**error.facts, "device": device}
@@ -72,7 +77,8 @@ class Attempt:
 
     def _made(self, device: DeviceName, way: Way) -> DeviceTrace:
         self._stage_reached = Stage.QUEUED
-        trace = DeviceTrace(self._request, device, way, self._children, self._report, self._staged)
+        told = self._report, self._report_layer
+        trace = DeviceTrace(self._request, device, way, self._children, *told, self._staged)
         trace.run()
         return trace
 
@@ -92,6 +98,12 @@ class Attempt:
         self._log.flush()
         self._progress = max(self._progress, (self._place + progress) / len(self._request.spec.devices))
         self._store.trace_requests.report(self._request.id, self._request.attempt, stage, self._progress)
+
+    def _report_layer(self, device: DeviceName, layer: Layer) -> None:
+        self._log.flush()
+        told = layer.model_dump(mode="json", exclude={"left_out"})
+        left_out: dict[str, JsonValue] = {"left_out": len(layer.left_out), "device": device}
+        self._store.events.append(self._request.id, "layer", told | left_out)
 
     def _staged(self) -> Staged:
         return self._held.enter_context(self._store.blobs.stage())

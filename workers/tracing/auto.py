@@ -7,8 +7,9 @@ then the whole model. Each way is a device trace of its own, with its own childr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from service.domain.contract import Contract
 from service.domain.errors import ArchiveUnusable, ModelCrashed, TraceError, UnsupportedOutput, UntraceableModel
-from service.domain.trace_check import TraceCheck, Verdict, reads_value
+from service.domain.trace_check import RESTRICTING, TraceCheck, Verdict, reads_value
 from service.domain.way import Tried, Way
 from workers.tracing.device_trace import DeviceTrace
 
@@ -16,6 +17,7 @@ from workers.tracing.device_trace import DeviceTrace
 # raises while it is recorded, and the model catches that.
 _OF_TRACING = (UntraceableModel, UnsupportedOutput, ArchiveUnusable, ModelCrashed)
 _DETAIL_MAX_CHARACTERS = 1000
+_OF_VALUES = frozenset({"baked-value"})
 _BEST = 0, False
 _RANK = [*Verdict]  # from the best to the worst
 
@@ -28,12 +30,17 @@ class _Attempted:
     came: DeviceTrace | TraceError
 
     @property
-    def rank(self) -> tuple[int, bool]:
-        """Lowest is best."""
+    def rank(self) -> tuple[int, bool, int]:
+        """Lowest is best: the verdict, then no doubts, then the wider contract."""
         if isinstance(self.came, TraceError):
-            return len(_RANK), True
+            return len(_RANK), True, 0
         check = self.came.check
-        return _RANK.index(check.verdict), bool(_doubts(check))
+        return _RANK.index(check.verdict), bool(_doubts(check)), -_openness(self.came.contract)
+
+    @property
+    def is_best(self) -> bool:
+        """So that nothing else need be tried."""
+        return self.rank[:2] == _BEST
 
     def tried(self, *, kept: bool) -> Tried:
         if isinstance(self.came, TraceError):
@@ -47,7 +54,7 @@ def made(make: Make) -> DeviceTrace:
     """The best of the ways, which knows what was tried. Raises what tracing raised, where no way gives an artifact."""
     attempted = [_attempted(make, Way(), tolerated=_OF_TRACING)]
     for way in _further(attempted[0]):
-        if attempted[-1].rank == _BEST:
+        if attempted[-1].is_best:
             break
         attempted.append(_attempted(make, way, tolerated=(TraceError,)))
     best = min(attempted, key=lambda one: one.rank)
@@ -76,9 +83,22 @@ def _further(first: _Attempted) -> list[Way]:
 
 
 def _doubts(check: TraceCheck) -> Sequence[str]:
-    """Values that a trace keeps as they were on the example, though no input was found that shows it."""
-    return [
-        f"{warning.file}:{warning.line} keeps a value of the example's"
-        for warning in check.torch.warnings
-        if reads_value(warning.kind)
+    """What may be wrong elsewhere, though no input was found that shows it: of reads whose effect is known and harmless
+    there is none."""
+    told = [
+        one for one in check.findings if one.kind in _OF_VALUES | RESTRICTING or one.effect in ("harmful", "unknown")
     ]
+    judged = {(one.file, one.line) for one in check.findings if one.effect is not None}
+    read = [warning for warning in check.torch.warnings if reads_value(warning.kind)]
+    unjudged = [warning for warning in read if (warning.file, warning.line) not in judged]
+    found = [_doubt(one.file, one.line, "its size" if one.kind in RESTRICTING else "a value") for one in told]
+    return list(dict.fromkeys([*found, *(_doubt(one.file, one.line, "a value") for one in unjudged)]))
+
+
+def _doubt(file: str | None, line: int | None, what: str) -> str:
+    return f"{file}:{line} keeps {what} of the example's" if file else f"it keeps {what} of the example's"
+
+
+def _openness(contract: Contract) -> int:
+    """How many symbols its inputs' sizes have."""
+    return sum(len({symbol for region in one.regions for symbol in region.spans}) for one in contract.methods.values())

@@ -18,16 +18,8 @@ from service.domain.errors import (
 )
 from service.sandbox.channel import MalformedFrame
 from workers.tracing import lines
+from workers.tracing.out_of_memory import OF_THE_PROCESS
 
-# As torch's allocators say it, for they raise RuntimeError.
-_OUT_OF_MEMORY = (
-    "DefaultCPUAllocator: ",
-    "[enforce fail at alloc_cpu.cpp",
-    "Could not allocate bytes object",
-    "can't allocate memory",
-    "Cannot allocate memory",
-    "bad_alloc",
-)
 _CAUSES_MAX = 10
 _CONFINED = (
     "submitted code has no files, no network and no other processes here: send files in the source, weights as "
@@ -96,7 +88,7 @@ def remedy_of(error: BaseException) -> dict[str, str]:
 def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, RuntimeError | OSError) and any(words in lines.text_of(error) for words in _OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError | OSError) and any(words in lines.text_of(error) for words in OF_THE_PROCESS)
 
 
 def out_of_memory(error: BaseException) -> LimitExceeded:

@@ -1,7 +1,9 @@
 """A candidate: what may become the artifact, made of a submission in one of the ways that there are."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,18 +13,23 @@ from service.domain.trace_check import Finding
 from service.domain.trace_request import TraceSpec
 from service.domain.way import Part, Way
 from workers.tracing import archive, parts, script
+from workers.tracing.call import Call
 from workers.tracing.model import Model
 from workers.tracing.submission import Loaded
-from workers.tracing.trace import Traced, trace
+from workers.tracing.trace import Retrace, Traced, again, trace
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A compiled module and its archive, how it came about, and what there is to know of that."""
+    """A compiled module and its archive, how it came about, and what there is to know of that.
+
+    `retrace` traces a method of it once more; None where nothing was traced.
+    """
 
     traced: Traced
     form: Form
     findings: list[Finding] = field(default_factory=list)
+    retrace: Retrace | None = None
 
 
 def candidate_of(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
@@ -58,7 +65,17 @@ def _traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any
         gradients=spec.check.gradients,
     )
     loaded.model.shared.restore()  # the functions that were scripted
-    return Candidate(made, "mixed" if way.scripted else "traced")
+    retrace = partial(_traced_again, loaded.model, spec, way)
+    return Candidate(made, "mixed" if way.scripted else "traced", retrace=retrace)
+
+
+def _traced_again(
+    model: Model, spec: TraceSpec, way: Way, call: Call, within: AbstractContextManager[Any]
+) -> torch.jit.ScriptModule:
+    try:
+        return again(_with_scripted(model, way.scripted), call, spec.options, within, gradients=spec.check.gradients)
+    finally:
+        model.shared.restore()
 
 
 def _with_scripted(model: Model, wanted: Sequence[Part]) -> Model:

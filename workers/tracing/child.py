@@ -15,18 +15,19 @@ from typing import Literal
 import torch
 
 from service.domain.artifact import Versions
+from service.domain.trace_check import Layer
 from service.domain.trace_request import Stage
 from service.domain.way import Part
-from service.sandbox.bounds import cut_check, excess_of
+from service.sandbox.bounds import cut_check, cut_layer, excess_of
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
-from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, TriedExport
+from service.sandbox.messages import Case, Failed, File, LayerDone, Progress, Trace, Traced, TriedExport
 from workers.tensors import packed
-from workers.tracing import contract, metadata, parts, printouts
+from workers.tracing import contract, metadata, parts, printouts, sources
 from workers.tracing.blame import error_of
 from workers.tracing.candidate import Candidate, candidate_of
 from workers.tracing.checks import findings
 from workers.tracing.checks.check import Check, Checked, Offered
-from workers.tracing.checks.eager import Eager
+from workers.tracing.checks.method import Say, Wishes
 from workers.tracing.export import Export
 from workers.tracing.submission import Submission
 from workers.tracing.trace import Traced as Recorded
@@ -75,12 +76,14 @@ class Tracing:
         self._progress(Stage.CHECKING, 0.5)
         with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
             sent = beside.submit(self._send_file, "archive", candidate.traced.archive)
-            checked = self._checked(candidate)
+            # Each frame is sent whole: the layers wait for the archive.
+            checked = self._checked(candidate, lambda layer: beside.submit(self._say_layer, layer))
         sent.result()
 
         self._progress(Stage.PRINTING, 0.8)
         module = candidate.traced.module
         self._send_file("printouts", printouts.take(module))
+        self._send_file("sources", sources.of(checked.check.findings))
         for offered in checked.offered:
             self._send_case(offered)
         self._export = self._exporting(candidate)
@@ -88,6 +91,7 @@ class Tracing:
             form=candidate.form,
             entrypoint=self._spec.source.entrypoint,
             contract=contract.observe(loaded.calls, self._outputs),
+            claims=checked.claims,
             check=cut_check(checked.check),
             submodules=metadata.submodules(module),
             parameters=metadata.tensors(module.named_parameters()),
@@ -104,7 +108,7 @@ class Tracing:
         """What eager does on the examples, which is refused where no artifact could do it."""
         model, calls, options = self._loaded.model, self._loaded.calls, self._spec.options
         tolerance = self._spec.check.check_tolerance
-        self._check = Check(Eager(model, options.seed), calls, tolerance=tolerance, seed=options.seed)
+        self._check = Check(model, calls, tolerance=tolerance, seed=options.seed)
         self._outputs = self._check.examples()
         for method, call in calls.items():
             contract.check_outputs(model.module, call, self._outputs[method], strict=options.strict)
@@ -113,10 +117,12 @@ class Tracing:
         """What may become the artifact."""
         return candidate_of(self._loaded, self._spec, self._way, self._outputs)
 
-    def _checked(self, candidate: Candidate) -> Checked:
-        """How it compares with eager."""
-        probe = self._spec.check.probes == "auto"
-        checked = self._check.run(candidate.traced, candidate.form, self._loaded.check_calls, probe=probe)
+    def _checked(self, candidate: Candidate, say: Say) -> Checked:
+        """How it compares with eager; `say` is told each layer."""
+        spec = self._spec
+        wishes = {method: Wishes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
+        made, check_calls = candidate.traced, self._loaded.check_calls
+        checked = self._check.run(made, candidate.form, candidate.retrace, check_calls, spec.check, wishes, say)
         of_options = [*findings.deprecated_options(self._spec.options), *findings.options_without_effect(self._spec)]
         found = [*candidate.findings, *checked.check.findings, *of_options]
         return replace(checked, check=checked.check.model_copy(update={"findings": found}))
@@ -146,7 +152,10 @@ class Tracing:
     def _progress(self, stage: Stage, progress: float) -> None:
         self._channel.send(Progress(stage=stage, progress=progress).model_dump(mode="json"))
 
-    def _send_file(self, name: Literal["archive", "printouts", "exported"], data: bytes) -> None:
+    def _say_layer(self, layer: Layer) -> None:
+        self._channel.send(LayerDone(layer=cut_layer(layer)).model_dump(mode="json"))
+
+    def _send_file(self, name: Literal["archive", "printouts", "sources", "exported"], data: bytes) -> None:
         self._channel.send(File(name=name).model_dump(mode="json"), data)
 
     def _send_case(self, offered: Offered) -> None:

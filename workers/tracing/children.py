@@ -68,6 +68,14 @@ class Children:
         held.enter_context(self.cancellation.calls(child.kill))
         return child
 
+    def uploaded(self, name: str, most_bytes: int) -> bytes | None:
+        """One of the request's files; None where it has more bytes."""
+        blob = self._request.files[name]
+        if blob.byte_size > most_bytes:
+            return None
+        with self._blobs.open(blob.digest) as file:
+            return file.read()
+
     def told_to_trace(self, device: DeviceName, way: Way, threads: int) -> Trace:
         """What a child that has the submission is sent first."""
         return Trace(

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import torch
 
-from service.domain.contract import Argument, Contract, MethodContract, same_arguments
+from service.domain.contract import Argument, Contract, MethodContract, OutputSpec, same_arguments
 from service.domain.errors import (
     ArgumentMismatch,
     OutputNotJson,
@@ -16,6 +16,7 @@ from service.domain.errors import (
     OutputWithoutValues,
     UnsupportedOutput,
 )
+from service.domain.input_spec import InputSpec
 from service.domain.tensor import TensorSpec
 from workers import structure
 from workers.tensors import spec_of
@@ -123,8 +124,8 @@ def _remedy_of_datatype(leaf: torch.Tensor) -> str:
 def _observed(call: Call, outputs: Any) -> MethodContract:
     return MethodContract(
         arguments=arguments(call),
-        inputs=_specs(call.tensors),
-        outputs=_specs(structure.tensors(outputs, "output")),
+        inputs=[InputSpec.observed(spec) for spec in _specs(call.tensors)],
+        outputs=[OutputSpec.observed(spec) for spec in _specs(structure.tensors(outputs, "output"))],
         returns=structure.describe(outputs, "output"),
     )
 

@@ -8,30 +8,38 @@ where it is served in another form, or where gradients are compared.
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 from service.domain.artifact import Artifact, Form
+from service.domain.contract import Contract
+from service.domain.counterexample import Counterexample
 from service.domain.errors import TraceError
 from service.domain.exportability import Exportability
-from service.domain.trace_check import TraceCheck
+from service.domain.extra_files import CHECK, CONTRACT, GOLDEN, CheckSummary
+from service.domain.trace_check import Finding, Layer, TraceCheck, Verdict
 from service.domain.trace_request import DeviceName, Stage, TraceRequest
 from service.domain.way import Part, Tried, Way
 from service.sandbox.child import Child, Exit
-from service.sandbox.messages import Failed, File, Progress, Traced
+from service.sandbox.messages import Failed, File, LayerDone, Progress, Traced
 from service.storage.blobs import Staged
-from workers import golden
+from workers import golden, packing
+from workers.tracing import counterexamples, pytest_file
 from workers.tracing.children import Children
-from workers.tracing.ends import of_model, of_upload, talking, told
+from workers.tracing.counterexamples import Found
+from workers.tracing.ends import of_archive, of_model, of_upload, talking, told
 from workers.tracing.exportability import Exports
 from workers.tracing.limits import TraceLimits
+from workers.tracing.prepared import Prepared, Sides, prepare
 from workers.tracing.sides import RUNNER, ArtifactSide, EagerSide
 from workers.tracing.tracer import TRACER, HandedOver, TracerSide
-from workers.tracing.verification import Prepared, Sides, Verification, Verified, prepare
+from workers.tracing.verification import Verification, Verified
 
 
 class DeviceTrace:
     """`run` it, which ends its children, and then have what came of it `stored`.
 
-    `stage` gives files that stay until the attempt ends, `report` is told of each stage.
+    `stage` gives files that stay until the attempt ends, `report` is told of each stage, `report_layer` of each layer
+    of the check.
     """
 
     def __init__(
@@ -41,13 +49,15 @@ class DeviceTrace:
         way: Way,
         children: Children,
         report: Callable[[Stage, float], object],
+        report_layer: Callable[[DeviceName, Layer], object],
         stage: Callable[[], Staged],
     ) -> None:
         self._request = request
         self._device = device
-        self._way = way
+        self.way = way
         self._children = children
         self._report = report
+        self._report_layer = report_layer
         self._stage = stage
         self._held = ExitStack()  # until `run` ends
         self._eager: EagerSide | None = None
@@ -72,6 +82,20 @@ class DeviceTrace:
         return self._verified.check
 
     @property
+    def findings(self) -> list[Finding]:
+        """Those of the check, with what is to be said of other ways once these were tried."""
+        return self.check.findings
+
+    @findings.setter
+    def findings(self, findings: list[Finding]) -> None:
+        self._verified = replace(self._verified, check=self.check.model_copy(update={"findings": findings}))
+
+    @property
+    def contract(self) -> Contract:
+        """What it is right for, once it ran."""
+        return self._verified.contract
+
+    @property
     def form(self) -> Form:
         return self._handed_over.traced.form
 
@@ -82,10 +106,10 @@ class DeviceTrace:
         return self._handed_over.traced.in_doubt
 
     def stored(self) -> Artifact:
-        """Its files are blobs when this returns."""
-        cases = self._stage()
-        cases.write(golden.write(self._verified.golden))
-        blobs = {name: staged.commit() for name, staged in {**self._handed_over.files, "golden": cases}.items()}
+        """Its files are blobs when this returns, and the archive carries what they say. Raises TraceError."""
+        archive, cases = self._packed()
+        files = {**self._handed_over.files, "archive": archive, "golden": cases}
+        blobs = {name: staged.commit() for name, staged in files.items()}
         spec, said = self._request.spec, self._handed_over.traced
         return Artifact(
             device=self._device,
@@ -99,6 +123,9 @@ class DeviceTrace:
             archive=blobs["archive"],
             printouts=blobs["printouts"],
             golden=blobs["golden"],
+            sources=blobs.get("sources"),
+            counterexamples=[self._counterexample(found) for found in self._verified.counterexamples],
+            bucket=self.way.sizes,
             exported=blobs.get("exported"),
             exportability=self._exportability,
             freeze=spec.options.freeze,
@@ -113,14 +140,22 @@ class DeviceTrace:
             versions=said.versions,
         )
 
+    def _counterexample(self, found: Found) -> Counterexample:
+        """As arrays, and as a test."""
+        arrays, test = self._stage(), self._stage()
+        arrays.write(counterexamples.arrays(found))
+        text = pytest_file.written(found, self._request.spec, self.way, self._device, self._children.uploaded)
+        test.write(text.encode())
+        return found.kept(arrays.commit(), test.commit())
+
     def _traced(self) -> HandedOver:
         """What the tracing child leaves, when it is gone."""
         children = self._children
         with ExitStack() as while_it_lives:
             # The first way's prints are the request's log: others that mode auto tries would say the same again.
-            printing = self._way == self._request.spec.way
+            printing = self.way == self._request.spec.way
             child = children.forked(while_it_lives, TRACER, self._device, printing=printing)
-            request = children.told_to_trace(self._device, self._way, children.limits.threads)
+            request = children.told_to_trace(self._device, self.way, children.limits.threads)
             tracer = TracerSide(child, request, children.limits, children.until, children.printed, self._stage)
             try:
                 with talking(child, children.limits, children.cancellation, self._blame):
@@ -144,6 +179,8 @@ class DeviceTrace:
     def _heard(self, tracer: TracerSide) -> Traced | Failed:
         while True:
             match said := tracer.hear():
+                case LayerDone():
+                    self._report_layer(self._device, said.layer)
                 case Progress():
                     self._report(said.stage, said.progress)
                     if self._eager is None and said.stage.is_after(Stage.LOADING):  # so it is worth loading once more
@@ -168,8 +205,53 @@ class DeviceTrace:
 
     def _start_eager(self) -> EagerSide:
         """It loads while the tracing child works on, and is told nothing of what that one makes."""
-        self._eager = self._children.eager(self._held, self._device, self._way)
+        self._eager = self._children.eager(self._held, self._device, self.way)
         return self._eager
+
+    def _packed(self) -> tuple[Staged, Staged]:
+        """The archive with its contract and golden cases in it, which gives what they say; and these cases."""
+        cases, packed = self._stage(), self._stage()
+        data = golden.write(self._verified.golden)
+        cases.write(data)
+        archive = self._handed_over.files["archive"]
+        extra = {CONTRACT: self._verified.contract.model_dump_json().encode(), CHECK: self._summary(), GOLDEN: data}
+        with ExitStack() as held:
+            self._pack(held, archive, extra, packed)
+            archive.discard()
+            self._replay(held, packed, cases)
+        return packed, cases
+
+    def _pack(self, held: ExitStack, archive: Staged, extra: dict[str, bytes], packed: Staged) -> None:
+        children = self._children
+        child = self._forked_with(held, packing.PACKER, archive)
+        with talking(child, children.limits, children.cancellation, of_archive):
+            failed = packing.pack(child.channel, archive, extra, packed, children.until)
+        if failed is not None:
+            raise told(failed.failure, child, program=packing.PACKER, trace_request=self._request.id)
+
+    def _replay(self, held: ExitStack, packed: Staged, cases: Staged) -> None:
+        """These bytes are what is kept and served; the disk has them meanwhile. Raises ArchiveUnusable."""
+        check = self._verified.check
+        beside = held.enter_context(ThreadPoolExecutor(1, thread_name_prefix="packing"))
+        beside.submit(packed.sync)  # a failure there shows in the commit
+        side = self._as_side(self._forked_with(held, RUNNER, packed, cases))
+        tolerance = None if check.verdict is Verdict.REJECTED else check.tolerance
+        side.start_replaying(self._request.spec, self._device, self._verified.contract, tolerance)
+        side.wait()
+
+    def _summary(self) -> bytes:
+        said, check = self._handed_over.traced, self._verified.check
+        summary = CheckSummary(
+            verdict=check.verdict,
+            tolerance=check.tolerance,
+            device=self._device,
+            form=said.form,
+            served_form=self._request.spec.options.served_form,
+            bucket=self.way.sizes,
+            findings=check.findings,
+            versions=said.versions,
+        )
+        return summary.model_dump_json().encode()
 
     def _start_verification(self, archive: Staged) -> None:
         """On exactly the bytes that came and were hashed: nobody can write them any more, and no others are taken."""
@@ -180,10 +262,8 @@ class DeviceTrace:
         if spec.options.served_form is not None or spec.check.gradients:
             as_traced = self._artifact(archive)
             as_traced.start_as_traced(spec, self._device)
-        # One thread: the examples first, and the disk beside all that follows. A failure there shows in the commit.
         beside = ThreadPoolExecutor(1, thread_name_prefix="verification")
         self._prepared = beside.submit(prepare, Sides(spec, eager, artifact, as_traced))
-        beside.submit(archive.sync)
         # Callbacks run last in, first out: the sides are killed, which wakes the thread, and then it is waited for.
         self._held.callback(beside.shutdown)
         for side in (eager, artifact, as_traced):
@@ -191,7 +271,13 @@ class DeviceTrace:
                 self._held.callback(side.kill)
 
     def _artifact(self, archive: Staged) -> ArtifactSide:
+        return self._as_side(self._forked_with(self._held, RUNNER, archive))
+
+    def _as_side(self, child: Child) -> ArtifactSide:
         children = self._children
-        with archive.open() as file:
-            child = children.forked(self._held, RUNNER, self._device, file.fileno(), profile="infer")
         return ArtifactSide(child, children.limits, children.cancellation, children.until)
+
+    def _forked_with(self, held: ExitStack, program: str, *staged: Staged) -> Child:
+        with ExitStack() as opened:
+            files = [opened.enter_context(one.open()).fileno() for one in staged]
+            return self._children.forked(held, program, self._device, *files, profile="infer")

@@ -3,10 +3,12 @@
 The kinds are those of `checks/findings.py`, which sees more and is believed less.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from service.domain.dim import Region, listed
 from service.domain.errors import Failure
+from service.domain.tensor import TensorSpec
 from service.domain.trace_check import Finding
 from service.domain.trace_request import ServedForm, TraceSpec
 from workers.closeness import Difference
@@ -32,6 +34,10 @@ ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numb
 ADVICE_ON_TRAINING = (
     "let `training` be false: in train mode, dropout draws random numbers; or draw them outside and make them an input"
 )
+ADVICE_ON_A_SIZE = (
+    "let torch compute what follows from the size: hand x.shape[i] to its operators without int(), and put a loop over "
+    "a size into a torch.jit.script function; or let `mode` be auto; or list the sizes that are needed in `buckets`"
+)
 ADVICE_ON_CHECK_INPUTS = "give check inputs that the model itself takes, or leave this one out"
 ADVICE_ON_REFUSALS = (
     "check for such inputs before the artifact is asked, or let the model return what it checks as one more output"
@@ -44,6 +50,8 @@ ADVICE_ON_GRADIENTS = (
 _CALLS_WHAT_IS_IGNORED = "annotated to be ignored and cannot be run"
 # Where eager answers itself otherwise each time, so must it and the artifact.
 _EXPLAINS_A_DIFFERENCE = {"output-differs", "nondeterministic", "hidden-state"}
+# There can be several of a method.
+_OF_ONE_REGION = {"sizes-refused", "range-refused"}
 
 
 def differs(method: str, case: str, difference: Difference, known: Sequence[Finding], *, in_contract: bool) -> Finding:
@@ -160,6 +168,84 @@ def answers_where_eager_raises(method: str, case: str, failure: Failure) -> Find
     )
 
 
+def size_differs(method: str, case: str, difference: Difference, region: Region, sizes: Mapping[str, int]) -> Finding:
+    """At a size that was said to be right, it is answered otherwise than eager does: none of that region's is."""
+    return Finding(
+        kind="baked-size",
+        detail=f"{method} at {listed(sizes)}: {difference.leaf!r} differs: {difference.what}",
+        confirmed=True,
+        evidence={
+            "method": method,
+            "case": case,
+            "sizes": dict(sizes),
+            "region": str(region),
+            "known": region.known,
+            "output": difference.leaf,
+            **difference.evidence,
+        },
+        remedy=ADVICE_ON_A_SIZE,
+    )
+
+
+def returns_otherwise(
+    method: str, case: str, outputs: Sequence[TensorSpec], region: Region, sizes: Mapping[str, int]
+) -> Finding:
+    """Both agree, on outputs that are no longer those of the contract."""
+    returned = [f"{spec.name} {spec.datatype} of {len(spec.shape)} dims" for spec in outputs]
+    return Finding(
+        kind="outputs-vary",
+        detail=f"{method} at {listed(sizes)} returns other outputs than on its example: {', '.join(returned)}",
+        confirmed=True,
+        evidence={
+            "method": method, "case": case, "sizes": dict(sizes), "region": str(region),
+            "outputs": [*returned],
+        },
+        remedy="return the same outputs, of the same ranks and datatypes, for inputs of all sizes",
+    )  # fmt: skip
+
+
+def sizes_refused(method: str, region: Region, failure: Failure | None) -> Finding:
+    """Nothing was compared at any of them."""
+    why = "nothing could be compared there" if failure is None else f"the last time: {failure.detail}"
+    return Finding(
+        kind="sizes-refused",
+        detail=f"{method}: the eager model refuses all sizes that were tried of {region}; {why}",
+        evidence={"method": method, "region": str(region)},
+        **(_where(failure) if failure is not None else {}),
+    )
+
+
+def sizes_left_out(method: str, left_out: Sequence[str], budget_s: float) -> Finding:
+    """What was not tried, once more, of the sizes that the check found to be right."""
+    return Finding(
+        kind="sizes-left-out",
+        detail=f"{method}: of the sizes that the check tried or proved, {len(left_out)} were not compared once more in "
+        f"{budget_s:.3g} s: {'; '.join(left_out)}",
+        evidence={"method": method, "sizes": [*left_out]},
+        remedy="raise check.budget_s",
+    )
+
+
+def value_refused(method: str, leaf: str, value: int, failure: Failure) -> Finding:
+    """The end of a range of integers is none."""
+    return Finding(
+        kind="range-refused",
+        detail=f"{method}: the eager model refuses {value} in {leaf!r}, within what the check took for its range: "
+        f"{failure.detail}",
+        evidence={"method": method, "input": leaf, "value": value},
+        **_where(failure),
+    )
+
+
+def rows_seen(method: str, symbol: str, what: str) -> Finding:
+    """Rows along that symbol are not answered as they would be alone."""
+    return Finding(
+        kind="rows-depend",
+        detail=f"{method}: requests cannot be answered together along {symbol!r}: {what}",
+        evidence={"method": method, "symbol": symbol},
+    )
+
+
 def refuses_fresh(method: str, failure: Failure) -> Finding:
     """Nothing was compared that the artifact could not have been made for."""
     return Finding(
@@ -188,7 +274,10 @@ def says_the_same(known: Finding, finding: Finding) -> bool:
         return False
     if finding.kind == "check-input-refused":
         return known.kind == finding.kind and known.evidence.get("case") == finding.evidence.get("case")
+    if finding.kind in _OF_ONE_REGION:
+        return known == finding
     explained = known.kind in _EXPLAINS_A_DIFFERENCE and finding.kind == "output-differs"
+    explained |= known.kind.startswith("baked-") and finding.kind == "output-differs-elsewhere"
     return known.kind == finding.kind or explained
 
 

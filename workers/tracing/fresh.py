@@ -1,10 +1,11 @@
 """Fresh inputs: an example's with other values, drawn when the artifact is fixed already.
 
-Whoever made the artifact could not prepare for them. They have the example's shapes, and values of its kind, so that
-a model which takes the example is likely to take them.
+Whoever made the artifact could not prepare for them. They have values of the example's kind, and its shapes or those
+that are asked for, so that a model which takes the example is likely to take them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from service.domain.tensor import Tensor, array, array_bytes
 _NEAR = 0.1
 
 Values = NDArray[Any]
+Shape = Sequence[int]
+Shapes = Mapping[str, Shape]  # by the tensors' names
+Ends = tuple[int, int]  # the smallest and the largest integer
 Draw = Callable[[Values, np.random.Generator], Values]
 
 
@@ -32,8 +36,70 @@ def rounds(example: Sequence[Tensor], rng: np.random.Generator) -> Iterator[list
                 yield drawn
 
 
+def sized(
+    example: Sequence[Tensor],
+    shapes: Shapes,
+    draw_number: int,
+    rng: np.random.Generator,
+    within: Mapping[str, Ends] | None = None,
+) -> list[Tensor]:
+    """Inputs of those shapes: values of the example's own in other places, varied as the draw's number says.
+
+    Integers are also drawn from all that lies `within` those ends, where an input has some.
+    """
+    draw, ends = _PLANS[draw_number % len(_PLANS)], within or {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [_sized(tensor, shapes[tensor.name], draw, rng, ends.get(tensor.name)) for tensor in example]
+
+
+def tiled(example: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+    """The example itself, repeated or cut off in each dim: what has an order keeps it."""
+    return [_tiled(tensor, shapes[tensor.name]) for tensor in example]
+
+
+def filled(tensor: Tensor, value: int) -> Tensor:
+    """The same tensor with that value everywhere."""
+    values = array(tensor.datatype, tensor.data)
+    return _like(tensor, np.full_like(values, value))
+
+
 def _like(tensor: Tensor, values: Values) -> Tensor:
-    return Tensor(tensor.name, tensor.datatype, tensor.shape, array_bytes(tensor.datatype, values))
+    return _of_shape(tensor, tensor.shape, values)
+
+
+def _of_shape(tensor: Tensor, shape: Shape, values: Values) -> Tensor:
+    return Tensor(tensor.name, tensor.datatype, tuple(shape), array_bytes(tensor.datatype, values))
+
+
+def _sized(tensor: Tensor, shape: Shape, draw: Draw, rng: np.random.Generator, ends: Ends | None) -> Tensor:
+    own = array(tensor.datatype, tensor.data)
+    count = prod(shape)
+    if not own.size:  # an example without values tells nothing of them
+        return _of_shape(tensor, shape, np.zeros(count, own.dtype))
+    values = own[rng.integers(0, own.size, count)]
+    if ends is not None and draw is _uniform and tensor.datatype.is_integer:
+        values = rng.integers(ends[0], ends[1], count, dtype=own.dtype, endpoint=True)
+    elif count:
+        values = draw(values, rng)
+    return _of_shape(tensor, shape, np.sort(values) if _are_offsets(tensor, own) else values)
+
+
+def _tiled(tensor: Tensor, shape: Shape) -> Tensor:
+    own = array(tensor.datatype, tensor.data)
+    values = own.reshape(tensor.shape)
+    for dim, size in enumerate(shape):
+        if not values.shape[dim]:
+            return _of_shape(tensor, shape, np.zeros(prod(shape), values.dtype))
+        values = np.take(values, np.arange(size) % values.shape[dim], axis=dim)
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return _of_shape(tensor, shape, np.sort(flat) if _are_offsets(tensor, own) else flat)
+
+
+def _are_offsets(tensor: Tensor, values: Values) -> bool:
+    """Integers from 0 on in order: out of it, operators may read memory that is not theirs."""
+    if not tensor.datatype.is_integer or len(tensor.shape) != 1 or values.size < 2:
+        return False
+    return bool(values.flat[0] == 0 and (np.diff(values.reshape(-1)) >= 0).all())
 
 
 def _resampled(values: Values, rng: np.random.Generator) -> Values:

@@ -56,8 +56,13 @@ def of_frame(frame: FrameType | None) -> Line | None:
 
 def of_stack(text: str) -> Line | None:
     """The user's line in a stack as torch prints it with a node, innermost frame first; or in a script."""
+    return _nearest(frames_of_stack(text))
+
+
+def frames_of_stack(text: str) -> list[tuple[str, int]]:
+    """The user's frames in such a stack."""
     frame = _SCRIPT_LINE if text.lstrip().startswith('File "') else _STACK_LINE
-    return _nearest((file, int(line)) for file, line in frame.findall(text))
+    return [(file, int(line)) for file, line in frame.findall(text) if is_user(file)]
 
 
 def of_comment(node: str) -> Line | None:

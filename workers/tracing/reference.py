@@ -130,6 +130,10 @@ class Reference:
             self._refuse(error)
         except TooSlow:
             self._refuse(_too_slow(call, within_s))
+        except LimitExceeded as error:
+            if within_s is None:
+                raise
+            self._refuse(error)  # of inputs that nobody submitted
         else:
             self._say(answer, outputs, time.monotonic() - began)
 

@@ -237,6 +237,20 @@ class ArtifactSide(_Side):
     def name(self) -> str:
         return "the artifact" if self._form is None else f"what torch.jit.{self._form} made of it"
 
+    def start_replaying(self, spec: TraceSpec, device: DeviceName, contract: Contract, tolerance: float | None) -> None:
+        """Of the form that is going to be served, on the golden cases that it was forked with: as wherever it is
+        loaded from now on."""
+        self._form = spec.options.served_form
+        load = Load(
+            contract=contract,
+            device=device,
+            served_form=self._form,
+            gradients=False,
+            tolerance=tolerance,
+            threads=self._limits.threads,
+        )
+        self._send(load)
+
     def _load(self, spec: TraceSpec, device: DeviceName, *, gradients: bool = False) -> None:
         # Its contract is not known yet, but for the methods that it must have.
         empty = MethodContract(arguments=[], inputs=[], outputs=[], returns=TupleNode(tuple=[]))

@@ -7,12 +7,17 @@ The source's objects may refuse anything that is asked of them. Such a one is to
 """
 
 import functools
+import itertools
+import operator
+import random
 import sys
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from types import CellType, FunctionType, ModuleType, SimpleNamespace
+from types import CellType, FunctionType, GeneratorType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +29,11 @@ _DEPTH = 4  # of containers in containers
 _ITEMS_MAX = 64  # of a container that are looked into for a change
 _PLAIN_ITEMS_MAX = 4096  # of those that hold nothing: to look at one takes a microsecond
 _PLAIN = (int, float, bool, str, type(None), torch.Tensor)
+_WITH_A_PLACE: tuple[type, ...] = (
+    type(iter([])), type(iter(())), type(iter({})), type(iter(range(0))), type(iter(set())),
+    itertools.count, GeneratorType, ContextVar,
+)  # fmt: skip
+_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _ARRAY_MAX_BYTES = 2**20  # of a larger one, or a larger tensor, no copy is kept
 
 Owner = ModuleType | type | FunctionType
@@ -54,6 +64,16 @@ class Shared:
             for name, owner in self._owners.items()
             for key, value in _attributes(owner).items()
         }
+
+    def held(self, key: tuple[str, str]) -> Any:
+        """What one of them has now, under the names that marks tell it by."""
+        owner, name = key
+        return _attributes(self._owners[owner]).get(name)
+
+    def put(self, key: tuple[str, str], value: Any) -> None:
+        """Until it is restored."""
+        owner, name = key
+        _put(self._owners[owner], name, value)
 
     def restore(self) -> None:
         for cache in self._caches:
@@ -90,6 +110,37 @@ def of_module(module: torch.nn.Module) -> Marks:
         if isinstance(part, torch.jit.ScriptModule):
             marks |= {(name, key): _mark(value, _DEPTH) for key, value in _compiled_attributes(part)}
     return marks
+
+
+def held(module: torch.nn.Module, key: tuple[str, str]) -> Any:
+    """What a part of the module has, under the names that marks tell it by."""
+    path, name = key
+    part = _part(module, path)
+    if isinstance(part, torch.jit.ScriptModule):
+        return part._c.getattr(name)
+    return next((there[name] for there in _attributes_of(part) if name in there), None)
+
+
+def put(module: torch.nn.Module, key: tuple[str, str], value: Any) -> None:
+    """In the place of what is there, past whatever the part's class does when it is set."""
+    path, name = key
+    part = _part(module, path)
+    if isinstance(part, torch.jit.ScriptModule):
+        part._c.setattr(name, value)
+        return
+    there = next((there for there in _attributes_of(part) if name in there), vars(part))
+    is_parameter = there is part._parameters and isinstance(value, torch.Tensor)
+    there[name] = torch.nn.Parameter(value, requires_grad=False) if is_parameter else value
+
+
+def _part(module: torch.nn.Module, path: str) -> torch.nn.Module:
+    """A script module has no get_submodule."""
+    parts: dict[str, torch.nn.Module] = dict(module.named_modules())
+    return parts[path]
+
+
+def _attributes_of(part: torch.nn.Module) -> list[dict[str, Any]]:
+    return [part._parameters, part._buffers, vars(part)]
 
 
 def _compiled_attributes(part: torch.jit.ScriptModule) -> Iterator[tuple[str, Any]]:
@@ -324,6 +375,8 @@ def _held(value: Any, depth: int) -> Any:
             return id(value), value.tobytes()
         case bytearray() if len(value) <= _ARRAY_MAX_BYTES:
             return id(value), bytes(value)
+    if type(value) in _WITH_A_PLACE or isinstance(value, _GENERATORS):
+        return id(value), _place_of(value)
     if not depth:
         return id(value)
     match value:
@@ -335,7 +388,46 @@ def _held(value: Any, depth: int) -> Any:
             return len(items), _marks_of(items, depth - 1)
         case set():
             return id(value), set.__len__(value)
-    return (id(value), _mark(vars(value), depth - 1)) if _is_plain_object(value) else id(value)
+    if _is_of_a_user(value):
+        slots = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
+        return id(value), _mark(vars(value) if hasattr(value, "__dict__") else {}, depth - 1), _mark(slots, depth - 1)
+    return id(value)
+
+
+def _place_of(value: Any) -> Any:
+    """How far something has come that gives one thing after another."""
+    match value:
+        case itertools.count():
+            return repr(value)
+        case torch.Generator():
+            return value.get_state().numpy().tobytes()
+        case random.Random():
+            return hash(value.getstate())
+        case np.random.Generator():
+            return repr(value.bit_generator.state)
+        case np.random.RandomState():
+            return repr(value.get_state())
+        case GeneratorType():
+            return None if value.gi_frame is None else value.gi_frame.f_lasti
+        case ContextVar():
+            return _mark(value.get(None), 1)
+    return operator.length_hint(value)
+
+
+def _is_of_a_user(value: Any) -> bool:
+    """A plain object, or one of a library that a model may be built with: it is looked at, and not put back."""
+    if _is_plain_object(value) or isinstance(value, threading.local):
+        return True
+    if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType):
+        return False
+    file = getattr(sys.modules.get(type(value).__module__), "__file__", None)
+    return type(file) is str and lines.is_user(file) and not type(value).__module__.startswith("numpy")
+
+
+def _slots(kind: type) -> list[str]:
+    there = [vars(one).get("__slots__", ()) for one in kind.__mro__]
+    names = [name for slots in there for name in ([slots] if isinstance(slots, str) else slots)]
+    return [name for name in names if type(name) is str and not name.startswith("__")]
 
 
 def _marks_of(items: list[Any], depth: int) -> list[Any]:

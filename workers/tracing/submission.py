@@ -11,10 +11,11 @@ from typing import BinaryIO
 import torch
 
 from service.domain.errors import ArgumentMismatch
-from service.domain.example_inputs import MethodInputs
+from service.domain.example_inputs import CalledWith
 from service.sandbox.messages import Trace
 from workers.tracing import archive, contract, inputs, model, precision, weights
 from workers.tracing.call import Call, CheckCall, bind
+from workers.tracing.resized import resized
 from workers.tracing.source import Source
 
 
@@ -95,7 +96,7 @@ class Submission:
     def _calls(self, loaded: model.Model) -> tuple[dict[str, Call], list[CheckCall]]:
         uploaded = inputs.InputFiles(self._open)
 
-        def bound(method: str, given: MethodInputs) -> Call:
+        def bound(method: str, given: CalledWith) -> Call:
             args = [inputs.materialise(tree, uploaded, self.device) for tree in given.example_inputs]
             kwargs = {
                 name: inputs.materialise(tree, uploaded, self.device)
@@ -104,7 +105,11 @@ class Submission:
             call = bind(loaded.module, method, loaded.method_name(method), args, kwargs)
             return precision.cast(call, self._spec.options.precision)
 
-        calls = {method: bound(method, given) for method, given in self._spec.calls.items()}
+        sizes = self._request.way.sizes
+        calls = {
+            method: resized(bound(method, given), given.dynamic, sizes) if sizes else bound(method, given)
+            for method, given in self._spec.calls.items()
+        }
         for call in calls.values():
             contract.check_inputs(call)
         check_calls = []

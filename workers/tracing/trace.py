@@ -2,8 +2,8 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, TextIO
@@ -31,6 +31,8 @@ class Traced:
     torch_check: TorchCheck
 
 
+# Traces one method once more, on another call, under a context. Raises what tracing raises.
+Retrace = Callable[[Call, AbstractContextManager[Any]], torch.jit.ScriptModule]
 _Warnings = dict[Warned, None]  # in order, each once: the check traces again
 
 
@@ -68,6 +70,15 @@ def trace(
     return Traced(module, archive, [one for one in said if not one.of_check], told)
 
 
+def again(
+    model: Model, call: Call, options: TraceOptions, within: AbstractContextManager[Any], *, gradients: bool
+) -> torch.jit.ScriptModule:
+    """The call's method alone, traced once more as it was, in a context. Raises whatever tracing raises."""
+    recording = _Recording(model, {call.method: call}, (), options, 1.0, gradients)
+    with warnings.catch_warnings(action="ignore"):
+        return recording.traced(check=False, within=within)
+
+
 def check_names(model: Model, calls: Mapping[str, Call]) -> None:
     """torch writes an archive with other names than ASCII ones, and cannot read it."""
     named = [("parameter", name) for call in calls.values() for name in call.arguments]
@@ -95,14 +106,16 @@ class _Recording:
     tolerance: float
     gradients: bool
 
-    def traced(self, *, check: bool, gradients: bool | None = None) -> torch.jit.ScriptModule:
+    def traced(
+        self, *, check: bool, gradients: bool | None = None, within: AbstractContextManager[Any] | None = None
+    ) -> torch.jit.ScriptModule:
         module = self.model.fresh()
         bake(module, self.calls)
         # Without gradients, because that is how eager is asked and how the artifact is served: a model may take another
         # path with them (nn.TransformerEncoder does), and the trace would keep it. torch's own check runs without, too.
         # With them only where the artifact is to have the same gradients, for not every path has any.
         # Not in inference mode: its tensors cannot be saved as a parameter, nor used where a model enables gradients.
-        with torch.set_grad_enabled(self.gradients if gradients is None else gradients):
+        with torch.set_grad_enabled(self.gradients if gradients is None else gradients), within or nullcontext():
             traced: torch.jit.ScriptModule = torch.jit.trace_module(
                 module,
                 _handed_over(self.calls),

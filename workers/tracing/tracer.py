@@ -9,11 +9,19 @@ from pydantic import JsonValue
 from service.domain.artifact import Form
 from service.domain.errors import LimitExceeded
 from service.domain.tensor import Tensor, split
+from service.domain.trace_check import Layer
 from service.domain.trace_request import Stage
-from service.sandbox.bounds import CASES_MAX, CASES_MAX_BYTES, PRINTOUTS_MAX_BYTES
+from service.sandbox.bounds import (
+    CASES_MAX,
+    CASES_MAX_BYTES,
+    LAYERS_MAX,
+    PRINTOUTS_MAX_BYTES,
+    SOURCES_MAX_BYTES,
+    cut_layer,
+)
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child
-from service.sandbox.messages import Case, Failed, File, Progress, Trace, Traced, TriedExport, from_tracer
+from service.sandbox.messages import Case, Failed, File, LayerDone, Progress, Trace, Traced, TriedExport, from_tracer
 from service.storage.blobs import Staged
 from workers.tracing.ends import malformed
 from workers.tracing.exportability import Exports
@@ -23,7 +31,7 @@ from workers.tracing.log import PrintedLog
 TRACER = "workers.tracing.child"
 
 _FILES = {"archive", "printouts"}
-_EXPORTED = "exported"
+_SOURCES, _EXPORTED = "sources", "exported"
 _STAGES = {Stage.LOADING, Stage.TRACING, Stage.CHECKING, Stage.PRINTING}
 
 
@@ -64,12 +72,13 @@ class TracerSide:
         self._printed = printed
         self._stage = stage
         self._offered: list[OfferedCase] = []
+        self._layers = 0
         self.files: dict[str, Staged] = {}
 
     def start(self) -> None:
         self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
 
-    def hear(self) -> Progress | File | Case | Traced | TriedExport | Failed:
+    def hear(self) -> Progress | LayerDone | File | Case | Traced | TriedExport | Failed:
         """What it says next; a file's or a case's bytes are here by then."""
         if time.monotonic() > self._until:  # a child that never stops talking is never waited for
             raise TimeoutError
@@ -83,6 +92,8 @@ class TracerSide:
                 self._take_file(message.name, size)
             case Case():
                 self._take_case(message, size)
+            case LayerDone():
+                self._take_layer(message.layer)
         return message
 
     def hear_exports(self, exports: Exports) -> None:
@@ -102,7 +113,7 @@ class TracerSide:
         """All that it was to hand over, with its last word. Raises ModelCrashed."""
         if not self._is_answer(said):
             raise malformed("it traced something else than it was asked to")
-        if self.files.keys() - {_EXPORTED} != _FILES:
+        if self.files.keys() - {_SOURCES, _EXPORTED} != _FILES:
             raise malformed(f"of its files, {sorted(self.files)} came")
         return HandedOver(said, self.files, self._offered)
 
@@ -141,6 +152,8 @@ class TracerSide:
             raise MalformedFrame(f"the file {name!r} came twice")
         if name == "printouts" and size > PRINTOUTS_MAX_BYTES:
             raise _too_large("the printouts", PRINTOUTS_MAX_BYTES)
+        if name == _SOURCES and size > SOURCES_MAX_BYTES:
+            raise _too_large("the sources", SOURCES_MAX_BYTES)
         if size > self._result_bytes_left:
             raise _too_large("the artifact", self._limits.result_max_bytes)
         self.files[name] = self._stage()
@@ -154,6 +167,12 @@ class TracerSide:
             raise MalformedFrame("the bytes that came are not those of the case's inputs")
         body = self._child.channel.receive_body(self._until)
         self._offered.append(OfferedCase(said.name, said.method, split(said.inputs, body)))
+
+    def _take_layer(self, layer: Layer) -> None:
+        """Each is told to whoever watches, and kept: so they are few, and short."""
+        self._layers += 1
+        if self._layers > LAYERS_MAX or layer.method not in self._request.spec.calls or cut_layer(layer) != layer:
+            raise MalformedFrame("it tells of more layers than it may")
 
     def _is_answer(self, said: Traced) -> bool:
         spec = self._request.spec

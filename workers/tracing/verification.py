@@ -7,25 +7,30 @@ that are asked share nothing but the inputs; and what they give is compared here
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from service.domain.contract import Contract, MethodContract, same_arguments
+from service.domain.contract import Contract, MethodClaim, MethodContract
 from service.domain.errors import Failure, ModelUnrepeatable
-from service.domain.tensor import Tensor
+from service.domain.input_spec import ValueRange
+from service.domain.tensor import Datatype, Tensor, TensorSpec
 from service.domain.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
-from service.domain.trace_request import TraceSpec
-from service.sandbox.bounds import cut_check
+from service.sandbox.bounds import cut_check, text_of
 from service.sandbox.messages import EXAMPLE, Traced
 from workers import golden
-from workers.closeness import SIDES, Answer, Compared, Difference, compare, given_otherwise
-from workers.tracing import doubts, fresh, gradients
+from workers.closeness import Compared, Difference, compare, given_otherwise
+from workers.tracing import claims, counterexamples, doubts, fresh, gradients
+from workers.tracing.checks.budget import Budget
+from workers.tracing.claims import Held
+from workers.tracing.counterexamples import Found
 from workers.tracing.ends import malformed
-from workers.tracing.sides import ArtifactSide, BoundCall, EagerAnswer, EagerSide
+from workers.tracing.prepared import Both, Prepared
+from workers.tracing.sides import BoundCall, EagerAnswer
 from workers.tracing.tracer import OfferedCase
+from workers.tracing.trials import Trial, Trials
 
 # At least and at most so many rounds of fresh inputs are compared on, the further ones within the time; and of so many
 # the eager model may refuse some.
@@ -33,13 +38,14 @@ ROUNDS_LEAST, ROUNDS_MOST, ROUNDS_DRAWN = 2, 6, 12
 # Each round tells less than the one before it: a small model has them all in this time, and a request for a large one
 # is to be made longer by the least of them alone.
 ROUNDS_S = 0.1
-# Drawn values can make a loop of the model's very long: eager is stopped where a call takes so long, or so many times
-# the example's time. What takes milliseconds on its example is far off it after a second, on a busy machine too.
-CALL_S = 1.0
-CALL_TIMES_EXAMPLE = 20
+# Of the check's budget, what all claims together may be repeated for.
+SHARE_OF_BUDGET = 0.3
 # Beside the examples, so many golden cases and no more bytes of them are kept.
 GOLDEN_CASES = 4
 GOLDEN_BYTES = 16 * 2**20
+# Of the cases that differ at other sizes than the example's, so many are asked once more at the example's, by their
+# values.
+VALUES_ASKED = 4
 
 _AS_TRACED = ", as traced"
 
@@ -49,101 +55,7 @@ class Verified:
     contract: Contract
     check: TraceCheck
     golden: list[golden.Case]
-
-
-@dataclass(frozen=True)
-class Both:
-    """What was found of the artifact as it is served and, where that is another form, as it was traced."""
-
-    served: Compared
-    as_traced: Compared | None = None
-
-    @property
-    def agrees(self) -> bool:
-        return self.served.agrees and (self.as_traced is None or self.as_traced.agrees)
-
-
-@dataclass(frozen=True)
-class Sides:
-    """The eager model and the artifact, each in a process that was started, and the request that they are of.
-
-    `as_traced` is the artifact once more, where it is served in another form or gradients are compared.
-    """
-
-    spec: TraceSpec
-    eager: EagerSide
-    artifact: ArtifactSide
-    as_traced: ArtifactSide | None = None
-
-    def wait(self) -> None:
-        """Until the artifact is loaded. Raises ArchiveUnusable: of the form that is served where that one alone is."""
-        for side in (self.as_traced, self.artifact):
-            if side is not None:
-                side.wait()
-
-    def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
-        for side in self._asked():
-            side.ask(call, inputs)
-
-    def artifact_answers(self) -> list[Answer | str]:
-        """In the order of `Both`."""
-        return [side.answer() for side in self._asked()]
-
-    def compared(self, eager: EagerAnswer, answers: Sequence[Answer | str]) -> Both:
-        return Both(*(self._compared(eager, side, one) for side, one in zip(self._asked(), answers, strict=True)))
-
-    def compared_example(self, call: BoundCall, eager: EagerAnswer) -> Both:
-        """What the artifact gives on it now, against what eager gave."""
-        self.ask_artifact(call, call.inputs)
-        return self.compared(eager, self.artifact_answers())
-
-    def _asked(self) -> list[ArtifactSide]:
-        as_traced = self.as_traced if self.spec.options.served_form is not None else None
-        return [side for side in (self.artifact, as_traced) if side is not None]
-
-    def _compared(self, eager: EagerAnswer, side: ArtifactSide, answer: Answer | str) -> Compared:
-        if isinstance(answer, str):
-            return Compared(None, Difference("output", answer))
-        return compare(eager.answer, answer, self.spec.check.check_tolerance, (SIDES[0], side.name))
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The request's calls, and what both sides give on the examples among them, by their methods."""
-
-    sides: Sides
-    examples: dict[str, BoundCall]
-    check_inputs: list[BoundCall]
-    answers: dict[str, EagerAnswer]
-    compared: dict[str, Both]
-
-    def contract(self) -> Contract:
-        return Contract(
-            methods={
-                method: MethodContract(
-                    arguments=call.arguments,
-                    inputs=call.specs,
-                    outputs=[tensor.spec for tensor in self.answers[method].answer.leaves.values()],
-                    returns=self.answers[method].answer.returns,
-                )
-                for method, call in self.examples.items()
-            }
-        )
-
-
-def prepare(sides: Sides) -> Prepared:
-    """Hear both sides on the examples: these are no secret, so nobody need be gone yet. Raises TraceError."""
-    calls, answered = sides.eager.calls(sides.spec)
-    examples = {call.method: call for call in calls if call.case == EXAMPLE}
-    check_inputs = [call for call in calls if call.case != EXAMPLE]
-    answers: dict[str, EagerAnswer] = {}
-    for method, answer in answered.items():
-        if isinstance(answer, Failure):
-            raise ModelUnrepeatable(f"loaded again, it refuses its example: {answer.detail}", method=method)
-        answers[method] = answer
-    sides.wait()
-    compared = {method: sides.compared_example(call, answers[method]) for method, call in examples.items()}
-    return Prepared(sides, examples, check_inputs, answers, compared)
+    counterexamples: list[Found]
 
 
 class Verification:
@@ -155,49 +67,86 @@ class Verification:
         self._said = said
         self._seed = prepared.sides.spec.options.seed
         self._tolerance = prepared.sides.spec.check.check_tolerance
+        self._trials = Trials(prepared)
         self._comparisons: list[Comparison] = []
         self._findings: list[Finding] = []
-        self._golden: list[golden.Case] = []
 
     def run(self, offered: Sequence[OfferedCase]) -> Verified:
-        """Raises TraceError."""
-        prepared = self._prepared
-        contract = prepared.contract()
-        if contract != self._said.contract:
-            raise ModelUnrepeatable(f"loaded again, {_otherwise(contract, self._said.contract)}")
-        for method, compared in prepared.compared.items():
-            self._record(method, EXAMPLE, compared, in_contract=True)
-            self._golden.append(_golden(method, prepared.examples[method].inputs, prepared.answers[method]))
-        for given in prepared.check_inputs:
-            self._compare_given(given)
+        """Everything is asked first: which of it lies in the contract is known when that is made. Raises TraceError."""
+        observed = self._prepared.contract()
+        if observed != self._said.contract:
+            raise ModelUnrepeatable(f"loaded again, {_otherwise(observed, self._said.contract)}")
+        for method in self._prepared.examples:
+            self._trials.add_example(method)
+        for given in self._prepared.check_inputs:
+            self._ask_given(given)
         for case in offered:
-            self._compare_offered(case)
-        for method in prepared.examples:
-            self._compare_fresh(method)
-        for method in prepared.examples:
+            self._ask_offered(case)
+        held = self._held(observed)
+        self._ask_by_values()
+        for method in self._prepared.examples:
+            self._ask_fresh(method)
+        contract = _contract(observed, held, is_open=self._sides.spec.check.contract == "open")
+        self._tell(contract)
+        for method in self._prepared.examples:
             self._ask_again(method)
         if self._sides.spec.check.gradients:
-            for method in prepared.examples:
+            for method in self._prepared.examples:
                 self._compare_gradients(method)
-        return Verified(contract, self._check(), self._golden)
+        check = self._check()
+        found = counterexamples.among(self._trials.all, self._prepared.examples, check.findings)
+        check = check.model_copy(update={"findings": counterexamples.referred(check.findings, found)})
+        return Verified(contract, check, self._golden(contract), found)
 
-    def _compare_given(self, given: BoundCall) -> None:
+    def _ask_given(self, given: BoundCall) -> None:
         example = self._prepared.examples[given.method]
         if (baked := given_otherwise(example.arguments, given.arguments)) is not None:
-            self._record(given.method, given.case, Both(Compared(None, baked)), in_contract=False)
+            both = Both(Compared(None, baked))
+            self._trials.add(Trial(given, given.case, given.specs, {}, both, []))
             return
-        in_contract = same_arguments(example.arguments, given.arguments) and given.specs == example.specs
-        refusal = self._compare(given, given.case, given.inputs, in_contract=in_contract, keep=in_contract)
-        if refusal is not None:
-            self._doubt(doubts.refuses_check_input(given.case, refusal))
+        self._trials.ask(given, given.case, given.inputs, keep=True)
 
-    def _compare_offered(self, case: OfferedCase) -> None:
+    def _ask_offered(self, case: OfferedCase) -> None:
         example = self._prepared.examples.get(case.method)
-        if example is None or [tensor.spec for tensor in case.inputs] != example.specs:
+        if example is None or _kinds(case.inputs) != _kinds(example.inputs):
             raise malformed("it offered inputs that the contract does not take")
-        self._compare(example, case.name, case.inputs, in_contract=True, keep=True)
+        self._trials.ask(example, case.name, case.inputs, keep=True)
 
-    def _compare_fresh(self, method: str) -> None:
+    def _held(self, observed: Contract) -> dict[str, Held]:
+        """Of what was claimed, by methods."""
+        spec = self._sides.spec
+        if spec.check.probes == "off":
+            return {}
+        if not self._said.claims.keys() <= observed.methods.keys():
+            raise malformed("it claims something of a method that there is not")
+        deep = spec.check.probes == "deep"
+        budget = Budget(spec.check.budget_s * (1.0 if deep else SHARE_OF_BUDGET))
+        held = {}
+        for place, (method, claim) in enumerate(self._said.claims.items()):
+            share = budget.share(1 / (len(self._said.claims) - place))
+            call = self._prepared.examples[method]
+            contract = _claimed(observed.methods[method], claim)
+            held[method] = claims.repeated(self._trials, call, contract, claim, share, deep=deep)
+            for finding in held[method].findings:
+                self._doubt(finding)
+        return held
+
+    def _ask_by_values(self) -> None:
+        """Whether it is the values that make cases differ, and not their sizes: then they do at the example's too."""
+        differing = [one for one in self._trials.all if one.differs and one.shown is not None]
+        asked = 0
+        for trial in differing:
+            example = self._prepared.examples[trial.method]
+            shapes = {spec.name: spec.shape for spec in example.specs}
+            alike = trial.is_as_in(example) and _kinds(trial.inputs) == _kinds(example.inputs)
+            if asked == VALUES_ASKED or not alike or trial.shapes == shapes:
+                continue
+            assert trial.shown is not None  # as it was chosen
+            asked += 1
+            case = f"{trial.case}, its values at the example's sizes"
+            self._trials.ask(example, case, fresh.tiled(trial.shown.inputs, shapes))
+
+    def _ask_fresh(self, method: str) -> None:
         example = self._prepared.examples[method]
         rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
         until = time.monotonic() + ROUNDS_S
@@ -206,13 +155,30 @@ class Verification:
         for inputs in islice(fresh.rounds(example.inputs, rng), ROUNDS_DRAWN):
             if compared == ROUNDS_MOST or (compared >= ROUNDS_LEAST and time.monotonic() > until):
                 break
-            refusal = self._compare(example, f"fresh {compared + 1}", inputs, in_contract=True, keep=False)
-            if refusal is None:
-                compared += 1
+            trial = self._trials.ask(example, f"fresh {compared + 1}", inputs)
+            if trial.refusal is not None:
+                refused.append(trial.refusal)
             else:
-                refused.append(refusal)
+                compared += trial.compared is not None
         if not compared:
             self._findings.append(doubts.refuses_fresh(method, refused[-1]) if refused else doubts.no_fresh(method))
+
+    def _tell(self, contract: Contract) -> None:
+        """Of each trial what it means, by whether the contract takes its inputs."""
+        for trial in self._trials.all:
+            in_contract = self._takes(contract, trial)
+            if trial.compared is not None:
+                self._record(trial, trial.case, trial.compared, in_contract=in_contract)
+            elif trial.refusal is not None and in_contract and trial.answered and doubts.raised(trial.refusal):
+                self._doubt(doubts.answers_where_eager_raises(trial.method, trial.case, trial.refusal))
+            if trial.refusal is not None and trial.call.case != EXAMPLE:
+                self._doubt(doubts.refuses_check_input(trial.case, trial.refusal))
+
+    def _takes(self, contract: Contract, trial: Trial) -> bool:
+        method = contract.methods[trial.method]
+        if not trial.is_as_in(self._prepared.examples[trial.method]) or not method.takes(trial.inputs):
+            return False
+        return all(_lie_within(spec.values, trial.ranges.get(spec.name)) for spec in method.inputs)
 
     def _ask_again(self, method: str) -> None:
         """Both must answer the same, whatever they were asked meanwhile, and whatever eager draws at random."""
@@ -222,7 +188,8 @@ class Verification:
         # In the end the artifact has been called so often that it is the specialised one which was asked.
         times = max(1, golden.CALLS_TO_SPECIALISE - asked)
         compared = [self._sides.compared_example(call, first) for _ in range(times)]
-        self._record(method, f"{EXAMPLE}, again", _first_that_differs(compared), in_contract=True)
+        example = next(trial for trial in self._trials.all if trial.call is call)
+        self._record(example, f"{EXAMPLE}, again", _first_that_differs(compared), in_contract=True)
         again = self._sides.eager.answer()
         if isinstance(again, Failure):
             difference = Difference("output", f"in the end it raises: {again.detail}")
@@ -234,31 +201,13 @@ class Verification:
         if changed is not None:
             self._doubt(doubts.answers_otherwise(method, changed, drew=drew))
 
-    def _compare(
-        self, call: BoundCall, case: str, inputs: Sequence[Tensor], *, in_contract: bool, keep: bool
-    ) -> Failure | None:
-        """Ask both at once, as in that call; the failure with which eager refuses, which then is no comparison."""
-        seconds = self._prepared.answers[call.method].seconds
-        self._sides.eager.ask(call, inputs, seed=self._seed, within_s=max(CALL_S, CALL_TIMES_EXAMPLE * seconds))
-        self._sides.ask_artifact(call, inputs)
-        eager, answers = self._sides.eager.answer(), self._sides.artifact_answers()
-        if isinstance(eager, Failure):
-            if in_contract and doubts.raised(eager) and isinstance(answers[0], Answer):
-                self._doubt(doubts.answers_where_eager_raises(call.method, case, eager))
-            return eager
-        compared = self._sides.compared(eager, answers)
-        self._record(call.method, case, compared, in_contract=in_contract)
-        if keep and compared.agrees and not eager.drew:
-            self._keep_golden(_golden(call.method, inputs, eager))
-        return None
-
     def _compare_gradients(self, method: str) -> None:
         sides, example, first = self._sides, self._prepared.examples[method], self._prepared.answers[method]
         assert sides.as_traced is not None  # as the request asks
         if first.drew:
             self._findings.append(doubts.gradients_not_compared(method, "eager draws random numbers"))
             return
-        within_s = max(CALL_S, CALL_TIMES_EXAMPLE * first.seconds)
+        within_s = self._trials.within_s(method)
         found = gradients.compare_on(example, sides.eager, sides.as_traced, self._tolerance, within_s)
         for case, compared in found.cases:
             self._list(method, f"{case}, gradients", compared, in_contract=True)
@@ -267,7 +216,8 @@ class Verification:
         if found.left_out is not None:
             self._findings.append(doubts.gradients_not_compared(method, found.left_out))
 
-    def _record(self, method: str, case: str, compared: Both, *, in_contract: bool) -> None:
+    def _record(self, trial: Trial, case: str, compared: Both, *, in_contract: bool) -> None:
+        method = trial.method
         self._list(method, case, compared.served, in_contract=in_contract)
         known = self._said.check.findings
         as_traced = compared.as_traced or compared.served
@@ -299,11 +249,17 @@ class Verification:
         if not any(doubts.says_the_same(other, finding) for other in known):
             self._findings.append(finding)
 
-    def _keep_golden(self, case: golden.Case) -> None:
-        extra = self._golden[len(self._prepared.examples) :]
-        size = case.byte_size + sum(kept.byte_size for kept in extra)
-        if len(extra) < GOLDEN_CASES and size <= GOLDEN_BYTES:
-            self._golden.append(case)
+    def _golden(self, contract: Contract) -> list[golden.Case]:
+        """The examples, and beside them some of what the contract takes and both agree on."""
+        prepared = self._prepared
+        cases = [_golden(method, call.inputs, prepared.answers[method]) for method, call in prepared.examples.items()]
+        left_bytes = GOLDEN_BYTES
+        taken = [trial for trial in self._trials.all if self._takes(contract, trial)]
+        for case in self._trials.golden(taken):
+            if len(cases) < len(prepared.examples) + GOLDEN_CASES and case.byte_size <= left_bytes:
+                cases.append(case)
+                left_bytes -= case.byte_size
+        return cases
 
     def _check(self) -> TraceCheck:
         """The tracing child's part in it can make the verdict worse, and nothing better."""
@@ -318,8 +274,32 @@ class Verification:
                 comparisons=self._comparisons,
                 findings=found,
                 torch=said.torch,
+                layers=said.layers,
+                budget_s=said.budget_s,
             )
         )
+
+
+def _claimed(observed: MethodContract, claim: MethodClaim) -> MethodContract:
+    """The contract that the claim would make. Raises ModelCrashed where it is not of this example."""
+    try:
+        return observed.claimed(claim)
+    except ValueError as error:
+        raise malformed(f"it claims what its example is not: {text_of(error)}") from error
+
+
+def _contract(observed: Contract, held: Mapping[str, Held], *, is_open: bool) -> Contract:
+    claimed = {method: observed.methods[method].claimed(one.claim, one.answers) for method, one in held.items()}
+    return Contract(methods={**observed.methods, **claimed}, open=is_open)
+
+
+def _kinds(inputs: Iterable[Tensor | TensorSpec]) -> list[tuple[str, Datatype, int]]:
+    """What of inputs no size changes."""
+    return [(tensor.name, tensor.datatype, len(tensor.shape)) for tensor in inputs]
+
+
+def _lie_within(values: ValueRange | None, seen: tuple[int, int] | None) -> bool:
+    return values is None or seen is None or values.has(*seen)
 
 
 def _first_that_differs(compared: Sequence[Both]) -> Both:

@@ -6,11 +6,14 @@ It runs beside submitted code: what it finds, with the lines at fault, aims the 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from service.domain.artifact import Form
+from service.domain.contract import MethodClaim
 from service.domain.errors import ModelRaised
-from service.domain.trace_check import Comparison, Finding, TraceCheck, verdict_of
+from service.domain.trace_check import Comparison, Finding, Layer, TraceCheck, verdict_of
+from service.domain.trace_request import CheckOptions
 from service.sandbox.bounds import CASE_NAME_MAX_CHARACTERS, CASES_MAX, CASES_MAX_BYTES
 from workers.closeness import Compared, Difference, given_otherwise
 from workers.compare import compare
@@ -18,9 +21,14 @@ from workers.tracing import contract, doubts, graphs, lines, training
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call, CheckCall
 from workers.tracing.checks import compiled, findings
+from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import Answer, Eager, Observed, TooSlow, artifact_answer
-from workers.tracing.checks.probe import probes
-from workers.tracing.trace import Traced
+from workers.tracing.checks.layouts import layouts
+from workers.tracing.checks.method import Found, MethodCheck, Say, Wishes
+from workers.tracing.checks.probe import Ends, probes
+from workers.tracing.checks.subject import Subject
+from workers.tracing.model import Model
+from workers.tracing.trace import Retrace, Traced
 
 # Of the probes that agreed, so many are offered, to be kept as golden cases: fresh inputs tell more.
 AGREEING_OFFERED = 1
@@ -47,13 +55,15 @@ class Offered:
 class Checked:
     check: TraceCheck
     offered: list[Offered]
+    claims: dict[str, MethodClaim]
 
 
 class Check:
     """`examples` comes before the trace, for what eager refuses needs none; `run` after it, once for each candidate."""
 
-    def __init__(self, eager: Eager, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
-        self._eager = eager
+    def __init__(self, model: Model, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
+        self._model = model
+        self._eager = Eager(model, seed)
         self._calls = calls
         self._tolerance = tolerance
         self._seed = seed
@@ -63,6 +73,8 @@ class Check:
         self._findings: list[Finding] = []
         self._tried: list[Offered] = []
         self._drew: set[str] = set()  # the methods of which an answer did
+        self._layers: list[Layer] = []
+        self._deep = False
 
     def examples(self) -> dict[str, Any]:
         """Eager's outputs on the examples. Raises ModelRaised."""
@@ -72,33 +84,75 @@ class Check:
             self._example_s[method] = (time.monotonic() - started) / 2
         return {method: observed.answers[0].outputs for method, observed in self._examples.items()}
 
-    def run(self, traced: Traced, form: Form, check_calls: Sequence[CheckCall], *, probe: bool) -> Checked:
+    def run(
+        self,
+        traced: Traced,
+        form: Form,
+        retrace: Retrace | None,
+        check_calls: Sequence[CheckCall],
+        options: CheckOptions,
+        wishes: Mapping[str, Wishes],
+        say: Say,
+    ) -> Checked:
+        """`wishes` are by methods; `say` is told each layer as it ends."""
         self._traced = traced
         self._comparisons, self._findings, self._tried, self._drew = [], [], [], set()
+        self._deep = options.probes == "deep"
         for call in self._calls.values():
             self._check_example(call)
             self._check_repeated(call)
         for given in check_calls:
             self._check_given(given)
-        if probe:
-            self._probe()
+        subjects = {
+            method: Subject(self._model, call, self._eager, traced.module, form, retrace, self._tolerance, self._seed)
+            for method, call in self._calls.items()
+        }
+        found = self._found(subjects, Budget(options.budget_s), wishes, say) if options.probes != "off" else {}
         self._tell_of_draws()
         if form != "traced":
             self._read_graphs()
+        of_layers = [
+            finding
+            for method, one in found.items()
+            for finding in one.findings
+            if finding.kind not in ("hidden-state", "keeps-a-size") or not self._has("hidden-state", method)
+        ]
+        every = [
+            *self._of_torch(found),
+            *training.found(self._eager.module, traced.module),
+            *of_layers,
+            *self._findings,
+        ]
         return Checked(
             TraceCheck(
-                verdict=verdict_of(self._comparisons, self._findings),
+                verdict=verdict_of(self._comparisons, every),
                 tolerance=self._tolerance,
                 comparisons=self._comparisons,
-                findings=[
-                    *self._of_torch(),
-                    *training.found(self._eager.module, traced.module),
-                    *self._findings,
-                ],
+                findings=every,
                 torch=traced.torch_check,
+                layers=self._layers,
+                budget_s=options.budget_s,
             ),
-            _offered(self._tried),
+            _offered([one for each in found.values() for one in _shown(each)] + self._tried),
+            {method: one.claim for method, one in found.items() if one.claim is not None},
         )
+
+    def _found(
+        self, subjects: Mapping[str, Subject], budget: Budget, wishes: Mapping[str, Wishes], say: Say
+    ) -> dict[str, Found]:
+        """What the layers come to, method by method; each has its part of the time that is left."""
+
+        def told(layer: Layer) -> None:
+            self._layers.append(layer)
+            say(layer)
+
+        found: dict[str, Found] = {}
+        for number, (method, subject) in enumerate(subjects.items()):
+            warned = [one for one in self._traced.warnings if one.method in (method, None)]
+            share = budget.share(1 / (len(subjects) - number))
+            check = MethodCheck(subject, warned, wishes.get(method, Wishes()), share, told)
+            found[method] = check.run(partial(self._probe, method, share))
+        return found
 
     def _check_example(self, call: Call) -> None:
         answer = self._examples[call.method].answers[0]
@@ -137,41 +191,69 @@ class Check:
         compared = self._compared(given.call, answer)
         self._record(given.call, given.name, compared, in_contract=contract.same(example, given.call))
 
-    def _probe(self) -> None:
-        budget_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * sum(self._example_s.values()))
+    def _probe(self, method: str, budget: Budget, ends: Ends) -> None:
+        wanted_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * self._example_s[method]) * (10 if self._deep else 1)
+        budget_s = min(wanted_s, max(PROBES_S, budget.left_s))
         until = time.monotonic() + budget_s
         left_out: list[str] = []
         too_slow: list[str] = []
-        for method, example in self._calls.items():
-            for name, probe in probes(example, searching=self._may_branch(method)):
-                if time.monotonic() > until:
-                    left_out.append(f"{method} {name}")
-                    continue
-                within_s = max(PROBE_S, PROBE_TIMES_EXAMPLE * self._example_s[method])
-                try:
-                    answer = self._eager.answer(probe, within_s=within_s)
-                except ModelRaised as error:  # such values are none for this model
-                    self._check_refusal(probe, name, error)
-                    continue
-                except TooSlow:
-                    too_slow.append(f"{method} {name}")
-                    continue
-                compared = self._compared(probe, answer)
-                self._record(probe, name, compared, in_contract=True)
-                self._tried.append(Offered(name, probe, compared.agrees))
-                try:
-                    self._check_state_left(example, name, answer, within_s)
-                    self._check_drawn(probe, name, answer, within_s)
-                except ModelRaised:
-                    continue  # on other random numbers
-                except TooSlow:
-                    too_slow.append(f"{method} {name}, again")
+        example = self._calls[method]
+        within_s = min(max(PROBE_S, PROBE_TIMES_EXAMPLE * self._example_s[method]), max(PROBE_S, budget_s))
+        for name, probe in probes(
+            example, searching=self._may_branch(method), deep=self._deep, ends=ends, seed=self._seed
+        ):
+            if time.monotonic() > until:
+                left_out.append(f"{method} {name}")
+                continue
+            try:
+                answer = self._eager.answer(probe, within_s=within_s)
+            except ModelRaised as error:  # such values are none for this model
+                self._check_refusal(probe, name, error)
+                continue
+            except TooSlow:
+                too_slow.append(f"{method} {name}")
+                continue
+            compared = self._compared(probe, answer)
+            is_offered = not compared.agrees or not any(one.agrees for one in self._tried)
+            if is_offered and not self._is_sure(probe, answer, within_s):
+                continue
+            self._record(probe, name, compared, in_contract=True)
+            self._tried.append(Offered(name, probe, compared.agrees))
+            try:
+                self._check_state_left(example, name, answer, within_s)
+                self._check_drawn(probe, name, answer, within_s)
+            except ModelRaised:
+                continue  # on other random numbers
+            except TooSlow:
+                too_slow.append(f"{method} {name}, again")
+        if self._deep:
+            self._try_layouts(example, within_s)
         if left_out:
             self._findings.append(findings.probes_left_out(left_out, f"the probes took over {budget_s:.3g} s"))
         if too_slow:
             self._findings.append(
                 findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
             )
+
+    def _try_layouts(self, example: Call, within_s: float) -> None:
+        """Nobody sends such inputs over HTTP; whoever takes the archive away may have them."""
+        for name, call in layouts(example):
+            try:
+                compared = self._compared(call, self._eager.answer(call, within_s=within_s))
+            except (ModelRaised, TooSlow):
+                continue
+            if compared.difference is not None:
+                self._findings.append(findings.layout_differs(call, name, compared.difference))
+
+    def _is_sure(self, probe: Call, answer: Answer, within_s: float) -> bool:
+        """Not where operators read memory that is not theirs, as for offsets past the end: each time it has others."""
+        if answer.drew or answer.left_state:
+            return True
+        try:
+            again = self._eager.answer(probe, within_s=within_s)
+        except (ModelRaised, TooSlow):
+            return False
+        return compare(answer.outputs, again.outputs, self._tolerance).agrees
 
     def _check_refusal(self, probe: Call, case: str, error: ModelRaised) -> None:
         """What eager refuses, the artifact should not answer."""
@@ -235,7 +317,7 @@ class Check:
             return
         if drew:
             graph = graphs.methods(self._traced.module)[call.method].inlined_graph
-            self._findings.append(findings.nondeterministic(call, difference, graph))
+            self._findings.append(findings.nondeterministic(call, difference, graph, self._eager.line_of_draw(call)))
         else:
             self._findings.append(findings.hidden_state(call, difference, self._line_of_state(call)))
 
@@ -289,7 +371,7 @@ class Check:
     def _line_of_state(self, call: Call) -> lines.Line | None:
         """The line that reads what an earlier call left, where that was seen."""
         carried = (one.line for one in self._examples[call.method].carried if one.line is not None)
-        return next(carried, None) or self._suspect
+        return next(carried, None) or self._eager.line_of_state(call) or self._suspect
 
     @property
     def _suspect(self) -> lines.Line | None:
@@ -298,9 +380,10 @@ class Check:
         said = self._traced.torch_check
         return warned or (findings.place_of(said) if said.passed is False else None)
 
-    def _of_torch(self) -> list[Finding]:
+    def _of_torch(self, checked: Mapping[str, Found]) -> list[Finding]:
+        """The warnings as the layers judge them, each once, or as far as the comparisons tell."""
         differs = any(finding.kind == "output-differs" for finding in self._findings)
-        found = [
+        found = [warning for one in checked.values() for warning in one.warnings] or [
             findings.tracer_warning(warned, confirmed=True if differs and warned.line == self._suspect else None)
             for warned in self._traced.warnings
         ]
@@ -310,6 +393,10 @@ class Check:
         elif said.passed is False:
             found.append(findings.torch_check_failed(said))
         return found
+
+
+def _shown(found: Found) -> list[Offered]:
+    return [Offered(name[:CASE_NAME_MAX_CHARACTERS], call, agrees=False) for name, call in found.counterexamples]
 
 
 def _offered(tried: Sequence[Offered]) -> list[Offered]:

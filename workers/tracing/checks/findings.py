@@ -3,13 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import JsonValue
+
+from service.domain.dim import Region, listed
 from service.domain.errors import ModelRaised
-from service.domain.trace_check import Finding, TorchCheck
+from service.domain.trace_check import Effect, Finding, TorchCheck
 from service.domain.trace_request import CheckOptions, TraceOptions, TraceSpec
 from workers.closeness import Difference
 from workers.tracing import doubts, graphs, lines, torch_check
 from workers.tracing.call import Call
+from workers.tracing.checks.ambient import AmbientRead
+from workers.tracing.checks.claim import Tried
 from workers.tracing.checks.eager import Carried
+from workers.tracing.checks.flip import Judged
+from workers.tracing.checks.graphs import Parting
+from workers.tracing.checks.sizes import BakedSize
+from workers.tracing.checks.values import BakedValue
 from workers.tracing.torch_check import Warned
 
 # By the kind of the tracer's warning.
@@ -32,6 +41,9 @@ _REMEDIES = {
 }
 
 # Options that torch.jit.script does not take.
+ADVICE_ON_WHAT_IS_KEPT_OF_A_SIZE = (
+    "make it anew where the sizes are others than those that it was made for, or make it in __init__ for the largest"
+)
 _OF_A_TRACE = ("strict", "force_outplace", "store_inputs")
 
 _DID_YOU_FORGET = (
@@ -40,8 +52,135 @@ _DID_YOU_FORGET = (
 )
 
 
-def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
-    """What the tracer could not record. Whether it matters, the comparisons tell."""
+def baked_read(method: str, judged: Judged) -> Finding:
+    """A value of the inputs was read in Python, and the trace is wrong where another one would be read."""
+    return Finding(
+        kind="baked-value",
+        detail=f"{method} reads a value out of a tensor here, and the trace keeps what followed on the example: "
+        f"{judged.reason}",
+        confirmed=judged.confirmed,
+        evidence={"method": method, "read": judged.read.site.kind, "parting": _shown(judged.parting)},
+        remedy=judged.remedy,
+        effect=judged.effect,
+        reason=judged.reason,
+        **lines.where(judged.line),
+    )
+
+
+def baked_value(method: str, baked: BakedValue) -> Finding:
+    """A trace of the same model on other values, or on the same ones again, is another one."""
+    on = "once more on the example" if baked.cause == "again" else "on other values"
+    parting = baked.parting
+    return Finding(
+        kind="baked-value",
+        detail=f"{method}, traced {on}, has another graph: {parting.operator} has {parting.was} in the artifact, and "
+        f"{parting.is_} there",
+        confirmed=baked.confirmed,
+        evidence={
+            "method": method,
+            "parting": _shown(parting),
+            **(baked.difference.evidence if baked.difference is not None else {}),
+        },
+        remedy=doubts.ADVICE,
+        effect="harmful",
+        reason=f"the graph of a trace {on} is another one",
+        **lines.where(baked.line),
+    )
+
+
+def baked_size(method: str, baked: BakedSize) -> Finding:
+    """Eager answers other sizes, and the artifact otherwise or not at all."""
+    symbols = ", ".join(baked.symbols)
+    parting = baked.parting
+    kept = f": of {parting.operator}, {parting.was} becomes {parting.is_}" if parting else ""
+    shown = baked.shown
+    what = shown.difference.what if shown.difference else "the artifact raises"
+    return Finding(
+        kind="baked-size",
+        detail=f"{method} keeps the size of {symbols} as it was on the example{kept}; with {listed(shown.sizes)}, "
+        f"{what}",
+        confirmed=True,
+        evidence={
+            "method": method,
+            "symbols": list(baked.symbols),
+            "wrong": [dict(sizes) for sizes in baked.wrong],
+            "right": [dict(sizes) for sizes in baked.right],
+            "parting": _shown(parting),
+            **(shown.difference.evidence if shown.difference else {}),
+        },
+        remedy=doubts.ADVICE_ON_A_SIZE,
+        effect="harmful",
+        reason="the answers differ at another size",
+        **lines.where(baked.line),
+    )
+
+
+def layout_differs(call: Call, name: str, difference: Difference) -> Finding:
+    """Eager and artifact differ on the example's own values, laid out otherwise in memory."""
+    return Finding(
+        kind="layout-differs",
+        detail=f"{call.method} on {name}: {difference.leaf!r} differs: {difference.what}",
+        confirmed=True,
+        evidence={"method": call.method, "case": name, **difference.evidence},
+        remedy="hand the archive contiguous tensors that require no gradient, as the service does",
+    )
+
+
+def told_of_tracing(method: str, how: str, line: lines.Line) -> Finding:
+    """The model asks whether it is traced, and computes something else then."""
+    return Finding(
+        kind="baked-value",
+        detail=f"{method} asks here whether it is being traced, and computes something else then: {how}",
+        confirmed=True,
+        evidence={"method": method},
+        remedy="let forward compute the same whether it is traced or not",
+        effect="harmful",
+        reason=how,
+        **lines.where(line),
+    )
+
+
+def ambient_read(method: str, read: AmbientRead) -> Finding:
+    """Something outside the inputs reaches the answer."""
+    return Finding(
+        kind="ambient-read" if read.effect == "harmful" else "ambient-read-seen",
+        detail=f"{method} asks for {read.asked.name} here: {read.reason}",
+        confirmed=True if read.effect == "harmful" else None,
+        evidence={"method": method, "kind": read.asked.kind, "name": read.asked.name},
+        remedy="make what is read an input of forward, or read it once in __init__"
+        if read.effect != "harmless"
+        else None,
+        effect=read.effect,
+        reason=read.reason,
+        **lines.where(read.asked.line),
+    )
+
+
+def proof_void(method: str, region: Region, tried: Tried) -> Finding:
+    """A call contradicts what was proven, of which nothing is claimed then."""
+    return Finding(
+        kind="proof-void",
+        detail=f"{method}: the sizes {region} were held to be proven, and a call with {listed(tried.sizes)} differs",
+        confirmed=True,
+        evidence={"method": method, "region": str(region), "sizes": dict(tried.sizes)},
+    )
+
+
+def layer_failed(layer: str, method: str, error: BaseException) -> Finding:
+    """The model's code, or torch, raised where the check did not expect it."""
+    return Finding(
+        kind="layer-failed",
+        detail=f"the check's layer {layer!r} of {method} broke off, and what it would have found is not known: "
+        f"{type(error).__name__}: {lines.shown_text_of(error)[:500]}",
+        evidence={"method": method, "layer": layer},
+        **lines.where(lines.of_error(error)),
+    )
+
+
+def tracer_warning(
+    warned: Warned, *, confirmed: bool | None, effect: Effect = "unknown", reason: str | None = None
+) -> Finding:
+    """What the tracer could not record, and whether it matters."""
     message = warned.message.strip()
     if warned.reads_value:
         message = (
@@ -53,7 +192,9 @@ def tracer_warning(warned: Warned, *, confirmed: bool | None) -> Finding:
         detail=message,
         confirmed=confirmed,
         evidence={"method": warned.method, "kind": warned.kind},
-        remedy=_REMEDIES.get(warned.kind),
+        remedy=None if effect == "harmless" else _REMEDIES.get(warned.kind),
+        effect=effect,
+        reason=reason,
         **lines.where(warned.line),
     )
 
@@ -86,8 +227,8 @@ def differs(
     )
 
 
-def nondeterministic(call: Call, difference: Difference, graph: Any) -> Finding:
-    """Eager answers otherwise when it draws other random numbers."""
+def nondeterministic(call: Call, difference: Difference, graph: Any, drawing: lines.Line | None) -> Finding:
+    """Eager answers otherwise when it draws other random numbers; `drawing` is the line of what no graph shows."""
     node = next((node for node in graphs.nodes(graph) if node.isNondeterministic()), None)
     return Finding(
         kind="nondeterministic",
@@ -95,7 +236,7 @@ def nondeterministic(call: Call, difference: Difference, graph: Any) -> Finding:
         confirmed=True,
         evidence={"method": call.method, "output": difference.leaf, "operator": node.kind() if node else None},
         remedy=doubts.ADVICE_ON_RANDOMNESS,
-        **lines.where(graphs.line_of(node) if node else None),
+        **lines.where(graphs.line_of(node) if node else drawing),
     )
 
 
@@ -123,6 +264,24 @@ def hidden_state(call: Call, difference: Difference, suspect: lines.Line | None)
             "second": difference.artifact,
         },
         remedy=doubts.ADVICE_ON_STATE,
+        **lines.where(suspect),
+    )
+
+
+def keeps_a_size(call: Call, difference: Difference, suspect: lines.Line | None) -> Finding:
+    """Eager answers otherwise once it was asked at other sizes: which of its answers is meant cannot be said."""
+    return Finding(
+        kind="keeps-a-size",
+        detail=f"{call.method} keeps something of the sizes that it was first called with, and the contract takes no "
+        f"others than the example's: {difference.what}",
+        confirmed=True,
+        evidence={
+            "method": call.method,
+            "output": difference.leaf,
+            "first": difference.eager,
+            "second": difference.artifact,
+        },
+        remedy=ADVICE_ON_WHAT_IS_KEPT_OF_A_SIZE,
         **lines.where(suspect),
     )
 
@@ -234,6 +393,12 @@ def place_of(check: TorchCheck) -> lines.Line | None:
     places = [(node.file, node.line, node.source) for node in blamed]
     found = (lines.Line(file=file, line=line, source=source or "") for file, line, source in places if file and line)
     return next(found, None) or torch_check.line_of_parting(check.graph_diff or "")
+
+
+def _shown(parting: Parting | None) -> dict[str, JsonValue] | None:
+    if parting is None:
+        return None
+    return {"kind": parting.kind, "operator": parting.operator, "was": parting.was, "is": parting.is_}
 
 
 def _method_of(check: TorchCheck) -> str | None:

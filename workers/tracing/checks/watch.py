@@ -1,11 +1,15 @@
-"""Watching which attributes of a model are read in a call before the call itself has written them."""
+"""Watching a call: which attributes of a model are read in it before it has written them, and which line draws."""
 
+import ast
+import linecache
+import random
 import sys
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 
 from workers.tracing import graphs, lines
@@ -46,6 +50,59 @@ def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, line
     finally:
         for part, kind in kinds:
             part.__class__ = kind
+
+
+def line_that_names(name: str) -> lines.Line | None:
+    """The first line within a submitted function that reads what is called so: a global, or an attribute of a class."""
+    for file in sorted(lines.submitted):
+        try:
+            tree = ast.parse("".join(linecache.getlines(file)))
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        every = [part for function in functions for part in ast.walk(function)]
+        found = [part.lineno for part in every if isinstance(part, ast.expr | ast.AugAssign) and _names(part, name)]
+        if found:
+            return lines.line_at(file, min(found))
+    return None
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.AugAssign(target=target):
+            return name in (getattr(target, "id", None), getattr(target, "attr", None))
+        case ast.Name(id=called, ctx=ast.Load()) | ast.Attribute(attr=called, ctx=ast.Load()):
+            return called == name
+    return False
+
+
+def line_that_draws(call: Callable[[], Any]) -> lines.Line | None:
+    """The user's line on which the call has Python or NumPy draw a random number first."""
+    place: tuple[str, int] | None = None
+    drew: tuple[str, int] | None = None
+    before = _drawn()
+
+    def step(frame: FrameType, event: str, given: Any) -> Any:  # noqa: ARG001
+        nonlocal place, drew
+        if drew is not None or not lines.is_user(frame.f_code.co_filename):
+            return None
+        if place is not None and _drawn() != before:
+            drew = place
+        place = frame.f_code.co_filename, frame.f_lineno
+        return step
+
+    tracing = sys.gettrace()
+    sys.settrace(step)
+    try:
+        call()
+    finally:
+        sys.settrace(tracing)
+    return lines.line_at(*drew) if drew is not None else None
+
+
+def _drawn() -> Any:
+    _, keys, position, *_ = np.random.get_state(legacy=True)
+    return random.getstate(), position, np.asarray(keys).tobytes()
 
 
 def _reads_by_compiled(name: str, parts: Iterable[torch.nn.Module]) -> list[graphs.Node]:

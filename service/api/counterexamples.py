@@ -1,0 +1,75 @@
+"""Counterexamples of an artifact: inputs that it answers otherwise than the model, as arrays and as a test."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from service.api.access import ACCESS_RESPONSES, MayRead
+from service.api.artifacts import Digest
+from service.api.blobs import attachment, partial_responses
+from service.api.deps import StoreDep
+from service.api.problems import RangeNotSatisfiable, problem_responses
+from service.domain.artifact import Artifact
+from service.domain.counterexample import Counterexample
+from service.domain.errors import ArtifactNotFound, CounterexampleNotFound, InvalidRequest
+
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
+
+Number = Annotated[
+    int, Path(ge=0, le=999, examples=[0], description="Its place in the artifact's `counterexamples`, from 0 on.")
+]
+
+_BINARY: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_PROBLEMS = problem_responses(InvalidRequest, ArtifactNotFound, CounterexampleNotFound, RangeNotSatisfiable)
+
+
+@router.get(
+    "/artifacts/{digest}/counterexamples/{number}.npz",
+    response_class=Response,
+    summary="Download a counterexample's arrays",
+    responses={
+        200: {"description": "What `numpy.load` takes, without pickles.", "content": _BINARY},
+        **partial_responses(),
+        **_PROBLEMS,
+    },
+)
+def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Digest, number: Number) -> Response:
+    """`input.<leaf>` is what both were asked, `eager.<leaf>` what the model gave, `artifact.<leaf>` what the artifact
+    gave, where it did not raise. numpy has no bfloat16: it stands there as float32, and a `note` says so."""
+    found = _counterexample(store.artifacts.get(caller.tenant, digest), number)
+    return attachment(request, store.blobs, found.arrays, filename=arrays_file(number))
+
+
+@router.get(
+    "/artifacts/{digest}/counterexamples/{number}.py",
+    response_class=Response,
+    summary="Download a counterexample as a test",
+    responses={
+        200: {"description": "A pytest file that needs torch alone.", "content": _BINARY},
+        **partial_responses(),
+        **_PROBLEMS,
+    },
+)
+def get_test(request: Request, store: StoreDep, caller: MayRead, digest: Digest, number: Number) -> Response:
+    """It makes the model of the submitted source, which is in it, traces it as the request asked, and compares the two
+    on this input: it fails until the model is mended."""
+    found = _counterexample(store.artifacts.get(caller.tenant, digest), number)
+    return attachment(request, store.blobs, found.test, filename=test_file(number))
+
+
+def arrays_file(number: int) -> str:
+    """As it is named where it is downloaded."""
+    return f"counterexample-{number}.npz"
+
+
+def test_file(number: int) -> str:
+    """As it is named where it is downloaded; pytest finds it by that."""
+    return f"test_counterexample_{number}.py"
+
+
+def _counterexample(artifact: Artifact, number: int) -> Counterexample:
+    if number < len(artifact.counterexamples):
+        return artifact.counterexamples[number]
+    raise CounterexampleNotFound(
+        f"there is no counterexample {number} of this artifact", counterexamples=len(artifact.counterexamples)
+    )

@@ -1,0 +1,72 @@
+"""HTML of a report: text that is escaped wherever it comes from, and tables that every reader can follow."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from html import escape
+
+# What HTML cannot hold, and what turns the direction of the text around it, so that a line reads as another one.
+_HIDDEN = re.compile(
+    "[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+class Html(str):
+    """Markup of our own, which is not escaped again."""
+
+    __slots__ = ()
+
+
+def text(value: object) -> Html:
+    """Escaped, unless it is markup; characters that cannot be seen are named."""
+    if isinstance(value, Html):
+        return value
+    return Html(escape(_HIDDEN.sub(_named, str(value))))
+
+
+def join(parts: Iterable[object], between: str = "") -> Html:
+    """`between` is markup."""
+    return Html(between.join(map(text, parts)))
+
+
+def element(name: str, *inside: object, **attributes: str | None) -> Html:
+    """`class_` and `for_` stand for attributes whose names Python keeps."""
+    given = "".join(f' {key.rstrip("_")}="{text(value)}"' for key, value in attributes.items() if value is not None)
+    return Html(f"<{name}{given}>{join(inside)}</{name}>")
+
+
+def code(value: object) -> Html:
+    return element("code", value)
+
+
+def section(title: str, *inside: object, name: str) -> Html:
+    return Html(f'<section aria-labelledby="{name}"><h2 id="{name}">{text(title)}</h2>{join(inside)}</section>')
+
+
+def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
+    """The first cell of each row is its heading."""
+    head = join(Html(f'<th scope="col">{text(heading)}</th>') for heading in headings)
+    body = join(_row(row) for row in rows)
+    return Html(
+        f'<div class="scroll"><table><caption>{text(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def folded(summary: str, *inside: object) -> Html:
+    return element("details", element("summary", summary), *inside)
+
+
+def facts(rows: Iterable[tuple[str, object]]) -> Html:
+    """Terms with what each of them is here."""
+    return element("dl", *(join([element("dt", term), element("dd", value)]) for term, value in rows))
+
+
+def _row(row: Sequence[object]) -> Html:
+    first, *others = row
+    return Html(f'<tr><th scope="row">{text(first)}</th>{join(element("td", cell) for cell in others)}</tr>')
+
+
+def _named(found: re.Match[str]) -> str:
+    character = found[0]
+    return f"⟨{unicodedata.name(character, f'U+{ord(character):04X}')}⟩"

@@ -1,0 +1,53 @@
+"""The report of an artifact, as one HTML page."""
+
+import orjson
+from fastapi import APIRouter, Response
+from fastapi.responses import HTMLResponse
+from pydantic import TypeAdapter, ValidationError
+
+from service.api import report_page
+from service.api.access import ACCESS_RESPONSES, MayRead
+from service.api.artifacts import Digest
+from service.api.deps import StoreDep
+from service.api.problems import problem_responses
+from service.domain.artifact import Artifact
+from service.domain.errors import ArtifactNotFound, InvalidRequest
+from service.sandbox.bounds import SOURCES_MAX_BYTES
+from service.storage.blobs import Blobs
+
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
+
+_sources: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
+
+
+@router.get(
+    "/artifacts/{digest}/report",
+    response_class=HTMLResponse,
+    summary="Read what the check found, as a page",
+    responses={200: {"description": "The page."}, **problem_responses(InvalidRequest, ArtifactNotFound)},
+)
+def get_report(store: StoreDep, caller: MayRead, digest: Digest) -> Response:
+    """One page that loads nothing else, to be read, printed or attached to a pull request.
+
+    Verdict, contract, findings on the numbered source, what was compared and by how much it differed, what torch's own
+    check said, and versions.
+    """
+    artifact = store.artifacts.get(caller.tenant, digest)
+    name = digest.removeprefix("sha256:")[:12]
+    headers = {
+        "Content-Security-Policy": report_page.POLICY,
+        "Content-Disposition": f'inline; filename="trace-check-{name}.html"',
+        "Cache-Control": "private, no-cache",
+    }
+    return HTMLResponse(report_page.page(artifact, digest, _sources_of(artifact, store.blobs)), headers=headers)
+
+
+def _sources_of(artifact: Artifact, blobs: Blobs) -> dict[str, str]:
+    """The process that ran the model's code wrote them: what cannot be read is as if it were not there."""
+    if artifact.sources is None or artifact.sources.byte_size > SOURCES_MAX_BYTES:
+        return {}
+    with blobs.open(artifact.sources.digest) as file:
+        try:
+            return _sources.validate_python(orjson.loads(file.read()))
+        except (ValueError, ValidationError):
+            return {}

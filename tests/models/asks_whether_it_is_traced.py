@@ -1,0 +1,15 @@
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if torch.jit.is_tracing():
+            return x + 1
+        return x
+
+
+class Clamps(torch.nn.Module):
+    def forward(self, x):
+        if not torch.jit.is_tracing() and x.max() > 10:
+            x = x.clamp(max=10)
+        return x * 2

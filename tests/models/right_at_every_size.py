@@ -1,0 +1,183 @@
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Linear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.linear(x).relu() * 2 + 1.5
+
+
+class Convolution(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(2, 3, 3, stride=2, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, x):
+        return F.adaptive_avg_pool2d(F.relu(self.norm(self.convolution(x))), 1).flatten(1)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        mask = torch.ones(length, length, dtype=torch.bool).tril()
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(attended.transpose(1, 2).reshape(batch, length, width))
+
+
+class MaskedByLengths(nn.Module):
+    def forward(self, x, lengths):
+        mask = torch.arange(x.shape[1])[None, :] < lengths[:, None]
+        return (x * mask[:, :, None]).sum(1) / lengths[:, None]
+
+
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 4)
+        self.places = nn.Embedding(64, 4)
+
+    def forward(self, ids):
+        return self.words(ids) + self.places(torch.arange(ids.shape[1]))
+
+
+class TwoInputs(nn.Module):
+    def forward(self, queries, keys):
+        scores = queries @ keys.transpose(1, 2) / math.sqrt(queries.shape[-1])
+        return scores.softmax(-1), (queries.sum(1), keys.sum(1))
+
+
+class WritesInPlace(nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        y[:, 1:] += x[:, :-1]
+        y[:, 0] = 0
+        y[:, -1].mul_(3)
+        return y
+
+
+class WritesItsInput(nn.Module):
+    def forward(self, x):
+        x.add_(1)
+        return x[:, 0]
+
+
+class DividesByItsLength(nn.Module):
+    def forward(self, x):
+        return x.sum(1) / x.shape[1], x.flatten(1), x.reshape(x.shape[0], -1, 1).expand(-1, -1, 2)
+
+
+class HalvesItsLength(nn.Module):
+    def forward(self, x):
+        half = x.shape[1] // 2
+        return torch.cat([x[:, half:], x[:, :half]], 1)
+
+
+class PairsUp(nn.Module):
+    def forward(self, x):
+        return x.view(x.shape[0], x.shape[1] // 2, 2).flip(-1).reshape(x.shape[0], -1)
+
+
+class ChecksItsShape(nn.Module):
+    def forward(self, x):
+        assert x.shape[1] % 4 == 0, "a multiple of four"
+        return x.view(x.shape[0], -1, 4).sum(-1)
+
+
+class Windows(nn.Module):
+    def forward(self, x):
+        batch, channels, height, width = x.shape
+        x = x.view(batch, channels, height // 4, 4, width // 4, 4)
+        return x.permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, channels).mean(1)
+
+
+class CachesItsMask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mask = None
+
+    def forward(self, x):
+        if self.mask is None or self.mask.shape[0] != x.shape[1]:
+            self.mask = torch.ones(x.shape[1], x.shape[1]).tril()
+        return self.mask @ x
+
+
+class KeepsATable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.randn(32, 4))
+
+    def forward(self, x):
+        return x + self.table[: x.shape[1]]
+
+
+class Upsamples(nn.Module):
+    def forward(self, x):
+        return F.interpolate(x, size=(x.shape[2] * 2, x.shape[3] * 2), mode="nearest")
+
+
+class PadsToAMultiple(nn.Module):
+    def forward(self, x):
+        return F.pad(x, (0, (4 - x.shape[1] % 4) % 4))
+
+
+class Einsum(nn.Module):
+    def forward(self, x):
+        return torch.einsum("bnd,bmd->bnm", x, x)
+
+
+class Grouped(nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        y[:, ::2] = x[:, ::2]
+        return torch.where(x > 0, y, x.new_full((x.shape[1],), -1.0)), x.cumsum(1), x.argmax(1)
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class ComparesAnInteger(nn.Module):
+    def forward(self, ids):
+        return (ids < ids.shape[1]).float() * ids.shape[1], ids * 2, ids / 2, ids + ids.size(0)
+
+
+class Branches(nn.Module):
+    def forward(self, x):
+        if x.dim() == 2:
+            x = x.unsqueeze(1)
+        return x.squeeze(1) * 2
+
+
+class LooksAtAValue(nn.Module):
+    def forward(self, x):
+        if x.sum() > 1e9:
+            print("large")
+        return x * 2
+
+
+class Scripted(nn.Module):
+    def forward(self, x):
+        if x.size(1) > 12:
+            x = x * 2
+        for _ in range(3):
+            x = x + x.size(0)
+        return x

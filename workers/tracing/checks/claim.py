@@ -1,0 +1,105 @@
+"""The claim: which sizes the artifact is right for, made of what was proven and of what was tried."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.domain.contract import Batch, MethodClaim
+from service.domain.dim import REGIONS_MAX, SPANS_MAX, Region, Span
+from service.domain.input_spec import Reason, ValueRange
+from workers.tracing.checks.groups import Groups
+from workers.tracing.closing import closed_dims, closed_region, closed_shape
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Sizes of all symbols on which eager answered: whether the artifact agreed."""
+
+    sizes: Mapping[str, int]
+    agrees: bool
+
+
+def voided(proven: Iterable[Region], tried: Sequence[Tried]) -> list[tuple[Region, Tried]]:
+    """The proven regions in which a call has differed all the same, and the call."""
+    differing = [one for one in tried if not one.agrees]
+    found = ((region, next((one for one in differing if region.has(one.sizes)), None)) for region in proven)
+    return [(region, one) for region, one in found if one is not None]
+
+
+def claim(
+    groups: Groups,
+    tried: Sequence[Tried],
+    proven: Sequence[Region],
+    *,
+    values: Mapping[str, ValueRange] | None = None,
+    batch: Batch | None = None,
+) -> MethodClaim:
+    """Of the proven regions those that no call has contradicted, and beside them the very sizes that were tried."""
+    contradicted = [region for region, _ in voided(proven, tried)]
+    held = [region for region in proven if region not in contradicted]
+    agreed = [one.sizes for one in tried if one.agrees]
+    closed: dict[str, Reason] = {
+        symbol: "trace" if _differs_elsewhere(symbol, groups, tried) else "untried"
+        for symbol in groups.symbols
+        if not _is_open(symbol, groups, held, agreed)
+    }
+    left = [symbol for symbol in groups.symbols if symbol not in closed]
+    regions = [closed_region(region, closed) for region in held if _has_example(region, groups, closed)]
+    own = {symbol: groups.example[symbol] for symbol in closed}
+    regions += _tested(left, [sizes for sizes in agreed if own.items() <= sizes.items()], regions, groups)
+    return MethodClaim(
+        shapes={name: closed_shape(shape, own) for name, shape in groups.shapes.items()},
+        fixed=closed_dims(groups.shapes, groups.fixed, closed),
+        values=dict(values or {}),
+        regions=regions[:REGIONS_MAX],
+        batch=batch if batch is not None and batch.symbol in left else None,
+    )
+
+
+def _is_open(symbol: str, groups: Groups, proven: Iterable[Region], agreed: Iterable[Mapping[str, int]]) -> bool:
+    """Whether another size than the example's came out right."""
+    example = groups.example[symbol]
+    if any(sizes[symbol] != example for sizes in agreed):
+        return True
+    spans = [span for region in proven for span in region.spans[symbol]]
+    return any((span.low, span.high) != (example, example) for span in spans)
+
+
+def _differs_elsewhere(symbol: str, groups: Groups, tried: Iterable[Tried]) -> bool:
+    return any(not one.agrees and one.sizes[symbol] != groups.example[symbol] for one in tried)
+
+
+def _has_example(region: Region, groups: Groups, closed: Mapping[str, Reason]) -> bool:
+    return all(any(groups.example[symbol] in span for span in region.spans[symbol]) for symbol in closed)
+
+
+def _tested(
+    symbols: Sequence[str], agreed: Iterable[Mapping[str, int]], proven: Sequence[Region], groups: Groups
+) -> list[Region]:
+    """Boxes of exactly these sizes: those that differ from the example's in one symbol together, the others alone."""
+    if not symbols:
+        return []
+    points = [{symbol: sizes[symbol] for symbol in symbols} for sizes in agreed]
+    points = [point for point in points if not any(region.has(point) for region in proven)]
+    lines: dict[str, set[int]] = {}
+    alone: list[dict[str, int]] = []
+    for point in points:
+        moved = [symbol for symbol in symbols if point[symbol] != groups.example[symbol]]
+        if len(moved) == 1:
+            lines.setdefault(moved[0], set()).add(point[moved[0]])
+        elif moved and point not in alone:
+            alone.append(point)
+    boxes = [{symbol: _spans(sizes)} for symbol, sizes in lines.items()]
+    boxes += [{symbol: [Span(low=size, high=size)] for symbol, size in point.items()} for point in alone]
+    example = {symbol: [Span(low=groups.example[symbol], high=groups.example[symbol])] for symbol in symbols}
+    return [Region(spans={**example, **box}, known="tested") for box in boxes]
+
+
+def _spans(sizes: Iterable[int]) -> list[Span]:
+    """Runs of neighbours."""
+    spans: list[Span] = []
+    for size in sorted(sizes):
+        if spans and spans[-1].high == size - 1:
+            spans[-1] = Span(low=spans[-1].low, high=size)
+        else:
+            spans.append(Span(low=size, high=size))
+    return spans[:SPANS_MAX]

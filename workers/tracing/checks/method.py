@@ -1,0 +1,296 @@
+"""The check of one method: its layers in turn, and what they come to: findings, a claim, counterexamples.
+
+Each runs submitted code, which may raise anything: then the layer says so, and the others go on.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from service.domain.contract import Batch, MethodClaim
+from service.domain.dim import Region, listed
+from service.domain.trace_check import Finding, Layer
+from service.domain.trace_request import WantedSizes
+from workers.compare import compare
+from workers.tracing.call import Call
+from workers.tracing.checks import batching, findings, flip, grouping, sizes, values
+from workers.tracing.checks.budget import Budget
+from workers.tracing.checks.claim import Tried, claim, voided
+from workers.tracing.checks.eager import TooSlow, artifact_answer
+from workers.tracing.checks.flip import Judged
+from workers.tracing.checks.groups import Groups
+from workers.tracing.checks.observe import Observation, observe
+from workers.tracing.checks.probe import Ends
+from workers.tracing.checks.prove import domain
+from workers.tracing.checks.prove.prove import Proof, prove
+from workers.tracing.checks.ranges import Values, value_ranges
+from workers.tracing.checks.shrink import shrink
+from workers.tracing.checks.sizes import BakedSize, SizeTried
+from workers.tracing.checks.subject import Subject
+from workers.tracing.checks.values import BakedValue
+from workers.tracing.torch_check import Warned
+
+LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
+Say = Callable[[Layer], object]
+
+# Of what is left of the budget when it begins, a layer takes no more than this, so that each one has its turn.
+_SHARES: Mapping[LayerName, float] = {
+    "observe": 0.5, "graphs": 0.5, "flip": 0.4, "prove": 0.6, "probe": 0.5, "batch": 0.8,
+}  # fmt: skip
+# For each counterexample, of the budget and at most.
+_SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
+_CALL_S = 1.0
+_BATCH_MAX = 32
+_NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
+_MODEL_TAKES_ONE_SIZE = "nothing: the model keeps what it first made for the example's sizes"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the request says of sizes: which dims vary, and for which sizes the artifact is wanted."""
+
+    dynamic: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    sizes: Mapping[str, WantedSizes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the layers of a method came to; the calls are named by what they show."""
+
+    findings: list[Finding]
+    warnings: list[Finding]
+    claim: MethodClaim | None
+    counterexamples: list[tuple[str, Call]]
+
+
+class MethodCheck:
+    """`run` it once, with what probes the values of the example's shapes, which is told the ends of integers."""
+
+    def __init__(self, subject: Subject, warned: Sequence[Warned], wishes: Wishes, budget: Budget, say: Say) -> None:
+        self._subject = subject
+        self._warned = warned
+        self._wishes = wishes
+        self._budget = budget
+        self._say = say
+        self._findings: list[Finding] = []
+        self._counterexamples: list[tuple[str, Call]] = []
+        self._observation: Observation | None = None
+        self._judged: list[Judged] = []
+        self._baked_values: list[BakedValue] = []
+        self._groups: Groups | None = None
+        self._tried: list[SizeTried] = []
+        self._keeps_a_size = False  # in the eager model, which is in the way of other sizes then
+        self._baked_sizes: list[BakedSize] = []
+        self._proof: Proof | None = None
+        self._values = Values()
+        self._batch: Batch | None = None
+
+    def run(self, probe: Callable[[Ends], None]) -> Found:
+        for layer, work in (
+            ("observe", self._observe), ("graphs", self._graphs), ("flip", self._flip), ("prove", self._prove),
+        ):  # fmt: skip
+            self._layer(layer, work)  # type: ignore[arg-type] # each is a LayerName
+        self._layer("probe", lambda budget: self._probe(budget, probe))
+        self._layer("batch", self._certify)
+        return Found(
+            [
+                *(findings.baked_read(self._subject.method, one) for one in self._told_reads),
+                *(findings.baked_value(self._subject.method, one) for one in self._told_values),
+                *(findings.baked_size(self._subject.method, one) for one in self._told_sizes),
+                *self._findings,
+            ],
+            [self._of_warning(warned) for warned in self._warned],
+            self._claim(),
+            self._counterexamples,
+        )
+
+    def _layer(self, name: LayerName, work: Callable[[Budget], str]) -> None:
+        budget = self._budget.share(_SHARES[name])
+        started = time.monotonic()
+        try:
+            did = work(budget)
+        except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code: anything may come out of it
+            did = "it broke off"
+            self._findings.append(findings.layer_failed(name, self._subject.method, error))
+        seconds = round(time.monotonic() - started, 4)
+        self._say(Layer(name=name, method=self._subject.method, seconds=seconds, did=did, left_out=budget.left_out()))
+
+    def _observe(self, budget: Budget) -> str:  # noqa: ARG002 - it is short
+        self._observation = seen = observe(self._subject)
+        method = self._subject.method
+        self._findings += [findings.ambient_read(method, read) for read in seen.ambient if read.effect != "harmless"]
+        asked = next((one.line for one in seen.contexts if one.name == "torch.jit.is_tracing"), None)
+        if seen.traced_otherwise is not None and asked is not None:
+            self._findings.append(findings.told_of_tracing(method, seen.traced_otherwise, asked))
+        return f"{len(seen.reads)} reads of values, {len(seen.ambient)} of what lies outside the model"
+
+    def _graphs(self, budget: Budget) -> str:
+        self._baked_values = values.compare_values(self._subject, budget)
+        if self._subject.form == "uploaded" and not self._wishes.dynamic:
+            return "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
+        self._groups = groups = grouping.find(self._subject, self._wishes.dynamic, budget)
+        self._tried = sizes.compare(self._subject, groups, self._wishes.sizes, budget)
+        self._baked_sizes = sizes.baked(self._subject, groups, self._tried, budget)
+        self._tell_of_state(self._tried)
+        names = ", ".join(groups.symbols) or "none"
+        return f"sizes that may vary: {names}; {len(self._tried)} calls of other sizes"
+
+    def _flip(self, budget: Budget) -> str:
+        if self._observation is None:
+            return "nothing: no read was observed"
+        self._judged = flip.judge(self._subject, self._observation, budget)
+        for one in self._judged:
+            if one.counterexample is not None and one.effect == "harmful":
+                self._show(f"value at {one.line.file}:{one.line.line}", one.counterexample)
+        effects = [one.effect for one in self._judged]
+        return f"{len(effects)} reads: " + ", ".join(
+            f"{effects.count(effect)} {effect}" for effect in ("harmless", "harmful", "unknown")
+        )
+
+    def _prove(self, budget: Budget) -> str:
+        if self._groups is None or not self._groups.symbols:
+            return "nothing: no size may vary"
+        if self._is_wrong:
+            return _NOTHING_TO_CLAIM
+        if self._keeps_a_size:
+            return _MODEL_TAKES_ONE_SIZE
+        if self._observation is None or self._observation.hands_memory_out:
+            return "nothing: the model hands the memory of tensors out, and symbols have none"
+        harmless = {one.line for one in self._judged if one.effect == "harmless"}
+        self._proof = proof = prove(self._subject, self._groups, self._wanted(self._groups), budget, harmless)
+        border = [*(one.sizes for one in proof.refuted), *proof.tries]
+        border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
+        known = [dict(one.sizes) for one in self._tried]
+        border += [
+            point
+            for point in sizes.small(self._groups, known)
+            if proof.unproven and not self._baked_sizes and not any(region.has(point) for region in proof.regions)
+        ]
+        more = sizes.at(self._subject, self._groups, [point for point in border if dict(point) not in known], budget)
+        if any(one.is_wrong for one in more):
+            self._baked_sizes = sizes.baked(self._subject, self._groups, [*self._tried, *more], budget)
+        self._tried += more
+        self._tell_of_state(more)
+        self._findings += [
+            findings.proof_void(self._subject.method, region, one)
+            for region, one in voided(proof.regions, self._concrete())
+        ]
+        for left in proof.unproven:
+            where = f" at {left.line.file}:{left.line.line}" if left.line else ""
+            budget.leave_out(f"not proven from {listed(left.sizes)} on: {left.why}{where}")
+        return (
+            f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model; {proof.cases} runs"
+        )
+
+    def _tell_of_state(self, tried: Sequence[SizeTried]) -> None:
+        after = next((one.after for one in tried if one.after is not None), None)
+        if after is not None and not self._keeps_a_size:
+            self._keeps_a_size = True
+            line = self._subject.eager.line_of_state(self._subject.call)
+            self._findings.append(findings.keeps_a_size(self._subject.call, after, line))
+
+    def _probe(self, budget: Budget, probe: Callable[[Ends], None]) -> str:
+        self._values = value_ranges(self._subject, self._groups, budget)
+        for name, call in self._values.differing:
+            self._show(name, call)
+        probe(self._values.ends)
+        for baked in self._told_values:
+            if baked.confirmed:
+                self._show("value", baked.call)
+        for one in self._told_sizes:
+            self._show(f"size of {', '.join(one.symbols)}", one.shown.call)
+        return f"values of the example's sizes; ends of the integers of {', '.join(self._values.ranges) or 'no input'}"
+
+    def _certify(self, budget: Budget) -> str:
+        if self._groups is None:
+            return "nothing: no size may vary"
+        if self._is_wrong:
+            return _NOTHING_TO_CLAIM
+        if self._keeps_a_size:
+            return _MODEL_TAKES_ONE_SIZE
+        certified = batching.certify(self._subject, self._groups, _BATCH_MAX, budget, ends=self._values.ends)
+        if not isinstance(certified, Batch):
+            return f"one by one: {certified.reason}"
+        self._batch = certified
+        return f"up to {certified.up_to} rows along {certified.symbol} together"
+
+    def _wanted(self, groups: Groups) -> dict[str, Sequence[int]]:
+        """Of a size that is baked, the example's alone."""
+        baked = {symbol for one in self._baked_sizes if not one.right for symbol in one.symbols}
+        wanted: dict[str, Sequence[int]] = dict(domain.default(groups))
+        wanted |= {
+            symbol: range(said.low, said.high + 1, said.step)
+            for symbol, said in self._wishes.sizes.items()
+            if symbol in wanted
+        }
+        return {symbol: [groups.example[symbol]] if symbol in baked else size for symbol, size in wanted.items()}
+
+    def _concrete(self) -> list[Tried]:
+        return [Tried(one.sizes, one.agrees) for one in self._tried if one.agrees or one.is_wrong]
+
+    def _claim(self) -> MethodClaim | None:
+        """None where it is wrong at the example's own sizes: what came out right at others was luck. And where the
+        model itself answers as the first call's sizes have it."""
+        if self._groups is None or self._is_wrong or self._keeps_a_size:
+            return None
+        proven = [*self._proof.regions, *self._sampled(self._proof)] if self._proof is not None else []
+        return claim(self._groups, self._concrete(), proven, values=self._values.ranges, batch=self._batch)
+
+    def _sampled(self, proof: Proof) -> list[Region]:
+        """What is proven of one way through the model counts where inputs of both ways were tried, and agreed."""
+        assert self._observation is not None  # what is proven was observed
+        aside = [
+            one for one in self._judged if one.read.site not in self._observation.recorded and one.read.of == "values"
+        ]
+        return proof.alike if aside and all(one.effect == "harmless" for one in aside) else []
+
+    def _show(self, name: str, call: Call) -> None:
+        """The smallest call that shows the same."""
+        budget = Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
+        smallest = shrink(call, self._groups, self._differs, budget) if self._differs(call) else call
+        self._counterexamples.append((f"counterexample: {name}", smallest))
+
+    def _differs(self, call: Call) -> bool:
+        """Whether eager answers, and the artifact otherwise or not at all."""
+        subject = self._subject
+        try:
+            eager = subject.eager.answer(call, within_s=_CALL_S)
+        except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
+            return False
+        try:
+            artifact = artifact_answer(subject.artifact, call, subject.seed)
+        except Exception:  # noqa: BLE001 - TorchScript raises of every kind
+            return True
+        return not compare(eager.outputs, artifact.outputs, subject.tolerance).agrees
+
+    @property
+    def _is_wrong(self) -> bool:
+        """At the example's own sizes."""
+        return bool(self._told_reads or self._told_values)
+
+    @property
+    def _told_reads(self) -> list[Judged]:
+        """Those that the artifact is wrong by, the first of each line."""
+        harmful = [one for one in self._judged if one.effect == "harmful"]
+        return [*{one.line: one for one in harmful[::-1]}.values()][::-1]
+
+    @property
+    def _told_values(self) -> list[BakedValue]:
+        """Those that no read explains."""
+        read = {one.line for one in self._told_reads}
+        return [one for one in self._baked_values if one.line not in read and (one.confirmed or one.cause == "again")]
+
+    @property
+    def _told_sizes(self) -> list[BakedSize]:
+        """Those that no value explains: inputs of another size have other values, too."""
+        values = {*(one.line for one in self._told_reads), *(one.line for one in self._told_values)}
+        return [one for one in self._baked_sizes if one.line not in values and (one.line is not None or not values)]
+
+    def _of_warning(self, warned: Warned) -> Finding:
+        partings = [one.parting for one in self._told_values]
+        effect, reason, judged = flip.effect_of_warning(warned, self._judged, partings)
+        if effect == "harmless" and warned.line in {one.line for one in self._told_sizes}:
+            effect, reason = "harmful", "the size that is read here is baked in"
+        confirmed = judged.confirmed if judged is not None else None
+        return findings.tracer_warning(warned, confirmed=confirmed, effect=effect, reason=reason)

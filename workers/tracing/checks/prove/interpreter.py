@@ -1,0 +1,593 @@
+"""The artifact's graph, run node by node: on tensors without values, a symbol where a size is asked for."""
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from workers.tracing import graphs, lines
+from workers.tracing.checks.prove.numbering import Recorder
+from workers.tracing.checks.prove.symbols import SYMBOLIC, is_fake
+
+_LOOPS_MAX = 100_000
+
+
+class Unsupported(Exception):
+    """A node, or a use of it, that is not run here: what it gives is not known."""
+
+
+class Raised(Exception):
+    """A node does not take these sizes: the artifact raises there."""
+
+
+@dataclass(frozen=True)
+class NumberTensor:
+    """A tensor of no dims made of a size, as a trace has it for each number that it computes with."""
+
+    value: Any  # a number, or a symbolic one
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class _Step:
+    kind: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    node: graphs.Node
+    run: Callable[..., Any]
+    blocks: tuple["_Block", ...] = ()
+
+
+@dataclass(frozen=True)
+class _Block:
+    parameters: tuple[int, ...]
+    steps: tuple[_Step, ...]
+    results: tuple[int, ...]
+
+
+class Program:
+    """A method of an artifact, read once."""
+
+    def __init__(self, artifact: torch.jit.ScriptModule, method: str) -> None:
+        """Raises Unsupported."""
+        self._artifact = artifact
+        compiled = graphs.methods(artifact)[method]
+        self.schema = compiled.schema
+        self._graph = compiled.inlined_graph  # what nodes are read from must live
+        torch._C._jit_pass_inline(self._graph)
+        torch._C._jit_pass_dce(self._graph)
+        self._places: dict[str, int] = {}
+        self._constants: dict[int, Any] = {}
+        self._main = self._block(self._graph, self._graph.inputs(), self._graph.return_node())
+
+    def run(self, arguments: Mapping[str, Any], recorder: Recorder) -> Any:
+        """Raises Unsupported and Raised, and what the recorder raises."""
+        values = dict(self._constants)
+        given = [self._artifact, *self._bound(arguments)]
+        if len(given) != len(self._main.parameters):
+            raise Unsupported("it takes other arguments than it was given")
+        values.update(zip(self._main.parameters, given, strict=True))
+        results = self._run(self._main, values, recorder)
+        return plain(results[0] if len(results) == 1 else tuple(results))
+
+    def _bound(self, arguments: Mapping[str, Any]) -> list[Any]:
+        """In the order of the schema; a trace names its parameters as it likes."""
+        parameters = self.schema.arguments[1:]
+        if len(parameters) == len(arguments) and not all(argument.name in arguments for argument in parameters):
+            return [*arguments.values()]
+        bound = []
+        for parameter in parameters:
+            if parameter.name in arguments:
+                bound.append(arguments[parameter.name])
+            elif parameter.has_default_value():
+                bound.append(parameter.default_value)
+            else:
+                raise Unsupported(f"its parameter {parameter.name!r} is given by position")
+        return bound
+
+    def _run(self, block: _Block, values: dict[int, Any], recorder: Recorder) -> list[Any]:
+        for step in block.steps:
+            recorder.at = step.node
+            taken = [values[place] for place in step.inputs]
+            made = self._made(step, taken, values, recorder)
+            if len(step.outputs) == 1:
+                values[step.outputs[0]] = made
+            elif step.outputs:
+                if len(made) != len(step.outputs):
+                    raise Raised(f"{step.kind} of {len(step.outputs)} values has {len(made)}")
+                values.update(zip(step.outputs, made, strict=True))
+        return [values[place] for place in block.results]
+
+    def _made(self, step: _Step, taken: list[Any], values: dict[int, Any], recorder: Recorder) -> Any:
+        match step.kind:
+            case "prim::If":
+                made = self._run(step.blocks[0 if _truth(taken[0]) else 1], values, recorder)
+                return made[0] if len(step.outputs) == 1 else made
+            case "prim::Loop":
+                made = self._looped(step.blocks[0], taken, values, recorder)
+                return made[0] if len(step.outputs) == 1 else made
+        return step.run(*taken)
+
+    def _looped(self, body: _Block, taken: list[Any], values: dict[int, Any], recorder: Recorder) -> list[Any]:
+        most, goes_on, *carried = taken
+        turn = 0
+        while turn < most and _truth(goes_on):
+            if turn > _LOOPS_MAX:
+                raise Unsupported("prim::Loop")
+            values.update(zip(body.parameters, [turn, *carried], strict=True))
+            goes_on, *carried = self._run(body, values, recorder)
+            turn += 1
+        return carried
+
+    # Reading the graph.
+
+    def _block(self, block: Any, parameters: Any, returned: Any) -> _Block:
+        taken = tuple(self._place(value) for value in parameters)
+        steps = tuple(self._steps(block))
+        return _Block(taken, steps, tuple(self._place(value) for value in returned.inputs()))
+
+    def _steps(self, block: Any) -> Iterator[_Step]:
+        for node in block.nodes():
+            kind = node.kind()
+            outputs = tuple(self._place(value) for value in node.outputs())
+            if kind == "prim::Constant":
+                self._constants[outputs[0]] = _constant(node)
+                continue
+            inputs = tuple(self._place(value) for value in node.inputs())
+            blocks = tuple(
+                self._block(inner, inner.paramNode().outputs(), inner.returnNode()) for inner in node.blocks()
+            )
+            yield _Step(kind, inputs, outputs, node, _function(kind, node), blocks)
+
+    def _place(self, value: Any) -> int:
+        return self._places.setdefault(value.debugName(), len(self._places))
+
+
+def line_of(node: Any) -> lines.Line | None:
+    """The node's own, or the nearest of those that use it."""
+    for _ in range(6):
+        if node is None:
+            return None
+        if (line := graphs.line_of(node)) is not None:
+            return line
+        users = [use.user for output in node.outputs() for use in output.uses()]
+        node = users[0] if users else None
+    return None
+
+
+def plain(value: Any) -> Any:
+    """With numbers where tensors of no dims stand for them."""
+    match value:
+        case NumberTensor():
+            return _as_tensor(value)
+        case list():
+            return [plain(item) for item in value]
+        case tuple():
+            return tuple(plain(item) for item in value)
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def _constant(node: graphs.Node) -> Any:
+    try:
+        return node.output().toIValue()
+    except RuntimeError as error:
+        raise Unsupported("a constant that Python cannot have") from error
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, NumberTensor):
+        value = value.value
+    return bool(value)
+
+
+def _function(kind: str, node: graphs.Node) -> Callable[..., Any]:
+    if kind in ("prim::If", "prim::Loop"):
+        return _never
+    if kind == "prim::GetAttr":
+        name = node.s("name")
+        return lambda owner: _attribute(owner, name)
+    if kind in _PRIMS:
+        return _PRIMS[kind]
+    namespace, _, name = kind.partition("::")
+    if name in _NUMBERS_ALONE and namespace == "aten":
+        return _of_numbers(name, _overload(node))
+    if namespace == "prim":
+        return partial(_unsupported, kind)
+    return _of_tensors(kind, _overload(node))
+
+
+def _never(*_: Any) -> Any:
+    raise AssertionError
+
+
+def _unsupported(kind: str, *_: Any) -> Any:
+    raise Unsupported(kind)
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    if isinstance(owner, torch.ScriptObject) and not hasattr(owner, name):
+        raise Unsupported(f"the attribute {name!r} of an object")
+    value = getattr(owner, name)
+    # What is written into it would stay there, for the next call.
+    match value:
+        case list():
+            return tuple(value)
+        case dict():
+            return MappingProxyType(value)
+    return value
+
+
+def _overload(node: graphs.Node) -> Any:
+    """None where Python has no such operator."""
+    schema = node.schema()
+    if schema == "(no schema)":
+        return None
+    qualified = schema.partition("(")[0]
+    namespace, _, rest = qualified.partition("::")
+    name, _, overload = rest.partition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def _of_tensors(kind: str, overload: Any) -> Callable[..., Any]:
+    if overload is None:
+        return partial(_unsupported, kind)
+    promotes = kind in _PROMOTING
+
+    def run(*given: Any) -> Any:
+        values: Sequence[Any] = given
+        if any(isinstance(value, NumberTensor) for value in values) and not any(map(_has_tensor, values)):
+            return _of_number_tensors(kind, values)
+        if promotes:
+            values = _side_by_side(values)
+        return _called(overload, [plain(value) for value in values], kind)
+
+    return run
+
+
+def _of_numbers(name: str, overload: Any) -> Callable[..., Any]:
+    """Where tensors may stand instead, torch's operator runs."""
+    alone = _NUMBERS_ALONE[name]
+
+    def run(*values: Any) -> Any:
+        if not any(map(_has_tensor, values)) and not any(isinstance(value, NumberTensor) for value in values):
+            try:
+                return alone(*values)
+            except (TypeError, AttributeError) as error:
+                raise Unsupported(f"aten::{name}: {error}") from error
+        return _of_tensors(f"aten::{name}", overload)(*values)
+
+    return run
+
+
+def _called(overload: Any, values: Sequence[Any], kind: str) -> Any:
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for argument, value in zip(overload._schema.arguments, values, strict=False):
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    # A number where the schema has a tensor, as a trace has a size beside tensors.
+    if kind in _PROMOTING and not all(isinstance(value, torch.Tensor) for value in args[:2]):
+        return getattr(torch.ops.aten, kind.removeprefix("aten::"))(*args, **kwargs)
+    return overload(*args, **kwargs)
+
+
+def _side_by_side(values: Sequence[Any]) -> list[Any]:
+    """A number for the tensor that stands for it, where both lead to the same datatype."""
+    first, second, *others = values
+    if isinstance(second, NumberTensor) and isinstance(first, torch.Tensor):
+        second = _number_beside(second, first)
+    elif isinstance(first, NumberTensor) and isinstance(second, torch.Tensor):
+        first = _as_tensor(first)
+    return [first, second, *others]
+
+
+def _number_beside(number: NumberTensor, tensor: torch.Tensor) -> Any:
+    kind = 1.0 if number.dtype.is_floating_point else True if number.dtype is torch.bool else 1
+    with torch._C._DisableTorchDispatch():
+        as_number = torch.result_type(torch.empty((1,) * min(tensor.dim(), 1), dtype=tensor.dtype), kind)
+        as_tensor = torch.result_type(
+            torch.empty((1,) * min(tensor.dim(), 1), dtype=tensor.dtype), torch.empty((), dtype=number.dtype)
+        )
+    return number.value if as_number == as_tensor else _as_tensor(number)
+
+
+def _as_tensor(number: NumberTensor) -> torch.Tensor:
+    made: torch.Tensor = torch.ops.aten.scalar_tensor.default(number.value, dtype=number.dtype)
+    return made
+
+
+def _has_tensor(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.dim() > 0 or is_fake(value)
+    return isinstance(value, list | tuple) and any(map(_has_tensor, value))
+
+
+# Tensors of no dims that stand for numbers.
+
+
+def _of_number_tensors(kind: str, values: Sequence[Any]) -> Any:
+    name = kind.removeprefix("aten::")
+    numbers = [_as_number(value) for value in values]
+    first = numbers[0]
+    if name in ("detach", "clone", "contiguous", "alias", "lift_fresh"):
+        return first
+    if name in ("to", "_to_copy", "type_as"):
+        return _cast(numbers)
+    function = _ARITHMETIC.get(name)
+    if function is None or not all(isinstance(number, NumberTensor) for number in numbers[:2]):
+        raise Unsupported(f"{kind} of a size")
+    if name == "div" and len(numbers) > 2:
+        return _divided(numbers)
+    operands = [number.value for number in numbers if isinstance(number, NumberTensor)]
+    if len(numbers) > 2:  # alpha
+        raise_unless_one = numbers[2]
+        factor = raise_unless_one.value if isinstance(raise_unless_one, NumberTensor) else raise_unless_one
+        operands = [operands[0], operands[1] * factor] if factor != 1 else operands[:2]
+    made = function(*operands)
+    return NumberTensor(made, _dtype(name, numbers))
+
+
+def _divided(numbers: Sequence[Any]) -> NumberTensor:
+    first, second, rounding = numbers
+    dtype = torch.promote_types(first.dtype, second.dtype)
+    if dtype.is_floating_point:
+        raise Unsupported("aten::div of a size that is no whole number")
+    match rounding:
+        case "floor":
+            return NumberTensor(first.value // second.value, dtype)
+        case "trunc" if bool(first.value >= 0) and bool(second.value > 0):
+            return NumberTensor(first.value // second.value, dtype)
+    raise Unsupported("aten::div of a size")
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        if is_fake(value):
+            raise Unsupported("a tensor beside a size")
+        return NumberTensor(value.item(), value.dtype)
+    if isinstance(value, (bool, int, float, *SYMBOLIC)):
+        return NumberTensor(value, _dtype_of(value))
+    return value
+
+
+def _dtype_of(value: Any) -> torch.dtype:
+    if isinstance(value, bool | torch.SymBool):
+        return torch.bool
+    return torch.get_default_dtype() if isinstance(value, float | torch.SymFloat) else torch.int64
+
+
+def _dtype(name: str, numbers: Sequence[Any]) -> torch.dtype:
+    if name in _COMPARISONS:
+        return torch.bool
+    dtype: torch.dtype = numbers[0].dtype
+    if len(numbers) > 1 and isinstance(numbers[1], NumberTensor):
+        dtype = torch.promote_types(dtype, numbers[1].dtype)
+    if name in ("div", "true_divide", "sqrt", "rsqrt", "reciprocal") and not dtype.is_floating_point:
+        return torch.get_default_dtype()
+    return dtype
+
+
+def _cast(numbers: Sequence[Any]) -> NumberTensor:
+    first, wanted = numbers[0], numbers[1]
+    if isinstance(wanted, NumberTensor):
+        wanted = _DTYPES.get(int(wanted.value)) if isinstance(wanted.value, int) else None
+    if not isinstance(wanted, torch.dtype):
+        dtypes = [number for number in numbers[1:] if isinstance(number, NumberTensor) and type(number.value) is int]
+        wanted = _DTYPES.get(dtypes[0].value) if dtypes else first.dtype
+    if wanted is None:
+        raise Unsupported("aten::to of a size")
+    if wanted.is_floating_point and not first.dtype.is_floating_point:
+        return NumberTensor(torch.sym_float(first.value), wanted)
+    if wanted is first.dtype or (wanted.is_floating_point and first.dtype.is_floating_point):
+        return NumberTensor(first.value, wanted)
+    if wanted in (torch.int32, torch.int64) and first.dtype in (torch.int32, torch.int64):
+        return NumberTensor(first.value, wanted)
+    raise Unsupported(f"aten::to of a size, to {wanted}")
+
+
+def _whole(value: Any) -> Any:
+    """aten::Int, and where a number is wanted of a tensor."""
+    if isinstance(value, NumberTensor):
+        if value.dtype.is_floating_point:
+            # In a tensor it may be rounded otherwise than in Python.
+            raise Unsupported("aten::Int of a size that was divided")
+        return value.value
+    if isinstance(value, torch.Tensor):
+        return int(value.item())
+    return torch.sym_int(value) if isinstance(value, float | torch.SymFloat) else value
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, NumberTensor):
+        return value.value
+    return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _real_number(value: Any) -> Any:
+    value = _scalar(value)
+    return torch.sym_float(value) if not isinstance(value, float | torch.SymFloat) else value
+
+
+def _size(tensor: Any, dim: Any = None) -> Any:
+    if isinstance(tensor, NumberTensor):
+        return []
+    return list(tensor.shape) if dim is None else tensor.shape[dim]
+
+
+def _in_bounds(values: Any, place: Any) -> Any:
+    try:
+        return values[place]
+    except (IndexError, KeyError) as error:
+        raise Raised(f"it has no item {place}") from error
+
+
+def _sliced(values: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    return values[start:end:step]
+
+
+def _dict(*values: Any) -> dict[Any, Any]:
+    return dict(zip(values[::2], values[1::2], strict=True))
+
+
+def _appended(values: list[Any], value: Any) -> list[Any]:
+    values.append(value)
+    return values
+
+
+def _extended(values: list[Any], others: list[Any]) -> None:
+    values.extend(others)
+
+
+def _set_item(values: Any, place: Any, value: Any) -> Any:
+    values[place] = value
+    return values
+
+
+def _raise(*values: Any) -> Any:
+    raise Raised(str(next((value for value in values if isinstance(value, str)), "prim::RaiseException")))
+
+
+def _number_to_tensor(value: Any) -> NumberTensor:
+    dtype = torch.float64 if isinstance(value, float | torch.SymFloat) else _dtype_of(value)
+    return NumberTensor(value, dtype)
+
+
+def _divided_numbers(first: Any, second: Any) -> Any:
+    return first / second
+
+
+_DTYPES = {0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16,
+           6: torch.float32, 7: torch.float64, 11: torch.bool, 15: torch.bfloat16}  # fmt: skip
+_NUMBERS_OF_DTYPES = {dtype: number for number, dtype in _DTYPES.items()}
+
+_COMPARISONS = {
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "equal",
+    "__and__",
+    "__or__",
+    "logical_and",
+    "logical_or",
+    "logical_not",
+}
+_PROMOTING = {
+    f"aten::{name}" for name in "add sub rsub mul div true_divide floor_divide remainder pow eq ne lt le gt ge".split()
+}
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "rsub": lambda first, second: second - first,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "true_divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "neg": operator.neg,
+    "pow": operator.pow,
+    "sqrt": torch.sym_sqrt,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "maximum": torch.sym_max,
+    "minimum": torch.sym_min,
+    "max": torch.sym_max,
+    "min": torch.sym_min,
+}
+
+_PRIMS: dict[str, Callable[..., Any]] = {
+    "prim::ListConstruct": lambda *values: list(values),
+    "prim::TupleConstruct": lambda *values: values,
+    "prim::DictConstruct": _dict,
+    "prim::ListUnpack": lambda values: values[0] if len(values) == 1 else values,
+    "prim::TupleUnpack": lambda values: values[0] if len(values) == 1 else values,
+    "prim::TupleIndex": _in_bounds,
+    "prim::TupleSlice": _sliced,
+    "prim::NumToTensor": _number_to_tensor,
+    "prim::unchecked_cast": lambda value: value,
+    "prim::unchecked_unwrap_optional": lambda value: value,
+    "prim::Uninitialized": lambda *_: None,
+    "prim::RaiseException": _raise,
+    "prim::device": lambda tensor: tensor.device,
+    "prim::dtype": lambda tensor: _NUMBERS_OF_DTYPES[tensor.dtype],
+    "prim::layout": lambda _: 0,
+    "prim::min": lambda *values: torch.sym_min(*values) if len(values) > 1 else min(values[0]),
+    "prim::max": lambda *values: torch.sym_max(*values) if len(values) > 1 else max(values[0]),
+    "prim::is_cuda": lambda tensor: tensor.is_cuda,
+    "prim::type": lambda device: device.type,
+    "prim::Print": lambda *_: None,
+    "prim::annotate": lambda value: value,
+    "aten::size": _size,
+    "aten::sym_size": _size,
+    "aten::numel": lambda tensor: 1 if isinstance(tensor, NumberTensor) else tensor.numel(),
+    "aten::dim": lambda tensor: 0 if isinstance(tensor, NumberTensor) else tensor.dim(),
+    "aten::Int": _whole,
+    "aten::IntImplicit": _whole,
+    "aten::ScalarImplicit": _scalar,
+    "aten::Float": _real_number,
+    "aten::FloatImplicit": _real_number,
+    "aten::Bool": _truth,
+    "aten::item": _scalar,
+    "aten::__is__": operator.is_,
+    "aten::__isnot__": operator.is_not,
+    "aten::__not__": operator.not_,
+    "aten::__getitem__": _in_bounds,
+    "aten::_set_item": _set_item,
+    "aten::append": _appended,
+    "aten::extend": _extended,
+    "aten::list": list,
+    "aten::keys": lambda values: [*values.keys()],
+    "aten::values": lambda values: [*values.values()],
+    "aten::items": lambda values: [*values.items()],
+    "aten::dict": dict,
+    "aten::__contains__": lambda values, value: value in values,
+    "aten::warn": lambda *_: None,
+    "aten::format": lambda text, *values: text.format(*values),
+    "aten::is_floating_point": lambda tensor: tensor.dtype.is_floating_point,
+}
+# Of numbers where no tensor is among the operands.
+_NUMBERS_ALONE: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": _divided_numbers,
+    "floordiv": operator.floordiv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "neg": operator.neg,
+    "pow": operator.pow,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "len": len,
+    "slice": _sliced,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "sqrt": math.sqrt,
+    "abs": abs,
+    "__and__": lambda first, second: first and second,
+    "__or__": lambda first, second: first or second,
+    "__range_length": lambda low, high, step: len(range(low, high, step)),
+    "__derive_index": lambda turn, start, step: start + turn * step,
+}

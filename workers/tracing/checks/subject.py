@@ -1,0 +1,51 @@
+"""The subject of the check: one method of the model, its example, and the artifact that was made of it."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from service.domain.artifact import Form
+from workers.tracing.call import Call
+from workers.tracing.checks.eager import Eager, stopped_after
+from workers.tracing.checks.graphs import Canonical, canonical
+from workers.tracing.checks.reads import index_forgotten
+from workers.tracing.model import Model
+from workers.tracing.trace import Retrace
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`retrace` is None where nothing was traced: the artifact was scripted or uploaded."""
+
+    model: Model
+    call: Call  # the example
+    eager: Eager
+    artifact: torch.jit.ScriptModule
+    form: Form
+    retrace: Retrace | None
+    tolerance: float
+    seed: int
+
+    @property
+    def method(self) -> str:
+        return self.call.method
+
+    @cached_property
+    def graph(self) -> Canonical:
+        """The artifact's."""
+        return canonical(self.artifact, self.method)
+
+    def traced_again(
+        self,
+        call: Call | None = None,
+        within: AbstractContextManager[Any] | None = None,
+        *,
+        within_s: float | None = None,
+    ) -> torch.jit.ScriptModule:
+        """A new trace, of a fresh copy of the model: on the example, or on another call. Raises TooSlow."""
+        assert self.retrace is not None
+        with index_forgotten(), stopped_after(within_s):
+            return self.retrace(call or self.call, within or nullcontext())

@@ -1,0 +1,361 @@
+"""Claims: of what the tracing child says of other sizes and values than the example's, that which holds when it is
+repeated apart from it, on inputs that are drawn here.
+
+Eager refusing a size says nothing of it. A difference takes the whole region away in which it lies, and leaves the
+sizes that came out right.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import prod
+
+import numpy as np
+
+from service.domain.contract import Batch, MethodClaim, MethodContract
+from service.domain.dim import (
+    REGIONS_MAX,
+    SPANS_MAX,
+    Known,
+    Region,
+    listed,
+    shape_at,
+)
+from service.domain.input_spec import Reason, ValueRange
+from service.domain.tensor import Tensor, TensorSpec, array
+from service.domain.trace_check import Finding
+from workers.closeness import Answer
+from workers.tracing import doubts, fresh, points, rows
+from workers.tracing.checks.budget import Budget
+from workers.tracing.closing import closed_dims, closed_region, closed_shape
+from workers.tracing.points import Sizes
+from workers.tracing.sides import BoundCall
+from workers.tracing.trials import Trial, Trials
+
+# Of a region that is proven, so many sizes at random beside its corners and borders; with probes "deep", more.
+DRAWN, DRAWN_DEEP = 4, 24
+# And of one that was tried size by size, no more than this.
+EVERY_MOST = 512
+# Inputs of another size have no more bytes than this, or than so many times the example's.
+TRIAL_BYTES, TRIAL_TIMES_EXAMPLE = 2**20, 8
+# What is tried whatever the budget stays near the example.
+LEAST_TIMES_EXAMPLE = 2
+WRONG_MAX = 256
+# Of regions that are known so, the ends and some sizes inside stand for all; of others, each size stands for itself.
+_RANGES: tuple[Known, ...] = ("proven", "sampled")
+# Of the numbers of rows that a region has, so many are looked at for two that add up to a third.
+_ROWS_TRIED = 16
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is left of a claim, what eager returned at which sizes, and what is to be said of the rest."""
+
+    claim: MethodClaim
+    answers: list[tuple[Sizes, list[TensorSpec]]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def repeated(
+    trials: Trials, call: BoundCall, contract: MethodContract, claim: MethodClaim, budget: Budget, *, deep: bool
+) -> Held:
+    """`contract` is the one that the claim would make of the example's."""
+    rng = np.random.default_rng()
+    return _Repeating(trials, call, contract, claim, budget, rng, DRAWN_DEEP if deep else DRAWN).held()
+
+
+class _Repeating:
+    """One method's claim, region by region."""
+
+    def __init__(
+        self,
+        trials: Trials,
+        call: BoundCall,
+        contract: MethodContract,
+        claim: MethodClaim,
+        budget: Budget,
+        rng: np.random.Generator,
+        drawn: int,
+    ) -> None:
+        self._trials = trials
+        self._call = call
+        self._contract = contract
+        self._claim = claim
+        self._budget = budget
+        self._rng = rng
+        self._drawn = drawn
+        self._example = contract.example_sizes or {}
+        self._bytes = sum(len(tensor.data) for tensor in call.inputs)
+        self._most_bytes = max(TRIAL_BYTES, TRIAL_TIMES_EXAMPLE * self._bytes)
+        self._asked: set[tuple[tuple[str, int], ...]] = set()
+        self._pace: tuple[int, float] | None = None  # how many bytes took how long, the last time
+        self._within = {leaf: _ends(tensor, claim.values.get(leaf))
+                        for tensor in call.inputs if tensor.datatype.is_integer
+                        for leaf in [tensor.name] if len(tensor.data)}  # fmt: skip
+        self._draws = 0
+        self._findings: list[Finding] = []
+
+    def held(self) -> Held:
+        values = {leaf: ends for leaf, ends in self._claim.values.items() if self._range_holds(leaf, ends)}
+        for region in self._claim.regions:
+            self._try(region)
+        tried = list(self._tried())
+        regions = self._regions(tried)
+        differing = [sizes for sizes, trial in tried if trial.differs and sizes != self._example]
+        wrong = points.each_once([*self._claim.wrong, *differing])[:WRONG_MAX]
+        batch = self._certified(self._claim.batch, regions) if self._claim.batch is not None else None
+        claim = self._claim.model_copy(update={"values": values, "wrong": wrong, "batch": batch})
+        claim = self._closed(claim, regions)
+        answers = [(sizes, trial.outputs) for sizes, trial in tried if self._is_right(trial)]
+        left_out = self._budget.left_out()
+        if left_out:
+            self._findings.append(doubts.sizes_left_out(self._call.method, left_out, self._budget.seconds))
+        return Held(claim, answers, self._findings)
+
+    def _tried(self) -> Iterator[tuple[Sizes, Trial]]:
+        """All trials of the method whose inputs nest as the example's, and have its ranks; and their sizes."""
+        for trial in self._trials.all:
+            if trial.method == self._call.method and trial.is_as_in(self._call):
+                sizes = self._contract.sizes_of(trial.inputs)
+                if sizes is not None:
+                    yield sizes, trial
+
+    def _try(self, region: Region) -> None:
+        """The smallest size and one drawn at random whatever the budget, the others within it."""
+        if region.known not in _RANGES:
+            some = points.every(region, EVERY_MOST)
+            least, further = some[:1], some[1:]
+        else:
+            some = points.by_size([*points.corners(region), *points.borders(region, self._example)])
+            drawn = list(islice(points.drawn(region, self._rng), self._drawn))
+            least, further = [some[0], drawn[0]], [*some[1:], *drawn[1:]]
+        for place, point in enumerate([*least, *points.by_size(further)]):
+            is_least = place < len(least)
+            fitted = (self._near(point, region) if is_least else None) or self._fitted(point, region, self._most_bytes)
+            if fitted is None:
+                self._budget.leave_out(f"{listed(point)}: its inputs would have over {self._most_bytes} bytes")
+            elif self._key(fitted) in self._asked or fitted == self._example or not self._are_possible(fitted):
+                continue
+            elif not is_least and not self._has_time_for(fitted):
+                self._budget.leave_out(listed(fitted))
+            else:
+                self._ask(fitted)
+
+    def _ask(self, sizes: Sizes) -> None:
+        self._asked.add(self._key(sizes))
+        shapes = self._shapes(sizes)
+        self._draws += 1
+        began = time.monotonic()
+        case = f"fresh at {listed(sizes)}"
+        inputs = fresh.sized(self._call.inputs, shapes, self._draws, self._rng, self._within)
+        if self._trials.ask(self._call, case, inputs, keep=True).compared is None:
+            # What was drawn may be senseless to it.
+            self._trials.ask(self._call, f"{case}, repeated", fresh.tiled(self._call.inputs, shapes), keep=True)
+        self._pace = self._bytes_of(sizes), time.monotonic() - began
+
+    def _regions(self, tried: Sequence[tuple[Sizes, Trial]]) -> list[Region]:
+        """Those that hold, and beside them the very sizes that came out right."""
+        held = [region for region in self._claim.regions if self._holds(region, tried)]
+        wrong = [sizes for sizes, trial in tried if trial.differs or (trial.agrees and not self._is_right(trial))]
+        right = [sizes for sizes, trial in tried if self._is_right(trial) and sizes not in wrong]
+        alone = [sizes for sizes in points.each_once(right)
+                 if any(region.has(sizes) for region in self._claim.regions)
+                 and not any(region.has(sizes) for region in held)]  # fmt: skip
+        boxes = points.boxes(points.by_size(alone))
+        return [*held, *filter(None, map(_tested, boxes))][:REGIONS_MAX]
+
+    def _holds(self, region: Region, tried: Sequence[tuple[Sizes, Trial]]) -> bool:
+        inside = [(sizes, trial) for sizes, trial in tried if region.has(sizes) and sizes != self._example]
+        for sizes, trial in inside:
+            if (difference := trial.difference) is not None:
+                if trial.differs_by_form:  # which says so itself
+                    return False
+                self._findings.append(doubts.size_differs(trial.method, trial.case, difference, region, sizes))
+                return False
+            if trial.agrees and not self._is_right(trial):
+                self._findings.append(doubts.returns_otherwise(trial.method, trial.case, trial.outputs, region, sizes))
+                return False
+        if any(self._is_right(trial) for _, trial in inside):
+            return region.known in _RANGES
+        if inside:
+            self._findings.append(doubts.sizes_refused(self._call.method, region, inside[-1][1].refusal))
+        return False
+
+    def _is_right(self, trial: Trial) -> bool:
+        """Whether both gave the same, and what the contract says of outputs is true of it, their sizes aside."""
+        expected = {(spec.name, spec.datatype, len(spec.shape)) for spec in self._contract.outputs}
+        return trial.agrees and {(spec.name, spec.datatype, len(spec.shape)) for spec in trial.outputs} == expected
+
+    def _range_holds(self, leaf: str, ends: ValueRange) -> bool:
+        """Whether eager takes its ends. Where the artifact answers otherwise then, the trial says so."""
+        example = next(tensor for tensor in self._call.inputs if tensor.name == leaf)
+        values = array(example.datatype, example.data)
+        if not values.size:
+            return True
+        if not ends.has(int(values.min()), int(values.max())):
+            return False  # the example itself has others
+        info = np.iinfo(values.dtype)
+        for end in (ends.low, ends.high):
+            if end is None or not info.min <= end <= info.max:
+                continue
+            inputs = [fresh.filled(one, end) if one is example else one for one in self._call.inputs]
+            trial = self._trials.ask(self._call, f"fresh with {leaf!r} all {end}", inputs, keep=True)
+            if trial.refusal is not None:
+                self._findings.append(doubts.value_refused(self._call.method, leaf, end, trial.refusal))
+                return False
+        return True
+
+    def _certified(self, batch: Batch, regions: Sequence[Region]) -> Batch | None:
+        """Up to as many rows as were answered at once here."""
+        if batch.symbol not in self._example:
+            return None
+        taken = self._rows(batch, regions)
+        if not taken:
+            self._findings.append(
+                doubts.rows_seen(self._call.method, batch.symbol, "no two sizes of it add up to a third")
+            )
+            return None
+        certified = 0
+        for some, others in taken:
+            if certified and self._budget.is_spent:
+                self._budget.leave_out(f"{batch.symbol} {some + others}, together")
+                continue
+            if (what := self._seen(batch, some, others)) is not None:
+                self._findings.append(doubts.rows_seen(self._call.method, batch.symbol, what))
+                return None
+            certified = max(certified, some + others)
+        return batch.model_copy(update={"up_to": certified})
+
+    def _rows(self, batch: Batch, regions: Sequence[Region]) -> list[tuple[int, int]]:
+        """So many rows with so many others: the fewest there can be, and the most."""
+        sizes = [size for region in regions for size in points.sizes_of(region.spans[batch.symbol], _ROWS_TRIED)]
+        few = [size for size in sorted({*sizes}) if size and self._takes(batch.symbol, size, regions)]
+        least = next(((one, other) for one in few for other in few if self._are_rows(batch, one, other, regions)), None)
+        if least is None:
+            return []
+        most = next(
+            ((total - one, one) for one in few[:3] for total in _halved(batch.up_to)
+             if total > one and self._are_rows(batch, total - one, one, regions)),
+            least,
+        )  # fmt: skip
+        return [least] if most == least else [least, most]
+
+    def _are_rows(self, batch: Batch, some: int, others: int, regions: Sequence[Region]) -> bool:
+        together = {**self._example, batch.symbol: some + others}
+        return (
+            some + others <= batch.up_to
+            and all(self._takes(batch.symbol, size, regions) for size in (some, others, some + others))
+            and self._bytes_of(together) <= self._most_bytes
+        )
+
+    def _takes(self, symbol: str, size: int, regions: Iterable[Region]) -> bool:
+        return any(region.has({**self._example, symbol: size}) for region in regions)
+
+    def _seen(self, batch: Batch, some: int, others: int) -> str | None:
+        """How rows of values that are drawn show in one another; or of the example's, where those are refused."""
+
+        def ask(inputs: Sequence[Tensor]) -> Answer | str:
+            return self._trials.ask_artifact(self._call, inputs)
+
+        shapes = [self._shapes({**self._example, batch.symbol: rows}) for rows in (some, others)]
+        first, second = (fresh.sized(self._call.inputs, one, number, self._rng, self._within)
+                         for number, one in enumerate(shapes))  # fmt: skip
+        tiled = [fresh.tiled(self._call.inputs, one) for one in shapes]
+        for pair in ([first, _with_same_others(first, second, batch)], tiled):
+            try:
+                return rows.seen(ask, pair[0], pair[1], batch, self._trials.tolerance)
+            except rows.RowsRefused as error:
+                refused = str(error)
+        return f"they are refused: {refused}"
+
+    def _closed(self, claim: MethodClaim, regions: Sequence[Region]) -> MethodClaim:
+        """Without the symbols that have no other size left than the example's."""
+        closed = {
+            symbol: _reason(symbol, claim.wrong, self._example)
+            for symbol, size in self._example.items()
+            if all(points.sizes_of(region.spans[symbol], 2) == [size] for region in regions)
+        }
+        is_closed = len(closed) == len(self._example)
+        own = {symbol: self._example[symbol] for symbol in closed}
+        left = [closed_region(region, closed) for region in regions]
+        wrong = [
+            {symbol: size for symbol, size in sizes.items() if symbol not in closed}
+            for sizes in claim.wrong
+            if own.items() <= sizes.items()
+        ]
+        return claim.model_copy(
+            update={
+                "shapes": {name: closed_shape(shape, own) for name, shape in claim.shapes.items()},
+                "fixed": closed_dims(claim.shapes, claim.fixed, closed),
+                "regions": [] if is_closed else [one for place, one in enumerate(left) if one not in left[:place]],
+                "wrong": [] if is_closed else wrong,
+                "batch": claim.batch if claim.batch is not None and claim.batch.symbol not in closed else None,
+            }
+        )
+
+    def _near(self, point: Sizes, region: Region) -> dict[str, int] | None:
+        return self._fitted(point, region, LEAST_TIMES_EXAMPLE * self._bytes)
+
+    def _fitted(self, point: Sizes, region: Region, most_bytes: int) -> dict[str, int] | None:
+        """The point, or one that is smaller, whose inputs have no more bytes than that."""
+        fitted: dict[str, int] | None = dict(point)
+        while fitted is not None and self._bytes_of(fitted) > most_bytes:
+            fitted = points.shrunk(fitted, region)
+        return fitted
+
+    def _has_time_for(self, sizes: Sizes) -> bool:
+        if self._budget.is_spent or self._pace is None:
+            return not self._budget.is_spent
+        bytes_before, seconds = self._pace
+        growth = max(1.0, self._bytes_of(sizes) / max(1, bytes_before))
+        return bool(seconds * growth**1.5 <= self._budget.left_s)  # between what grows linearly, and by the square
+
+    def _shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        return {spec.name: shape_at(spec.shape, sizes) for spec in self._contract.inputs}
+
+    def _are_possible(self, sizes: Sizes) -> bool:
+        """Whether no dim would be less than nothing."""
+        return all(size >= 0 for shape in self._shapes(sizes).values() for size in shape)
+
+    def _bytes_of(self, sizes: Sizes) -> int:
+        shapes = self._shapes(sizes)
+        return sum(prod(shapes[spec.name]) * spec.datatype.item_bytes for spec in self._contract.inputs)
+
+    def _key(self, sizes: Sizes) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted(sizes.items()))
+
+
+def _ends(tensor: Tensor, claimed: ValueRange | None) -> fresh.Ends:
+    """Within which integers are drawn: what was seen, and the ends that are claimed."""
+    values = array(tensor.datatype, tensor.data)
+    low, high = int(values.min()), int(values.max())
+    if claimed is None:
+        return low, high
+    info = np.iinfo(values.dtype)
+    ends = [low if claimed.low is None else claimed.low, high if claimed.high is None else claimed.high]
+    first, last = (min(max(end, int(info.min)), int(info.max)) for end in ends)
+    return min(first, low), max(last, high)
+
+
+def _with_same_others(first: Sequence[Tensor], second: Sequence[Tensor], batch: Batch) -> list[Tensor]:
+    """The second inputs, but for those without rows: they are of the whole call."""
+    return [other if other.name in batch.inputs else one for one, other in zip(first, second, strict=True)]
+
+
+def _halved(size: int) -> Iterator[int]:
+    while size > 1:
+        yield size
+        size //= 2
+
+
+def _tested(box: Mapping[str, Sequence[int]]) -> Region | None:
+    """None where its sizes are too scattered to be said."""
+    spans = {symbol: points.spans_of(sizes) for symbol, sizes in box.items()}
+    if any(len(found) > SPANS_MAX for found in spans.values()):
+        return None
+    return Region(spans=spans, known="tested")
+
+
+def _reason(symbol: str, wrong: Iterable[Sizes], example: Sizes) -> Reason:
+    return "trace" if any(sizes[symbol] != example[symbol] for sizes in wrong) else "untried"

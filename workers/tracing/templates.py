@@ -1,0 +1,237 @@
+"""Templates: what the pytest file of a counterexample is made of."""
+
+BESIDE = '''
+def beside(name):
+    """A file that was uploaded, and is too large to stand in here."""
+    path = Path(__file__).with_name(name)
+    if not path.exists():
+        raise FileNotFoundError(f"put {name} beside this test: it was submitted with the model")
+    return path.read_bytes()
+'''
+
+UNZIPPED = """
+def unzipped(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {one.filename: archive.read(one) for one in archive.infolist() if not one.is_dir()}
+"""
+
+UNPACKED = """
+def unpacked(dtype, shape, data):
+    flat = torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(data))), dtype=dtype)
+    return flat.reshape(shape).clone()
+"""
+
+INSTALL = '''
+def install(folder, monkeypatch):
+    """Put the source where Python imports it from."""
+    for path, text in FILES.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    monkeypatch.syspath_prepend(str(folder))
+'''
+
+MAKE = '''
+def seed():
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    numpy.random.seed(SEED % 2**32)
+
+
+def submitted():
+    """What the entrypoint names, imported anew, and made where it is a class or a factory."""
+    module, _, path = ENTRYPOINT.partition(":")
+    for name in [name for name in sys.modules if name.partition(".")[0] == module.partition(".")[0]]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    seed()
+    found = importlib.import_module(module)
+    for name in path.split("."):
+        found = getattr(found, name)
+    if isinstance(found, torch.nn.Module) or isinstance(getattr(found, "__self__", None), torch.nn.Module):
+        return found
+    try:
+        inspect.signature(found).bind(*INIT_ARGS, **INIT_KWARGS)
+    except (TypeError, ValueError):
+        return found  # a function that is itself what is asked
+    seed()
+    made = found(*INIT_ARGS, **INIT_KWARGS)
+    return made if callable(made) else found
+
+
+class Method(torch.nn.Module):
+    """A function, or one method of a model, as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        if isinstance(getattr(function, "__self__", None), torch.nn.Module):
+            self.owner = function.__self__
+        self.function = function
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def model():
+    """The model, with its weights, in its mode and its precision."""
+    made = submitted()
+    net = made if isinstance(made, torch.nn.Module) else Method(made)
+    owner = getattr(net, "owner", net)
+{weights}    if TRAINING != "as-is":
+        owner.train(TRAINING)
+    net.to(device=DEVICE, dtype=PRECISION)
+    if METHOD != "forward":
+        net = Method(getattr(owner, METHOD))
+    if any(isinstance(one, torch.nn.parameter.UninitializedParameter) for one in net.parameters()):
+        ask(net, example())  # lazy modules take their shapes from a first call
+    return net
+
+
+def ask(net, given):
+    args, kwargs = arguments(given)
+    seed()
+    with torch.no_grad():
+        return net(*args, **kwargs)
+'''
+
+LOAD = "    owner.load_state_dict(weights(), strict=WEIGHTS_STRICT)\n"
+
+SAFETENSORS = """
+def weights():
+    return safetensors.torch.load(WEIGHTS)
+"""
+
+PICKLED = """
+def weights():
+    state = torch.load(io.BytesIO(WEIGHTS), map_location="cpu", weights_only=True)
+    for key in ("state_dict", "model_state_dict", "model"):
+        state = state[key] if isinstance(state.get(key), dict) else state
+    return state
+"""
+
+TRACE = '''
+def artifact():
+    """The model, traced on the example."""
+    net = model()
+    script_parts(net)
+    with torch.set_grad_enabled(GRADIENTS):
+        return torch.jit.trace(net, tuple(example().values()), **OPTIONS)
+
+
+def ask_artifact(module, given):
+    with torch.no_grad():
+        return module(*given.values())
+
+
+def script_parts(net):
+    """Those parts of it that were scripted before it was traced."""
+    for name in SCRIPTED:
+        parent, _, last = name.rpartition(".")
+        setattr(net.get_submodule(parent), last, torch.jit.script(net.get_submodule(name)))
+    for name in SCRIPTED_FUNCTIONS:
+        module, _, last = name.rpartition(".")
+        setattr(sys.modules[module], last, torch.jit.script(getattr(sys.modules[module], last)))
+'''
+
+TRACE_ONE_CALL = '''
+class Call(torch.nn.Module):
+    """The model, called as in `arguments`: a trace takes tensors alone, and has everything else baked in."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, *tensors):
+        args, kwargs = arguments(dict(zip(example(), tensors)))
+        return self.net(*args, **kwargs)
+
+
+def artifact():
+    """The model, traced on the example."""
+    net = model()
+    script_parts(net)
+    with torch.set_grad_enabled(GRADIENTS):
+        return torch.jit.trace(Call(net), tuple(example().values()), **OPTIONS)
+
+
+def ask_artifact(module, given):
+    with torch.no_grad():
+        return module(*given.values())
+
+
+''' + TRACE[TRACE.index("def script_parts") :]
+
+SCRIPT = '''
+def artifact():
+    """The model, scripted."""
+    net = model()
+    if not isinstance(net, Method):
+        return torch.jit.script(net)
+    if not hasattr(net, "owner"):
+        return torch.jit.script(net.function)
+    kind, name = type(net.owner), net.function.__name__
+    setattr(kind, name, torch.jit.export(getattr(kind, name)))
+    return getattr(torch.jit.script(net.owner), name)
+
+
+def ask_artifact(module, given):
+    args, kwargs = arguments(given)
+    with torch.no_grad():
+        return module(*args, **kwargs)
+'''
+
+ARCHIVE = '''
+def artifact():
+    """The archive that was uploaded."""
+    return torch.jit.load(io.BytesIO(beside(ARCHIVE_NAME)), map_location=DEVICE)
+
+
+def ask_artifact(module, given):
+    args, kwargs = arguments(given)
+    torch.manual_seed(SEED)
+    with torch.no_grad():
+        return getattr(module, METHOD)(*args, **kwargs)
+'''
+
+SERVED = '''
+def served(module):
+    """In the form in which it is served."""{form}
+    return module
+'''
+
+LEAVES = '''
+def leaves(value, name="output"):
+    """The tensors in what was returned, under their paths."""
+    if isinstance(value, torch.Tensor):
+        return {name: value}
+    if isinstance(value, dict):
+        items = value.items()
+    else:
+        items = enumerate(value) if isinstance(value, (list, tuple)) else ()
+    return {path: leaf for key, item in items for path, leaf in leaves(item, f"{name}.{key}").items()}
+
+
+def close(eager):
+    """How near the two are to be: integers are the same."""
+    return {"rtol": RTOL, "atol": ATOL} if eager.is_floating_point() else {"rtol": 0, "atol": 0}
+'''
+
+TEST = """
+def test_the_artifact_answers_as_the_model_does(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch)
+    eager = leaves(ask(model(), counterexample()))
+
+    answer = leaves(ask_artifact(served(artifact()), counterexample()))
+
+    assert answer.keys() == eager.keys()
+    for name, expected in eager.items():
+        torch.testing.assert_close(answer[name], expected, equal_nan=True, **close(expected))
+"""
+
+TEST_OF_ARCHIVE = """
+def test_the_archive_answers_as_its_model_did():
+    answer = leaves(ask_artifact(served(artifact()), counterexample()))
+
+    for name, expected in eager().items():
+        torch.testing.assert_close(answer[name], expected, equal_nan=True, **close(expected))
+"""

@@ -1,0 +1,181 @@
+"""Trials: calls that both sides of a verification were asked on, and what came of each.
+
+Whether one lies in the contract is said when all are done, for the contract is made of what they show.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from service.domain.contract import same_arguments
+from service.domain.errors import Failure
+from service.domain.tensor import Tensor, TensorSpec, array
+from workers import golden
+from workers.closeness import Answer, Difference
+from workers.tracing import out_of_memory
+from workers.tracing.prepared import Both, Prepared
+from workers.tracing.sides import BoundCall, EagerAnswer
+
+# Drawn values can make a loop of the model's very long: eager is stopped where a call takes so long, or so many times
+# the example's time. What takes milliseconds on its example is far off it after a second, on a busy machine too.
+CALL_S = 1.0
+CALL_TIMES_EXAMPLE = 20
+# What differs is kept with both answers, for a counterexample, up to so many bytes of all together.
+SHOWN_BYTES = 64 * 2**20
+
+Ranges = dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Inputs on which the two differ, and what each gave; a text is what the artifact raised."""
+
+    inputs: Sequence[Tensor]
+    eager: Answer
+    artifact: Answer | str
+
+    @property
+    def byte_size(self) -> int:
+        answers = [one for one in (self.eager, self.artifact) if isinstance(one, Answer)]
+        leaves = [leaf for answer in answers for leaf in answer.leaves.values()]
+        return sum(len(tensor.data) for tensor in (*self.inputs, *leaves))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One call of both. `compared` is None where the eager model refused, or nothing can be said.
+
+    `ranges` has the smallest and the largest of each input of integers; `outputs` are eager's; `call` says how the
+    inputs nest, and is another one than the example's for a check input alone.
+    """
+
+    call: BoundCall
+    case: str
+    inputs: list[TensorSpec]
+    ranges: Ranges
+    compared: Both | None
+    outputs: list[TensorSpec]
+    drew: bool = False
+    refusal: Failure | None = None
+    answered: bool = False  # the artifact did, where the eager model refused
+    shown: Shown | None = None
+
+    @property
+    def method(self) -> str:
+        return self.call.method
+
+    @property
+    def agrees(self) -> bool:
+        return self.compared is not None and self.compared.agrees
+
+    @property
+    def differs(self) -> bool:
+        return self.compared is not None and not self.compared.agrees
+
+    @property
+    def differs_by_form(self) -> bool:
+        """The archive as it was traced gives what eager gives, and what is served does not."""
+        both = self.compared
+        return both is not None and both.as_traced is not None and both.as_traced.agrees and not both.served.agrees
+
+    @property
+    def difference(self) -> Difference | None:
+        return None if self.compared is None else self.compared.difference
+
+    def is_as_in(self, call: BoundCall) -> bool:
+        """Whether nothing but its tensors tells it from that call."""
+        return self.call is call or same_arguments(call.arguments, self.call.arguments)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {spec.name: spec.shape for spec in self.inputs}
+
+
+class Trials:
+    """Asks both sides, one call after the other."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._sides = prepared.sides
+        self._seed = prepared.sides.spec.options.seed
+        self._kept: list[tuple[Trial, golden.Case]] = []
+        self._left_shown_bytes = SHOWN_BYTES
+        self.all: list[Trial] = []
+
+    @property
+    def tolerance(self) -> float:
+        return self._sides.spec.check.check_tolerance
+
+    def add(self, trial: Trial) -> Trial:
+        self.all.append(trial)
+        return trial
+
+    def add_example(self, method: str) -> Trial:
+        """What both gave on it before."""
+        prepared = self._prepared
+        call, eager, both = prepared.examples[method], prepared.answers[method], prepared.compared[method]
+        return self.add(self._compared(call, call.case, call.inputs, eager, both, prepared.artifact_answers[method]))
+
+    def ask(self, call: BoundCall, case: str, inputs: Sequence[Tensor], *, keep: bool = False) -> Trial:
+        """Ask both at once, as in that call; what agrees may be `keep`t as a golden case."""
+        self._sides.eager.ask(call, inputs, seed=self._seed, within_s=self.within_s(call.method))
+        self._sides.ask_artifact(call, inputs)
+        eager, answers = self._sides.eager.answer(), self._sides.artifact_answers()
+        if isinstance(eager, Failure):
+            answered = isinstance(answers[0], Answer)
+            return self.add(Trial(call, case, _specs(inputs), _ranges(inputs), None, [], False, eager, answered))
+        if any(isinstance(one, str) and out_of_memory.is_said_in(one) for one in answers):
+            # It has as much as the eager model, and needs a little more for the same: that is no answer.
+            return self.add(Trial(call, case, _specs(inputs), _ranges(inputs), None, _of(eager), eager.drew))
+        both = self._sides.compared(eager, answers)
+        trial = self.add(self._compared(call, case, inputs, eager, both, answers[0]))
+        if keep and trial.agrees and not eager.drew:
+            self._kept.append((trial, golden.Case(call.method, inputs, list(eager.answer.leaves.values()))))
+        return trial
+
+    def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> Answer | str:
+        """What is served gives on it, or what it raises, whatever eager does."""
+        self._sides.artifact.ask(call, inputs)
+        return self._sides.artifact.answer()
+
+    def golden(self, trials: Iterable[Trial]) -> list[golden.Case]:
+        """Of those trials, the cases that were kept."""
+        wanted = {id(trial) for trial in trials}
+        return [case for trial, case in self._kept if id(trial) in wanted]
+
+    def within_s(self, method: str) -> float:
+        """How long eager may take for a call that is not its example."""
+        return max(CALL_S, CALL_TIMES_EXAMPLE * self._prepared.answers[method].seconds)
+
+    def _compared(
+        self,
+        call: BoundCall,
+        case: str,
+        inputs: Sequence[Tensor],
+        eager: EagerAnswer,
+        both: Both,
+        artifact: Answer | str,
+    ) -> Trial:
+        shown = None
+        # Of numbers that are drawn at random, no other call gives the same again.
+        if not both.served.agrees and not eager.drew:
+            shown = self._shown(Shown(inputs, eager.answer, artifact))
+        return Trial(call, case, _specs(inputs), _ranges(inputs), both, _of(eager), eager.drew, shown=shown)
+
+    def _shown(self, shown: Shown) -> Shown | None:
+        if shown.byte_size > self._left_shown_bytes:
+            return None
+        self._left_shown_bytes -= shown.byte_size
+        return shown
+
+
+def _specs(inputs: Sequence[Tensor]) -> list[TensorSpec]:
+    return [tensor.spec for tensor in inputs]
+
+
+def _of(eager: EagerAnswer) -> list[TensorSpec]:
+    return [leaf.spec for leaf in eager.answer.leaves.values()]
+
+
+def _ranges(inputs: Sequence[Tensor]) -> Ranges:
+    integers = [(tensor.name, array(tensor.datatype, tensor.data)) for tensor in inputs if tensor.datatype.is_integer]
+    return {name: (int(values.min()), int(values.max())) for name, values in integers if values.size}
