@@ -10,7 +10,7 @@ ABOUT_TORCH := tests/tracing tests/serving tests/sandbox/test_torch.py
 OTHER       := .venv-torch-$(TORCH)-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-all test-torch check fix openapi lock bench image clean
+.PHONY: help setup demo serve test test-all test-torch check fix openapi lock bench quality image clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ openapi: .venv/.dev ## Write tests/api/openapi.json, the reviewed API document, 
 bench: .venv/.models ## Measure trace latency beside plain torch, and what the sandbox costs
 	$(BIN)/python benchmarks/trace_latency.py
 	$(BIN)/python benchmarks/sandbox.py
+
+quality: .venv/.models ## Measure the check on the corpus, beside torch's own and torch.export, and on real models
+	$(BIN)/python benchmarks/check_quality.py --jobs 2
+	$(BIN)/python benchmarks/real_models.py
 
 image: ## Build the container image tracehouse
 	docker build --tag tracehouse .

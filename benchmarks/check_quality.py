@@ -1,0 +1,343 @@
+"""How good the trace check is, on the models of tests/corpus: those that trace and answer wrongly, and the right ones.
+
+Ours is run as the service runs it, in its children, and judged by what a user sees: verdict, findings and contract.
+
+- A wrong model is found if it is traced, and is rejected, or if the contract takes none of the inputs that its artifact
+  answers wrongly. Its line is right if a finding that speaks against the artifact names one that the source marks.
+- A right model that is not verified, of which a finding speaks against the artifact, or whose contract refuses its own
+  example, is a false alarm. Dims that a user expects to be open, and that the contract has fixed, are counted apart.
+
+Beside it stand torch.jit.trace with its own check, the same with all inputs as its check inputs, and torch.export with
+every dim automatic, which is wrong where it answers wrongly, and refuses where it raises.
+
+    python benchmarks/check_quality.py [--only NAME]... [--jobs 2] [--ours] [--json FILE]
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import logging
+import multiprocessing
+import os
+import random
+import statistics
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.trace_requests import Done, requests, takes  # noqa: E402
+from service.domain.contract import MethodContract  # noqa: E402
+from service.domain.trace_check import RESTRICTING, UNSOUND, Finding, TraceCheck, Verdict  # noqa: E402
+from tests.corpus import specimen  # noqa: E402
+from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
+
+SPEAKS_AGAINST = UNSOUND | RESTRICTING | {"output-differs", "output-differs-elsewhere"}
+# Of a wrong model of these kinds no single call shows that it is wrong: only a rejection keeps it from being asked.
+WRONG_IN_A_ROW = {"state", "random", "ambient"}
+# The sizes of a symbol that the shares of a contract are counted over, and how many combinations of several symbols.
+SIZES = range(65)
+COMBINATIONS = 2000
+
+
+@dataclass
+class Ours:
+    """What the service said of a model, and whether that is right."""
+
+    outcome: str  # found or missed; right, closed or false alarm
+    why: str
+    verdict: str
+    line: bool | None = None  # null: no line is needed, for the contract's form refuses what is wrong
+    lines: list[int] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    proven: float | None = None  # the share of the sizes that the contract takes; null: none is open
+    closed: list[str] = field(default_factory=list)
+    check_s: float = 0.0
+    total_s: float = 0.0
+
+
+@dataclass
+class Torch:
+    """What torch's own means say of it."""
+
+    check: str  # raises, warns or silent
+    check_line: bool
+    check_inputs: str
+    export: str  # wrong, refuses or right
+    trace_s: float
+
+
+def main() -> None:
+    options = _options()
+    chosen = [one for side in ("wrong", "right") for one in specimens(side)]
+    chosen = [one for one in chosen if not options.only or one.name in options.only]
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    ours = dict(zip((one.name for one in chosen), _judged(chosen, options.jobs), strict=True))
+    theirs = {} if options.ours else dict(zip((one.name for one in chosen), torch_says(chosen), strict=True))
+    for side in ("wrong", "right"):
+        names = [one.name for one in chosen if one.path.parent.name == side]
+        _print_table(side, names, ours, theirs)
+    summary = _summary(chosen, ours, theirs)
+    for name, figure in summary.items():
+        print(f"{name:<56} {figure}")
+    if options.json:
+        rows = {name: {"ours": asdict(one), "torch": theirs and asdict(theirs[name])} for name, one in ours.items()}
+        options.json.write_text(json.dumps({"summary": summary, "models": rows}, indent=1))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="How good the trace check is, on the models of tests/corpus.")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this model alone; may be repeated")
+    parser.add_argument("--jobs", type=int, default=2, help="trace requests at a time")
+    parser.add_argument("--ours", action="store_true", help="leave torch's own means out")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    return parser.parse_args()
+
+
+def _judged(chosen: Sequence[Specimen], jobs: int) -> list[Ours]:
+    """In their order, each by a trace request of its own."""
+    with requests() as done, ThreadPoolExecutor(jobs) as pool:
+        traced = [*pool.map(lambda one: done.do(one.submission()), chosen)]
+    return [_judge(one, each) for one, each in zip(chosen, traced, strict=True)]
+
+
+def _judge(one: Specimen, done: Done) -> Ours:
+    is_wrong = one.path.parent.name == "wrong"
+    if done.artifact is None:
+        why = f"{done.failure.slug}: {done.failure.detail[:200]}" if done.failure else "it has no artifact"
+        return Ours("missed" if is_wrong else "false alarm", why, "failed", total_s=done.seconds)
+    check, contract = done.artifact.check, done.artifact.contract.method("forward")
+    judged = (_judge_wrong if is_wrong else _judge_right)(one, done, check, contract)
+    judged.proven = proven(contract)
+    judged.check_s = sum(layer.seconds for layer in check.layers)
+    judged.total_s = done.seconds
+    return judged
+
+
+def _judge_wrong(one: Specimen, done: Done, check: TraceCheck, contract: MethodContract) -> Ours:
+    # What keeps a size is served at that size alone, which speaks against a wrong model and not against a right one.
+    against = [each for each in check.findings if each.kind == "keeps-a-size" or _against([each])]
+    lines = [finding.line for finding in against if finding.line is not None and _is_of(finding, one)]
+    told = {
+        "verdict": check.verdict.value,
+        "lines": lines,
+        "kinds": [finding.kind for finding in against],
+        "line": bool(one.faults.intersection(lines)),
+    }
+    if check.verdict is Verdict.REJECTED:
+        return Ours("found", "rejected", **told)
+    if one.kind == "state" and one.others and not any(takes(contract, question(call)) for call in one.others):
+        return Ours("found", "refused by the contract", **told)
+    if one.kind in WRONG_IN_A_ROW:
+        return Ours("missed", "it is served, and calls in a row go wrong", **told)
+    wrong = specimen.wrong_on(one)
+    answered = [call for call in wrong if takes(contract, question(call))]
+    if any(not same(called(one.fresh(), call), called(done.loaded(), call)) for call in answered):
+        return Ours("missed", "the contract takes inputs that are answered wrongly", **told)
+    if all(_is_of_another_form(one, call) for call in wrong) or answered:
+        told["line"] = told["line"] or None
+    return Ours("found", "answered rightly" if answered else "refused by the contract", **told)
+
+
+def _judge_right(one: Specimen, done: Done, check: TraceCheck, contract: MethodContract) -> Ours:
+    against = _against(check.findings)
+    shapes = {spec.name: spec.shape for spec in contract.inputs}
+    told = {
+        "verdict": check.verdict.value,
+        "lines": [finding.line for finding in against if finding.line is not None],
+        "kinds": [finding.kind for finding in against],
+        "closed": [f"{name}[{dim}]" for name, dim in sorted(one.open_dims) if not isinstance(shapes[name][dim], str)],
+    }
+    if against or check.verdict is not Verdict.VERIFIED:
+        return Ours("false alarm", "; ".join(f"{each.kind}: {each.detail}" for each in against)[:300], **told)
+    if not takes(contract, question(one.example)):
+        return Ours("false alarm", "the contract refuses the example", **told)
+    taken = [call for call in one.others if takes(contract, question(call))]
+    if any(not same(called(one.fresh(), call), called(done.loaded(), call)) for call in taken):
+        return Ours("false alarm", "the artifact itself is wrong", **told)
+    if told["closed"] or len(taken) < len(one.others):
+        return Ours("closed", f"{len(one.others) - len(taken)} of {len(one.others)} inputs refused", **told)
+    return Ours("right", "", **told)
+
+
+def _against(findings: Iterable[Finding]) -> list[Finding]:
+    return [each for each in findings if each.kind in SPEAKS_AGAINST or each.effect == "harmful"]
+
+
+def _is_of(finding: Finding, one: Specimen) -> bool:
+    return finding.file is not None and Path(finding.file).name == one.path.name
+
+
+def _is_of_another_form(one: Specimen, call: Call) -> bool:
+    """Whether its structure, datatypes or ranks are not the example's, which no contract leaves open."""
+    example, other = one.leaves(one.example), one.leaves(call)
+    forms = [{name: (leaf.dtype, leaf.dim()) for name, leaf in named.items()} for named in (example, other)]
+    return forms[0] != forms[1]
+
+
+def proven(contract: MethodContract) -> float | None:
+    """Of the sizes up to 64 that it takes, the share that is proven; the others are tested, or the example's."""
+    symbols = sorted(contract.symbols)
+    if not symbols:
+        return None
+    taken = [
+        {region.known for region in contract.regions if region.has(dict(zip(symbols, sizes, strict=True)))}
+        for sizes in _combinations(len(symbols))
+    ]
+    taken = [known for known in taken if known]
+    return sum("proven" in known for known in taken) / len(taken) if taken else None
+
+
+def _combinations(symbols: int) -> Iterable[tuple[int, ...]]:
+    if len(SIZES) ** symbols <= 5 * COMBINATIONS:
+        return itertools.product(SIZES, repeat=symbols)
+    drawn = random.Random(0)
+    return [tuple(drawn.choices(SIZES, k=symbols)) for _ in range(COMBINATIONS)]
+
+
+def torch_says(chosen: Sequence[Specimen]) -> list[Torch]:
+    """In their order. In a process of their own, because tracing may crash it."""
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(1, context)
+    said = []
+    for one in chosen:
+        try:
+            said.append(pool.submit(_torch_says, one.path).result())
+        except BrokenProcessPool:
+            pool.shutdown()
+            pool = ProcessPoolExecutor(1, context)
+            said.append(Torch("crashes", check_line=False, check_inputs="crashes", export="crashes", trace_s=0))
+    pool.shutdown()
+    return said
+
+
+def _torch_says(path: Path) -> Torch:
+    torch.set_num_threads(1)
+    logging.disable()  # torch.export tells at length what it specialised
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        one = Specimen(path)
+        one.traced()  # the first trace of a process pays extra
+        began = time.perf_counter()
+        check, check_line = _of_trace(one, check_trace=True)
+        trace_s = time.perf_counter() - began
+        inputs = [kwargs or args for args, kwargs in [one.example, *one.others]]
+        check_inputs, _ = _of_trace(one, check_inputs=inputs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            export = _of_export(one)
+    return Torch(check, check_line, check_inputs, export, trace_s)
+
+
+def _of_trace(one: Specimen, **check: Any) -> tuple[str, bool]:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            one.traced(**check)
+        except Exception as error:  # noqa: BLE001 - whatever a trace of these models raises
+            return "raises", any(f"{one.path.name}({line})" in str(error) for line in one.faults)
+    told = [each for each in warned if issubclass(each.category, torch.jit.TracerWarning)]
+    named = {each.lineno for each in told if Path(each.filename).name == one.path.name}
+    return ("warns" if told else "silent"), bool(named & one.faults)
+
+
+def _of_export(one: Specimen) -> str:
+    args, kwargs = one.example
+    dynamic = {name: _automatic(value) for name, value in one.bound(one.example).items()}
+    try:
+        exported = torch.export.export(one.fresh(), args, kwargs, dynamic_shapes=dynamic).module()
+    except Exception:  # noqa: BLE001 - it refuses by all kinds of errors
+        return "refuses"
+    eager, refused = one.fresh(), False
+    is_row = one.path.parent.name == "wrong" and one.kind in WRONG_IN_A_ROW
+    for seed, call in enumerate([one.example, *one.others] * (2 if is_row else 1)):
+        given = called(exported, call, seed)
+        if isinstance(given, Exception):
+            refused = True
+        elif not same(called(eager if is_row else one.fresh(), call, seed), given):
+            return "wrong"
+    return "refuses" if refused else "right"
+
+
+def _automatic(value: Any) -> Any:
+    match value:
+        case torch.Tensor():
+            return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO)
+        case dict():
+            return {key: _automatic(item) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(_automatic(item) for item in value)
+    return None
+
+
+def _print_table(side: str, names: Sequence[str], ours: dict[str, Ours], theirs: dict[str, Torch]) -> None:
+    if not names:
+        return
+    heads = ("outcome", "verdict", "line", "proven", "check s", "all s")
+    print(f"\n{side:<36} " + " ".join(f"{head:>11}" for head in heads), end="")
+    print("   torch: trace  check_inputs  export" if theirs else "")
+    for name in names:
+        one = ours[name]
+        line = "" if one.line is None else "right" if one.line else "not"
+        proven = "" if one.proven is None else f"{one.proven:.0%}"
+        cells = (one.outcome, one.verdict, line, proven, f"{one.check_s:.2f}", f"{one.total_s:.2f}")
+        print(f"{name:<36} " + " ".join(f"{cell:>11}" for cell in cells), end="")
+        other = theirs.get(name)
+        print(f"   {other.check:>12} {other.check_inputs:>13} {other.export:>7}" if other else "", end="")
+        print(f"   {one.why}" if one.outcome in ("missed", "false alarm", "closed") else "")
+
+
+def _summary(chosen: Sequence[Specimen], ours: dict[str, Ours], theirs: dict[str, Torch]) -> dict[str, Any]:
+    wrong = [one.name for one in chosen if one.path.parent.name == "wrong"]
+    right = [one.name for one in chosen if one.path.parent.name == "right"]
+    found = [ours[name] for name in wrong if ours[name].outcome == "found"]
+    shares = [one.proven for one in ours.values() if one.proven is not None]
+    summary: dict[str, Any] = {
+        "wrong": len(wrong),
+        "found": len(found),
+        "lines_needed": sum(one.line is not None for one in found),
+        "lines_right": sum(one.line is True for one in found),
+        "right": len(right),
+        "false_alarms": sum(ours[name].outcome == "false alarm" for name in right),
+        "closed_though_right": sum(ours[name].outcome == "closed" for name in right),
+        "dims_closed_though_right": sum(len(ours[name].closed) for name in right),
+        "proven_share_of_open_contracts": round(statistics.mean(shares), 3) if shares else None,
+        "wholly_proven_contracts": sum(share == 1 for share in shares),
+        "open_contracts": len(shares),
+        **dict(_seconds("check", [one.check_s for one in ours.values()])),
+        **dict(_seconds("request", [one.total_s for one in ours.values()])),
+    }
+    for side, names in (("wrong", wrong), ("right", right)) if theirs else ():
+        summary |= dict(_of_torch(side, [theirs[name] for name in names]))
+    return summary
+
+
+def _seconds(what: str, seconds: Sequence[float]) -> Iterator[tuple[str, float]]:
+    if seconds:
+        yield f"{what}_s_median", round(statistics.median(seconds), 3)
+        yield f"{what}_s_total", round(sum(seconds), 1)
+
+
+def _of_torch(side: str, said: Sequence[Torch]) -> Iterator[tuple[str, Any]]:
+    yield f"torch.jit.trace, {side}", dict(Counter(one.check for one in said))
+    if side == "wrong":
+        yield "torch.jit.trace, wrong, a warning names the line", sum(one.check_line for one in said)
+    yield f"torch.jit.trace with check_inputs, {side}", dict(Counter(one.check_inputs for one in said))
+    yield f"torch.export, {side}", dict(Counter(one.export for one in said))
+    yield f"torch.jit.trace with its check, {side}, s median", round(statistics.median(one.trace_s for one in said), 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Trace requests done as the service does them, in its children, without the service: what the benchmarks measure."""
+
+import io
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from service.domain import inference
+from service.domain.artifact import Artifact
+from service.domain.contract import MethodContract
+from service.domain.errors import CallerError, Failure
+from service.domain.trace_request import TraceRequest, TraceSpec
+from service.main import PROGRAMS
+from service.sandbox import choice
+from service.sandbox.cancellation import Cancellation
+from service.sandbox.zygote import Zygote
+from service.storage.database import Store
+from workers.tracing.limits import TraceLimits
+from workers.tracing.worker import Worker
+
+TENANT = "default"
+LIMITS = TraceLimits(
+    wall_s=600,
+    cpu_s=1200,
+    memory_mib=8192,
+    threads=2,
+    log_max_bytes=2**20,
+    source_max_bytes=2**20,
+    child_threads_max=256,
+    child_open_files_max=128,
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A trace request at its end: why it failed, or what it made. `archive` is the artifact's file."""
+
+    failure: Failure | None
+    artifact: Artifact | None
+    archive: bytes
+    seconds: float
+
+    def loaded(self) -> Any:
+        """The artifact as a module, new each time."""
+        return torch.jit.load(io.BytesIO(self.archive))
+
+
+class Requests:
+    """Any number of threads may share one."""
+
+    def __init__(self, store: Store, zygote: Zygote) -> None:
+        self._store = store
+        self._worker = Worker(store, zygote, LIMITS, attempts=1)
+
+    def do(self, submission: dict[str, Any]) -> Done:
+        spec = TraceSpec.model_validate(submission)
+        request = TraceRequest.submitted(spec, {}, torch_version=torch.__version__, tenant=TENANT)
+        request_id = self._store.trace_requests.add(request).id
+        began = time.perf_counter()
+        self._worker.run(request_id, Cancellation())
+        seconds = time.perf_counter() - began
+        ended = self._store.trace_requests.get(TENANT, request_id)
+        if not ended.artifacts:
+            return Done(ended.failure, None, b"", seconds)
+        artifact = self._store.artifacts.get(TENANT, ended.artifacts[0].digest)
+        with self._store.blobs.open(artifact.archive.digest) as archive:
+            return Done(None, artifact, archive.read(), seconds)
+
+
+@contextmanager
+def requests(preload: Path | None = None) -> Iterator[Requests]:
+    """`preload` is a file that the process runs from which all children are forked."""
+    with (
+        tempfile.TemporaryDirectory() as state,
+        Zygote(["workers.warmup", *PROGRAMS], preload, tier=choice.choose()) as zygote,
+    ):
+        store = Store.open(f"sqlite:///{state}/tracehouse.db", (Path(state) / "blobs").as_uri())
+        yield Requests(store, zygote)
+        store.close()
+
+
+def takes(contract: MethodContract, body: dict[str, Any]) -> bool:
+    """As the inference routes decide it."""
+    try:
+        inference.read(body, contract)
+    except CallerError:
+        return False
+    return True

@@ -1,0 +1,28 @@
+"""Hooks keep activations for inspection, and change nothing."""
+
+import torch
+from torch import nn
+
+OPEN = {"x": [0]}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.seen = {}
+        self.layer.register_forward_hook(lambda module, inputs, output: self.seen.update(layer=output.detach()))
+
+    def forward(self, x):
+        return self.layer(x).tanh()
+
+
+def example():
+    return (torch.randn(2, 4),), {}
+
+
+def others():
+    return [
+        ((torch.randn(1, 4),), {}),
+        ((torch.randn(7, 4),), {}),
+    ]

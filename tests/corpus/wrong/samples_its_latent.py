@@ -1,0 +1,28 @@
+"""A variational autoencoder that samples in eval mode."""
+
+import torch
+from torch import nn
+
+KIND = "random"
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(4, 4)
+        self.decoder = nn.Linear(2, 4)
+
+    def forward(self, x):
+        mean, log_variance = self.encoder(x).chunk(2, -1)
+        latent = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()  # fault
+        return self.decoder(latent)
+
+
+def example():
+    return (torch.randn(2, 4),), {}
+
+
+def others():
+    return [
+        ((torch.randn(2, 4),), {}),
+    ]
