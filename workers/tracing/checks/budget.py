@@ -4,12 +4,12 @@ import time
 
 
 class Budget:
-    """Counts from when it is made."""
+    """Counts from when it is made; its shares write down together with it what they leave out."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, left_out: list[str] | None = None) -> None:
         self.seconds = seconds
         self._until = time.monotonic() + seconds
-        self._left_out: list[str] = []
+        self._left_out: list[str] = [] if left_out is None else left_out
 
     @property
     def left_s(self) -> float:
@@ -20,8 +20,8 @@ class Budget:
         return self.left_s == 0.0
 
     def share(self, fraction: float) -> "Budget":
-        """A part of what is left, for one thing among several."""
-        return Budget(self.left_s * fraction)
+        """A part of what is left, for one thing among several; what it leaves out, this one says."""
+        return Budget(self.left_s * fraction, self._left_out)
 
     def leave_out(self, what: str) -> None:
         """Say what there was no time for."""
@@ -29,5 +29,6 @@ class Budget:
 
     def left_out(self) -> list[str]:
         """What was left out since this was asked last."""
-        said, self._left_out = self._left_out, []
+        said = [*self._left_out]
+        self._left_out.clear()
         return said

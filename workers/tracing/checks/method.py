@@ -36,7 +36,7 @@ Say = Callable[[Layer], object]
 
 # Of what is left of the budget when it begins, a layer takes no more than this, so that each one has its turn.
 _SHARES: Mapping[LayerName, float] = {
-    "observe": 0.5, "graphs": 0.5, "flip": 0.4, "prove": 0.6, "probe": 0.5, "batch": 0.8,
+    "observe": 0.5, "graphs": 0.35, "flip": 0.25, "prove": 0.75, "probe": 0.5, "batch": 0.8,
 }  # fmt: skip
 # For each counterexample, of the budget and at most.
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
@@ -126,11 +126,11 @@ class MethodCheck:
         return f"{len(seen.reads)} reads of values, {len(seen.ambient)} of what lies outside the model"
 
     def _graphs(self, budget: Budget) -> str:
-        self._baked_values = values.compare_values(self._subject, budget)
         if self._subject.form == "uploaded" and not self._wishes.dynamic:
             return "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
-        self._groups = groups = grouping.find(self._subject, self._wishes.dynamic, budget)
-        self._tried = sizes.compare(self._subject, groups, self._wishes.sizes, budget)
+        self._groups = groups = grouping.find(self._subject, self._wishes.dynamic, budget.share(0.5))
+        self._tried = sizes.compare(self._subject, groups, self._wishes.sizes, budget.share(0.5))
+        self._baked_values = values.compare_values(self._subject, budget)
         self._baked_sizes = sizes.baked(self._subject, groups, self._tried, budget)
         self._tell_of_state(self._tried)
         names = ", ".join(groups.symbols) or "none"

@@ -14,7 +14,7 @@ from workers.tracing.checks.groups import Groups
 BATCH_MAX = 256
 LENGTH_MAX = 1024
 TIMES_EXAMPLE = 4
-POINTS_MAX = 10**6
+POINTS_MAX = 2 * 10**6
 
 Mask = npt.NDArray[np.bool_]
 Sizes = dict[str, int]
@@ -25,23 +25,41 @@ class NotEvaluated(Exception):
 
 
 def default(groups: Groups) -> dict[str, range]:
-    """From 1 on, the example's sizes included, and fewer of each where many symbols would make too many points."""
+    """From 1 on, the example's sizes included, and fewer of each where many symbols would make too many points: lengths
+    near the example's are wanted first, batches of all sizes last to be given up."""
+    example = groups.example
+    lengths = [symbol for symbol in example if not _is_batch(symbol, groups)]
+    lowest = dict.fromkeys(example, 1)
     highest = {
-        symbol: max(size, BATCH_MAX if _is_batch(symbol, groups) else max(LENGTH_MAX, TIMES_EXAMPLE * size))
-        for symbol, size in groups.example.items()
+        symbol: max(size, max(LENGTH_MAX, TIMES_EXAMPLE * size) if symbol in lengths else BATCH_MAX)
+        for symbol, size in example.items()
     }
-    while math.prod(highest.values()) > POINTS_MAX:
-        shrinkable = [symbol for symbol, high in highest.items() if high > groups.example[symbol]]
-        if not shrinkable:
+    while math.prod(highest[symbol] - lowest[symbol] + 1 for symbol in example) > POINTS_MAX:
+        longer = [symbol for symbol in lengths if highest[symbol] > example[symbol]]
+        shorter = [symbol for symbol in lengths if lowest[symbol] < example[symbol] // TIMES_EXAMPLE]
+        if longer:
+            _halve(highest, longer, example)
+        elif shorter:
+            lowest[shorter[0]] = example[shorter[0]] // TIMES_EXAMPLE
+        elif more := [symbol for symbol in example if highest[symbol] > example[symbol]]:
+            _halve(highest, more, example)
+        else:
             break
-        largest = max(shrinkable, key=lambda symbol: highest[symbol])
-        highest[largest] = max(groups.example[largest], highest[largest] // 2)
-    return {symbol: _sizes(groups.example[symbol], high, groups.step(symbol)) for symbol, high in highest.items()}
+    return {
+        symbol: _sizes(size, lowest[symbol], highest[symbol], groups.step(symbol)) for symbol, size in example.items()
+    }
 
 
-def _sizes(example: int, highest: int, step: int) -> range:
-    lowest = min(1, example) if step == 1 else example % step or step
-    return range(lowest, highest + 1, step)
+def _halve(highest: dict[str, int], symbols: Sequence[str], example: Mapping[str, int]) -> None:
+    """The largest of these."""
+    largest = max(symbols, key=lambda symbol: highest[symbol])
+    highest[largest] = max(example[largest], highest[largest] // 2)
+
+
+def _sizes(example: int, lowest: int, highest: int, step: int) -> range:
+    """Those that a number of steps leads to from the example's."""
+    lowest = min(lowest, example)
+    return range(lowest + (example - lowest) % step, highest + 1, step)
 
 
 def _is_batch(symbol: str, groups: Groups) -> bool:
