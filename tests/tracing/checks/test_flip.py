@@ -19,7 +19,7 @@ BUDGET_S = 30.0
 
 def judged(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[Judged]:
     subject, _ = traced(load(name, entrypoint), *(args or (X,)))
-    return judge(subject, observe(subject), Budget(BUDGET_S))
+    return judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,9 @@ def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
     load: Load, name: str, entrypoint: str, args: tuple[torch.Tensor, ...]
 ) -> None:
     subject, _ = traced(load(name, entrypoint), *args)
-    harmful = [one for one in judge(subject, observe(subject), Budget(BUDGET_S)) if one.effect == "harmful"]
+    harmful = [
+        one for one in judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S)) if one.effect == "harmful"
+    ]
 
     assert harmful
     assert harmful[0].confirmed
@@ -90,7 +92,7 @@ def test_a_read_of_weights_is_harmless(load: Load) -> None:
 def test_what_the_budget_leaves_no_time_for_is_unknown_and_said(load: Load) -> None:
     subject, _ = traced(load("branches_on_data"), X)
     budget = Budget(0.0)
-    (read,) = judge(subject, observe(subject), budget)
+    (read,) = judge(subject, observe(subject, Budget(BUDGET_S)), budget)
 
     assert read.effect == "unknown"
     assert "branches_on_data.py:6" in budget.left_out()[0]
@@ -100,7 +102,7 @@ def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
     subject, _ = traced(load("branches_on_data"), X)
     scripted = type(subject)(**{**vars(subject), "retrace": None})
 
-    assert judge(scripted, observe(scripted), Budget(BUDGET_S)) == []
+    assert judge(scripted, observe(scripted, Budget(BUDGET_S)), Budget(BUDGET_S)) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
 )
 def test_a_warning_has_the_effect_of_the_reads_of_its_line(load: Load, name: str, effect: str) -> None:
     subject, warned = traced(load(name), X)
-    reads = judge(subject, observe(subject), Budget(BUDGET_S))
+    reads = judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S))
 
     assert warned
     assert {effect_of_warning(one, reads)[0] for one in warned} == {effect}
@@ -135,7 +137,7 @@ def test_a_remedy_speaks_of_the_line(
 
 def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> None:
     subject, _ = traced(load("marks_its_ids"), torch.tensor([3, 1, 2]))
-    (read, *_) = observe(subject).reads
+    (read, *_) = observe(subject, Budget(BUDGET_S)).reads
     with pytest.raises(IndexError):
         watched_trace(subject, Reading(subject.call, Change(read.site, lambda _: 1)))
     recorded = torch.jit.trace(lambda x, place: x[place], (X, torch.tensor(1)), check_trace=False)

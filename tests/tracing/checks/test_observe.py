@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.tracing.checks.traced import Load, traced
+from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.observe import Observation, observe
 from workers.tracing.checks.reads import Reading
 
@@ -14,7 +15,7 @@ X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 
 
 def observed(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> Observation:
-    return observe(traced(load(name, entrypoint), *(args or (X,)))[0])
+    return observe(traced(load(name, entrypoint), *(args or (X,)))[0], Budget(60.0))
 
 
 def test_a_branch_on_a_value_is_a_read_of_its_line(load: Load) -> None:

@@ -154,3 +154,11 @@ def test_regions_lie_within_the_mask_and_cover_it() -> None:
                        & ((grid.sizes(symbol) - s.low) % s.step == 0) for s in spans) > 0  # fmt: skip
         covered |= box
     assert (covered == mask).all()
+
+
+def test_wanted_sizes_without_number_are_those_about_the_example() -> None:
+    wanted = domain.bounded({"batch": range(1, 10), "length": range(8, 2**48, 8)}, {"batch": 2, "length": 80_000})
+
+    assert wanted["batch"] == range(1, 10)
+    assert 80_000 in wanted["length"]
+    assert len(wanted["batch"]) * len(wanted["length"]) <= domain.POINTS_MAX

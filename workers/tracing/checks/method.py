@@ -116,8 +116,8 @@ class MethodCheck:
         seconds = round(time.monotonic() - started, 4)
         self._say(Layer(name=name, method=self._subject.method, seconds=seconds, did=did, left_out=budget.left_out()))
 
-    def _observe(self, budget: Budget) -> str:  # noqa: ARG002 - it is short
-        self._observation = seen = observe(self._subject)
+    def _observe(self, budget: Budget) -> str:
+        self._observation = seen = observe(self._subject, budget)
         method = self._subject.method
         self._findings += [findings.ambient_read(method, read) for read in seen.ambient if read.effect != "harmless"]
         asked = next((one.line for one in seen.contexts if one.name == "torch.jit.is_tracing"), None)
@@ -158,7 +158,11 @@ class MethodCheck:
         if self._observation is None or self._observation.hands_memory_out:
             return "nothing: the model hands the memory of tensors out, and symbols have none"
         harmless = {one.line for one in self._judged if one.effect == "harmless"}
-        self._proof = proof = prove(self._subject, self._groups, self._wanted(self._groups), budget, harmless)
+        wanted = self._wanted(self._groups)
+        for symbol, said in self._wishes.sizes.items():
+            if symbol in wanted and len(wanted[symbol]) < len(range(said.low, said.high + 1, said.step)):
+                budget.leave_out(f"sizes of {symbol} beyond {wanted[symbol][0]} to {wanted[symbol][-1]}")
+        self._proof = proof = prove(self._subject, self._groups, wanted, budget, harmless)
         border = [*(one.sizes for one in proof.refuted), *proof.tries]
         border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
         known = [dict(one.sizes) for one in self._tried]
@@ -215,16 +219,13 @@ class MethodCheck:
         self._batch = certified
         return f"up to {certified.up_to} rows along {certified.symbol} together"
 
-    def _wanted(self, groups: Groups) -> dict[str, Sequence[int]]:
+    def _wanted(self, groups: Groups) -> dict[str, range]:
         """Of a size that is baked, the example's alone."""
         baked = {symbol for one in self._baked_sizes if not one.right for symbol in one.symbols}
-        wanted: dict[str, Sequence[int]] = dict(domain.default(groups))
-        wanted |= {
-            symbol: range(said.low, said.high + 1, said.step)
-            for symbol, said in self._wishes.sizes.items()
-            if symbol in wanted
-        }
-        return {symbol: [groups.example[symbol]] if symbol in baked else size for symbol, size in wanted.items()}
+        said = {symbol: range(one.low, one.high + 1, one.step) for symbol, one in self._wishes.sizes.items()}
+        wanted = {symbol: said.get(symbol, sizes) for symbol, sizes in domain.default(groups).items()}
+        wanted |= {symbol: range(groups.example[symbol], groups.example[symbol] + 1) for symbol in baked}
+        return domain.bounded(wanted, groups.example)
 
     def _concrete(self) -> list[Tried]:
         return [Tried(one.sizes, one.agrees) for one in self._tried if one.agrees or one.is_wrong]

@@ -19,6 +19,7 @@ from workers.tracing.checks.ambient import (
     can_be_replaced,
     others,
 )
+from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import Answer, TooSlow, stopped_after
 from workers.tracing.checks.graphs import Canonical, Parting, canonical, difference
 from workers.tracing.checks.reads import OF_MEMORY, Read, Reading, Site
@@ -58,13 +59,13 @@ class Observation:
         return max(CHANGED_S, CHANGED_TIMES * self.trace_s)
 
 
-def observe(subject: Subject) -> Observation:
-    """Nothing that the model raises comes out."""
+def observe(subject: Subject, budget: Budget) -> Observation:
+    """Nothing that the model raises comes out. What it asks for is tried within the budget."""
     asking = Asking()
     answer, reading = _eager_reads(subject, asking)
     if subject.retrace is None:
         return Observation(
-            answer, [], frozenset(), _ambient(subject, answer, asking.asked, None), [*asking.contexts], None,
+            answer, [], frozenset(), _ambient(subject, answer, asking.asked, None, budget), [*asking.contexts], None,
             frozenset(), None, in_torch=False,
         )  # fmt: skip
     started = time.monotonic()
@@ -74,9 +75,9 @@ def observe(subject: Subject) -> Observation:
         answer=answer,
         reads=_merged(recorded.reads if recorded else {}, reading.reads if reading else {}),
         recorded=frozenset(recorded.reads) if recorded else frozenset(),
-        ambient=_ambient(subject, answer, asking.asked, baseline),
+        ambient=_ambient(subject, answer, asking.asked, baseline, budget),
         contexts=[*asking.contexts],
-        traced_otherwise=_traced_otherwise(subject, answer, asking.contexts),
+        traced_otherwise=_traced_otherwise(subject, answer, asking.contexts, budget),
         numbers=frozenset(reading.taint.numbers) if reading else frozenset(),
         baseline=baseline,
         in_torch=in_torch,
@@ -137,20 +138,25 @@ def _merged(recorded: dict[Site, Read], eager: dict[Site, Read]) -> list[Read]:
 
 
 def _ambient(
-    subject: Subject, answer: Answer | None, asked: Iterable[Asked], baseline: Canonical | None
+    subject: Subject, answer: Answer | None, asked: Iterable[Asked], baseline: Canonical | None, budget: Budget
 ) -> list[AmbientRead]:
-    return [_tried(subject, answer, one, baseline) for one in asked]
+    return [_tried(subject, answer, one, baseline, budget) for one in asked]
 
 
-def _tried(subject: Subject, answer: Answer | None, asked: Asked, baseline: Canonical | None) -> AmbientRead:
+def _tried(
+    subject: Subject, answer: Answer | None, asked: Asked, baseline: Canonical | None, budget: Budget
+) -> AmbientRead:
     if not can_be_replaced(asked):
         return AmbientRead(asked, "unknown", f"{asked.name}: nothing could be put in its place")
     tried = 0
     for name, world in others(asked):
+        if budget.is_spent:
+            budget.leave_out(f"{asked.name} at {asked.line.file}:{asked.line.line}, from {name!r} on")
+            return AmbientRead(asked, "unknown", "there was no time to put all others in its place")
         try:
-            differs = None if answer is None else _answers_otherwise(subject, answer, world)
+            differs = None if answer is None else _answers_otherwise(subject, answer, world, budget)
             if differs is None and baseline is not None and tried == 0:
-                differs = _traces_otherwise(subject, baseline, next(other for _, other in others(asked)))
+                differs = _traces_otherwise(subject, baseline, next(other for _, other in others(asked)), budget)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: such a world is none for this model
             continue
         if differs is not None:
@@ -161,23 +167,35 @@ def _tried(subject: Subject, answer: Answer | None, asked: Asked, baseline: Cano
     return AmbientRead(asked, "harmless", "the answer and the graph are the same where another is found")
 
 
-def _answers_otherwise(subject: Subject, answer: Answer, world: AbstractContextManager[Any]) -> str | None:
+def _answers_otherwise(
+    subject: Subject, answer: Answer, world: AbstractContextManager[Any], budget: Budget
+) -> str | None:
     """The seed is the same, and so are the random numbers that are drawn by it."""
-    again = subject.eager.answer(subject.call, within_s=RUN_S, world=world)
+    again = subject.eager.answer(subject.call, within_s=_within_s(budget), world=world)
     found = compare(answer.outputs, again.outputs, 0.0 if answer.drew else subject.tolerance).difference
     return None if found is None else f"{found.leaf} differs: {found.what}"
 
 
-def _traces_otherwise(subject: Subject, baseline: Canonical, world: AbstractContextManager[Any]) -> str | None:
-    parted = difference(baseline, watched_trace(subject, Reading(subject.call), world=world), limit=1)
+def _within_s(budget: Budget) -> float:
+    """In another world a loop may not end."""
+    return min(RUN_S, max(CHANGED_S, budget.left_s))
+
+
+def _traces_otherwise(
+    subject: Subject, baseline: Canonical, world: AbstractContextManager[Any], budget: Budget
+) -> str | None:
+    graph = watched_trace(subject, Reading(subject.call), within_s=_within_s(budget), world=world)
+    parted = difference(baseline, graph, limit=1)
     return f"another graph is recorded: {shown(parted[0])}" if parted else None
 
 
-def _traced_otherwise(subject: Subject, answer: Answer | None, contexts: Iterable[ContextRead]) -> str | None:
+def _traced_otherwise(
+    subject: Subject, answer: Answer | None, contexts: Iterable[ContextRead], budget: Budget
+) -> str | None:
     if answer is None or not any(one.name == "torch.jit.is_tracing" for one in contexts):
         return None
     try:
-        return _answers_otherwise(subject, answer, as_if_traced())
+        return _answers_otherwise(subject, answer, as_if_traced(), budget)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
         return None
 

@@ -50,6 +50,23 @@ def default(groups: Groups) -> dict[str, range]:
     }
 
 
+def bounded(wanted: Mapping[str, range], example: Mapping[str, int]) -> dict[str, range]:
+    """Of too many points, those about the example's sizes: the longest range gives way first."""
+    left = dict(wanted)
+    while math.prod(len(sizes) for sizes in left.values()) > POINTS_MAX:
+        longest = max(left, key=lambda symbol: len(left[symbol]))
+        left[longest] = _nearer(left[longest], example[longest])
+    return left
+
+
+def _nearer(sizes: range, example: int) -> range:
+    """Half of them, with the example's own where it is among them."""
+    length = len(sizes) // 2
+    place = (min(max(example, sizes.start), sizes[-1]) - sizes.start) // sizes.step
+    first = min(max(0, place - length // 2), len(sizes) - length)
+    return sizes[first : first + length]
+
+
 def _halve(highest: dict[str, int], symbols: Sequence[str], example: Mapping[str, int]) -> None:
     """The largest of these."""
     largest = max(symbols, key=lambda symbol: highest[symbol])
