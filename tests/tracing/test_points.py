@@ -87,3 +87,9 @@ def test_boxes_hold_these_points_and_no_others() -> None:
     held = [{"a": a, "b": b} for box in found for a in box["a"] for b in box["b"]]
     assert sorted(held, key=str) == sorted(some, key=str)
     assert len(found) == 2
+
+
+def test_a_size_of_nothing_is_not_made_smaller_for_ever() -> None:
+    spans = {"rows": [Span(low=0, high=0)], "length": [Span(low=7, high=9)]}
+
+    assert points.shrunk({"rows": 0, "length": 8}, Region(spans=spans, known="tested")) is None

@@ -68,7 +68,7 @@ def nearest(spans: Iterable[Span], size: int) -> int:
 def shrunk(point: Sizes, region: Region) -> dict[str, int] | None:
     """With its largest size halved, or less; None where the region has none so small."""
     for symbol, size in sorted(point.items(), key=lambda one: -one[1]):
-        smaller = [_below(span, size // 2) for span in region.spans[symbol] if span.low <= size // 2]
+        smaller = [_below(span, size // 2) for span in region.spans[symbol] if span.low <= size // 2 < size]
         if smaller:
             return {**point, symbol: max(smaller)}
     return None
