@@ -96,7 +96,7 @@ def test_an_eager_run_prints_what_the_model_prints_and_returns(service: Service,
 
 def test_an_archive_is_served_in_place_of_source(service: Service, here: Path) -> None:
     traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "archived")
-    digest = traced.stdout.rpartition("artifact: ")[2].strip()
+    digest = traced.stdout.rpartition("artifact: ")[2].split()[0]
     (here / "net.pt").write_bytes(httpx.get(f"{service.address}/artifacts/{digest}/archive").content)
     uploaded = run(here, service, "trace", "net.pt", "--input", "1x2", "--name", "uploaded")
     assert (uploaded.returncode, "model: uploaded:1" in uploaded.stdout) == (0, True), uploaded.stderr
@@ -114,7 +114,7 @@ def test_every_option_reaches_the_manifest(service: Service, here: Path) -> None
     )
     assert (traced.returncode, learnt.returncode) == (0, 0), traced.stderr + learnt.stderr
     first, second = (
-        httpx.get(f"{service.address}/artifacts/{each.stdout.rpartition('artifact: ')[2].strip()}").json()
+        httpx.get(f"{service.address}/artifacts/{each.stdout.rpartition('artifact: ')[2].split()[0]}").json()
         for each in (traced, learnt)
     )
     assert (first["optimize_for_inference"], first["precision"]) == (True, "float64")

@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from service.domain.errors import AnswerTooLarge, ModelRaised
 from service.domain.trace_check import Effect
 from workers.backward import Gradients, differentiate
-from workers.compare import copied
+from workers.closeness import Difference
+from workers.compare import compare, copied
 from workers.tracing import graphs, lines, state
 from workers.tracing.blame import blamed
 from workers.tracing.call import Call
@@ -167,6 +168,20 @@ class Eager:
         with suppress(ModelRaised):
             return watch.line_that_draws(lambda: _answer(module, call, self._seed, seeded=False))
         return None
+
+    def changed_by(self, other: Call, call: Call, *, tolerance: float, within_s: float) -> Difference | None:
+        """How a copy that was asked the call before answers it otherwise after that other one. Raises TooSlow, and
+        ModelRaised where it is refused at first."""
+        module = self._model.fresh()
+        with stopped_after(within_s):
+            first = _answer(module, call, self._seed)
+            with suppress(ModelRaised):
+                _answer(module, other, self._seed)
+            try:
+                again = _answer(module, call, self._seed)
+            except ModelRaised as error:
+                return Difference("output", f"it raises: {error.detail}")
+        return compare(first.outputs, again.outputs, tolerance, sides=("the first call", "a later one")).difference
 
     def repeated(self, call: Call, times: int) -> list[Answer]:
         """Consecutive calls of one copy, each with other random numbers."""

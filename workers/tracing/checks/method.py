@@ -188,11 +188,20 @@ class MethodCheck:
         )
 
     def _tell_of_state(self, tried: Sequence[SizeTried]) -> None:
-        after = next((one.after for one in tried if one.after is not None), None)
-        if after is not None and not self._keeps_a_size:
-            self._keeps_a_size = True
-            line = self._subject.eager.line_of_state(self._subject.call)
-            self._findings.append(findings.keeps_a_size(self._subject.call, after, line))
+        """A model that keeps the first sizes that it sees has one size. One whose answer to the example changes by a
+        call of another size has hidden state."""
+        told = next((one for one in tried if one.after is not None), None)
+        if told is None or told.after is None or self._keeps_a_size:
+            return
+        self._keeps_a_size = True
+        subject = self._subject
+        line = subject.eager.line_of_state(subject.call)
+        changed = subject.eager.changed_by(told.call, subject.call, tolerance=subject.tolerance, within_s=_CALL_S)
+        self._findings.append(
+            findings.keeps_a_size(subject.call, told.after, line)
+            if changed is None
+            else findings.hidden_state(subject.call, changed, line)
+        )
 
     def _probe(self, budget: Budget, probe: Callable[[Ends], None]) -> str:
         self._values = value_ranges(self._subject, self._groups, budget)
