@@ -39,7 +39,7 @@ def left_by(service: Service, temporary: Path) -> Left:
 
 
 def trace(client: httpx.Client, times: int) -> None:
-    # The check's layers run in children, which take with them what they have: without them there are more traces a minute.
+    # The check's layers run in children, which take with them what they have: without them, more traces a minute.
     submitted = linear(force=True, check={"probes": "off"})
     for _ in range(times):
         answer = client.post("/trace", json=submitted, headers={"Prefer": "wait=60"})
