@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workers.tracing.call import Call, bind
-from workers.tracing.checks.probe import probes
+from workers.tracing.checks.inputs.probe import probes
 from workers.tracing.model import Function
 
 

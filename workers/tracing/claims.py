@@ -6,7 +6,7 @@ sizes that came out right.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
@@ -16,7 +16,6 @@ import numpy as np
 from service.domain.contract import Batch, MethodClaim, MethodContract
 from service.domain.dim import (
     REGIONS_MAX,
-    SPANS_MAX,
     Known,
     Region,
     listed,
@@ -162,8 +161,7 @@ class _Repeating:
         alone = [sizes for sizes in points.each_once(right)
                  if any(region.has(sizes) for region in self._claim.regions)
                  and not any(region.has(sizes) for region in held)]  # fmt: skip
-        boxes = points.boxes(points.by_size(alone))
-        return [*held, *filter(None, map(_tested, boxes))][:REGIONS_MAX]
+        return [*held, *points.tested(alone)][:REGIONS_MAX]
 
     def _holds(self, region: Region, tried: Sequence[tuple[Sizes, Trial]]) -> bool:
         inside = [(sizes, trial) for sizes, trial in tried if region.has(sizes) and sizes != self._example]
@@ -347,14 +345,6 @@ def _halved(size: int) -> Iterator[int]:
     while size > 1:
         yield size
         size //= 2
-
-
-def _tested(box: Mapping[str, Sequence[int]]) -> Region | None:
-    """None where its sizes are too scattered to be said."""
-    spans = {symbol: points.spans_of(sizes) for symbol, sizes in box.items()}
-    if any(len(found) > SPANS_MAX for found in spans.values()):
-        return None
-    return Region(spans=spans, known="tested")
 
 
 def _reason(symbol: str, wrong: Iterable[Sizes], example: Sizes) -> Reason:

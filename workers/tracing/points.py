@@ -8,7 +8,7 @@ from itertools import islice, product
 
 import numpy as np
 
-from service.domain.dim import Region, Span
+from service.domain.dim import SPANS_MAX, Region, Span
 
 Sizes = Mapping[str, int]
 
@@ -103,6 +103,14 @@ def boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
     for symbol in points[0] if points else ():
         found = _joined(found, symbol)
     return found
+
+
+def tested(sizes: Sequence[Sizes]) -> list[Region]:
+    """Regions of exactly these; where those of a symbol are too scattered to be said, of the smallest."""
+    return [
+        Region(spans={symbol: spans_of(found)[:SPANS_MAX] for symbol, found in box.items()}, known="tested")
+        for box in boxes(by_size(sizes))
+    ]
 
 
 def _joined(found: Sequence[dict[str, list[int]]], symbol: str) -> list[dict[str, list[int]]]:

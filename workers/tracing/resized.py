@@ -8,7 +8,7 @@ from service.domain.dim import SymbolicDim, shape_at, solve, symbols_of
 from service.domain.errors import ArgumentMismatch
 from service.domain.example_inputs import Dynamic
 from workers.tracing.call import Call
-from workers.tracing.checks.resizing import taken
+from workers.tracing.checks.inputs.resizing import along
 
 
 def resized(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
@@ -45,8 +45,7 @@ def _resized(
     for dim, size in enumerate(shape_at(shape, sizes)):
         if size == tensor.shape[dim]:
             continue
-        if size < 0 or (size and not tensor.shape[dim]):
+        if size < 0 or not tensor.shape[dim]:
             raise ArgumentMismatch(f"dim {dim} of {name!r} cannot have the size {size}", method=method, input=name)
-        places = torch.arange(size, device=tensor.device) % max(1, tensor.shape[dim])
-        tensor = taken(tensor, places, dim)
+        tensor = along(tensor, dim, size)
     return tensor

@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from service.domain.contract import Batch
 from tests.tracing.checks.subjects import subject_of
-from workers.tracing.checks.batching import Unbatched, certify
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.groups import Groups
+from workers.tracing.checks.rows.batching import Unbatched, certify
 
 X = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
 IDS = torch.tensor([[3, 9, 5], [1, 2, 7]])

@@ -7,8 +7,8 @@ import torch
 
 from tests.tracing.checks.retraced import subject_of
 from workers.tracing import lines
-from workers.tracing.checks import grouping, sizes
 from workers.tracing.checks.budget import Budget
+from workers.tracing.checks.sizing import grouping, sizes
 from workers.tracing.model import Model
 
 Load = Callable[..., Model]

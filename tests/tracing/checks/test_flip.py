@@ -7,9 +7,9 @@ from tests.tracing.checks.traced import Load, traced
 from workers.compare import compare
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import artifact_answer
-from workers.tracing.checks.flip import Judged, effect_of_warning, judge
+from workers.tracing.checks.flipping.flip import Judged, effect_of_warning, judge
 from workers.tracing.checks.observe import observe, watched_trace
-from workers.tracing.checks.reads import Change, Reading
+from workers.tracing.checks.watching.reads import Change, Reading
 
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 IDS = torch.tensor([[1, 2, 3, 0], [2, 2, 0, 0]])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.tracing.checks.retraced import subject_of
-from workers.tracing.checks.graphs import Canonical, Parting, canonical, difference
+from workers.tracing.checks.graphs.canonical import Canonical, Parting, canonical, difference
 from workers.tracing.checks.subject import Subject
 from workers.tracing.model import Model
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.tracing.checks.retraced import subject_of
-from workers.tracing.checks import grouping
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.groups import Groups
+from workers.tracing.checks.sizing import grouping
 from workers.tracing.checks.subject import Subject
 from workers.tracing.model import Model
 

@@ -3,7 +3,7 @@
 import torch
 
 from tests.tracing.checks.test_aim import call
-from workers.tracing.checks.layouts import layouts
+from workers.tracing.checks.inputs.layouts import layouts
 
 
 def test_the_values_stay_and_the_strides_do_not() -> None:

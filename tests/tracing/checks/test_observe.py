@@ -9,7 +9,7 @@ import torch
 from tests.tracing.checks.traced import Load, traced
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.observe import Observation, observe
-from workers.tracing.checks.reads import Reading
+from workers.tracing.checks.watching.reads import Reading
 
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 

@@ -114,5 +114,5 @@ def test_a_slow_comparison_ends_with_the_budget() -> None:
         time.sleep(0.05)
         return False
 
-    shrink(call(torch.randn(50, 50)), None, differs, Budget(0.1))
+    shrink(call(torch.randn(50, 50)), None, differs, Budget(0.1, patience=1))
     assert len(asked) <= 3

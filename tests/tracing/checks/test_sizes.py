@@ -6,9 +6,9 @@ import torch
 
 from service.domain.trace_request import WantedSizes
 from tests.tracing.checks.retraced import subject_of
-from workers.tracing.checks import grouping, sizes
 from workers.tracing.checks.budget import Budget
-from workers.tracing.checks.sizes import BakedSize, SizeTried
+from workers.tracing.checks.sizing import grouping, sizes
+from workers.tracing.checks.sizing.sizes import BakedSize, SizeTried
 from workers.tracing.checks.subject import Subject
 from workers.tracing.model import Model
 

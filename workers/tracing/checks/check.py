@@ -23,9 +23,9 @@ from workers.tracing.call import Call, CheckCall
 from workers.tracing.checks import compiled, findings
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import Answer, Eager, Observed, TooSlow, artifact_answer
-from workers.tracing.checks.layouts import layouts
+from workers.tracing.checks.inputs.layouts import layouts
+from workers.tracing.checks.inputs.probe import Ends, probes
 from workers.tracing.checks.method import Found, MethodCheck, Say, Wishes
-from workers.tracing.checks.probe import Ends, probes
 from workers.tracing.checks.subject import Subject
 from workers.tracing.model import Model
 from workers.tracing.trace import Retrace, Traced
@@ -193,16 +193,15 @@ class Check:
 
     def _probe(self, method: str, budget: Budget, ends: Ends) -> None:
         wanted_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * self._example_s[method]) * (10 if self._deep else 1)
-        budget_s = min(wanted_s, max(PROBES_S, budget.left_s))
-        until = time.monotonic() + budget_s
+        own = Budget(min(wanted_s, max(PROBES_S, budget.left_s)))
         left_out: list[str] = []
         too_slow: list[str] = []
         example = self._calls[method]
-        within_s = min(max(PROBE_S, PROBE_TIMES_EXAMPLE * self._example_s[method]), max(PROBE_S, budget_s))
+        within_s = max(PROBE_S, min(PROBE_TIMES_EXAMPLE * self._example_s[method], own.seconds))
         for name, probe in probes(
             example, searching=self._may_branch(method), deep=self._deep, ends=ends, seed=self._seed
         ):
-            if time.monotonic() > until:
+            if own.is_spent:
                 left_out.append(f"{method} {name}")
                 continue
             try:
@@ -215,7 +214,7 @@ class Check:
                 continue
             compared = self._compared(probe, answer)
             is_offered = not compared.agrees or not any(one.agrees for one in self._tried)
-            if is_offered and not self._is_sure(probe, answer, within_s):
+            if is_offered and not self._eager.is_sure(probe, answer, tolerance=self._tolerance, within_s=within_s):
                 continue
             self._record(probe, name, compared, in_contract=True)
             self._tried.append(Offered(name, probe, compared.agrees))
@@ -229,7 +228,7 @@ class Check:
         if self._deep:
             self._try_layouts(example, within_s)
         if left_out:
-            self._findings.append(findings.probes_left_out(left_out, f"the probes took over {budget_s:.3g} s"))
+            self._findings.append(findings.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s"))
         if too_slow:
             self._findings.append(
                 findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
@@ -244,16 +243,6 @@ class Check:
                 continue
             if compared.difference is not None:
                 self._findings.append(findings.layout_differs(call, name, compared.difference))
-
-    def _is_sure(self, probe: Call, answer: Answer, within_s: float) -> bool:
-        """Not where operators read memory that is not theirs, as for offsets past the end: each time it has others."""
-        if answer.drew or answer.left_state:
-            return True
-        try:
-            again = self._eager.answer(probe, within_s=within_s)
-        except (ModelRaised, TooSlow):
-            return False
-        return compare(answer.outputs, again.outputs, self._tolerance).agrees
 
     def _check_refusal(self, probe: Call, case: str, error: ModelRaised) -> None:
         """What eager refuses, the artifact should not answer."""

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.domain.contract import Batch, MethodClaim
-from service.domain.dim import REGIONS_MAX, SPANS_MAX, Region, Span
+from service.domain.dim import REGIONS_MAX, Region
 from service.domain.input_spec import Reason, ValueRange
+from workers.tracing import points
 from workers.tracing.checks.groups import Groups
 from workers.tracing.closing import closed_dims, closed_region, closed_shape
 
@@ -45,7 +46,9 @@ def claim(
     left = [symbol for symbol in groups.symbols if symbol not in closed]
     regions = [closed_region(region, closed) for region in held if _has_example(region, groups, closed)]
     own = {symbol: groups.example[symbol] for symbol in closed}
-    regions += _tested(left, [sizes for sizes in agreed if own.items() <= sizes.items()], regions, groups)
+    as_own = [sizes for sizes in agreed if own.items() <= sizes.items()]
+    beside = [{symbol: sizes[symbol] for symbol in left} for sizes in as_own] if left else []
+    regions += points.tested([sizes for sizes in beside if not any(region.has(sizes) for region in regions)])
     return MethodClaim(
         shapes={name: closed_shape(shape, own) for name, shape in groups.shapes.items()},
         fixed=closed_dims(groups.shapes, groups.fixed, closed),
@@ -70,36 +73,3 @@ def _differs_elsewhere(symbol: str, groups: Groups, tried: Iterable[Tried]) -> b
 
 def _has_example(region: Region, groups: Groups, closed: Mapping[str, Reason]) -> bool:
     return all(any(groups.example[symbol] in span for span in region.spans[symbol]) for symbol in closed)
-
-
-def _tested(
-    symbols: Sequence[str], agreed: Iterable[Mapping[str, int]], proven: Sequence[Region], groups: Groups
-) -> list[Region]:
-    """Boxes of exactly these sizes: those that differ from the example's in one symbol together, the others alone."""
-    if not symbols:
-        return []
-    points = [{symbol: sizes[symbol] for symbol in symbols} for sizes in agreed]
-    points = [point for point in points if not any(region.has(point) for region in proven)]
-    lines: dict[str, set[int]] = {}
-    alone: list[dict[str, int]] = []
-    for point in points:
-        moved = [symbol for symbol in symbols if point[symbol] != groups.example[symbol]]
-        if len(moved) == 1:
-            lines.setdefault(moved[0], set()).add(point[moved[0]])
-        elif moved and point not in alone:
-            alone.append(point)
-    boxes = [{symbol: _spans(sizes)} for symbol, sizes in lines.items()]
-    boxes += [{symbol: [Span(low=size, high=size)] for symbol, size in point.items()} for point in alone]
-    example = {symbol: [Span(low=groups.example[symbol], high=groups.example[symbol])] for symbol in symbols}
-    return [Region(spans={**example, **box}, known="tested") for box in boxes]
-
-
-def _spans(sizes: Iterable[int]) -> list[Span]:
-    """Runs of neighbours."""
-    spans: list[Span] = []
-    for size in sorted(sizes):
-        if spans and spans[-1].high == size - 1:
-            spans[-1] = Span(low=spans[-1].low, high=size)
-        else:
-            spans.append(Span(low=size, high=size))
-    return spans[:SPANS_MAX]

@@ -12,13 +12,13 @@ from service.domain.trace_request import CheckOptions, TraceOptions, TraceSpec
 from workers.closeness import Difference
 from workers.tracing import doubts, graphs, lines, torch_check
 from workers.tracing.call import Call
-from workers.tracing.checks.ambient import AmbientRead
 from workers.tracing.checks.claim import Tried
 from workers.tracing.checks.eager import Carried
-from workers.tracing.checks.flip import Judged
-from workers.tracing.checks.graphs import Parting
-from workers.tracing.checks.sizes import BakedSize
+from workers.tracing.checks.flipping.flip import Judged
+from workers.tracing.checks.graphs.canonical import Parting
+from workers.tracing.checks.sizing.sizes import BakedSize
 from workers.tracing.checks.values import BakedValue
+from workers.tracing.checks.watching.ambient import AmbientRead
 from workers.tracing.torch_check import Warned
 
 # By the kind of the tracer's warning.
@@ -40,10 +40,10 @@ _REMEDIES = {
     "resized": "use view or reshape",
 }
 
-# Options that torch.jit.script does not take.
 ADVICE_ON_WHAT_IS_KEPT_OF_A_SIZE = (
     "make it anew where the sizes are others than those that it was made for, or make it in __init__ for the largest"
 )
+# Options that torch.jit.script does not take.
 _OF_A_TRACE = ("strict", "force_outplace", "store_inputs")
 
 _DID_YOU_FORGET = (
@@ -147,9 +147,7 @@ def ambient_read(method: str, read: AmbientRead) -> Finding:
         detail=f"{method} asks for {read.asked.name} here: {read.reason}",
         confirmed=True if read.effect == "harmful" else None,
         evidence={"method": method, "kind": read.asked.kind, "name": read.asked.name},
-        remedy="make what is read an input of forward, or read it once in __init__"
-        if read.effect != "harmless"
-        else None,
+        remedy="make what is read an input of forward, or read it once in __init__",
         effect=read.effect,
         reason=read.reason,
         **lines.where(read.asked.line),

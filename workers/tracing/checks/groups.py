@@ -8,7 +8,7 @@ from service.domain.dim import Linear, SymbolicShape, listed, shape_at, solve
 from service.domain.errors import ModelRaised
 from service.domain.input_spec import Reason
 from workers.tracing.call import Call
-from workers.tracing.checks import resizing
+from workers.tracing.checks.inputs import resizing
 
 # An input is not made larger than this, or than so many times the example's.
 BYTES_MAX = 64 * 2**20

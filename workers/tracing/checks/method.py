@@ -14,19 +14,22 @@ from service.domain.trace_check import Finding, Layer
 from service.domain.trace_request import WantedSizes
 from workers.compare import compare
 from workers.tracing.call import Call
-from workers.tracing.checks import batching, findings, flip, grouping, sizes, values
+from workers.tracing.checks import findings, values
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.claim import Tried, claim, voided
 from workers.tracing.checks.eager import TooSlow, artifact_answer
-from workers.tracing.checks.flip import Judged
+from workers.tracing.checks.flipping import flip
+from workers.tracing.checks.flipping.flip import Judged
 from workers.tracing.checks.groups import Groups
+from workers.tracing.checks.inputs.probe import Ends
 from workers.tracing.checks.observe import Observation, observe
-from workers.tracing.checks.probe import Ends
 from workers.tracing.checks.prove import domain
 from workers.tracing.checks.prove.prove import Proof, prove
 from workers.tracing.checks.ranges import Values, value_ranges
+from workers.tracing.checks.rows import batching
 from workers.tracing.checks.shrink import shrink
-from workers.tracing.checks.sizes import BakedSize, SizeTried
+from workers.tracing.checks.sizing import grouping, sizes
+from workers.tracing.checks.sizing.sizes import BakedSize, SizeTried
 from workers.tracing.checks.subject import Subject
 from workers.tracing.checks.values import BakedValue
 from workers.tracing.torch_check import Warned
@@ -87,10 +90,10 @@ class MethodCheck:
         self._batch: Batch | None = None
 
     def run(self, probe: Callable[[Ends], None]) -> Found:
-        for layer, work in (
-            ("observe", self._observe), ("graphs", self._graphs), ("flip", self._flip), ("prove", self._prove),
-        ):  # fmt: skip
-            self._layer(layer, work)  # type: ignore[arg-type] # each is a LayerName
+        self._layer("observe", self._observe)
+        self._layer("graphs", self._graphs)
+        self._layer("flip", self._flip)
+        self._layer("prove", self._prove)
         self._layer("probe", lambda budget: self._probe(budget, probe))
         self._layer("batch", self._certify)
         return Found(

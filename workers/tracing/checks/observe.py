@@ -9,7 +9,11 @@ from typing import Any
 from service.domain.errors import ModelRaised
 from workers.compare import compare
 from workers.tracing.call import Call
-from workers.tracing.checks.ambient import (
+from workers.tracing.checks.budget import Budget
+from workers.tracing.checks.eager import Answer, TooSlow, stopped_after
+from workers.tracing.checks.graphs.canonical import Canonical, Parting, canonical, difference
+from workers.tracing.checks.subject import Subject
+from workers.tracing.checks.watching.ambient import (
     TO_DLPACK,
     AmbientRead,
     Asked,
@@ -19,11 +23,7 @@ from workers.tracing.checks.ambient import (
     can_be_replaced,
     others,
 )
-from workers.tracing.checks.budget import Budget
-from workers.tracing.checks.eager import Answer, TooSlow, stopped_after
-from workers.tracing.checks.graphs import Canonical, Parting, canonical, difference
-from workers.tracing.checks.reads import OF_MEMORY, Read, Reading, Site
-from workers.tracing.checks.subject import Subject
+from workers.tracing.checks.watching.reads import OF_MEMORY, Read, Reading, Site
 
 # Eager, and a trace, may take so long: each has ended once already.
 RUN_S = 30.0

@@ -22,7 +22,7 @@ from workers.tracing.call import Call
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import Answer, TooSlow, artifact_answer, live_answer
 from workers.tracing.checks.groups import Groups
-from workers.tracing.checks.probe import probes
+from workers.tracing.checks.inputs.probe import probes
 from workers.tracing.checks.subject import Subject
 
 _DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}

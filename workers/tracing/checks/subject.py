@@ -1,5 +1,6 @@
 """The subject of the check: one method of the model, its example, and the artifact that was made of it."""
 
+import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,11 +10,15 @@ import torch
 
 from service.domain.artifact import Form
 from workers.tracing.call import Call
-from workers.tracing.checks.eager import Eager, stopped_after
-from workers.tracing.checks.graphs import Canonical, canonical
-from workers.tracing.checks.reads import index_forgotten
+from workers.tracing.checks.eager import Answer, Eager, stopped_after
+from workers.tracing.checks.graphs.canonical import Canonical, canonical
+from workers.tracing.checks.watching.reads import index_forgotten
 from workers.tracing.model import Model
 from workers.tracing.trace import Retrace
+
+# What eager is given for a call of other sizes or values: at least this, or so many times what the example took.
+_CALL_S = 1.0
+_CALL_TIMES_EXAMPLE = 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,21 @@ class Subject:
     def graph(self) -> Canonical:
         """The artifact's."""
         return canonical(self.artifact, self.method)
+
+    @property
+    def example(self) -> Answer:
+        """Eager's answer to the example. Raises ModelRaised."""
+        return self._timed_example[0]
+
+    @property
+    def call_s(self) -> float:
+        """How long eager may take for another call. Raises ModelRaised."""
+        return max(_CALL_S, _CALL_TIMES_EXAMPLE * self._timed_example[1])
+
+    @cached_property
+    def _timed_example(self) -> tuple[Answer, float]:
+        started = time.monotonic()
+        return self.eager.answer(self.call), time.monotonic() - started
 
     def traced_again(
         self,

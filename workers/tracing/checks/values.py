@@ -12,10 +12,10 @@ from workers.closeness import Difference
 from workers.compare import compare
 from workers.tracing import lines
 from workers.tracing.call import Call
-from workers.tracing.checks import resizing
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import TooSlow, artifact_answer, stopped_after
-from workers.tracing.checks.graphs import Canonical, Parting, canonical, difference
+from workers.tracing.checks.graphs.canonical import Canonical, Parting, canonical, difference
+from workers.tracing.checks.inputs import resizing
 from workers.tracing.checks.subject import Subject
 
 _CALL_S = 1.0

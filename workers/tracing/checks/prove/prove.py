@@ -170,7 +170,7 @@ class _Proving:
         }
         while not self._budget.is_spent:
             try:
-                with _within(self._budget.left_s if not free else self._budget.left_s / 2):
+                with _within(self._budget.share(0.5 if free else 1.0)):
                     call = self._groups.resized(self._subject.call, sizes, self._subject.seed)
                     return cases.case(call, sizes, free)
             except _Over:
@@ -247,13 +247,14 @@ class _Proving:
 
 
 @contextmanager
-def _within(seconds: float) -> Iterator[None]:
+def _within(budget: Budget) -> Iterator[None]:
     def stop(_: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise _Over
+        if budget.is_spent:
+            raise _Over
 
     before = signal.signal(signal.SIGALRM, stop)
     # Again and again, for where torch calls Python back it may drop the first.
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), _AGAIN_S)
+    signal.setitimer(signal.ITIMER_REAL, max(budget.left_s, 0.001), _AGAIN_S)
     try:
         yield
     finally:

@@ -19,12 +19,12 @@ from workers.tracing import lines
 from workers.tracing.call import Call
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import TooSlow
-from workers.tracing.checks.graphs import Canonical, Parting, difference
+from workers.tracing.checks.flipping.remedies import remedy_for
+from workers.tracing.checks.flipping.search import Found, search
+from workers.tracing.checks.graphs.canonical import Canonical, Parting, difference
 from workers.tracing.checks.observe import Observation, shown, watched_trace
-from workers.tracing.checks.reads import Change, Read, Reading
-from workers.tracing.checks.remedies import remedy_for
-from workers.tracing.checks.search import Found, search
 from workers.tracing.checks.subject import Subject
+from workers.tracing.checks.watching.reads import Change, Read, Reading
 from workers.tracing.torch_check import Warned
 
 # What is read is an address; what an operator reads, it can often record: such a read is traced on other inputs.

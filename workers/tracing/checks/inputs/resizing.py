@@ -16,7 +16,7 @@ def resized(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tens
     made = tensor.detach()
     for place, size in enumerate(shape):
         if size != made.shape[place]:
-            made = _along(made, place, size)
+            made = along(made, place, size)
     if made is tensor or tuple(shape) == tuple(tensor.shape):
         made = tensor.detach().clone()
     made = made.contiguous()
@@ -56,7 +56,8 @@ def is_mask(tensor: torch.Tensor) -> bool:
     return bool(marks.all()) and not bool((values == values[0]).all())
 
 
-def _along(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
+def along(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
+    """So long in one dim: its own values again and again, or cut off."""
     old = tensor.shape[place]
     if old == 0:
         shape = [*tensor.shape[:place], size, *tensor.shape[place + 1 :]]

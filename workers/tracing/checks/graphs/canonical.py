@@ -14,8 +14,8 @@ from typing import Any, Literal
 import torch
 
 from workers.tracing import constants, graphs, lines
-from workers.tracing.checks import origins
-from workers.tracing.checks.origins import Frame
+from workers.tracing.checks.graphs import origins
+from workers.tracing.checks.graphs.origins import Frame
 
 _SHOWN_MAX_CHARACTERS = 80
 # Aligned node by node where the parts that differ are not larger; beyond, only the first node that differs is told.

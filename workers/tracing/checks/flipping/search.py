@@ -12,12 +12,12 @@ from workers import structure
 from workers.compare import compare
 from workers.tracing.blame import is_out_of_memory, out_of_memory
 from workers.tracing.call import Call
-from workers.tracing.checks.aim import aimed
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import Answer, TooSlow, artifact_answer
-from workers.tracing.checks.probe import probes
-from workers.tracing.checks.reads import Read, Reading, Replay, Site
+from workers.tracing.checks.inputs.aim import aimed
+from workers.tracing.checks.inputs.probe import probes
 from workers.tracing.checks.subject import Subject
+from workers.tracing.checks.watching.reads import Read, Reading, Replay, Site
 
 _AGREED_ENOUGH = 10  # of inputs that read another value; no more are tried then
 _NUMBERS_ENOUGH = 60  # another number may be one that leads to the same

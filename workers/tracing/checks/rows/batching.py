@@ -17,12 +17,12 @@ from workers import structure
 from workers.compare import compare
 from workers.tracing.blame import is_out_of_memory
 from workers.tracing.call import Call
-from workers.tracing.checks import drawn_rows
 from workers.tracing.checks.budget import Budget
-from workers.tracing.checks.drawn_rows import Row
 from workers.tracing.checks.eager import Answer, TooSlow, artifact_answer
 from workers.tracing.checks.groups import Groups
-from workers.tracing.checks.probe import Ends, extremes
+from workers.tracing.checks.inputs.probe import Ends, extremes
+from workers.tracing.checks.rows import drawn_rows
+from workers.tracing.checks.rows.drawn_rows import Row
 from workers.tracing.checks.subject import Subject
 
 # A trace computes alike for all sizes but for what its kernels choose; a script may branch on any.

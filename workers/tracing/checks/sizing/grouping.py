@@ -3,7 +3,6 @@
 A run with symbols for the sizes says how eager's dims hang together; eager's answers to calls of other sizes decide.
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,17 +12,15 @@ from service.domain.dim import Linear, SymbolicShape
 from service.domain.errors import ModelRaised
 from service.domain.input_spec import Reason
 from workers.tracing.call import Call
-from workers.tracing.checks import relations, resizing
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import TooSlow, artifact_answer
 from workers.tracing.checks.groups import Groups, declared, reasons, shape_of
-from workers.tracing.checks.relations import Dim, Relations
+from workers.tracing.checks.inputs import resizing
+from workers.tracing.checks.sizing import relations
+from workers.tracing.checks.sizing.relations import Dim, Relations
 from workers.tracing.checks.subject import Subject
 
-# What eager is given for a call that is to show whether it takes those sizes.
-_CALL_S = 1.0
-_CALL_TIMES_EXAMPLE = 20
-_LEAST_S = 0.1
+_LEAST_S = 0.1  # is what eager is given for a call, however little is left
 # Beside the example's size, until eager takes one; images are often to be multiples of a number.
 _NEAR = (1, -1)
 _FAR = (2, 4, 8, 16, 32)
@@ -57,9 +54,6 @@ class _Asked:
         self.call = subject.call
         self.telling: dict[str, Dim] = {}  # leaves of integers, and a dim whose size they tell of
         self._known: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
-        started = time.monotonic()
-        self._answer(subject.call, None)
-        self._within_s = max(_CALL_S, _CALL_TIMES_EXAMPLE * (time.monotonic() - started))
 
     @property
     def sizes(self) -> dict[Dim, int]:
@@ -102,7 +96,9 @@ class _Asked:
     def refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
         """What eager says to these sizes. Raises TooSlow."""
         try:
-            self._answer(groups.resized(self.call, sizes, self.subject.seed), self._limit_s())
+            call = groups.resized(self.call, sizes, self.subject.seed)
+            within_s = min(self.subject.call_s, max(self.budget.left_s, _LEAST_S))
+            self.subject.eager.answer(call, within_s=within_s)
         except ModelRaised as error:
             return error
         return None
@@ -126,12 +122,6 @@ class _Asked:
                 has_symbol = any(isinstance(dim, str) and symbol in dim for dim in groups.shapes[leaf])
                 if leaf not in groups.telling and not has_symbol and resizing.tells_of(tensor, groups.example[symbol]):
                     yield leaf, symbol
-
-    def _limit_s(self) -> float:
-        return min(self._within_s, max(self.budget.left_s, _LEAST_S))
-
-    def _answer(self, call: Call, within_s: float | None) -> None:
-        self.subject.eager.answer(call, within_s=within_s)
 
 
 def _of_declared(eager: _Asked, said: Mapping[str, Mapping[str, str]]) -> Groups:

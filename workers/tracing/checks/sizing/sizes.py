@@ -1,6 +1,5 @@
 """Sizes: the artifact against eager at other sizes than the example's, and the line that baked one where they part."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, zip_longest
@@ -14,7 +13,7 @@ from workers.tracing import lines
 from workers.tracing.call import Call
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import Answer, TooSlow, artifact_answer, stopped_after
-from workers.tracing.checks.graphs import Parting, canonical, difference
+from workers.tracing.checks.graphs.canonical import Parting, canonical, difference
 from workers.tracing.checks.groups import Groups
 from workers.tracing.checks.subject import Subject
 from workers.tracing.lines import Line
@@ -23,9 +22,8 @@ from workers.tracing.lines import Line
 # unsure: eager itself answers another time otherwise, as where an operator reads memory that is not its own.
 Outcome = Literal["agrees", "differs", "raised", "refused", "too-slow", "unsure"]
 
-_CALL_S = 1.0
-_CALL_TIMES_EXAMPLE = 20
-_LEAST_S = 0.1
+_LEAST_S = 0.1  # is what eager is given for a call, however little is left
+_RETRACE_S = 1.0  # and for the trace that shows the line
 _ALONE = (1, 2, 3, 5, 17, 8, 33, 65)
 # After so many wrong sizes of a symbol, and no right one, it is baked.
 _WRONG_MAX = 3
@@ -133,8 +131,6 @@ class _Trial:
         self._subject = subject
         self._groups = groups
         self._budget = budget
-        self._within_s: float | None = None
-        self._example: Answer | None = None
         self._left: dict[str, None] = {}
 
     def run(self, sizes: Mapping[str, int]) -> None:
@@ -164,7 +160,7 @@ class _Trial:
     def _tried(self, sizes: Mapping[str, int], call: Call) -> SizeTried:
         subject = self._subject
         try:
-            eager = subject.eager.answer(call, within_s=min(self._limit_s(), max(self._budget.left_s, _LEAST_S)))
+            eager = subject.eager.answer(call, within_s=min(subject.call_s, max(self._budget.left_s, _LEAST_S)))
         except ModelRaised as error:
             return SizeTried(sizes, call, "refused", error=error)
         except TooSlow:
@@ -175,24 +171,18 @@ class _Trial:
         except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
             return SizeTried(sizes, call, "raised", error=error, after=after)
         found = compared(eager.outputs, artifact.outputs, subject.tolerance).difference
-        if found is not None and not self._is_sure(call, eager):
+        if found is None:
+            return SizeTried(sizes, call, "agrees", after=after)
+        if not subject.eager.is_sure(call, eager, tolerance=subject.tolerance, within_s=subject.call_s):
             return SizeTried(sizes, call, "unsure")
-        return SizeTried(sizes, call, "agrees" if found is None else "differs", difference=found, after=after)
-
-    def _is_sure(self, call: Call, eager: Answer) -> bool:
-        if eager.drew or eager.left_state:
-            return True
-        try:
-            again = self._subject.eager.answer(call, within_s=self._limit_s())
-        except (ModelRaised, TooSlow):
-            return False
-        return compared(eager.outputs, again.outputs, self._subject.tolerance).agrees
+        return SizeTried(sizes, call, "differs", difference=found, after=after)
 
     def _after(self, eager: Answer) -> Difference | None:
-        if not eager.left_state or eager.drew or self._example is None or any(one.after for one in self.tried):
+        subject = self._subject
+        if not eager.left_state or eager.drew or any(one.after for one in self.tried):
             return None
         try:
-            again = self._subject.eager.next_answer(self._subject.call, within_s=self._limit_s())
+            again = subject.eager.next_answer(subject.call, within_s=subject.call_s)
         except ModelRaised as error:
             return Difference(
                 "output", f"the first call gives an answer, and one after other sizes raises: {error.detail}"
@@ -200,14 +190,7 @@ class _Trial:
         except TooSlow:
             return None
         sides = ("the first call", "one after other sizes")
-        return compared(self._example.outputs, again.outputs, self._subject.tolerance, sides=sides).difference
-
-    def _limit_s(self) -> float:
-        if self._within_s is None:
-            started = time.monotonic()
-            self._example = self._subject.eager.answer(self._subject.call)
-            self._within_s = max(_CALL_S, _CALL_TIMES_EXAMPLE * (time.monotonic() - started))
-        return self._within_s
+        return compared(subject.example.outputs, again.outputs, subject.tolerance, sides=sides).difference
 
 
 class _Blaming:
@@ -239,7 +222,7 @@ class _Blaming:
             self._budget.leave_out(f"the line that baked the size of {', '.join(_changed(shown, self._groups))}")
             return []
         try:
-            with stopped_after(max(self._budget.left_s, _CALL_S)):
+            with stopped_after(max(self._budget.left_s, _RETRACE_S)):
                 there = canonical(subject.traced_again(shown.call), subject.method)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
             return []

@@ -4,7 +4,7 @@ import ast
 import linecache
 from functools import lru_cache
 
-from workers.tracing.checks.reads import Read, Span
+from workers.tracing.checks.watching.reads import Read, Span
 
 _EXPRESSION_MAX_CHARACTERS = 120
 _SCRIPT = "put it into a function under @torch.jit.script, or let `mode` be auto"

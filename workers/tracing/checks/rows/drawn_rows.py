@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from workers.tracing.checks.probe import Ends, is_mask
+from workers.tracing.checks.inputs.probe import Ends, is_mask
 
 # Rows that differ from one another; a larger batch has them several times.
 KINDS = 6

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.tracing import lines
 from workers.tracing.call import Call
-from workers.tracing.checks.taint import Taint
+from workers.tracing.checks.watching.taint import Taint
 
 # Methods of a tensor that give its values, its size or its memory to Python.
 _OF_VALUES = (

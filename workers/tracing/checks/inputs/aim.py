@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from workers.tracing.call import Call
-from workers.tracing.checks.probe import distinct
+from workers.tracing.checks.inputs.probe import distinct
 
 # From the number, and in its size: near, but for the coarsest of datatypes told from it, and far.
 _NEAR, _FAR = 2.0**-6, 1.0

@@ -1,0 +1,1 @@
+"""Inputs like the example's: of other values, layouts and sizes."""

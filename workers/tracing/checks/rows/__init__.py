@@ -1,0 +1,1 @@
+"""Rows: whether those of a batch see one another."""

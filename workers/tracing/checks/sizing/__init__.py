@@ -1,0 +1,1 @@
+"""Sizing: which sizes may vary, which of them together, and what the artifact answers there."""
