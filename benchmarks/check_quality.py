@@ -10,7 +10,7 @@ Ours is run as the service runs it, in its children, and judged by what a user s
 Beside it stand torch.jit.trace with its own check, the same with all inputs as its check inputs, and torch.export with
 every dim automatic, which is wrong where it answers wrongly, and refuses where it raises.
 
-    python benchmarks/check_quality.py [--only NAME]... [--jobs 2] [--ours] [--json FILE]
+    python benchmarks/check_quality.py [--only NAME]... [--jobs 2] [--ours] [--budget SECONDS] [--json FILE]
 """
 
 import argparse
@@ -41,6 +41,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.trace_requests import Done, requests, takes  # noqa: E402
 from service.domain.contract import MethodContract  # noqa: E402
 from service.domain.trace_check import RESTRICTING, UNSOUND, Finding, TraceCheck, Verdict  # noqa: E402
+from service.domain.trace_request import BUDGET_S  # noqa: E402
 from tests.corpus import specimen  # noqa: E402
 from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
 
@@ -85,7 +86,7 @@ def main() -> None:
     chosen = [one for one in chosen if not options.only or one.name in options.only]
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    ours = dict(zip((one.name for one in chosen), _judged(chosen, options.jobs), strict=True))
+    ours = dict(zip((one.name for one in chosen), _judged(chosen, options.jobs, options.budget), strict=True))
     theirs = {} if options.ours else dict(zip((one.name for one in chosen), torch_says(chosen), strict=True))
     for side in ("wrong", "right"):
         names = [one.name for one in chosen if one.path.parent.name == side]
@@ -102,15 +103,17 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How good the trace check is, on the models of tests/corpus.")
     parser.add_argument("--only", action="append", metavar="NAME", help="this model alone; may be repeated")
     parser.add_argument("--jobs", type=int, default=2, help="trace requests at a time")
+    parser.add_argument("--budget", type=float, default=BUDGET_S, metavar="SECONDS", help="check.budget_s of each")
     parser.add_argument("--ours", action="store_true", help="leave torch's own means out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     return parser.parse_args()
 
 
-def _judged(chosen: Sequence[Specimen], jobs: int) -> list[Ours]:
+def _judged(chosen: Sequence[Specimen], jobs: int, budget_s: float) -> list[Ours]:
     """In their order, each by a trace request of its own."""
+    check = {"budget_s": budget_s}
     with requests() as done, ThreadPoolExecutor(jobs) as pool:
-        traced = [*pool.map(lambda one: done.do(one.submission()), chosen)]
+        traced = [*pool.map(lambda one: done.do({**one.submission(), "check": check}), chosen)]
     return [_judge(one, each) for one, each in zip(chosen, traced, strict=True)]
 
 

@@ -14,9 +14,7 @@ import io
 import itertools
 import json
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -26,12 +24,13 @@ from typing import Any
 
 import httpx
 
-ROOT = Path(__file__).parents[1]
-MODELS = ROOT / "examples" / "models"
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.service_process import MODELS, service
+
 sys.path.insert(0, str(MODELS))
-import preload  # noqa: E402, F401  # it also lets torchvision be imported beside a build of torch that is not its own
-import timm  # noqa: E402
-import torch  # noqa: E402
+import preload  # noqa: F401  # it also lets torchvision be imported beside a build of torch that is not its own
+import timm
+import torch
 
 BATCHES, LENGTHS = (1, 2, 3, 5, 8), (1, 2, 7, 8, 16, 33, 64)
 EXAMPLE_LENGTH = 8
@@ -329,13 +328,8 @@ def main() -> None:
     torch.set_num_threads(2)
     chosen = [real for real in models() if any(part in real.name.lower() for part in only)]
     chosen += [real for real in large() if real.name.lower() in only]
-    with tempfile.TemporaryDirectory() as state:
-        service, address = start_service(Path(state))
-        try:
-            rows = [told(judged(httpx.Client(base_url=address, timeout=200), real)) for real in chosen]
-        finally:
-            service.terminate()
-            service.wait()
+    with service() as address, httpx.Client(base_url=address, timeout=200) as client:
+        rows = [told(judged(client, real)) for real in chosen]
     summarise(rows)
 
 
@@ -361,17 +355,6 @@ def summarise(rows: list[Row]) -> None:
         ratio = statistics.median(row.check_s / (row.eager_s + row.trace_s) for row in made)
         seconds = statistics.median(row.check_s for row in made)
         print(f"median: {seconds:.1f} s for all, {ratio:.1f} times one eager call and a trace")
-
-
-def start_service(state: Path) -> tuple["subprocess.Popen[str]", str]:
-    service = subprocess.Popen(
-        [Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
-        env={"PRELOAD": str(MODELS / "preload.py"), "LOG_LEVEL": "ERROR"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert service.stdout is not None
-    return service, service.stdout.readline().split("ready at ")[1].split()[0]
 
 
 if __name__ == "__main__":

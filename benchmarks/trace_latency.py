@@ -2,7 +2,8 @@
 
 Both sides run in turn within one run of this program, and the figures are ratios, because machines are noisy.
 The plain process has its packages imported already, as the warm service has (PRELOAD).
-A warm service is to take no longer than 1.5 times plain torch and 1 s: that is the last column.
+A warm service is to take no longer than 1.5 times plain torch and 1 s for the same, a trace that is compared on its
+example (`probes: off`): the column "at most". The last column is what it takes with the whole check.
 
     make bench
 """
@@ -10,14 +11,14 @@ A warm service is to take no longer than 1.5 times plain torch and 1 s: that is 
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import httpx
 
-ROOT = Path(__file__).parents[1]
-MODELS = ROOT / "examples" / "models"
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.service_process import MODELS, service
+
 ROUNDS = 7
 
 LINEAR = "import torch\n\n\ndef linear():\n    return torch.nn.Linear(16, 16)\n"
@@ -42,15 +43,12 @@ for line in sys.stdin:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as state:
-        service, address = start_service(Path(state))
+    with service() as address:
         plain = start_plain()
         try:
             report(httpx.Client(base_url=address, timeout=120), plain)
         finally:
             plain.terminate()
-            service.terminate()
-            service.wait()
 
 
 def report(client: httpx.Client, plain: "subprocess.Popen[str]") -> None:
@@ -63,30 +61,33 @@ def report(client: httpx.Client, plain: "subprocess.Popen[str]") -> None:
         ),
     }
     print(f"median of {ROUNDS} rounds, in turn")
-    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'at most':>10}")
+    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'at most':>10} {'checked':>10}")
     for name, (files, entrypoint, shape) in sources.items():
-        torch_s, service_s = [], []
+        torch_s, service_s, checked_s = [], [], []
         for round_number in range(ROUNDS + 1):
             torch_s.append(measure_plain(plain, name))
-            began = time.perf_counter()
-            submit(client, name, files, entrypoint, shape, round_number)
-            service_s.append(time.perf_counter() - began)
+            for probes, seconds in (("off", service_s), ("auto", checked_s)):
+                began = time.perf_counter()
+                submit(client, name, files, entrypoint, shape, round_number, probes)
+                seconds.append(time.perf_counter() - began)
         # The first round finds caches cold on both sides.
-        ours, theirs = statistics.median(service_s[1:]), statistics.median(torch_s[1:])
+        ours, theirs, checked = (statistics.median(seconds[1:]) for seconds in (service_s, torch_s, checked_s))
         most = 1.5 * theirs + 1
         print(
             f"{name:<10} {theirs * 1000:>9.0f} ms {ours * 1000:>7.0f} ms {ours / theirs:>7.2f} {most * 1000:>7.0f} ms"
+            f" {checked * 1000:>7.0f} ms"
         )
 
 
 def submit(
-    client: httpx.Client, name: str, files: dict[str, str], entrypoint: str, shape: list[int], seed: int
+    client: httpx.Client, name: str, files: dict[str, str], entrypoint: str, shape: list[int], seed: int, probes: str
 ) -> None:
     spec = {
         "model": name,
         "source": {"files": files, "entrypoint": entrypoint},
         "example_inputs": [{"datatype": "FP32", "shape": shape, "random": {"seed": 0}}],
         "options": {"seed": seed},
+        "check": {"probes": probes},
     }
     answer = client.post("/trace", json=spec, headers={"prefer": "wait=60"}).raise_for_status().json()
     if answer["verdict"] != "verified":
@@ -108,17 +109,6 @@ def start_plain() -> "subprocess.Popen[str]":
     assert plain.stdout is not None
     plain.stdout.readline()
     return plain
-
-
-def start_service(state: Path) -> tuple["subprocess.Popen[str]", str]:
-    service = subprocess.Popen(
-        [Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
-        env={"PRELOAD": str(MODELS / "preload.py"), "LOG_LEVEL": "ERROR"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert service.stdout is not None
-    return service, service.stdout.readline().split("ready at ")[1].split()[0]
 
 
 if __name__ == "__main__":

@@ -270,7 +270,7 @@ def _comparison(one: Comparison) -> Sequence[object]:
 
 def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:
     if budget_s is not None:
-        yield element("p", f"The check had a budget of {budget_s:g} s beside the trace.")
+        yield element("p", f"The check had a budget of {budget_s:g} s of processor time beside the trace.")
     if not layers:
         yield element("p", "No layers of it were told.")
         return

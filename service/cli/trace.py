@@ -80,7 +80,9 @@ def trace(
         typer.Option(metavar="SYMBOL=SIZE,…", help="Where its size is baked in, an artifact for each: seq=16,32."),
     ] = None,
     probes: Annotated[str, typer.Option(metavar="auto|off|deep", help="How much the check tries.")] = "auto",
-    budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="How long the check may take.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Processor time that the check may take.")
+    ] = None,
     open_contract: Annotated[
         bool, typer.Option("--open", help="Answer sizes that were never tried, with a warning, instead of refusing.")
     ] = False,

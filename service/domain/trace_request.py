@@ -174,7 +174,11 @@ class CheckOptions(Frozen):
         "that come out right. `deep` tries far more, `off` nothing: the contract is the example's.",
     )
     budget_s: float = Field(
-        BUDGET_S, gt=0, le=3600, description="How long the check may take beside the trace; what it cuts is listed."
+        BUDGET_S,
+        gt=0,
+        le=3600,
+        description="How many seconds of processor time the check may take beside the trace, and at most four times as "
+        "many by the clock; what it cuts is listed.",
     )
     contract: Literal["closed", "open"] = Field(
         "closed",

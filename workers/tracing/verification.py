@@ -120,7 +120,7 @@ class Verification:
         if not self._said.claims.keys() <= observed.methods.keys():
             raise malformed("it claims something of a method that there is not")
         deep = spec.check.probes == "deep"
-        budget = Budget(spec.check.budget_s * (1.0 if deep else SHARE_OF_BUDGET))
+        budget = Budget(spec.check.budget_s * (1.0 if deep else SHARE_OF_BUDGET), patience=1)
         held = {}
         for place, (method, claim) in enumerate(self._said.claims.items()):
             share = budget.share(1 / (len(self._said.claims) - place))
