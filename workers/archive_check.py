@@ -16,11 +16,12 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
 
-from service.domain.contract import Contract, MethodContract, OutputSpec
+from service.domain.contract import Contract, MethodContract
 from service.domain.dim import listed, shape_at, solve
 from service.domain.errors import ContractViolation, Failure, GoldenCaseFailed
 from service.domain.extra_files import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary
 from service.domain.input_spec import InputSpec
+from service.domain.output_spec import OutputSpec
 from service.domain.sizes import MIB
 from service.domain.tensor import Tensor, TensorSpec, array
 from service.domain.trace_check import Verdict

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from service.domain.contract import (
+from service.domain.structure import (
     Argument,
     BakedLeaf,
     DictNode,

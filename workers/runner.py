@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from service.domain.contract import Argument, Contract, Structure
+from service.domain.contract import Contract
 from service.domain.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
+from service.domain.structure import Argument, Structure
 from service.domain.tensor import Tensor, split
 from service.sandbox.channel import Channel, ChannelClosed
 from service.sandbox.messages import Differentiate, Differentiated, Failed, Infer, Inferred, Load, Ready, to_runner

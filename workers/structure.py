@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from service.domain.contract import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode
+from service.domain.structure import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode
 from workers.addresses import without_addresses
 
 # A default is written by the source's author, who need not keep it short.

@@ -15,9 +15,11 @@ from service.api.counterexamples import arrays_file, test_file
 from service.api.markup import Html, code, element, facts, folded, join, section, table, text
 from service.api.report_source import group_of
 from service.domain.artifact import Artifact
-from service.domain.contract import Argument, BakedLeaf, FixedLeaf, MethodContract, OutputSpec, Structure, items_of
+from service.domain.contract import MethodContract
 from service.domain.dim import listed
 from service.domain.input_spec import InputSpec
+from service.domain.output_spec import OutputSpec
+from service.domain.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from service.domain.trace_check import Comparison, Finding, Layer, TorchCheck, Verdict
 
 STYLE = files("service.api").joinpath("report.css").read_text("utf-8")

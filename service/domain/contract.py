@@ -2,30 +2,28 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import copysign
-from typing import Annotated, Any, Self, Union
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from service.domain.dim import (
     REGIONS_MAX,
     SIZE_MAX,
     Conflict,
-    Expression,
     Region,
     Regions,
     Span,
     Symbol,
     SymbolicShape,
-    fitted,
     solution,
     symbols_of,
 )
 from service.domain.errors import ContractViolation, MethodNotFound, MissingInput, UnexpectedInput
 from service.domain.frozen import Frozen
 from service.domain.input_spec import InputSpec, Reason, ValueRange
+from service.domain.output_spec import Answers, OutputSpec, as_answered
 from service.domain.refusals import (
     datatype_mismatch,
     fixed_otherwise,
@@ -35,73 +33,8 @@ from service.domain.refusals import (
     sizes_disagree,
     value_out_of_range,
 )
-from service.domain.tensor import Datatype, Tensor, TensorSpec, array
-
-
-class TensorLeaf(Frozen):
-    """Where a tensor of that name stands."""
-
-    tensor: str
-
-
-class BakedLeaf(Frozen):
-    """A value that the trace baked in: it must be sent as it was, or left out."""
-
-    baked: JsonValue
-
-
-class FixedLeaf(Frozen):
-    """A value that a scripted method takes, and was tried with this value alone: it must be sent so, or left out."""
-
-    fixed: JsonValue
-
-
-class ListNode(Frozen):
-    """A list, and what stands at each place."""
-
-    list: "Sequence[Structure]"
-
-
-class TupleNode(Frozen):
-    """A tuple, and what stands at each place. JSON has none: it is sent as a list."""
-
-    tuple: "Sequence[Structure]"
-
-
-class DictNode(Frozen):
-    """A dict, and what stands under each key. It is handed over in this order, which a model may read."""
-
-    mapping: "dict[str, Structure]"
-
-
-Structure = Union[TensorLeaf, BakedLeaf, FixedLeaf, ListNode, TupleNode, DictNode]  # noqa: UP007 - it refers to itself
-
-
-class Argument(Frozen):
-    """A parameter of the method, under its Python name, and how its value nests."""
-
-    name: str
-    structure: Structure
-
-
-OutputDim = Annotated[int, Field(strict=True, ge=-1, le=SIZE_MAX)] | Expression
-
-
-class OutputSpec(Frozen):
-    """An output leaf. A dim of its shape is a number, an expression of symbols, or -1 where it is neither."""
-
-    name: str
-    datatype: Datatype
-    shape: tuple[OutputDim, ...]
-
-    @classmethod
-    def observed(cls, spec: TensorSpec) -> Self:
-        """As the example has it, and nothing else."""
-        return cls(name=spec.name, datatype=spec.datatype, shape=spec.shape)
-
-    @property
-    def symbols(self) -> set[str]:
-        return symbols_of(self.shape)
+from service.domain.structure import Argument, Structure, tensors_of
+from service.domain.tensor import Tensor, TensorSpec, array
 
 
 class Batch(Frozen):
@@ -130,10 +63,6 @@ class MethodClaim(Frozen):
     regions: Regions = []
     wrong: WrongSizes = []
     batch: Batch | None = None
-
-
-# What was returned, at which sizes of the symbols.
-Answers = Sequence[tuple[Mapping[str, int], Sequence[TensorSpec | OutputSpec]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +192,7 @@ class MethodContract(Frozen):
         if isinstance(example, Conflict):
             raise ValueError("the symbols' sizes cannot be told from the example's shapes")
         regions = _with_example(claim.regions, example)
-        outputs = _outputs(self.outputs, _free(example, regions), [(example, self.outputs), *answers])
+        outputs = as_answered(self.outputs, _free(example, regions), [(example, self.outputs), *answers])
         wrong = [sizes for sizes in claim.wrong if sizes != example]
         changed = {"inputs": inputs, "outputs": outputs, "regions": regions, "wrong": wrong, "batch": claim.batch}
         return type(self).model_validate({**dict(self), **changed})
@@ -320,90 +249,6 @@ class Contract(Frozen):
         if name not in self.methods:
             raise MethodNotFound(f"there is no method {name!r}", method=name, methods=sorted(self.methods))
         return self.methods[name]
-
-
-def items_of(structure: Structure) -> list[tuple[str, Structure]]:
-    """What nests in it, under its key or its place."""
-    match structure:
-        case ListNode():
-            return [(str(place), item) for place, item in enumerate(structure.list)]
-        case TupleNode():
-            return [(str(place), item) for place, item in enumerate(structure.tuple)]
-        case DictNode():
-            return list(structure.mapping.items())
-    return []
-
-
-def tensors_of(structure: Structure) -> Iterator[str]:
-    """The names of the tensors in it, left to right."""
-    if isinstance(structure, TensorLeaf):
-        yield structure.tensor
-    for _, item in items_of(structure):
-        yield from tensors_of(item)
-
-
-def same_arguments(example: Iterable[Argument], call: Iterable[Argument]) -> bool:
-    """Whether no model can tell them apart but by their tensors.
-
-    1, 1.0 and true are three values, and a dict with its keys in another order is another one.
-    """
-    return _equal(_as_json(example), _as_json(call), sent=False)
-
-
-def is_sent_as(value: JsonValue, known: JsonValue) -> bool:
-    """Whether a client means the value that is known, which is handed over then.
-
-    JSON's objects have no order, and many a writer drops the `.0` of a float. None makes a float of an integer.
-    """
-    return _equal(value, known, sent=True)
-
-
-def _as_json(arguments: Iterable[Argument]) -> JsonValue:
-    return [argument.model_dump(mode="json") for argument in arguments]
-
-
-def _equal(value: JsonValue, known: JsonValue, *, sent: bool) -> bool:
-    match value, known:
-        case dict(), dict():
-            same_keys = value.keys() == known.keys() if sent else list(value) == list(known)
-            return same_keys and all(_equal(value[key], item, sent=sent) for key, item in known.items())
-        case list(), list():
-            pairs = zip(value, known, strict=False)
-            return len(value) == len(known) and all(_equal(*pair, sent=sent) for pair in pairs)
-        case float() | int(), float() if type(value) is float or (sent and type(value) is int):
-            return value == known and copysign(1.0, value) == copysign(1.0, known)
-    return type(value) is type(known) and value == known
-
-
-def baked_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> tuple[str, str, str] | None:
-    """The first value that is baked in on one side alone, or otherwise: its path, and what stands there on each."""
-    was, is_ = _values_of(example), _values_of(call)
-    for path in [*was, *is_]:
-        first, second = was.get(path, _NOTHING), is_.get(path, _NOTHING)
-        if first != second and {first, second} - {_NOTHING, _A_TENSOR}:
-            return path, first, second
-    return None
-
-
-_NOTHING, _A_TENSOR = "nothing", "a tensor"
-
-
-def _values_of(arguments: Iterable[Argument]) -> dict[str, str]:
-    """What is baked in, by its path, and where tensors stand."""
-    found: dict[str, str] = {}
-    for argument in arguments:
-        _find_values(argument.structure, argument.name, found)
-    return found
-
-
-def _find_values(structure: Structure, path: str, found: dict[str, str]) -> None:
-    match structure:
-        case BakedLeaf():
-            found[path] = repr(structure.baked)
-        case TensorLeaf():
-            found[path] = _A_TENSOR
-    for key, item in items_of(structure):
-        _find_values(item, f"{path}.{key}", found)
 
 
 def _agree(leaves: list[str], specs: Sequence[InputSpec | OutputSpec], otherwise: str) -> None:
@@ -467,27 +312,6 @@ def _free(symbols: Iterable[str], regions: Iterable[Region]) -> list[str]:
     ends = {symbol: {end for region in regions for span in region.spans[symbol] for end in (span.low, span.high)}
             for symbol in symbols}  # fmt: skip
     return [symbol for symbol, sizes in ends.items() if len(sizes) > 1]
-
-
-def _outputs(outputs: Sequence[OutputSpec], free: Sequence[str], answers: Answers) -> list[OutputSpec]:
-    """Their shapes as far as the answers tell them. A rank that varies cannot be told: it is the example's."""
-    told = []
-    for spec in outputs:
-        seen = [({one: sizes[one] for one in free}, _shape_of(spec.name, specs)) for sizes, specs in answers]
-        same_rank = all(len(shape) == len(spec.shape) for _, shape in seen)
-        dims = [
-            fitted([(sizes, shape[at]) for sizes, shape in seen]) if same_rank else None
-            for at in range(len(spec.shape))
-        ]
-        told.append(spec.model_copy(update={"shape": tuple(-1 if dim is None else dim for dim in dims)}))
-    return told
-
-
-def _shape_of(name: str, specs: Iterable[TensorSpec | OutputSpec]) -> Sequence[Any]:
-    found = next((spec.shape for spec in specs if spec.name == name), None)
-    if found is None:
-        raise ValueError(f"an answer has no output {name!r}")
-    return found
 
 
 def _dim(shape: Sequence[int | str] | None, dim: int) -> int | str | None:

@@ -11,8 +11,8 @@ from typing import BinaryIO
 from pydantic import Field, TypeAdapter
 
 from service.domain import tensor_file
-from service.domain.contract import Structure, tensors_of
 from service.domain.frozen import Frozen
+from service.domain.structure import Structure, tensors_of
 from service.domain.tensor import Tensor
 from service.domain.tensor_file import TensorFile
 

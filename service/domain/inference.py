@@ -15,18 +15,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from service.domain.contract import (
-    BakedLeaf,
-    DictNode,
-    FixedLeaf,
-    ListNode,
-    MethodContract,
-    Structure,
-    TensorLeaf,
-    TupleNode,
-    is_sent_as,
-    tensors_of,
-)
+from service.domain.contract import MethodContract
 from service.domain.dim import listed
 from service.domain.errors import (
     BakedArgument,
@@ -43,6 +32,17 @@ from service.domain.errors import (
 )
 from service.domain.input_spec import InputSpec
 from service.domain.refusals import datatype_mismatch, shape_mismatch
+from service.domain.structure import (
+    BakedLeaf,
+    DictNode,
+    FixedLeaf,
+    ListNode,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+    is_sent_as,
+    tensors_of,
+)
 from service.domain.tensor import Datatype, Tensor, infer_shape, pack
 
 _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}

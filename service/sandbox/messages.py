@@ -9,10 +9,11 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, TypeAdapter
 
 from service.domain.artifact import Form, ModuleAttributes, Submodule, TensorConstants, Versions
-from service.domain.contract import Argument, Contract, MethodClaim, Structure
+from service.domain.contract import Contract, MethodClaim
 from service.domain.errors import Failure, ServiceError
 from service.domain.exportability import ExportAttempt
 from service.domain.frozen import Frozen
+from service.domain.structure import Argument, Structure
 from service.domain.tensor import TensorSpec
 from service.domain.trace_check import Layer, TraceCheck
 from service.domain.trace_request import DeviceName, ServedForm, Stage, TraceSpec

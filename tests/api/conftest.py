@@ -19,11 +19,13 @@ from service.api.deps import Parts
 from service.domain import eager_outputs
 from service.domain.api_key import Scope
 from service.domain.artifact import Artifact, GraphNode, Printout, Submodule, Versions
-from service.domain.contract import Argument, BakedLeaf, Contract, MethodContract, OutputSpec, TensorLeaf, TupleNode
+from service.domain.contract import Contract, MethodContract
 from service.domain.errors import SourceSyntaxError
 from service.domain.input_spec import InputSpec
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
+from service.domain.output_spec import OutputSpec
 from service.domain.printouts import write
+from service.domain.structure import Argument, BakedLeaf, TensorLeaf, TupleNode
 from service.domain.tensor import Datatype, Tensor, TensorSpec
 from service.domain.trace_check import Finding, TorchCheck, TraceCheck, Verdict
 from service.domain.trace_request import Stage, TraceRequest

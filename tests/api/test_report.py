@@ -11,10 +11,12 @@ from fastapi.testclient import TestClient
 
 from service.domain.api_key import DEFAULT_TENANT
 from service.domain.artifact import Artifact
-from service.domain.contract import Argument, BakedLeaf, Batch, Contract, MethodContract, OutputSpec, TensorLeaf
+from service.domain.contract import Batch, Contract, MethodContract
 from service.domain.counterexample import Counterexample
 from service.domain.dim import Region, Span
 from service.domain.input_spec import InputSpec, ValueRange
+from service.domain.output_spec import OutputSpec
+from service.domain.structure import Argument, BakedLeaf, TensorLeaf
 from service.domain.tensor import Datatype, TensorSpec
 from service.domain.trace_check import (
     Comparison,

@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 from service.cli import app
 from service.cli.contract import table_of
 from service.domain.artifact import Versions
-from service.domain.contract import MethodContract, OutputSpec
+from service.domain.contract import MethodContract
 from service.domain.dim import Region, Span
 from service.domain.extra_files import CHECK, CONTRACT, GOLDEN, CheckSummary
 from service.domain.input_spec import InputSpec
+from service.domain.output_spec import OutputSpec
 from service.domain.trace_check import Verdict
 from service.storage.blobs import Blobs
 from tests.conftest import Trace

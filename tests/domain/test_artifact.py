@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from service.domain.artifact import Artifact
-from service.domain.contract import Argument, Contract, DictNode, FixedLeaf, MethodContract, TupleNode
+from service.domain.contract import Contract, MethodContract
+from service.domain.structure import Argument, DictNode, FixedLeaf, TupleNode
 from tests.conftest import make_artifact
 
 

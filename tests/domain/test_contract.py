@@ -8,23 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from service.domain.contract import (
-    Argument,
-    BakedLeaf,
-    Batch,
-    Contract,
-    DictNode,
-    FixedLeaf,
-    ListNode,
-    MethodClaim,
-    MethodContract,
-    OutputSpec,
-    Structure,
-    TensorLeaf,
-    TupleNode,
-    baked_otherwise,
-    same_arguments,
-)
+from service.domain.contract import Batch, Contract, MethodClaim, MethodContract
 from service.domain.dim import Region, Span
 from service.domain.errors import (
     ContractViolation,
@@ -35,6 +19,19 @@ from service.domain.errors import (
     UnexpectedInput,
 )
 from service.domain.input_spec import InputSpec, ValueRange
+from service.domain.output_spec import OutputSpec
+from service.domain.structure import (
+    Argument,
+    BakedLeaf,
+    DictNode,
+    FixedLeaf,
+    ListNode,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+    baked_otherwise,
+    same_arguments,
+)
 from service.domain.tensor import Datatype, Tensor, TensorSpec, array_bytes
 
 X = InputSpec(name="x", datatype=Datatype.FP32, shape=(1, 2))

@@ -5,8 +5,8 @@ from io import BytesIO
 import numpy as np
 import safetensors
 
-from service.domain.contract import BakedLeaf, DictNode, TensorLeaf, TupleNode
 from service.domain.eager_outputs import EagerOutputs, Returned, pieces
+from service.domain.structure import BakedLeaf, DictNode, TensorLeaf, TupleNode
 from service.domain.tensor import Datatype, Tensor
 
 LOGITS = Tensor("output.logits", Datatype.FP32, (2,), np.float32([1.5, -2]).tobytes())

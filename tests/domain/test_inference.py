@@ -5,20 +5,12 @@ from typing import Any
 import pytest
 
 from service.domain import inference
-from service.domain.contract import (
-    Argument,
-    BakedLeaf,
-    DictNode,
-    FixedLeaf,
-    ListNode,
-    MethodContract,
-    OutputSpec,
-    TensorLeaf,
-    TupleNode,
-)
+from service.domain.contract import MethodContract
 from service.domain.dim import Region, Span
 from service.domain.errors import BakedArgument, NoBucket, ServiceError
 from service.domain.input_spec import InputSpec
+from service.domain.output_spec import OutputSpec
+from service.domain.structure import Argument, BakedLeaf, DictNode, FixedLeaf, ListNode, TensorLeaf, TupleNode
 from service.domain.tensor import Datatype, unpack
 
 

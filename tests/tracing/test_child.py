@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from service.domain.contract import DictNode, TensorLeaf, TupleNode
+from service.domain.structure import DictNode, TensorLeaf, TupleNode
 from service.domain.trace_check import Verdict
 from tests.tracing.conftest import EVERY_DATATYPE, Told, spec, tensor
 

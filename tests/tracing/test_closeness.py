@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from service.domain.contract import BakedLeaf, DictNode, ListNode, TensorLeaf, TupleNode
+from service.domain.structure import BakedLeaf, DictNode, ListNode, TensorLeaf, TupleNode
 from service.domain.tensor import Datatype, Tensor, pack
 from workers import closeness
 from workers.closeness import Answer, compare, compare_leaf

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from service.domain.artifact import Artifact
-from service.domain.contract import Argument, Contract, MethodContract
+from service.domain.contract import Contract, MethodContract
 from service.domain.errors import GraphRaised
 from service.domain.extra_files import EXTRA_FILES
 from service.domain.input_spec import InputSpec
+from service.domain.structure import Argument
 from service.domain.tensor import Datatype
 from service.domain.trace_check import Verdict
 from service.storage.database import Store

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from service.domain.contract import BakedLeaf, FixedLeaf, ListNode, TupleNode
+from service.domain.structure import BakedLeaf, FixedLeaf, ListNode, TupleNode
 from workers import structure
 from workers.structure import LeftOut
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import torch
 
-from service.domain.contract import Argument, Contract, MethodContract, OutputSpec, same_arguments
+from service.domain.contract import Contract, MethodContract
 from service.domain.errors import (
     ArgumentMismatch,
     OutputNotJson,
@@ -17,6 +17,8 @@ from service.domain.errors import (
     UnsupportedOutput,
 )
 from service.domain.input_spec import InputSpec
+from service.domain.output_spec import OutputSpec
+from service.domain.structure import Argument, same_arguments
 from service.domain.tensor import TensorSpec
 from workers import structure
 from workers.tensors import spec_of

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.domain.contract import Contract, MethodContract, OutputSpec
+from service.domain.contract import Contract, MethodContract
 from service.domain.errors import Failure, ModelUnrepeatable
 from service.domain.input_spec import InputSpec
+from service.domain.output_spec import OutputSpec
 from service.domain.tensor import Tensor
 from service.domain.trace_request import TraceSpec
 from service.sandbox.messages import EXAMPLE

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from service.domain.contract import Argument, Contract, MethodContract, Structure, TupleNode, tensors_of
+from service.domain.contract import Contract, MethodContract
 from service.domain.errors import ArchiveUnusable, Failure, LimitExceeded, TraceError
+from service.domain.structure import Argument, Structure, TupleNode, tensors_of
 from service.domain.tensor import Tensor, TensorSpec, split
 from service.domain.trace_request import DeviceName, ServedForm, TraceSpec
 from service.sandbox.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES

@@ -6,8 +6,8 @@ Whether one lies in the contract is said when all are done, for the contract is 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from service.domain.contract import same_arguments
 from service.domain.errors import Failure
+from service.domain.structure import same_arguments
 from service.domain.tensor import Tensor, TensorSpec, array
 from workers import golden
 from workers.closeness import Answer, Difference

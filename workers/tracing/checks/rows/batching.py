@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import torch
 
-from service.domain.contract import Batch, Structure
+from service.domain.contract import Batch
 from service.domain.dim import SymbolicDim, linear
 from service.domain.errors import ServiceError
+from service.domain.structure import Structure
 from workers import structure
 from workers.compare import compare
 from workers.tracing.blame import is_out_of_memory
