@@ -188,6 +188,7 @@ class Row:
     proven: float = 0.0
     right: int = 0  # sizes at which the plain trace is right, of those that eager takes
     taken: int = 0
+    served: int = 0  # and of those at which it is right, the ones that the contract takes
     false_alarm: bool = False
     wrong_inside: bool = False
     check_s: float = 0.0
@@ -256,15 +257,17 @@ def operators() -> str:
 
 
 def opened(contract: dict[str, Any]) -> tuple[str, float]:
-    """The symbols with their sizes, and the share of the sizes that is proven, or proven of one way and sampled."""
+    """The symbols with their smallest and largest sizes, and the share of the sizes that is proven, or proven of one way and sampled."""
     counts = {"proven": 0, "sampled": 0, "tested": 0, "observed": 0}
     for region in contract["regions"]:
         sizes = [sum((one["high"] - one["low"]) // one["step"] + 1 for one in spans)
                  for spans in region["spans"].values()]  # fmt: skip
         counts[region["known"]] += int(torch.tensor(sizes).prod()) if sizes else 0
-    spans = {name: (min(one["low"] for one in found), max(one["high"] for one in found))
-             for region in contract["regions"][:1] for name, found in region["spans"].items()}  # fmt: skip
-    text = " ".join(f"{name}={low}..{high}" for name, (low, high) in spans.items())
+    ends: dict[str, list[int]] = {}
+    for region in contract["regions"]:
+        for name, found in region["spans"].items():
+            ends.setdefault(name, []).extend(end for one in found for end in (one["low"], one["high"]))
+    text = " ".join(f"{name}={min(found)}..{max(found)}" for name, found in ends.items())
     return text, (counts["proven"] + counts["sampled"]) / max(1, sum(counts.values()))
 
 
@@ -282,6 +285,7 @@ def compare(row: Row, real: Real, model: torch.nn.Module, plain: Any, artifact: 
             is_right = agrees(plain, inputs, expected)
             row.right += is_right
             if takes(contract, shapes, inputs):
+                row.served += is_right
                 row.wrong_inside |= not agrees(artifact, inputs, expected)
     row.false_alarm = row.verdict != "verified" and row.right == row.taken
 
@@ -336,7 +340,7 @@ def main() -> None:
 def told(row: Row) -> Row:
     flag = "FALSE ALARM" if row.false_alarm else "WRONG INSIDE" if row.wrong_inside else ""
     print(
-        f"{row.name:<28} {row.verdict:<10} right {row.right:>2}/{row.taken:<2} proven {row.proven:>4.0%} "
+        f"{row.name:<28} {row.verdict:<10} right {row.right:>2}/{row.taken:<2} served {row.served:>2} proven {row.proven:>4.0%} "
         f"{row.check_s:>6.1f} s  eager {row.eager_s * 1000:>6.0f} ms  trace {row.trace_s * 1000:>6.0f} ms  "
         f"{row.opened:<30} {row.note} {flag}",
         flush=True,
@@ -349,6 +353,8 @@ def summarise(rows: list[Row]) -> None:
     print(f"\n{len(made)} of {len(rows)} gave an artifact")
     print(f"false alarms: {sum(row.false_alarm for row in made)}; wrong inside the contract: "
           f"{sum(row.wrong_inside for row in made)}")  # fmt: skip
+    print(f"of the {sum(row.right for row in made)} sizes at which the trace is right, the contracts take "
+          f"{sum(row.served for row in made)}")  # fmt: skip
     print(f"open to other batches or lengths: {sum(bool(row.opened) for row in made)}; wholly or partly proven: "
           f"{sum(row.proven > 0 for row in made)}")  # fmt: skip
     if made:
