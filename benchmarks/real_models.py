@@ -257,7 +257,7 @@ def operators() -> str:
 
 
 def opened(contract: dict[str, Any]) -> tuple[str, float]:
-    """The symbols with their smallest and largest sizes, and the share of the sizes that is proven, or proven of one way and sampled."""
+    """The symbols' smallest and largest sizes, and the share of sizes that is proven, or of one way and sampled."""
     counts = {"proven": 0, "sampled": 0, "tested": 0, "observed": 0}
     for region in contract["regions"]:
         sizes = [sum((one["high"] - one["low"]) // one["step"] + 1 for one in spans)
@@ -340,7 +340,8 @@ def main() -> None:
 def told(row: Row) -> Row:
     flag = "FALSE ALARM" if row.false_alarm else "WRONG INSIDE" if row.wrong_inside else ""
     print(
-        f"{row.name:<28} {row.verdict:<10} right {row.right:>2}/{row.taken:<2} served {row.served:>2} proven {row.proven:>4.0%} "
+        f"{row.name:<28} {row.verdict:<10} right {row.right:>2}/{row.taken:<2} served {row.served:>2} "
+        f"proven {row.proven:>4.0%} "
         f"{row.check_s:>6.1f} s  eager {row.eager_s * 1000:>6.0f} ms  trace {row.trace_s * 1000:>6.0f} ms  "
         f"{row.opened:<30} {row.note} {flag}",
         flush=True,
