@@ -181,3 +181,39 @@ class Scripted(nn.Module):
         for _ in range(3):
             x = x + x.size(0)
         return x
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.GRU(4, 3, bidirectional=True, batch_first=True)
+
+    def forward(self, x):
+        states, last = self.cells(x)
+        return states.mean(1), last
+
+
+class Elman(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.RNN(4, 3, 2)
+
+    def forward(self, x):
+        return self.cells(x, x.new_zeros(2, x.size(1), 3))[0]
+
+
+class Spaced(nn.Module):
+    def forward(self, x):
+        return x * torch.linspace(0, 1, x.shape[1]).unsqueeze(-1)
+
+
+class PoolsByItsShape(nn.Module):
+    def forward(self, x):
+        return F.avg_pool2d(x, x.shape[1:]).flatten()
+
+
+class Samples(nn.Module):
+    def forward(self, x):
+        image, turn = x.unsqueeze(1), x.new_tensor([[[1.0, 0.5, 0.0], [0.0, 1.0, 0.25]]])
+        grid = F.affine_grid(turn.expand(x.shape[0], -1, -1), image.shape, align_corners=False)
+        return F.grid_sample(image, grid, align_corners=False)

@@ -187,3 +187,25 @@ class KeepsItsFirstLength(nn.Module):
         if self.length is None:
             self.length = x.shape[1]
         return x * self.length
+
+
+class SpacesToItsLength(nn.Module):
+    def forward(self, x):
+        return x * torch.linspace(0, 1, int(x.shape[1]))
+
+
+class PoolsOverItsLength(nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.avg_pool2d(x, (int(x.shape[1]), 2))
+
+
+class UnrollsItsCells(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(4, 3)
+
+    def forward(self, x):
+        state = x.new_zeros(x.shape[0], 3)
+        for step in x.unbind(1):
+            state = self.cell(step, state)
+        return state

@@ -43,6 +43,15 @@ def test_a_right_model_is_proven_for_all_sizes_in_one_region(load: Load) -> None
     assert (proof.proven, proof.points, proof.uncovered) == (64 * 256, 64 * 256, 0)
 
 
+@pytest.mark.parametrize("name", ["Recurrent", "Elman", "Spaced", "PoolsByItsShape", "Samples"])
+def test_operators_that_take_sizes_as_numbers_or_run_along_a_length_are_proven_for_all_of_them(
+    load: Load, name: str
+) -> None:
+    proof = proof_of(load("right_at_every_size", name).module, shape=("batch", "length", 4))
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 256"]
+
+
 def test_what_eager_refuses_is_neither_proven_nor_a_fault(load: Load) -> None:
     proof = proof_of(load("right_at_every_size", "PairsUp").module)
 

@@ -36,7 +36,8 @@ RIGHT = {
     "TwoInputs": PAIR, "WritesInPlace": LINE, "WritesItsInput": LINE, "DividesByItsLength": FOURS,
     "HalvesItsLength": LINE, "PairsUp": LINE, "ChecksItsShape": LINE, "Windows": IMAGE, "CachesItsMask": FOURS,
     "KeepsATable": FOURS, "Upsamples": IMAGE, "PadsToAMultiple": LINE, "Einsum": FOURS, "Grouped": LINE,
-    "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE,
+    "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
+    "PoolsByItsShape": FOURS, "Samples": FOURS,
 }  # fmt: skip
 WRONG = {
     "BakesZeros": LINE, "AddsAsManyOnes": LINE, "Loops": LINE, "BakesPositions": FOURS, "BranchesAtALength": LINE,
@@ -46,6 +47,7 @@ WRONG = {
     "AsksForTensorsWithoutValues": LINE, "CountsItsCalls": LINE, "CountsInABuffer": LINE, "ReadsAValue": LINE,
     "Draws": LINE, "RollsByAThird": LINE, "CutsAShare": LINE, "AnswersOtherwiseInOneRow": LINE,
     "CatchesItsReads": LINE, "GoesThroughNumpy": LINE, "SharesMemory": LINE, "KeepsItsFirstLength": LINE,
+    "SpacesToItsLength": LINE, "PoolsOverItsLength": FOURS, "UnrollsItsCells": FOURS,
 }  # fmt: skip
 
 

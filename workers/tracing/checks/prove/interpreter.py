@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from workers.tracing import graphs, lines
+from workers.tracing.checks.prove import sized
 from workers.tracing.checks.prove.numbering import Recorder
+from workers.tracing.checks.prove.sized import DTYPES
 from workers.tracing.checks.prove.symbols import SYMBOLIC, is_fake
 
 _LOOPS_MAX = 100_000
@@ -111,7 +113,8 @@ class Program:
             case "prim::Loop":
                 made = self._looped(step.blocks[0], taken, values, recorder)
                 return made[0] if len(step.outputs) == 1 else made
-        return step.run(*taken)
+        found = sized.of_node(step.kind, taken)
+        return step.run(*taken) if found is None else recorder.sized(found)
 
     def _looped(self, body: _Block, taken: list[Any], values: dict[int, Any], recorder: Recorder) -> list[Any]:
         most, goes_on, *carried = taken
@@ -382,10 +385,10 @@ def _dtype(name: str, numbers: Sequence[Any]) -> torch.dtype:
 def _cast(numbers: Sequence[Any]) -> NumberTensor:
     first, wanted = numbers[0], numbers[1]
     if isinstance(wanted, NumberTensor):
-        wanted = _DTYPES.get(int(wanted.value)) if isinstance(wanted.value, int) else None
+        wanted = DTYPES.get(int(wanted.value)) if isinstance(wanted.value, int) else None
     if not isinstance(wanted, torch.dtype):
         dtypes = [number for number in numbers[1:] if isinstance(number, NumberTensor) and type(number.value) is int]
-        wanted = _DTYPES.get(dtypes[0].value) if dtypes else first.dtype
+        wanted = DTYPES.get(dtypes[0].value) if dtypes else first.dtype
     if wanted is None:
         raise Unsupported("aten::to of a size")
     if wanted.is_floating_point and not first.dtype.is_floating_point:
@@ -468,9 +471,7 @@ def _divided_numbers(first: Any, second: Any) -> Any:
     return first / second
 
 
-_DTYPES = {0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16,
-           6: torch.float32, 7: torch.float64, 11: torch.bool, 15: torch.bfloat16}  # fmt: skip
-_NUMBERS_OF_DTYPES = {dtype: number for number, dtype in _DTYPES.items()}
+_NUMBERS_OF_DTYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 _COMPARISONS = {
     "eq",

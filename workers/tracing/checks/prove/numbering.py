@@ -9,15 +9,17 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from workers.tracing import lines
 from workers.tracing.checks.prove import shapes
+from workers.tracing.checks.prove.sized import Sized, recorded
 from workers.tracing.checks.prove.symbols import SYMBOLIC, Symbols, expression, is_fake, real
 
 _HASHED_MAX = 2**16  # elements of a constant that is computed, and known by its values
@@ -40,6 +42,7 @@ _FACTORIES = {"arange", "full", "zeros", "ones", "scalar_tensor", "linspace", "e
 _VALUE_READS = {"_local_scalar_dense", "equal", "is_nonzero"}
 # What their result tells: a trace says it where Python leaves it to its default.
 _TOLD_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "implicit", "non_blocking"}
+_RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 _NORMS = {"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit"}
 _WHOLE = 2**62  # an end of a slice from here on means the end
 
@@ -220,12 +223,33 @@ class Recorder(TorchDispatchMode):
         self.at: Any = None  # what is run now, as `line` understands it
         self._numbers = numbers
         self._symbols = symbols
+        self._within = ExitStack()
         self._memory = _Memory()
         self._made_before = None if after is None else after.made
         self._line = line
         self._replayed = replayed
         self.stopped: Unprovable | None = None
         self.places: dict[int, Any] = {}  # by number: `at` when it was made first
+
+    def __enter__(self) -> "Recorder":
+        super().__enter__()  # type: ignore[no-untyped-call]
+        self._within.enter_context(recorded(self.sized))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._within.close()
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+
+    def sized(self, found: Sized) -> torch.Tensor:
+        """Numbered as the operator that it is; made without it."""
+        if self.stopped is not None:
+            raise self.stopped
+        self.operators.append(found.name)
+        number = self._numbers.of(found.name, *map(self._operand, found.operands))
+        with _disable_current_modes(), self._symbols.mode:
+            made = torch.empty(found.shape, dtype=found.dtype, device=found.device)
+        self._place(self._give(made, self._numbers.of("result", number, 0, str(made.dtype), str(made.device))))
+        return made
 
     def name_input(self, tensor: torch.Tensor, path: str) -> None:
         self._give(tensor, self._numbers.of("input", path))
@@ -482,10 +506,11 @@ def of_frame() -> lines.Line | None:
 
 
 def _draws(name: str, named: Mapping[str, Any]) -> bool:
-    if "dropout" in name and named.get("train", named.get("training")) is False:
+    in_training = named.get("train", named.get("training"))
+    if in_training is False and ("dropout" in name or name in _RECURRENT):
         return False
     probability = named.get("dropout_p", named.get("dropout"))
-    return not (("attention" in name or name in ("rnn", "lstm", "gru")) and not probability)
+    return not (("attention" in name or name in _RECURRENT) and not probability)
 
 
 def _operands(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from workers.tracing import lines
 from workers.tracing.call import Call
 from workers.tracing.checks.prove.numbering import Read, Unprovable, of_frame
+from workers.tracing.checks.prove.whole import whole
 from workers.tracing.source import seed_all
 
 _READS = {"_local_scalar_dense", "equal"}
@@ -44,7 +45,7 @@ def path_of(module: torch.nn.Module, call: Call, seed: int) -> Path:
     cloned = call.cloned()
     seed_all(seed)
     watch = _Watch()
-    with torch.no_grad(), enable_python_dispatcher(), watch:
+    with torch.no_grad(), enable_python_dispatcher(), whole(), watch:
         cloned.run(module)
     return Path(watch.operators, watch.reads)
 

@@ -81,6 +81,47 @@ def _layer_norm(
     return tensor.new_empty(tensor.shape), tensor.new_empty(leading), tensor.new_empty(leading)
 
 
+def _recurrent(
+    tensor: torch.Tensor,
+    state: torch.Tensor | Sequence[torch.Tensor],
+    weights: Sequence[torch.Tensor],
+    _: bool,
+    layers: int,
+    __: float,
+    ___: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[torch.Tensor, ...] | None:
+    """Of a batch, that is: not the packed one."""
+    states = [state] if isinstance(state, torch.Tensor) else [*state]
+    if tensor.dim() != 3 or any(one.dim() != 3 for one in states):
+        return None
+    batch, length = (0, 1) if batch_first else (1, 0)
+    ways = 2 if bidirectional else 1
+    if any(one.shape[0] != layers * ways or one.shape[1] != tensor.shape[batch] for one in states):
+        return None
+    # The first is of the outputs' width; of a cell without a projection so is the second.
+    widths = [weights[1].shape[1], weights[1].shape[0] // 4]
+    if tensor.shape[2] != weights[0].shape[1] or any(
+        one.shape[2] != width for one, width in zip(states, widths, strict=False)
+    ):
+        return None
+    if tensor.shape[length] < 1:
+        return None
+    outputs = tensor.new_empty([*tensor.shape[:2], states[0].shape[2] * ways])
+    return outputs, *(one.new_empty(one.shape) for one in states)
+
+
+def _affine_grid(theta: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor | None:
+    """Of pictures, and of volumes."""
+    places = len(size) - 2
+    if places not in (2, 3) or theta.dim() != 3 or not theta.is_floating_point():
+        return None
+    if theta.shape[0] != size[0] or theta.shape[1] != places or theta.shape[2] != places + 1:
+        return None
+    return theta.new_empty([size[0], *size[2:], places])
+
+
 def _are_plain(*tensors: torch.Tensor) -> bool:
     """Contiguous, on the processor and of one datatype: then so is what is made of them."""
     first = tensors[0]
@@ -96,4 +137,9 @@ _SHAPES: dict[Any, Callable[..., Any]] = {
     _aten._convolution.default: _convolution,
     _aten._native_batch_norm_legit_no_training.default: _batch_norm,
     _aten.native_layer_norm.default: _layer_norm,
+    _aten.gru.input: _recurrent,
+    _aten.lstm.input: _recurrent,
+    _aten.rnn_tanh.input: _recurrent,
+    _aten.rnn_relu.input: _recurrent,
+    _aten.affine_grid_generator.default: _affine_grid,
 }
