@@ -110,6 +110,40 @@ def test_the_test_fails_and_passes_once_the_model_is_mended(shown: Any) -> None:
     assert found.passes(mended), found.output
 
 
+CACHES = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = {}
+
+    def forward(self, x):
+        key = x.shape[1]
+        if key not in self.cache:
+            self.cache[key] = x.mean()
+        return x + self.cache[key]
+"""
+
+
+def test_of_hidden_state_it_shows_that_a_call_leaves_something_behind(shown: Any) -> None:
+    found = shown(submitted(CACHES))
+
+    assert found.shows_it(), found.output
+    assert "hidden-state" in found.text
+    mended = found.text.replace("return x + self.cache[key]", "return x + x.mean()")
+    assert mended != found.text
+    assert found.passes(mended), found.output
+
+
+def test_it_begins_with_the_cause_and_not_with_torchs_warning(shown: Any) -> None:
+    found = shown(submitted(BRANCHES))
+
+    about = found.text.partition('"""\n\n')[0]
+    assert "baked-value (net.py, line 6: if x.sum() > 0:)" in about
+    assert "tracer-warning" not in about
+
+
 def test_a_finding_refers_to_the_counterexample_that_shows_it(shown: Any) -> None:
     found = shown(submitted(BRANCHES))
 

@@ -81,7 +81,8 @@ class _Written:
             is_safe = weights.file.lower().endswith(".safetensors")
             parts.append(templates.SAFETENSORS if is_safe else templates.PICKLED)
         parts.append(self._making())
-        return [*parts, self._served(), templates.LEAVES, templates.TEST]
+        state = [templates.TEST_OF_STATE] if any(one.kind == "hidden-state" for one in self._found.findings) else []
+        return [*parts, self._served(), templates.LEAVES, templates.TEST, *state]
 
     def _making(self) -> str:
         if self._way.mode == "script":
@@ -102,7 +103,9 @@ class _Written:
             f"{self._method} of {name}, {made}, answers otherwise than the model does.",
             f"Tried as {trial.case!r}: {difference.leaf!r} differs: {difference.what}.",
         ]
-        said += [_told(finding) for finding in self._found.findings[:1]]
+        # What torch warned of at a line says less than what was found out about it.
+        causes = sorted(self._found.findings, key=lambda finding: finding.kind == "tracer-warning")
+        said += [_told(finding) for finding in causes[:1]]
         said.append("Run it with pytest, where torch is. It passes once the model is mended, in the text below.")
         paragraphs = "\n\n".join(fill(_plain(one), _WIDTH) for one in said if one)
         return f'"""{paragraphs}\n"""'

@@ -228,6 +228,20 @@ def test_the_artifact_answers_as_the_model_does(tmp_path, monkeypatch):
         torch.testing.assert_close(answer[name], expected, equal_nan=True, **close(expected))
 """
 
+TEST_OF_STATE = """
+def test_a_call_leaves_nothing_behind(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch)
+    alone = leaves(ask(model(), counterexample()))
+    asked_before = model()
+    ask(asked_before, example())
+
+    answer = leaves(ask(asked_before, counterexample()))
+
+    assert answer.keys() == alone.keys()
+    for name, expected in alone.items():
+        torch.testing.assert_close(answer[name], expected, equal_nan=True, **close(expected))
+"""
+
 TEST_OF_ARCHIVE = """
 def test_the_archive_answers_as_its_model_did():
     answer = leaves(ask_artifact(served(artifact()), counterexample()))
