@@ -310,7 +310,7 @@ class Recorder(TorchDispatchMode):
     def _made(self, func: Any, args: Any, kwargs: Any, key: Key, written: Sequence[torch.Tensor]) -> Any:
         """What the other run made of the very same tensors, once for each time that it did: it has no values."""
         if written:
-            return func(*args, **kwargs)
+            return shapes.made(func, args, kwargs)
         of = (key, tuple(map(id, _tensors([*args, *kwargs.values()]))))
         if self._made_before is not None and (left := self._made_before.get(of)):
             return left.pop(0)

@@ -1,16 +1,20 @@
 """Shapes: what the commonest operators give of tensors without values, asking of the sizes only what eager asks.
 
 What torch itself does for them splits the sizes where nothing changes: at those that choose a kernel of a convolution,
-and at 1, where a norm that is taken apart would broadcast.
+and at 1, where a norm that is taken apart would broadcast, and an operator element by element might.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from workers.tracing.checks.prove.symbols import are_same, empty_like, is_fake
+
 _aten = torch.ops.aten
+# Set on tensors without values: whether they are contiguous, whatever the sizes.
+_PLAIN = "_is_contiguous_at_all_sizes"
 
 
 class Shaping(TorchDispatchMode):
@@ -22,9 +26,13 @@ class Shaping(TorchDispatchMode):
 
 def made(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The operator's outputs; torch's own where nothing simpler is known to be the same."""
-    shape = None if kwargs else _SHAPES.get(func)
+    shape = None if kwargs and func not in _WITH_KEYWORDS else _SHAPES.get(func)
     outputs = None if shape is None else shape(*args)
-    return func(*args, **kwargs) if outputs is None else outputs
+    if outputs is not None:
+        return outputs
+    if torch.Tag.inplace_view in func.tags:
+        vars(args[0]).pop(_PLAIN, None)
+    return func(*args, **kwargs)
 
 
 def _convolution(
@@ -50,7 +58,7 @@ def _convolution(
     if any(last < 0 for last in lasts):
         return None
     sizes = [last // step + 1 for last, step in zip(lasts, steps, strict=True)]
-    return tensor.new_empty([tensor.shape[0], weight.shape[0], *sizes])
+    return _new(tensor, [tensor.shape[0], weight.shape[0], *sizes])
 
 
 def _batch_norm(
@@ -65,7 +73,7 @@ def _batch_norm(
     given = [one for one in (weight, bias, mean, variance) if one is not None]
     if tensor.dim() < 2 or not _are_plain(tensor, *given) or any(one.shape[0] != tensor.shape[1] for one in given):
         return None
-    return tensor.new_empty(tensor.shape), tensor.new_empty((0,)), tensor.new_empty((0,))
+    return _new(tensor, tensor.shape), _new(tensor, (0,)), _new(tensor, (0,))
 
 
 def _layer_norm(
@@ -78,7 +86,66 @@ def _layer_norm(
     if any([*one.shape] != [*sizes] for one in given) or [*tensor.shape[kept:]] != [*sizes]:
         return None
     leading = [*tensor.shape[:kept], *(1 for _ in sizes)]
-    return tensor.new_empty(tensor.shape), tensor.new_empty(leading), tensor.new_empty(leading)
+    return _new(tensor, tensor.shape), _new(tensor, leading), _new(tensor, leading)
+
+
+def _of_each(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
+    return _new(tensor, tensor.shape) if _is_of_floats(tensor) else None
+
+
+def _into_each(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
+    return tensor if _is_of_floats(tensor) else None
+
+
+def _of_pairs(first: Any, second: Any, *_: Any) -> torch.Tensor | None:
+    if not isinstance(first, torch.Tensor) or not _are_alike(first, second):
+        return None
+    sizes = [*first.shape] if not isinstance(second, torch.Tensor) else _broadcast(first.shape, second.shape)
+    return None if sizes is None else _new(first, sizes)
+
+
+def _into_pairs(first: torch.Tensor, second: Any, *_: Any) -> torch.Tensor | None:
+    if not _are_alike(first, second):
+        return None
+    if isinstance(second, torch.Tensor):
+        sizes = _broadcast(first.shape, second.shape)
+        if sizes is None or len(sizes) != first.dim() or not all(map(are_same, sizes, first.shape)):
+            return None
+    return first
+
+
+def _are_alike(first: torch.Tensor, second: Any) -> bool:
+    """Both give floats of the first's datatype, and in its order."""
+    if isinstance(second, torch.Tensor):
+        return first.is_floating_point() and _are_plain(first, second)
+    return isinstance(second, int | float) and _is_of_floats(first)
+
+
+def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any] | None:
+    """None where it hangs on the sizes."""
+    longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
+    kept = len(longer) - len(shorter)
+    sizes = [*longer[:kept]]
+    for one, other in zip(longer[kept:], shorter, strict=True):
+        if not (_is_one(one) or _is_one(other) or are_same(one, other)):
+            return None
+        sizes.append(other if _is_one(one) else one)
+    return sizes
+
+
+def _is_one(size: Any) -> bool:
+    return type(size) is int and size == 1
+
+
+def _is_of_floats(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and _are_plain(tensor)
+
+
+def _new(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+    """Of its datatype, contiguous."""
+    made = empty_like(tensor, sizes)
+    setattr(made, _PLAIN, True)
+    return made
 
 
 def _recurrent(
@@ -125,13 +192,43 @@ def _affine_grid(theta: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Ten
 def _are_plain(*tensors: torch.Tensor) -> bool:
     """Contiguous, on the processor and of one datatype: then so is what is made of them."""
     first = tensors[0]
-    return first.device.type == "cpu" and all(one.dtype == first.dtype and one.is_contiguous() for one in tensors)
+    return first.device.type == "cpu" and all(one.dtype == first.dtype and _is_contiguous(one) for one in tensors)
+
+
+def _is_contiguous(tensor: torch.Tensor) -> bool:
+    if not is_fake(tensor):
+        return tensor.is_contiguous()
+    known: bool | None = vars(tensor).get(_PLAIN)
+    if known is None:
+        known = all(_has_stride(*dim) for dim in _dims(tensor))
+        setattr(tensor, _PLAIN, known)
+    return known
+
+
+def _has_stride(size: Any, stride: Any, expected: Any) -> bool:
+    return _is_one(size) or are_same(stride, expected)
+
+
+def _dims(tensor: torch.Tensor) -> Iterator[tuple[Any, Any, Any]]:
+    """Each with its stride, and that of a contiguous tensor."""
+    expected: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        yield size, stride, expected
+        expected = expected * size
 
 
 def _each(value: Sequence[int], places: int) -> Sequence[int]:
     return [*value] * places if len(value) == 1 else value
 
 
+def _overloads(names: str, overload: str = "default") -> list[Any]:
+    return [getattr(getattr(_aten, name), overload) for name in names.split()]
+
+
+_EACH = "relu silu gelu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu softplus mish exp sqrt rsqrt neg abs"
+_EACH_IN_PLACE = "relu_ silu_ gelu_ sigmoid_ tanh_ hardswish_ hardsigmoid_ hardtanh_ leaky_relu_ elu_ mish_"
+# Whose keywords change nothing of the shape.
+_WITH_KEYWORDS = {*_overloads("add sub add_ sub_", "Tensor"), *_overloads("gelu gelu_")}
 _SHAPES: dict[Any, Callable[..., Any]] = {
     _aten.convolution.default: _convolution,
     _aten._convolution.default: _convolution,
@@ -142,4 +239,9 @@ _SHAPES: dict[Any, Callable[..., Any]] = {
     _aten.rnn_tanh.input: _recurrent,
     _aten.rnn_relu.input: _recurrent,
     _aten.affine_grid_generator.default: _affine_grid,
+    **dict.fromkeys(_overloads(_EACH), _of_each),
+    **dict.fromkeys(_overloads(_EACH_IN_PLACE), _into_each),
+    **dict.fromkeys(_overloads("add sub mul div", "Tensor"), _of_pairs),
+    **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _into_pairs),
+    _aten._softmax.default: _of_each,
 }

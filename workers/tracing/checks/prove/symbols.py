@@ -5,7 +5,7 @@ torch's own names for these are private; they stand here alone.
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -142,6 +142,22 @@ def _quiet() -> Iterator[None]:
 
 def expression(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> sympy.Basic:
     return number.node.expr
+
+
+def are_same(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
+    """Whether they are written alike: nothing is asked of the symbols in them."""
+    if isinstance(one, torch.SymInt) and isinstance(other, torch.SymInt):
+        return bool(one.node.expr == other.node.expr)
+    return type(one) is type(other) and bool(one == other)
+
+
+def empty_like(tensor: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> torch.Tensor:
+    """Contiguous, and as `new_empty` makes it, for which torch goes a longer way."""
+    if not isinstance(tensor, FakeTensor):
+        return tensor.new_empty(sizes)
+    with in_kernel_invocation_manager(tensor.fake_mode):
+        made = torch.empty(sizes, dtype=tensor.dtype, device="meta")
+    return FakeTensor(tensor.fake_mode, made, tensor.device)
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
