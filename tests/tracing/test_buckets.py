@@ -1,5 +1,6 @@
 """Buckets: one artifact for each listed size where one artifact cannot take them all."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -144,16 +145,33 @@ def test_a_call_is_made_longer_and_shorter_with_its_own_values() -> None:
     assert resized(call, dynamic, {"other": 7}) is call
 
 
-@pytest.mark.parametrize(
-    ("dynamic", "why"),
-    [
-        ({"input3": {"0": "seq"}}, "which is no input"),
-        ({"input1": {"4": "seq"}}, "dim 4"),
-        ({"input1": {"0": "seq"}, "input2": {"0": "seq"}}, "has not the sizes"),
-    ],
-)
-def test_dims_that_are_declared_as_the_example_is_not_are_refused(dynamic: dict[str, dict[str, str]], why: str) -> None:
+DECLARED_OTHERWISE = [
+    ({"input3": {"0": "seq"}}, "'input3', which is no input: those of forward are input1, input2"),
+    ({"input1": {"4": "seq"}}, "dim 4 of 'input1', which has 1 dims"),
+    (
+        {"input1": {"0": "seq"}, "input2": {"0": "seq"}},
+        "dim 0 of 'input2' is 2 in the example; dynamic calls it seq, which has to be 3 by the other dims",
+    ),
+    ({"input1": {"0": "2*seq"}}, "dim 0 of 'input1' is 3 in the example; dynamic calls it 2*seq, which cannot be told"),
+]
+
+
+@pytest.mark.parametrize("sizes", [{}, {"seq": 5}])
+@pytest.mark.parametrize(("dynamic", "why"), DECLARED_OTHERWISE)
+def test_dims_that_are_declared_as_the_example_is_not_are_refused(
+    dynamic: dict[str, dict[str, str]], why: str, sizes: dict[str, int]
+) -> None:
     call = bind(torch.nn.Bilinear(1, 1, 1), "forward", "forward", [torch.arange(3), torch.arange(8).reshape(2, 4)], {})
 
-    with pytest.raises(ArgumentMismatch, match=why):
-        resized(call, dynamic, {"seq": 5})
+    with pytest.raises(ArgumentMismatch, match=re.escape(why)):
+        resized(call, dynamic, sizes)
+
+
+def test_a_submission_without_buckets_is_held_to_what_it_declares(work: Work) -> None:
+    ended = work(submitted(dynamic={"idz": {"1": "seq"}}))
+
+    assert ended.state is State.FAILED
+    assert ended.failure is not None
+    assert ended.failure.slug == "argument-mismatch"
+    assert "'idz', which is no input: those of forward are ids, mask" in ended.failure.detail
+    assert "`dynamic`" in str(ended.failure.facts["remedy"])

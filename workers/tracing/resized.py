@@ -1,14 +1,16 @@
-"""A call at other sizes: what a bucket is traced on, and compared on, in place of the example."""
+"""A call whose dims are what `dynamic` says, and the same at other sizes, which a bucket is traced and compared on."""
 
 from collections.abc import Mapping
 
 import torch
 
-from service.domain.dim import SymbolicDim, shape_at, solve, symbols_of
+from service.domain.dim import SymbolicDim, shape_at, solution, symbols_of
 from service.domain.errors import ArgumentMismatch
 from service.domain.example_inputs import Dynamic
 from workers.tracing.call import Call
 from workers.tracing.checks.inputs.resizing import along
+
+_REMEDY = "name in `dynamic` the inputs and dims of the examples, and give dims of different sizes different symbols"
 
 
 def resized(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
@@ -18,12 +20,11 @@ def resized(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
     """
     shapes = {name: _shape(name, tensor, dynamic, call.method) for name, tensor in call.tensors.items()}
     if unknown := sorted(dynamic.keys() - shapes.keys()):
-        raise ArgumentMismatch(f"dynamic names {unknown[0]!r}, which is no input", method=call.method, unknown=unknown)
+        detail = f"dynamic names {unknown[0]!r}, which is no input: those of {call.method} are {', '.join(shapes)}"
+        raise ArgumentMismatch(detail, method=call.method, unknown=unknown, inputs=[*shapes], remedy=_REMEDY)
+    example = _solved(call, shapes)
     if not set().union(*map(symbols_of, shapes.values())) & sizes.keys():
         return call
-    example = solve([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
-    if example is None:
-        raise ArgumentMismatch("the example has not the sizes that dynamic says", method=call.method)
     wanted = {**example, **sizes}
     return call.with_tensors(
         {name: _resized(name, call.tensors[name], shape, wanted, call.method) for name, shape in shapes.items()}
@@ -34,9 +35,24 @@ def _shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: str) -> tu
     declared = dynamic.get(name, {})
     if beyond := [dim for dim in declared if int(dim) >= tensor.dim()]:
         raise ArgumentMismatch(
-            f"dynamic names dim {beyond[0]} of {name!r}, which has {tensor.dim()}", method=method, input=name
-        )
+            f"dynamic names dim {beyond[0]} of {name!r}, which has {tensor.dim()} dims, from 0 on",
+            method=method, input=name, remedy=_REMEDY,
+        )  # fmt: skip
     return tuple(declared.get(str(dim), size) for dim, size in enumerate(tensor.shape))
+
+
+def _solved(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[str, int]:
+    """What the symbols are on the example."""
+    found = solution([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
+    if isinstance(found, dict):
+        return found
+    name = [*shapes][found.shape]
+    size, declared = call.tensors[name].shape[found.dim], shapes[name][found.dim]
+    other = f"has to be {found.expected} by the other dims" if found.expected is not None else "cannot be told from it"
+    raise ArgumentMismatch(
+        f"dim {found.dim} of {name!r} is {size} in the example; dynamic calls it {declared}, which {other}",
+        method=call.method, input=name, remedy=_REMEDY,
+    )  # fmt: skip
 
 
 def _resized(

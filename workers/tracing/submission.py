@@ -107,8 +107,7 @@ class Submission:
 
         sizes = self._request.way.sizes
         calls = {
-            method: resized(bound(method, given), given.dynamic, sizes) if sizes else bound(method, given)
-            for method, given in self._spec.calls.items()
+            method: resized(bound(method, given), given.dynamic, sizes) for method, given in self._spec.calls.items()
         }
         for call in calls.values():
             contract.check_inputs(call)
