@@ -217,3 +217,14 @@ class Samples(nn.Module):
         image, turn = x.unsqueeze(1), x.new_tensor([[[1.0, 0.5, 0.0], [0.0, 1.0, 0.25]]])
         grid = F.affine_grid(turn.expand(x.shape[0], -1, -1), image.shape, align_corners=False)
         return F.grid_sample(image, grid, align_corners=False)
+
+
+class TakesTheLastOfEach(nn.Module):
+    def forward(self, x, lengths):
+        return x[torch.arange(x.shape[0]), lengths - 1]
+
+
+class Remembers(nn.Module):
+    def forward(self, x, keys, values):
+        keys, values = torch.cat([keys, x], 1), torch.cat([values, x], 1)
+        return torch.softmax(x @ keys.mT, -1) @ values, keys, values

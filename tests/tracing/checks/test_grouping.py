@@ -56,6 +56,23 @@ def test_lengths_change_with_the_size_that_they_tell_of(load: Load) -> None:
     assert shorter.tensors["lengths"].tolist() == [4, 4, 4, 4, 2]
 
 
+def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: Load) -> None:
+    model = load("right_at_every_size", "TakesTheLastOfEach")
+    subject = subject_of(model, torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
+    groups = found(subject)
+    assert groups.shapes == {"x": ("batch", "seq", "n0"), "lengths": ("batch",)}
+    assert groups.telling == {"lengths": "seq"}
+
+
+@pytest.mark.parametrize(("new", "past"), [(1, 3), (1, 5), (2, 3), (3, 3)])
+def test_one_step_beside_what_is_kept_has_a_length_of_its_own(load: Load, new: int, past: int) -> None:
+    model = load("right_at_every_size", "Remembers")
+    groups = found(subject_of(model, torch.randn(2, new, 4), *(torch.randn(2, past, 4) for _ in range(2))))
+    x, keys, values = (groups.shapes[name] for name in ("x", "keys", "values"))
+    assert keys[:2] == values[:2] != x[:2]
+    assert x[0] == keys[0] == "batch"
+
+
 def test_what_is_declared_is_taken_as_it_is(load: Load) -> None:
     subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
     groups = found(subject, {"ids": {"1": "new"}, "mask": {"1": "new+old"}, "past": {"1": "old"}})

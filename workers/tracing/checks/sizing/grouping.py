@@ -25,6 +25,8 @@ _LEAST_S = 0.1  # is what eager is given for a call, however little is left
 _NEAR = (1, -1)
 _FAR = (2, 4, 8, 16, 32)
 _OTHER_THAN_ONE = (2, 3)
+# In the place of 1 rather a size that no other dim has, for dims of one size may be one by chance.
+_IN_PLACE_OF_ONE = (3, 5, 7, 11)
 _SUBSETS_MAX = 5  # of so many dims of size 1, each subset is tried
 _PAIRS_MAX = 30
 _SYMBOLIC_SHARE = 0.5  # of the budget
@@ -163,8 +165,10 @@ def _leave_ones(eager: _Asked, dims: Sequence[Dim]) -> None:
         exprs = {dim: Linear((("one", 1),)) for dim in together}
         try:
             if all(eager.takes(exprs, {"one": size}) for size in _OTHER_THAN_ONE):
-                call = eager.groups(exprs).resized(eager.call, {"one": _OTHER_THAN_ONE[-1]}, eager.subject.seed)
-                eager.begin_from(call)
+                others = {size for dim, size in eager.sizes.items() if dim not in together}
+                own = [size for size in _IN_PLACE_OF_ONE if size not in others and eager.takes(exprs, {"one": size})]
+                size = next(iter(own), _OTHER_THAN_ONE[-1])
+                eager.begin_from(eager.groups(exprs).resized(eager.call, {"one": size}, eager.subject.seed))
         except _OutOfTime:
             return
 
@@ -208,6 +212,7 @@ class _Search:
         self._confirm_alone(_FAR)
         for together in self._alike():
             self._confirm_together(together, _FAR)
+        self._find_telling()
 
     def stop(self) -> None:
         """What is pending has not been tried to its end."""
@@ -243,7 +248,7 @@ class _Search:
         by_shape: dict[tuple[int, tuple[int, ...]], list[Dim]] = {}
         for dim in self._dims:
             if dim[1] > 0 and dim in supposed and _is_plain(supposed[dim]):
-                by_shape.setdefault((dim[1], tuple(self._eager.call.tensors[dim[0]].shape)), []).append(dim)
+                by_shape.setdefault((dim[1], tuple(self._eager.subject.call.tensors[dim[0]].shape)), []).append(dim)
         for joined in by_shape.values():
             is_open = len({_root(supposed[dim]) for dim in joined}) > 1 and self._may_join(joined, supposed)
             if is_open and self._are_one_to_artifact([[dim] for dim in joined], joined):
@@ -283,14 +288,21 @@ class _Search:
         return []
 
     def _are_one_to_artifact(self, parts: Sequence[Sequence[Dim]], dims: Sequence[Dim]) -> bool:
-        """Whether it raises where one differs and answers where they do not: eager mends some inputs, such as masks
-        that are too long, and a trace of the usual ones need not. As one size they can be asked of it."""
-        return any(self._artifact_raises(part) for part in parts) and not self._artifact_raises(dims)
+        """Whether it alone raises where one differs and answers where they do not: eager mends some inputs, such as
+        masks that are too long, and a trace of the usual ones need not. As one size they can be asked of it."""
+        return any(
+            self._artifact_raises(part) and self._is_taken(part) for part in parts
+        ) and not self._artifact_raises(dims)
 
     def _artifact_raises(self, dims: Sequence[Dim]) -> bool:
+        return self._eager.artifact_raises(*self._one_more(dims))
+
+    def _is_taken(self, dims: Sequence[Dim]) -> bool:
+        return self._eager.takes(*self._one_more(dims))
+
+    def _one_more(self, dims: Sequence[Dim]) -> tuple[Exprs, dict[str, int]]:
         root = self._names[dims[0]]
-        sizes = {root: self._eager.sizes[dims[0]] + 1}
-        return self._eager.artifact_raises({dim: Linear(((root, 1),)) for dim in dims}, sizes)
+        return {dim: Linear(((root, 1),)) for dim in dims}, {root: self._eager.sizes[dims[0]] + 1}
 
     def _confirm_alone(self, away: Sequence[int]) -> None:
         for dim in [dim for dim in self._dims if dim in self.pending]:
@@ -351,6 +363,15 @@ class _Search:
         for dim, step in self.asked.steps.items():
             if dim in exprs and any(root == other for other, _ in exprs[dim].terms):
                 yield step
+
+    def _find_telling(self) -> None:
+        """Lengths and places are legal at larger sizes as they are, and at smaller ones have to follow."""
+        for root, dim in _roots(self.exprs).items():
+            size, step = self._eager.sizes[dim], self.steps.get(root, 1)
+            if any(resizing.tells_of(tensor, size) for tensor in self._eager.call.tensors.values()):
+                for smaller in dict.fromkeys((size - step, size - size // (2 * step) * step)):
+                    if 0 < smaller < size:
+                        self._eager.takes(self.exprs, {root: smaller})
 
     def _accept(self, exprs: Exprs) -> None:
         self.exprs |= exprs
