@@ -64,5 +64,5 @@ def _bar(place: int, name: str | int, agreeing: int, differing: int, most: int) 
 
 def _shown(name: str | int) -> str:
     if isinstance(name, str):
-        return "exact" if name == _ZERO else "no size"
+        return "exact" if name == _ZERO else "none"
     return f"1e{name}"

@@ -39,6 +39,11 @@ def code(value: object) -> Html:
     return element("code", value)
 
 
+def prose(value: str) -> Html:
+    """Text in which what stands between backticks is code."""
+    return join(code(part) if place % 2 else part for place, part in enumerate(re.split(r"`([^`]+)`", value)))
+
+
 def section(title: str, *inside: object, name: str) -> Html:
     return Html(f'<section aria-labelledby="{name}"><h2 id="{name}">{text(title)}</h2>{join(inside)}</section>')
 

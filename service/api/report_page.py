@@ -12,7 +12,7 @@ import orjson
 
 from service.api import histogram, report_source
 from service.api.counterexamples import arrays_file, test_file
-from service.api.markup import Html, code, element, facts, folded, join, section, table, text
+from service.api.markup import Html, code, element, facts, folded, join, prose, section, table, text
 from service.api.report_source import group_of
 from service.domain.artifact import Artifact
 from service.domain.contract import MethodContract
@@ -35,6 +35,16 @@ _VERDICTS = {
     "are refused, so that no wrong answer leaves the service.",
     Verdict.REJECTED: "It answers wrongly in a way that no boundary on its inputs excludes. It is not to be served.",
 }
+_OPEN_VERDICTS = _VERDICTS | {
+    Verdict.VERIFIED: "It gave what the eager model gave wherever both were asked. Its contract says for which inputs "
+    "that is known, and is open: sizes that were never tried are answered as well, with a warning.",
+    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model takes. Those "
+    "that are known are refused; the contract is open, so that sizes that were never tried are answered, with a "
+    "warning.",
+}
+_TAKEN = "What the artifact takes. Anything else is refused, and never answered."
+_TAKEN_OPEN = "What is known to be answered rightly. Sizes that were never tried are answered too, with a warning."
+_TAKEN_REJECTED = "What the artifact takes. It answers wrongly within that as well, as the findings say."
 _SIGNS = {Verdict.VERIFIED: "✓", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
 _REASONS = {
     "model": "the eager model refuses others",
@@ -60,13 +70,15 @@ _GROUPS = {
 def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
     """The whole page. `sources` are the submitted files that findings name, by their paths."""
     check = artifact.check
+    # What was found out about a line comes before what torch warned of there.
+    findings = sorted(check.findings, key=lambda finding: finding.kind == "tracer-warning")
     title = f"Trace check of {artifact.entrypoint or 'an uploaded archive'}"
     sections = [
         _head(artifact, digest, title),
         section("Contract", *_contract(artifact), name="contract"),
-        section("Findings", *_findings(check.findings), name="findings"),
+        section("Findings", *_findings(findings), name="findings"),
         *_counterexamples(artifact, digest),
-        report_source.shown(sources, check.findings),
+        report_source.shown(sources, findings),
         section("What was compared", *_compared(check.comparisons, check.tolerance), name="compared"),
         section("How it was checked", *_layers(check.layers, check.budget_s), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
@@ -96,7 +108,8 @@ def _head(artifact: Artifact, digest: str, title: str) -> Html:
         about.append(("Cast to", artifact.precision))
     if artifact.bucket:
         about.append(("Bucket", listed(artifact.bucket)))
-    return element("header", element("h1", title), element("p", stamp, " ", _VERDICTS[verdict]), facts(about))
+    said = (_OPEN_VERDICTS if artifact.contract.open else _VERDICTS)[verdict]
+    return element("header", element("h1", title), element("p", stamp, " ", said), facts(about))
 
 
 def _served(artifact: Artifact) -> str:
@@ -104,7 +117,7 @@ def _served(artifact: Artifact) -> str:
 
 
 def _contract(artifact: Artifact) -> Iterator[Html]:
-    yield element("p", "What the artifact takes. Anything else is refused, and never answered.", class_="note")
+    yield element("p", _taken(artifact), class_="note")
     for name, method in artifact.contract.methods.items():
         yield element("h3", "Method ", code(name))
         headings = ("Input", "Datatype", "Shape", "Traced on", "Why sizes are fixed", "Values")
@@ -113,6 +126,12 @@ def _contract(artifact: Artifact) -> Iterator[Html]:
         yield from _batch(method)
         yield from _baked(method.arguments)
         yield table(f"Outputs of {name}", ("Output", "Datatype", "Shape"), map(_output, method.outputs))
+
+
+def _taken(artifact: Artifact) -> str:
+    if artifact.check.verdict is Verdict.REJECTED:
+        return _TAKEN_REJECTED
+    return _TAKEN_OPEN if artifact.contract.open else _TAKEN
 
 
 def _input(spec: InputSpec) -> Sequence[object]:
@@ -196,19 +215,19 @@ def _finding(number: int, finding: Finding) -> Html:
     confirmed = {True: "yes: inputs were found that show it", False: "no input was found that shows it"}
     about: list[tuple[str, object]] = [("Effect", finding.effect)] if finding.effect else []
     if finding.reason:
-        about.append(("How that is known", finding.reason))
+        about.append(("How that is known", prose(finding.reason)))
     if finding.confirmed is not None:
         about.append(("Confirmed", confirmed[finding.confirmed]))
     if finding.counterexample is not None:
         about.append(("Counterexample", _names(finding.counterexample)))
     if finding.remedy:
-        about.append(("Write instead", finding.remedy))
+        about.append(("Write instead", prose(finding.remedy)))
     if finding.evidence:
         shown = join((join([key, ": ", code(_shown(value))]) for key, value in finding.evidence.items()), "<br>")
         about.append(("Evidence", shown))
     title = element("h4", f"{number}. {finding.kind}", *([" at ", code(where)] if where else []))
     source = element("pre", finding.source, class_="line") if finding.source else Html("")
-    inside = join([title, source, element("p", finding.detail), facts(about)])
+    inside = join([title, source, element("p", prose(finding.detail)), facts(about)])
     return Html(f'<article class="finding {group_of(finding)}" id="finding-{number}">{inside}</article>')
 
 
@@ -225,13 +244,11 @@ def _counterexamples(artifact: Artifact, digest: str) -> Iterator[Html]:
             f"{one.method}, {one.case}",
             _lines([f"{spec.name} {spec.datatype.value} {list(spec.shape)}" for spec in one.inputs]),
             f"{one.output}: {one.difference}",
-            code(_json(one.eager)),
-            code(_json(one.artifact)),
             _names(number),
         )
         for number, one in enumerate(artifact.counterexamples)
     ]
-    headings = ("Number", "Call", "Inputs", "What differs", "Eager", "Artifact", "Files")
+    headings = ("Number", "Call", "Inputs", "What differs", "Files")
     yield section(
         "Counterexamples",
         table("The smallest inputs found that the artifact answers wrongly", headings, rows),
@@ -257,7 +274,10 @@ def _compared(comparisons: Sequence[Comparison], tolerance: float) -> Iterator[H
         f"{len(comparisons)} calls of the eager model and of the artifact on the same inputs, with a relative "
         f"tolerance of {tolerance:g}: {len(comparisons) - differing} agree, {differing} differ.",
     )
-    legend = "Solid green: calls that agree. Hatched red: calls that differ. “Exact” is no difference at all."
+    legend = (
+        "Solid green: calls that agree. Hatched red: calls that differ. “Exact” is no difference at all, “none” one "
+        "that is no number: other shapes, or only one of the two raises."
+    )
     caption = element("figcaption", legend)
     yield element("figure", Html(f'<div class="scroll">{histogram.of(comparisons)}</div>'), caption)
     headings = ("Case", "Method", "In the contract", "Result", "Largest difference", "What differs")
@@ -277,7 +297,7 @@ def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:
         yield element("p", "No layers of it were told.")
         return
     rows = ((one.name, one.method, f"{one.seconds:.2f}", one.did, _lines(one.left_out)) for one in layers)
-    yield table("Layers of the check", ("Layer", "Method", "Seconds", "What it did", "What the budget cut"), rows)
+    yield table("Layers of the check", ("Layer", "Method", "Seconds", "What it did", "What it left out"), rows)
 
 
 def _torch(check: TorchCheck) -> Iterator[Html]:

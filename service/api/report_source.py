@@ -83,6 +83,7 @@ def _line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -> Html:
 
 
 def _said(place: int, finding: Finding) -> Html:
-    detail = finding.detail
+    is_harmless = finding.effect == "harmless" and finding.reason
+    detail = f"harmless: {finding.reason}" if is_harmless else finding.detail
     short = detail if len(detail) <= _SAID_MAX_CHARACTERS else detail[:_SAID_MAX_CHARACTERS] + "…"
     return element("p", element("a", f"{finding.kind} ({place})", href=f"#finding-{place}"), ": ", short, class_="said")

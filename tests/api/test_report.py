@@ -218,6 +218,16 @@ def test_the_verdict_is_said_in_a_sentence(report: Callable[..., Read]) -> None:
     assert "✓ verified" in report(check=check(verdict=Verdict.VERIFIED)).whole
 
 
+def test_an_open_contract_is_not_said_to_refuse_what_it_answers(report: Callable[..., Read]) -> None:
+    opened = contract().model_copy(update={"open": True})
+
+    page = report(contract=opened, check=check(verdict=Verdict.RESTRICTED)).whole
+    assert "Sizes that were never tried are answered too, with a warning." in page
+    assert "Anything else is refused" not in page
+    assert "no wrong answer leaves the service" not in page
+    assert "all others are refused" not in report(contract=opened, check=check(verdict=Verdict.VERIFIED)).whole
+
+
 def test_the_contract_says_which_sizes_are_taken_and_how_that_is_known(report: Callable[..., Read]) -> None:
     page = report()
 
@@ -262,6 +272,19 @@ def test_the_source_is_numbered_and_what_was_found_stands_at_its_line(report: Ca
     assert "baked-value (1): the branch was taken as on the example" in line
     assert page.row("8")[1] == "✓"
     assert page.row("5")[1] == ""
+
+
+def test_of_a_harmless_line_the_source_says_why(report: Callable[..., Read]) -> None:
+    assert "tracer-warning (3) : harmless: it raises" in report().whole
+
+
+def test_what_torch_warned_of_stands_behind_what_was_found_out(report: Callable[..., Read]) -> None:
+    warning = Finding(kind="tracer-warning", detail="torch warned", file="net.py", line=6, effect="harmful")
+    found = Finding(kind="baked-value", detail="let `mode` be auto", file="net.py", line=6, effect="harmful")
+    page = report(check=check(findings=[warning, found]))
+
+    assert page.whole.index("1. baked-value") < page.whole.index("2. tracer-warning")
+    assert "let mode be auto" in page.whole
 
 
 def test_of_a_long_file_the_lines_around_the_findings_are_shown(report: Callable[..., Read]) -> None:
