@@ -60,11 +60,13 @@ class _Copies:
     def __init__(self, subject: Subject) -> None:
         self._model = subject.model
         self._last: tuple[torch.nn.Module, Any] | None = None
+        self._seen: bool | None = None  # whether it is unchanged, where it was looked at since it was taken
 
     def take(self) -> torch.nn.Module:
         if self._last is None or not self.is_unchanged():
             module = self._model.fresh()
             self._last = module, self._marks(module)
+        self._seen = None
         return self._last[0]
 
     def last(self) -> torch.nn.Module:
@@ -74,8 +76,10 @@ class _Copies:
     def is_unchanged(self) -> bool:
         """By the calls since it was taken."""
         assert self._last is not None
-        module, marks = self._last
-        return bool(self._marks(module) == marks)
+        if self._seen is None:
+            module, marks = self._last
+            self._seen = bool(self._marks(module) == marks)
+        return self._seen
 
     def _marks(self, module: torch.nn.Module) -> Any:
         return state.of_module(module), self._model.shared.marks()

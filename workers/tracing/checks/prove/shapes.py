@@ -114,6 +114,20 @@ def _into_pairs(first: torch.Tensor, second: Any, *_: Any) -> torch.Tensor | Non
     return first
 
 
+def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor | None:
+    first = tensors[0]
+    rank = first.dim()
+    if not rank or any(one.dim() != rank for one in tensors) or not _are_plain(*tensors):
+        return None
+    dim %= rank
+    for place, size in enumerate(first.shape):
+        if place != dim and not all(are_same(one.shape[place], size) for one in tensors):
+            return None
+    sizes: list[Any] = [*first.shape]
+    sizes[dim] = sum(one.shape[dim] for one in tensors)
+    return _new(first, sizes)
+
+
 def _are_alike(first: torch.Tensor, second: Any) -> bool:
     """Both give floats of the first's datatype, and in its order."""
     if isinstance(second, torch.Tensor):
@@ -200,7 +214,8 @@ def _is_contiguous(tensor: torch.Tensor) -> bool:
         return tensor.is_contiguous()
     known: bool | None = vars(tensor).get(_PLAIN)
     if known is None:
-        known = all(_has_stride(*dim) for dim in _dims(tensor))
+        # Where a size is 0 strides do not matter, and torch may have them as if it were 1.
+        known = any(all(_has_stride(*dim) for dim in _dims(tensor, least)) for least in (0, 1))
         setattr(tensor, _PLAIN, known)
     return known
 
@@ -209,12 +224,12 @@ def _has_stride(size: Any, stride: Any, expected: Any) -> bool:
     return _is_one(size) or are_same(stride, expected)
 
 
-def _dims(tensor: torch.Tensor) -> Iterator[tuple[Any, Any, Any]]:
-    """Each with its stride, and that of a contiguous tensor."""
+def _dims(tensor: torch.Tensor, least: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Each with its stride, and that of a contiguous tensor whose sizes are so many at least."""
     expected: Any = 1
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         yield size, stride, expected
-        expected = expected * size
+        expected = expected * (torch.sym_max(size, least) if least else size)
 
 
 def _each(value: Sequence[int], places: int) -> Sequence[int]:
@@ -244,4 +259,5 @@ _SHAPES: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(_overloads("add sub mul div", "Tensor"), _of_pairs),
     **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _into_pairs),
     _aten._softmax.default: _of_each,
+    _aten.cat.default: _cat,
 }
