@@ -228,3 +228,8 @@ class Remembers(nn.Module):
     def forward(self, x, keys, values):
         keys, values = torch.cat([keys, x], 1), torch.cat([values, x], 1)
         return torch.softmax(x @ keys.mT, -1) @ values, keys, values
+
+
+class DrawsInTrainingAlone(nn.Module):
+    def forward(self, x):
+        return F.rrelu(F.dropout(x, 0.5, self.training), training=self.training)

@@ -37,7 +37,7 @@ RIGHT = {
     "HalvesItsLength": LINE, "PairsUp": LINE, "ChecksItsShape": LINE, "Windows": IMAGE, "CachesItsMask": FOURS,
     "KeepsATable": FOURS, "Upsamples": IMAGE, "PadsToAMultiple": LINE, "Einsum": FOURS, "Grouped": LINE,
     "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
-    "PoolsByItsShape": FOURS, "Samples": FOURS,
+    "PoolsByItsShape": FOURS, "Samples": FOURS, "DrawsInTrainingAlone": LINE,
 }  # fmt: skip
 WRONG = {
     "BakesZeros": LINE, "AddsAsManyOnes": LINE, "Loops": LINE, "BakesPositions": FOURS, "BranchesAtALength": LINE,

@@ -506,8 +506,7 @@ def of_frame() -> lines.Line | None:
 
 
 def _draws(name: str, named: Mapping[str, Any]) -> bool:
-    in_training = named.get("train", named.get("training"))
-    if in_training is False and ("dropout" in name or name in _RECURRENT):
+    if named.get("train", named.get("training")) is False:
         return False
     probability = named.get("dropout_p", named.get("dropout"))
     return not (("attention" in name or name in _RECURRENT) and not probability)
