@@ -106,7 +106,7 @@ class ArchiveCheck:
         except _Failed as failed:
             raise NoContract(f"What is in the archive could not be read: {failed}.") from failed
         if isinstance(found, Failed):
-            raise NoContract(f"This is no archive that torch.jit.save wrote ({found.failure.detail}).")
+            raise NoContract(f"{found.failure.detail}.")
         return found
 
     def _loaded(self, held: ExitStack, data: bytes) -> tuple[list[golden.Case], Child]:
@@ -198,7 +198,7 @@ class _Method:
                 at = listed(each) or "the example's sizes"
                 yield Found("FAIL", self._name, f"{at}: {failed}")
                 return
-        text = f"{answered} drawn inputs of {len(sizes)} sizes are answered as the contract says"
+        text = f"{answered} drawn inputs of {len(sizes)} sizes are answered with the contract's datatypes and shapes"
         yield Found("ok" if answered else "WARN", self._name, text)
         if self._too_large:
             text = f"{self._too_large} sizes were left out: their inputs have more than {_INPUTS_MAX_BYTES // MIB} MiB"
@@ -224,6 +224,10 @@ class _Method:
             raise _Failed("golden cases", "their inputs have other ranks than the contract's")
         if (sizes := solve(pairs)) is None:
             raise _Failed("golden cases", "their inputs have sizes that the contract's symbols cannot have together")
+        datatypes = {tensor.name: tensor.datatype for tensor in self._example}
+        if other := [spec for spec in self._contract.inputs if spec.datatype is not datatypes[spec.name]]:
+            is_said = f"{other[0].name!r} is {datatypes[other[0].name]}, not {other[0].datatype}"
+            raise _Failed("golden cases", f"their inputs have other datatypes than the contract's: {is_said}")
         return sizes
 
     def _asked(self, sizes: Sizes) -> int:
@@ -311,7 +315,13 @@ def _parsed(extra: Mapping[str, bytes]) -> tuple[Contract, CheckSummary]:
     try:
         return Contract.model_validate_json(extra[CONTRACT]), CheckSummary.model_validate_json(extra[CHECK])
     except ValidationError as error:
-        raise NoContract(f"The contract in the archive cannot be read: {text_of(error)[:500]}") from None
+        raise NoContract(f"The contract in the archive cannot be read: {_told(error)}") from None
+
+
+def _told(error: ValidationError) -> str:
+    """The first thing that is wrong, and where."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{'/'.join(map(str, first['loc']))}: {first['msg']}"[:500]
 
 
 def _of_verdict(check: CheckSummary) -> Found:

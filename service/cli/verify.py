@@ -24,11 +24,17 @@ _LOAD_S = 600.0
 def verify(
     archive: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An archive that Tracehouse made.")],
 ) -> None:
-    """Check an archive against its own contract and golden cases. Exits with 1 if it fails, with 2 if it has none."""
+    """Check an archive against its own contract and golden cases. Exits with 1 if it fails, with 2 if it has none.
+
+    Golden cases are compared by their values. Inputs drawn at the contract's sizes have no answer to be compared with:
+    of theirs, datatypes and shapes are.
+    """
     from service.domain.errors import SandboxUnavailable
     from service.sandbox.zygote import Zygote, ZygoteFailed
     from workers.archive_check import PROGRAMS, ArchiveCheck, NoContract
 
+    if not archive.is_file():
+        refuse(f"{archive} is no file")
     settings = settings_of(None)
     tier = _tier(settings.sandbox)
     held = True

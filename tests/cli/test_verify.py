@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,10 @@ def test_an_archive_that_keeps_its_contract_is_verified(packed: Callable[..., Pa
     assert "batch 1 to 8 (proven)" in ended.stdout
     assert "ok    verdict              verified (findings: none)" in ended.stdout
     assert "ok    golden cases         1 give what eager gave, within 1e-05" in ended.stdout
-    assert "ok    forward              6 drawn inputs of 3 sizes are answered as the contract says" in ended.stdout
+    assert (
+        "ok    forward              6 drawn inputs of 3 sizes are answered with the contract's datatypes and shapes"
+        in ended.stdout
+    )
 
 
 def test_an_archive_that_breaks_its_contract_at_another_size_fails(packed: Callable[..., Path]) -> None:
@@ -169,6 +173,50 @@ def test_an_archive_without_a_contract_is_not_verified(packed: Callable[..., Pat
     assert f"The archive has no {name}" in ended.stderr
 
 
+class Weighted(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((2,), 1.5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight.sum()
+
+
+def test_an_archive_of_which_a_bit_has_changed_is_not_verified(packed: Callable[..., Path]) -> None:
+    path = packed(Weighted())
+    data = bytearray(path.read_bytes())
+    data[data.index(torch.full((2,), 1.5).numpy().tobytes())] ^= 1  # less than the tolerance
+    path.write_bytes(data)
+
+    found = verify(path)
+
+    assert found.exit_code == 2, found.output
+    assert "net/data/0 is damaged" in " ".join(found.output.split())
+
+
+def test_a_contract_of_other_datatypes_than_the_golden_cases_have_fails(packed: Callable[..., Path]) -> None:
+    found = verify(forged(packed(Doubled()), lambda method: method["inputs"][0].update(datatype="FP64")))
+
+    assert found.exit_code == 1, found.output
+    assert "'x' is FP32, not FP64" in " ".join(found.output.split())
+
+
+def test_of_a_contract_that_cannot_be_read_the_place_is_told(packed: Callable[..., Path]) -> None:
+    found = verify(forged(packed(Doubled()), lambda method: method["inputs"][0].update(shape=["batch", -3])))
+
+    assert found.exit_code == 2
+    assert "methods/forward/inputs/0/shape" in "".join(found.output.split())
+    assert "pydantic" not in found.output
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "net.pt")
+
+    found = verify(tmp_path / "net.pt")
+
+    assert (found.exit_code, "is no file" in found.output) == (2, True)
+
+
 def test_what_is_no_archive_is_not_verified(tmp_path: Path) -> None:
     path = tmp_path / "notes.pt"
     path.write_text(json.dumps({"no": "archive"}) * 100)
@@ -176,7 +224,7 @@ def test_what_is_no_archive_is_not_verified(tmp_path: Path) -> None:
     ended = verify(path)
 
     assert ended.exit_code == 2
-    assert "This is no archive that torch.jit.save wrote" in ended.stderr
+    assert "it is no archive as torch.jit.save writes it" in ended.stderr
 
 
 @pytest.mark.parametrize("dim", ["no size!", "other", "batch+other", -2, 2**60])
