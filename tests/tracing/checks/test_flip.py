@@ -59,6 +59,24 @@ def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
     assert not compare(eager, artifact, 1e-5).agrees
 
 
+@pytest.mark.parametrize(
+    ("entrypoint", "example"),
+    [("Net", IDS[0]), ("Listed", IDS[0]), ("Keyed", IDS[0]), ("Between", X), ("Computed", IDS[0]), ("Shown", X),
+     ("Both", IDS[0])],
+)  # fmt: skip
+def test_a_branch_that_next_to_no_input_takes_is_harmful(load: Load, entrypoint: str, example: torch.Tensor) -> None:
+    effects = {one.effect for one in judged(load, "branches_on_one_value", entrypoint, example)}
+
+    assert "harmful" in effects
+
+
+@pytest.mark.parametrize(("entrypoint", "example"), [("Logs", X), ("LogsTokens", IDS[0])])
+def test_a_branch_that_next_to_no_input_takes_is_harmless_where_it_only_logs(
+    load: Load, entrypoint: str, example: torch.Tensor
+) -> None:
+    assert {one.effect for one in judged(load, "branches_on_one_value", entrypoint, example)} == {"harmless"}
+
+
 def test_a_value_that_is_only_logged_is_harmless(load: Load) -> None:
     (read,) = judged(load, "logs_a_value")
 

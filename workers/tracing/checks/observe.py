@@ -131,6 +131,7 @@ def _merged(recorded: dict[Site, Read], eager: dict[Site, Read]) -> list[Read]:
     for site, read in eager.items():
         if site in recorded:
             recorded[site].numbers |= read.numbers
+            recorded[site].reach = read.reach  # while it is traced, no buffer can be looked into
             if read.of == "values":
                 recorded[site].of = "values"
     only_eager = [read for site, read in eager.items() if site not in recorded and read.of == "values"]

@@ -7,18 +7,17 @@ one: the trace took a side, and inputs that take the other are looked for.
 import ast
 import linecache
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any
-
-import numpy as np
+from functools import lru_cache
 
 from service.domain.trace_check import Effect
 from workers.tracing import lines
 from workers.tracing.call import Call
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import TooSlow
+from workers.tracing.checks.flipping.answers import answered_otherwise
+from workers.tracing.checks.flipping.instead import beside, instead_of
 from workers.tracing.checks.flipping.remedies import remedy_for
 from workers.tracing.checks.flipping.search import Found, search
 from workers.tracing.checks.graphs.canonical import Canonical, Parting, difference
@@ -30,7 +29,6 @@ from workers.tracing.torch_check import Warned
 # What is read is an address; what an operator reads, it can often record: such a read is traced on other inputs.
 _NOT_CHANGED = ("data_ptr", "__dlpack__", "in torch")
 _AGREEING = 2  # of inputs that read another value, so many must agree
-_NUMBERS_MAX = 6  # of those that a value may be compared with
 _ALONE_MAX = 3  # of several occurrences at one site, so many are changed one at a time
 _RAISING = ("_assert", "_check", "_check_value", "_check_index", "_check_type", "_check_is_size", "_assert_async",
             "_assert_tensor_metadata", "torch_compilable_check")  # fmt: skip
@@ -83,17 +81,18 @@ def judge(subject: Subject, observation: Observation, budget: Budget) -> list[Ju
         judged[read.site] = _by_flip(read, flipped)
         if judged[read.site] is None:
             taken.append((read, flipped))
+    others = answered_otherwise(subject, [read for read, _ in taken], observation, budget)
+    taken += [(read, Flip(parting=parting)) for read, parting in others]
     if taken:
         found = search(subject, [read for read, _ in taken], observation.numbers, budget)
         for read, flipped in taken:
             of_read = found[read.site]
             seen = _seen_on_others(subject, read, flipped, of_read, observation)
-            sides = (
-                _takes_another_side(subject, of_read, observation, budget) if seen.parting and of_read.numeric else True
-            )
+            sides = not seen.parting or _takes_another_side(subject, of_read, observation, budget)
             judged[read.site] = _by_search(read, seen, of_read, both_sides=sides)
-    return [judged[read.site] or Judged(read, "unknown", "there was no time to try another value")
-            for read in observation.reads]  # fmt: skip
+    late = "there was no time to try another value"
+    reads = [*observation.reads, *(read for read, _ in others if read not in observation.reads)]
+    return [judged[read.site] or Judged(read, "unknown", late) for read in reads]
 
 
 def flip(subject: Subject, read: Read, observation: Observation, budget: Budget) -> Flip:
@@ -241,64 +240,11 @@ def _changes(read: Read) -> Iterator[Change]:
     if read.site.kind == "__iter__":
         yield Change(read.site, lambda rows: rows[:-1] or rows * 2)
         return
-    for other in others(read.values[0]):
+    for other in instead_of(read):
         yield Change(read.site, other)
-    if type(read.values[0]) in (int, float):
-        for number in sorted(read.numbers, key=abs)[:_NUMBERS_MAX]:
-            for beside in (0, 1, -1):
-                yield Change(read.site, partial(_instead, type(read.values[0])(number + beside)))
     if read.times > 1:
         for time in range(min(read.times, _ALONE_MAX)):
-            yield Change(read.site, next(others(read.values[time])), time=time)
-
-
-def others(value: Any) -> Iterator[Callable[[Any], Any]]:
-    """What makes another value of one like this."""
-    if isinstance(value, bool):
-        yield lambda was: not was
-    else:
-        yield _more
-        yield _less
-        yield _far
-
-
-def _instead(other: Any, value: Any) -> Any:  # noqa: ARG001
-    return other
-
-
-def _more(value: Any) -> Any:
-    return _elementwise(value, lambda one: one + 1, lambda one: one * 1.5 + 0.125)
-
-
-def _less(value: Any) -> Any:
-    return _elementwise(value, lambda one: max(one - 1, 1) if one > 1 else one + 2, lambda one: one * 0.5)
-
-
-def _far(value: Any) -> Any:
-    return _elementwise(value, lambda one: 2 * one + 1, lambda one: -one - 1)
-
-
-def _elementwise(value: Any, of_int: Callable[[Any], Any], of_float: Callable[[Any], Any]) -> Any:
-    match value:
-        case bool() | np.bool_():
-            return not value
-        case int():
-            return of_int(value)
-        case float() | complex():
-            return of_float(value)
-        case list():
-            return [_elementwise(item, of_int, of_float) for item in value]
-        case np.ndarray():
-            return _of_array(value, of_float)
-    return value
-
-
-def _of_array(value: Any, of_float: Callable[[Any], Any]) -> Any:
-    if value.dtype == bool:
-        return ~value
-    if value.dtype.kind in "fc":
-        return of_float(value).astype(value.dtype)
-    return value + np.asarray(1, value.dtype)
+            yield Change(read.site, next(beside(read.values[time])), time=time)
 
 
 def _is_check(error: BaseException) -> bool:

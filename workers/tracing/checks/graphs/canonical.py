@@ -23,6 +23,8 @@ _ALIGNED_MAX = 6_000_000
 # How far a line is looked for beyond a node that has none.
 _NEIGHBOURS_MAX = 8
 _CONSTANT = "constant "
+# What tolist and numpy record of the tensor that they read; all that comes after goes through it.
+_SAME_VALUES = frozenset({"aten::resolve_conj", "aten::resolve_neg"})
 
 # const: the same operator with another constant; wiring: with another node's value; struct: an operator of one graph.
 Kind = Literal["const", "wiring", "struct"]
@@ -136,6 +138,8 @@ class _Reading:
             case "prim::GetAttr":
                 owner = self._known.get(node.inputsAt(0).debugName(), "?")
                 self._known[node.output().debugName()] = f"{owner}.{node.s('name')}"
+            case kind if kind in _SAME_VALUES:
+                self._known[node.output().debugName()] = self._known.get(node.inputsAt(0).debugName(), "?")
             case kind:
                 self._operator(node, kind)
 

@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.tracing import lines
 from workers.tracing.call import Call
+from workers.tracing.checks.watching.reach import NOTHING, Reach, numbers_in, reach_of
 from workers.tracing.checks.watching.taint import Taint
 
 # Methods of a tensor that give its values, its size or its memory to Python.
@@ -78,6 +79,7 @@ class Read:
     of: Of
     values: list[Any] = field(default_factory=list)
     numbers: frozenset[float] = frozenset()  # that it may be compared with, before it is read or after
+    reach: Reach = NOTHING  # what the model has at hand besides, as far as it is known
     catches: bool = False  # an error that followed from another value could be caught by the model
     times: int = 0
 
@@ -114,14 +116,22 @@ class Replay:
 class Reading:
     """Notes the reads of one run of a call, while it is entered; changes those that it is told to.
 
-    Without `in_torch`, operators are not watched: what depends on the inputs is not known then, and taken to.
+    Without `in_torch`, operators are not watched: what depends on the inputs is not known then, and taken to. `follow`
+    makes of a value of the inputs, by the site that reads it, what is handed on where no change is told.
     """
 
-    def __init__(self, call: Call, *changes: Change | Replay, in_torch: bool = True) -> None:
+    def __init__(
+        self,
+        call: Call,
+        *changes: Change | Replay,
+        in_torch: bool = True,
+        follow: Callable[[Site, Any], Any] = lambda _, value: value,
+    ) -> None:
         self.reads: dict[Site, Read] = {}
         self.taint = Taint(call.tensors.values())
         self._changes = {change.site: change for change in changes}
         self._in_torch = in_torch
+        self._follow = follow
         self._depth = 0
         self._recording: Any = None  # the tracer's, kept from going with an error: see `index_forgotten`
         self._entered = ExitStack()
@@ -138,7 +148,7 @@ class Reading:
         self._entered.__exit__(*raised)  # type: ignore[arg-type]
 
     def _in_python(self, kind: str, tensor: torch.Tensor, convert: Callable[[], Any]) -> Any:
-        frame = None if self._depth else _reader(sys._getframe(2))
+        frame = None if self._depth else reader(sys._getframe(2))
         if frame is None:
             return convert()
         self._depth += 1
@@ -158,16 +168,17 @@ class Reading:
             self.taint.follow(operator, args, kwargs, given)
             return given
         tainted = [arg for arg in args if isinstance(arg, torch.Tensor) and arg in self.taint]
-        frame = _reader(sys._getframe(2)) if tainted and not self._depth else None
+        frame = reader(sys._getframe(2)) if tainted and not self._depth else None
         return given if frame is None else self._noted(kind, frame, tainted[0], given)
 
     def _noted(self, kind: str, frame: FrameType, tensor: torch.Tensor, value: Any) -> Any:
         self._recording = self._recording or torch._C._get_tracing_state()
-        site = Site(frame.f_code.co_filename, frame.f_lineno, _span(frame), kind)
+        site = site_of(frame, kind)
         read = self.reads.get(site)
         if read is None:
             read = self.reads[site] = Read(site, self._of(kind, tensor), catches=_may_catch(frame))
             read.numbers = numbers_in(frame.f_code)
+            read.reach = reach_of(frame) if read.of == "values" else NOTHING
         elif read.of != "values":
             read.of = self._of(kind, tensor)
         read.numbers |= self.taint.numbers_behind(tensor)
@@ -175,7 +186,9 @@ class Reading:
             read.values.append(_kept_of(kind, tensor, value))
         read.times += 1
         change = self._changes.get(site)
-        return value if change is None else change.of(value, read.times - 1)
+        if change is not None:
+            return change.of(value, read.times - 1)
+        return self._follow(site, value) if read.of == "values" and kind not in _OF_SIZES else value
 
     def _of(self, kind: str, tensor: torch.Tensor) -> Of:
         if kind in _OF_SIZES:
@@ -223,7 +236,7 @@ def _noting(name: str, original: Any, note: Callable[[str, torch.Tensor, Callabl
     return method
 
 
-def _reader(frame: FrameType | None) -> FrameType | None:
+def reader(frame: FrameType | None) -> FrameType | None:
     """The nearest frame of the user's, unless one of ours is nearer: then it is we who read."""
     while frame is not None:
         whose = _whose(frame.f_code.co_filename)
@@ -261,19 +274,16 @@ def _has_except(code: CodeType) -> bool:
     return any(instruction.opname in ("CHECK_EXC_MATCH", "POP_EXCEPT") for instruction in dis.get_instructions(code))
 
 
+def site_of(frame: FrameType, kind: str) -> Site:
+    return Site(frame.f_code.co_filename, frame.f_lineno, _span(frame), kind)
+
+
 def _span(frame: FrameType) -> Span | None:
     found = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     line, end_line, column, end_column = found
     if line is None or end_line is None or column is None or end_column is None:
         return None
     return Span(line, end_line, column, end_column)
-
-
-@lru_cache(maxsize=4096)
-def numbers_in(code: CodeType) -> frozenset[float]:
-    """The numbers that a function names: one of them may be what a value is compared with."""
-    constants = [*code.co_consts, *(item for one in code.co_consts if isinstance(one, tuple) for item in one)]
-    return frozenset(float(one) for one in constants if type(one) in (int, float) and abs(one) < 2**62)
 
 
 def _kept_of(kind: str, tensor: torch.Tensor, value: Any) -> Any:

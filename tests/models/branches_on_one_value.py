@@ -1,0 +1,71 @@
+import torch
+
+END = 57
+PAIRS = {(12, 40): 2}
+
+
+class Net(torch.nn.Module):
+    """The value is an attribute's."""
+
+    def __init__(self):
+        super().__init__()
+        self.end = 57
+
+    def forward(self, ids):
+        return ids * 0 if ids[0].item() == self.end else ids + 1
+
+
+class Listed(torch.nn.Module):
+    def forward(self, ids):
+        return ids * 0 if END in ids.tolist() else ids + 1
+
+
+class Keyed(torch.nn.Module):
+    def forward(self, ids):
+        first, second, *_ = ids.tolist()
+        return ids * PAIRS.get((first, second), 1)
+
+
+class Between(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ends", torch.tensor([0.4131, 0.4132]))
+
+    def forward(self, x):
+        low, high = self.ends.tolist()
+        return -x if low < float(x.mean()) < high else x
+
+
+class Computed(torch.nn.Module):
+    def forward(self, ids):
+        return ids * 0 if sum(ids.tolist()) * 31 % 1009 == 17 else ids + 1
+
+
+class Shown(torch.nn.Module):
+    def forward(self, x):
+        return x * 0 if f"{x.mean().item():.2f}" == "4.25" else x
+
+
+class Both(torch.nn.Module):
+    """Neither comparison alone changes the graph."""
+
+    def forward(self, ids):
+        return ids * 0 if self._begins(ids) and ids[-1] == 57 else ids + 1
+
+    def _begins(self, ids):
+        return bool(ids[0] == 58)
+
+
+class Logs(torch.nn.Module):
+    def forward(self, x):
+        mean, values = x.mean().item(), x.flatten().tolist()
+        if (mean == 57.0 and max(values) > 100) or f"{mean:.2f}" == "4.25":
+            print(mean)
+        return x * 2
+
+
+class LogsTokens(torch.nn.Module):
+    def forward(self, ids):
+        if END in ids.tolist():
+            print(PAIRS.get(tuple(ids.tolist())))
+        return ids + 1

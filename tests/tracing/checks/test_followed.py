@@ -1,0 +1,55 @@
+"""Followed values behave as those they stand for, and tell what is asked of them."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from workers.tracing.checks.watching.followed import Following
+from workers.tracing.checks.watching.reads import Site
+
+READ = Site("model.py", 1, None, "item")
+
+
+def test_what_is_asked_is_answered_truly() -> None:
+    seven, half, listed = Following().follow(READ, (7, 0.5, [1, 2]))
+
+    assert (seven == 7, seven < 7, 7 in [seven, 8], bool(seven - 7)) == (True, False, True, False)
+    assert (listed == [1, 2], 3 in listed, {7: "a"}[seven], hash(half)) == (True, False, "a", hash(0.5))
+    assert (f"{half:.1f}", str(seven), round(half + 1.2), math.sqrt(half * 2)) == ("0.5", "7", 2, 1.0)
+
+
+@pytest.mark.parametrize("ask", [
+    lambda value: value == 7,
+    lambda value: value * 2 + 1 > 3,
+    lambda value: 10 % value == 3,
+    lambda value: value in [1, 2],
+    lambda value: f"{value:03d}" == "007",
+    lambda value: sum([value, value]) >= 14,
+    lambda value: [False, True][bool(value)],
+])  # fmt: skip
+def test_another_answer_is_given(ask) -> None:  # type: ignore[no-untyped-def]
+    following = Following()
+    truth = ask(following.follow(READ, 7))
+    otherwise = Following(dict.fromkeys(following.answers, not truth))
+
+    assert following.answers
+    assert set(following.reads.values()) == {READ}
+    assert ask(otherwise.follow(READ, 7)) is not truth
+
+
+def test_a_truth_that_was_read_is_a_question() -> None:
+    following = Following({READ: True})
+
+    assert following.of(READ, False) is True
+    assert following.answers == {READ: {False}}
+
+
+def test_torch_and_numpy_take_them() -> None:
+    two, half = Following().follow(READ, (2, 0.5))
+
+    assert torch.full((two,), half).tolist() == [0.5, 0.5]
+    assert np.array([half, half]).dtype == np.float64
+    assert json.dumps([two, half]) == "[2, 0.5]"

@@ -1,0 +1,73 @@
+"""Answers: what a trace becomes where Python is told otherwise of the values that were read, of one or of several."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from workers.tracing.checks.budget import Budget
+from workers.tracing.checks.eager import TooSlow
+from workers.tracing.checks.graphs.canonical import Canonical, Parting, difference
+from workers.tracing.checks.observe import Observation, watched_trace
+from workers.tracing.checks.subject import Subject
+from workers.tracing.checks.watching.followed import Following, Question
+from workers.tracing.checks.watching.reads import Read, Reading, Replay
+
+_TOGETHER_MAX = 3  # answers that are others at once
+_TRACES_MAX = 60
+
+Answers = frozenset[tuple[Question, bool]]
+
+
+def answered_otherwise(
+    subject: Subject, aside: Sequence[Read], observation: Observation, budget: Budget
+) -> list[tuple[Read, Parting]]:
+    """The reads of which other answers make another graph, several only together; none where it is the same for all.
+
+    Those that are `aside` are left as they are.
+    """
+    waiting: deque[Answers] = deque([frozenset()])
+    tried: set[Answers] = set()
+    known: set[Question] = set()
+    while waiting and len(tried) < _TRACES_MAX and observation.baseline is not None:
+        if budget.is_spent:
+            budget.leave_out("other answers of what is read, several of them together")
+            break
+        answers = waiting.popleft()
+        if answers in tried:
+            continue
+        tried.add(answers)
+        following = Following(dict(answers))
+        reading = _reading(subject, aside, following, observation)
+        graph = _traced(subject, reading, observation)
+        if graph is None:
+            continue
+        parted = difference(observation.baseline, graph, limit=1)
+        if parted:  # without another answer, that they are followed changes the model
+            sites = {following.reads[question] for question, _ in answers}
+            return [(reading.reads[site], parted[0]) for site in sites]
+        if len(answers) < _TOGETHER_MAX:
+            new = [question for question in following.answers if question not in known]
+            known.update(new)
+            waiting.extendleft(reversed([*_with_one_more(answers, following, new)]))
+            waiting.extend(_with_one_more(answers, following, [one for one in following.answers if one not in new]))
+    return []
+
+
+def _with_one_more(answers: Answers, following: Following, questions: Iterable[Question]) -> Iterator[Answers]:
+    """With another answer than it was to one of the questions."""
+    given = {question for question, _ in answers}
+    for question in questions:
+        for other in (True, False):
+            if question not in given and following.answers.get(question, {other}) != {other}:
+                yield answers | {(question, other)}
+
+
+def _reading(subject: Subject, aside: Sequence[Read], following: Following, observation: Observation) -> Reading:
+    unchanged = [Replay(read.site, ()) for read in aside]
+    return Reading(subject.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
+
+
+def _traced(subject: Subject, reading: Reading, observation: Observation) -> Canonical | None:
+    try:
+        return watched_trace(subject, reading, within_s=observation.within_s)
+    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
+        return None

@@ -1,0 +1,103 @@
+"""Followed values: what was read out of a tensor, and what Python asks of it and of what it makes of it.
+
+Each answer can be another one: a branch that one value alone takes is found without that value.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from workers.tracing.checks.watching.reads import Site, reader, site_of
+
+# By where it is asked in the user's code, and what; a read of a truth is one of its own.
+Question = Site
+
+_ANSWERS_MAX = 64  # a loop may go on while what it asks is answered otherwise
+_QUESTIONS_MAX = 200
+
+
+class Following:
+    """`given` are answers in the place of the true ones."""
+
+    def __init__(self, given: Mapping[Question, bool] | None = None) -> None:
+        self.answers: dict[Question, set[bool]] = {}
+        self.reads: dict[Question, Site] = {}  # what the question is about
+        self._given = given or {}
+        self._times: dict[Question, int] = {}
+
+    def of(self, read: Site, value: Any) -> Any:
+        """What a read hands on."""
+        return self._told(read, read, value) if type(value) is bool else self.follow(read, value)
+
+    def follow(self, read: Site, value: Any) -> Any:
+        """The same value, followed; a list has each of its elements followed."""
+        kind = _KINDS.get(type(value))
+        if kind is not None:
+            made = kind(value)
+            made.follow, made.asked = partial(self.follow, read), partial(self._asked, read)
+            return made
+        if type(value) not in (list, tuple):
+            return value
+        return type(value)(self.follow(read, item) for item in value)
+
+    def _asked(self, read: Site, what: str, answer: Any) -> Any:
+        frame = reader(sys._getframe(2))
+        return answer if frame is None else self._told(read, site_of(frame, what), answer)
+
+    def _told(self, read: Site, question: Question, answer: Any) -> Any:
+        if type(answer) is not bool:
+            return answer
+        if question in self.answers or len(self.answers) < _QUESTIONS_MAX:
+            self.answers.setdefault(question, set()).add(answer)
+            self.reads.setdefault(question, read)
+        times = self._times[question] = self._times.get(question, 0) + 1
+        return self._given.get(question, answer) if times <= _ANSWERS_MAX else answer
+
+
+class _Followed:
+    follow: Callable[[Any], Any]
+    asked: Callable[[str, Any], Any]
+
+
+class _Int(_Followed, int):
+    pass
+
+
+class _Float(_Followed, float):
+    pass
+
+
+class _Str(_Followed, str):
+    pass
+
+
+_KINDS: dict[type, Any] = {int: _Int, float: _Float, str: _Str}
+
+
+def _asks(name: str, own: Callable[..., Any]) -> Any:
+    def method(self: Any, *args: Any) -> Any:
+        return self.asked(name, own(self, *args))
+
+    return method
+
+
+def _makes(_: str, own: Callable[..., Any]) -> Any:
+    def method(self: Any, *args: Any) -> Any:
+        return self.follow(own(self, *args))
+
+    return method
+
+
+_ASK = "eq ne lt le gt ge bool contains".split()
+_MAKE = (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor "
+    "lshift rlshift rshift rrshift neg abs round floor ceil trunc str repr format getitem"
+).split()
+_OF_STRINGS = {"startswith": _asks, "endswith": _asks, "split": _makes, "strip": _makes, "lower": _makes}
+_METHODS = {**{f"__{name}__": _asks for name in _ASK}, **{f"__{name}__": _makes for name in _MAKE}, **_OF_STRINGS}
+
+for _plain, _followed in _KINDS.items():
+    for _name in _METHODS.keys() & dir(_plain):
+        setattr(_followed, _name, _METHODS[_name](_name, getattr(_plain, _name)))
+    _followed.__hash__ = _plain.__hash__
