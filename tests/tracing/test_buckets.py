@@ -8,12 +8,19 @@ import pytest
 import torch
 
 from service.domain.artifact import Artifact
+from service.domain.contract import Contract, MethodContract
+from service.domain.dim import Region, Span
 from service.domain.errors import ArgumentMismatch
+from service.domain.input_spec import InputSpec
+from service.domain.output_spec import OutputSpec
+from service.domain.structure import Argument, TensorLeaf
+from service.domain.tensor import Datatype
 from service.domain.trace_check import Verdict
 from service.domain.trace_request import State, TraceRequest
 from service.storage.database import Store
 from tests.conftest import TENANT
 from tests.tracing.conftest import spec, tensor
+from workers.tracing.buckets import takes
 from workers.tracing.call import bind
 from workers.tracing.resized import resized
 
@@ -118,6 +125,37 @@ def test_where_no_bucket_can_be_made_the_artifact_of_the_example_stays(artifacts
         ("trace, for seq 8", False),
         ("trace, for seq 9", False),
     ]
+    left_out = [one for one in only.check.findings if one.kind == "bucket-left-out"]
+    assert [one.evidence for one in left_out] == [{"sizes": {"seq": 8}}, {"sizes": {"seq": 9}}]
+
+
+def test_the_offer_of_buckets_is_made_once(artifacts: Artifacts) -> None:
+    [only] = artifacts(submitted("Unscriptable"))
+
+    [baked] = [one for one in only.check.findings if one.kind == "baked-size"]
+    assert (baked.remedy or "").count("buckets") == 1
+
+
+def test_one_artifact_is_not_enough_where_it_takes_a_listed_size_with_fewer_others() -> None:
+    ids = InputSpec(name="ids", datatype=Datatype.INT64, shape=("batch", "seq"), example=(2, 16))
+    output = OutputSpec(name="output", datatype=Datatype.INT64, shape=("batch", "seq"))
+    regions = [
+        Region(spans={"batch": [Span(low=1, high=256)], "seq": [Span(low=8, high=31)]}, known="proven"),
+        Region(spans={"batch": [Span(low=2, high=2)], "seq": [Span(low=32, high=32)]}, known="tested"),
+    ]
+    contract = Contract(
+        methods={
+            "forward": MethodContract(
+                arguments=[Argument(name="ids", structure=TensorLeaf(tensor="ids"))],
+                inputs=[ids],
+                outputs=[output],
+                returns=TensorLeaf(tensor="output"),
+                regions=regions,
+            )
+        }
+    )
+
+    assert [takes(contract, "seq", size) for size in (8, 16, 32, 64)] == [True, True, False, False]
 
 
 def test_what_is_rejected_has_no_buckets(work: Work) -> None:

@@ -1,23 +1,25 @@
 """Buckets: where one artifact does not take all sizes that the submitter lists, one for each of them."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 
-from service.domain.contract import Contract
-from service.domain.dim import linear
+from service.domain.contract import Contract, MethodContract
+from service.domain.dim import Span, linear, solve
 from service.domain.errors import TraceError
 from service.domain.input_spec import InputSpec
 from service.domain.trace_check import Finding, Verdict
 from service.domain.trace_request import TraceSpec
 from service.domain.way import Tried, Way
 from workers.tracing.device_trace import DeviceTrace
+from workers.tracing.doubts import ADVICE_ON_BUCKETS
 
 _DETAIL_MAX_CHARACTERS = 1000
 # A further bucket is begun while so many times what the slowest took so far is left: all are packed after that.
 _TIMES_LEFT = 2.0
 
+Sizes = Mapping[str, Sequence[Span]]
 Make = Callable[[Way], DeviceTrace]
 
 
@@ -30,16 +32,22 @@ def made(kept: DeviceTrace, spec: TraceSpec, make: Make, until: float) -> list[D
     for symbol, sizes in spec.buckets.items():
         if kept.check.verdict is Verdict.REJECTED:
             return [kept]
-        if all(_takes(kept.contract, symbol, size) for size in sizes):
+        if all(takes(kept.contract, symbol, size) for size in sizes):
             kept.findings = [*kept.findings, _not_needed(symbol, sizes)]
             return [kept]
         return _Buckets(kept, spec, make, until).of(symbol, sizes)
     baked = next(_baked_dims(kept.contract), None)
-    if baked is not None and spec.source.archive is None:
+    if baked is not None and spec.source.archive is None and kept.check.verdict is not Verdict.REJECTED:
         members = orjson.dumps(_members(*baked, spec)).decode()
         offer = f"or send {members} as well: one artifact is made for each of these sizes"
         kept.findings = [_with_remedy(one, offer) if one.kind == "baked-size" else one for one in kept.findings]
     return [kept]
+
+
+def takes(contract: Contract, symbol: str, size: int) -> bool:
+    """Whether it takes that size with all other sizes that it takes the example's with."""
+    methods = [one for one in contract.methods.values() if any(symbol in region.spans for region in one.regions)]
+    return bool(methods) and all(_goes_with_all(method, symbol, size) for method in methods)
 
 
 class _Buckets:
@@ -57,6 +65,7 @@ class _Buckets:
         registered = made if self._spec.accept_unsound else sound or made
         if not registered:
             self._kept.tried = [*self._before(kept=True), *self._tried(symbol, came, None)]
+            self._kept.findings = [*self._kept.findings, *_left_out(symbol, came, [])]
             return [self._kept]
         for one in registered:
             one.tried = [*self._before(kept=False), *self._tried(symbol, came, one)]
@@ -112,19 +121,36 @@ def _left_out(symbol: str, came: dict[int, DeviceTrace | str], registered: Seque
 def _not_needed(symbol: str, sizes: Sequence[int]) -> Finding:
     return Finding(
         kind="buckets-not-needed",
-        detail=f"one artifact takes all listed sizes of {symbol}, and its contract says which others",
+        detail=f"one artifact takes all listed sizes of {symbol} as it takes the example's, and its contract says "
+        "which others",
         evidence={"symbol": symbol, "sizes": [*sizes]},
         remedy="leave out buckets",
     )
 
 
-def _takes(contract: Contract, symbol: str, size: int) -> bool:
-    return any(
-        size in span
-        for method in contract.methods.values()
+def _goes_with_all(method: MethodContract, symbol: str, size: int) -> bool:
+    example = solve([(one.shape, one.example) for one in method.inputs])
+    at_size = _beside(method, symbol, size)
+    if example is None or not at_size:
+        return bool(at_size)
+    return all(any(_lies_in(one, other) for other in at_size) for one in _beside(method, symbol, example[symbol]))
+
+
+def _beside(method: MethodContract, symbol: str, size: int) -> list[Sizes]:
+    """The sizes of the other symbols, in the regions that have this one."""
+    return [
+        {other: spans for other, spans in region.spans.items() if other != symbol}
         for region in method.regions
-        for span in region.spans.get(symbol, [])
-    )
+        if any(size in span for span in region.spans.get(symbol, []))
+    ]
+
+
+def _lies_in(one: Sizes, other: Sizes) -> bool:
+    return all(any(_is_part(span, whole) for whole in other[symbol]) for symbol, spans in one.items() for span in spans)
+
+
+def _is_part(span: Span, whole: Span) -> bool:
+    return span.low in whole and span.high in whole and (span.low == span.high or span.step % whole.step == 0)
 
 
 def _baked_dims(contract: Contract) -> Iterator[tuple[str, InputSpec, str]]:
@@ -155,5 +181,6 @@ def _members(method: str, one: InputSpec, dim: str, spec: TraceSpec) -> dict[str
 
 
 def _with_remedy(finding: Finding, offer: str) -> Finding:
-    remedy = f"{finding.remedy}; {offer}" if finding.remedy else offer
+    before = (finding.remedy or "").replace(ADVICE_ON_BUCKETS, "")
+    remedy = f"{before}; {offer}" if before else offer
     return finding.model_copy(update={"remedy": remedy})

@@ -34,9 +34,10 @@ ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numb
 ADVICE_ON_TRAINING = (
     "let `training` be false: in train mode, dropout draws random numbers; or draw them outside and make them an input"
 )
+ADVICE_ON_BUCKETS = "; or list the sizes that are needed in `buckets`"
 ADVICE_ON_A_SIZE = (
     "let torch compute what follows from the size: hand x.shape[i] to its operators without int(), and put a loop over "
-    "a size into a torch.jit.script function; or let `mode` be auto; or list the sizes that are needed in `buckets`"
+    f"a size into a torch.jit.script function; or let `mode` be auto{ADVICE_ON_BUCKETS}"
 )
 ADVICE_ON_CHECK_INPUTS = "give check inputs that the model itself takes, or leave this one out"
 ADVICE_ON_REFUSALS = (
