@@ -9,7 +9,7 @@ from service.domain.dim import SymbolicShape
 from tests.tracing.checks.subjects import subject_of
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.groups import Groups
-from workers.tracing.checks.prove.prove import prove
+from workers.tracing.checks.prove.prove import Proof, prove
 from workers.tracing.checks.prove.shapes import Shaping
 from workers.tracing.checks.prove.symbols import Symbols
 
@@ -51,6 +51,29 @@ class Residual(torch.nn.Module):
         x = self.again(torch.nn.functional.silu(self.norm(shortcut)))
         x += shortcut
         return torch.relu(x)
+
+
+class Upsampled(torch.nn.Module):
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = torch.nn.functional.interpolate(x[:, :, ::2, ::2], size=x.shape[2:], mode=self.mode)
+        return torch.nn.functional.interpolate(half + x, scale_factor=1.5, mode=self.mode)
+
+
+class UpsampledByPython(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        sizes = [int(float(size) * 1.5) for size in x.shape[2:]]
+        return torch.nn.functional.interpolate(x, size=sizes)
+
+
+def proof_of(module: torch.nn.Module) -> Proof:
+    subject = subject_of(module, torch.randn(2, 2, 12, 12))
+    (name,) = subject.call.tensors
+    groups = Groups({name: ("batch", 2, "height", "width")}, {"batch": 2, "height": 12, "width": 12}, {name: {}})
+    return prove(subject, groups, {"batch": range(1, 9), "height": range(1, 65), "width": range(1, 65)}, Budget(60))
 
 
 def real(name: str) -> torch.Tensor:
@@ -98,6 +121,19 @@ def test_of_tensors_in_another_order_its_result_is_as_torch_lays_it_out(
     assert told(made) == told(expected)
 
 
+def test_what_torch_pools_is_known_to_be_contiguous() -> None:
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    image = symbols.empty(SHAPES["image"], torch.empty(()))
+    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+        pooled = torch.nn.functional.avg_pool2d(image, 2)
+        before = len(symbols.conditions())
+        made = torch.cat([torch.relu(pooled), torch.sigmoid(pooled) + pooled], dim=-3)
+    conditions = len(symbols.conditions()) - before
+
+    expected = torch.nn.functional.avg_pool2d(real("image"), 2)
+    assert (conditions, told(made)) == (0, told(torch.cat([expected, expected], dim=-3)))
+
+
 @pytest.mark.parametrize("given", [("row", "image"), ("image", "wider")])
 def test_what_does_not_fit_into_the_tensor_that_is_written_is_refused(given: tuple[str, str]) -> None:
     with pytest.raises(RuntimeError):
@@ -116,11 +152,23 @@ def test_a_tensor_that_was_turned_in_place_is_no_longer_taken_as_it_was() -> Non
 
 
 def test_a_network_with_shortcuts_is_proven_in_one_run_for_each_combination_of_sizes_of_one() -> None:
-    subject = subject_of(Residual(), torch.randn(2, 2, 12, 12))
-    (name,) = subject.call.tensors
-    groups = Groups({name: ("batch", 2, "height", "width")}, {"batch": 2, "height": 12, "width": 12}, {name: {}})
-
-    proof = prove(subject, groups, {"batch": range(1, 9), "height": range(1, 65), "width": range(1, 65)}, Budget(60))
+    proof = proof_of(Residual())
 
     assert [str(region) for region in proof.regions] == ["batch 1 to 8, height 1 to 64, width 1 to 64"]
     assert proof.cases == 2**3
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_what_is_upsampled_is_one_operator_of_all_sizes(mode: str) -> None:
+    proof = proof_of(Upsampled(mode))
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 8, height 1 to 64, width 1 to 64"]
+    assert proof.cases == 2**3
+
+
+def test_what_is_upsampled_to_a_size_that_python_made_is_proven_of_no_other() -> None:
+    proof = proof_of(UpsampledByPython())
+
+    assert [one for one in ((6, 12), (12, 24), (16, 16)) for region in proof.regions
+            if region.has({"batch": 2, "height": one[0], "width": one[1]})] == []  # fmt: skip
+    assert any("upsample_nearest2d" in one.what or "upsample_nearest2d" in one.operator for one in proof.refuted)

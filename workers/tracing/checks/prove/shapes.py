@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.tracing.checks.prove.symbols import are_same, empty_like, is_fake
+from workers.tracing.checks.prove.whole import UPSAMPLING
 
 _aten = torch.ops.aten
 # Set on tensors without values: whether they are contiguous, whatever the sizes.
@@ -126,6 +127,12 @@ def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor | None:
     sizes: list[Any] = [*first.shape]
     sizes[dim] = sum(one.shape[dim] for one in tensors)
     return _new(first, sizes)
+
+
+def _upsampled(tensor: torch.Tensor, sizes: Sequence[int], *_: Any) -> torch.Tensor | None:
+    if tensor.dim() != len(sizes) + 2 or not _is_of_floats(tensor) or any(size < 1 for size in sizes):
+        return None
+    return _new(tensor, [*tensor.shape[:2], *sizes])
 
 
 def _are_alike(first: torch.Tensor, second: Any) -> bool:
@@ -260,4 +267,5 @@ _SHAPES: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _into_pairs),
     _aten._softmax.default: _of_each,
     _aten.cat.default: _cat,
+    **dict.fromkeys(UPSAMPLING, _upsampled),
 }

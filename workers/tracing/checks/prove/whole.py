@@ -1,6 +1,7 @@
-"""Whole operators: of those that torch takes apart, step by step along a length, each is seen as the one that it is."""
+"""Whole operators: of those that torch takes apart, step by step along a length or into the places that they read, each
+is seen as the one that it is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,19 +9,25 @@ import torch
 from torch._C import DispatchKey
 
 _aten = torch.ops.aten
-_WHOLE = (_aten.gru.input, _aten.lstm.input, _aten.rnn_tanh.input, _aten.rnn_relu.input)
+_UPSAMPLING = (
+    *(_aten.upsample_nearest1d, _aten.upsample_nearest2d, _aten.upsample_nearest3d),
+    *(_aten._upsample_nearest_exact1d, _aten._upsample_nearest_exact2d, _aten._upsample_nearest_exact3d),
+    *(_aten.upsample_linear1d, _aten.upsample_bilinear2d, _aten.upsample_trilinear3d, _aten.upsample_bicubic2d),
+)
+UPSAMPLING = tuple(operator.default for operator in _UPSAMPLING)
+_WHOLE = (_aten.gru.input, _aten.lstm.input, _aten.rnn_tanh.input, _aten.rnn_relu.input, *UPSAMPLING)
 
 
 @contextmanager
 def whole() -> Iterator[None]:
     """Within it they come to dispatch modes, where torch's dispatcher for Python is on."""
-    for operator in _WHOLE:
-        operator.py_kernels[DispatchKey.AutogradCPU] = _below_autograd(operator)
+    for operator, kernel in _KERNELS.items():
+        operator.py_kernels[DispatchKey.AutogradCPU] = kernel
         operator._dispatch_cache.clear()
     try:
         yield
     finally:
-        for operator in _WHOLE:
+        for operator in _KERNELS:
             operator.py_kernels.pop(DispatchKey.AutogradCPU, None)
             operator._dispatch_cache.clear()
 
@@ -33,3 +40,21 @@ def _below_autograd(operator: Any) -> Callable[..., Any]:
             return operator(*args, **kwargs)
 
     return run
+
+
+def _with_sizes(operator: Any) -> Callable[..., Any]:
+    """Of the overload that has a list of scales: on the way from it to this one torch leaves the operator."""
+
+    def run(tensor: torch.Tensor, sizes: Sequence[int] | None, *others: Any) -> Any:
+        *flags, scales = others
+        if sizes is None:
+            sizes = [torch.sym_int(size * scale) for size, scale in zip(tensor.shape[2:], scales, strict=True)]
+        return operator(tensor, sizes, *flags, *(scales or ()))
+
+    return run
+
+
+_KERNELS = {
+    **{operator: _below_autograd(operator) for operator in _WHOLE},
+    **{operator.vec: _with_sizes(operator.default) for operator in _UPSAMPLING},
+}
