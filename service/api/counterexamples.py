@@ -45,14 +45,18 @@ def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Diges
     response_class=Response,
     summary="Download a counterexample as a test",
     responses={
-        200: {"description": "A pytest file that needs torch alone.", "content": _BINARY},
+        200: {
+            "description": "A pytest file that needs nothing of the service: torch, numpy and pytest.",
+            "content": _BINARY,
+        },
         **partial_responses(),
         **_PROBLEMS,
     },
 )
 def get_test(request: Request, store: StoreDep, caller: MayRead, digest: Digest, number: Number) -> Response:
     """It makes the model of the submitted source, which is in it, traces it as the request asked, and compares the two
-    on this input: it fails until the model is mended."""
+    on this input: it fails until the model is mended, in the file itself. Uploads too large to stand in it are to be
+    put beside it, and safetensors is needed where the weights are such a file."""
     found = _counterexample(store.artifacts.get(caller.tenant, digest), number)
     return attachment(request, store.blobs, found.test, filename=test_file(number))
 

@@ -178,7 +178,7 @@ class CheckOptions(Frozen):
         gt=0,
         le=3600,
         description="How many seconds of processor time the check may take beside the trace, and at most four times as "
-        "many by the clock; what it cuts is listed.",
+        "many by the clock; what it cuts is in the artifact's `check.layers`.",
     )
     contract: Literal["closed", "open"] = Field(
         "closed",
@@ -239,17 +239,23 @@ class TraceSpec(Frozen):
         False, description="Train mode, eval mode, or `as-is`: the mode in which the source leaves the model."
     )
     methods: dict[MethodName, MethodInputs] = Field({}, max_length=32)
-    dynamic: Dynamic = Field({}, description="Stands for methods.forward.dynamic.")
+    dynamic: Dynamic = Field(
+        {},
+        description='Which dims of forward\'s inputs are to vary: `{"ids": {"0": "batch", "1": "seq"}}`, each by its '
+        "number, from 0 on. Dims of one symbol have one size; `2*seq` or `past+new` may stand for a symbol. Left out: "
+        "the check finds them. Stands for methods.forward.dynamic.",
+    )
     sizes: dict[Symbol, WantedSizes] = Field(
         {},
         max_length=16,
-        description="The sizes that are wanted of symbols, declared ones or those that the check names.",
+        description='The sizes that are wanted of symbols: `{"seq": {"low": 1, "high": 128}}`. A symbol is one of '
+        "`dynamic` or, where that is left out, one that the check names: the contract of an earlier trace has them.",
     )
     buckets: dict[Symbol, Annotated[list[int], AfterValidator(_each_size_once)]] = Field(
         {},
         max_length=1,
-        description="Sizes of a declared symbol: where the trace bakes it in, one artifact is made for each, and a "
-        "request is answered by the one of its size.",
+        description='Sizes of a symbol of `dynamic`, as in `{"seq": [16, 32]}`: where no one artifact takes all of '
+        "them, one is made for each, and a request is answered by the one of its size.",
     )
     example_inputs: Arguments = Field([], description="Stands for methods.forward.example_inputs.")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Stands for methods.forward.example_kwarg_inputs.")
