@@ -35,6 +35,13 @@ def sizes_of(contract: dict[str, Any]) -> Iterator[str]:
                 yield f"kept by the trace of {name}: the size of {spec['name']} in dim {', '.join(baked)}"
 
 
+def left_out_of(check: dict[str, Any]) -> Iterator[str]:
+    """One line for each layer of the check that did not do all: why a size is not proven, and what the budget cut."""
+    for layer in check["layers"]:
+        if layer["left_out"]:
+            yield f"left out of the check by {layer['name']} of {layer['method']}: {'; '.join(layer['left_out'])}"
+
+
 def _shape(dims: list[int | str]) -> str:
     """As `--input` takes it, where all are numbers."""
     between = "x" if all(isinstance(dim, int) and dim >= 0 for dim in dims) else " x "

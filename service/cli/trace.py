@@ -285,9 +285,11 @@ def _made_by(artifact: dict[str, Any]) -> str:
 
 
 def _show(client: Client, artifact: dict[str, Any], *, printouts: bool) -> None:
-    """The artifact's contract and, where asked for, its exportability, graph and code."""
+    """The artifact's contract, what the check left out and, where asked for, exportability, graph and code."""
     out.print(contract.table_of(artifact["contract"], artifact["bucket"]))
-    for line in contract.sizes_of(artifact["contract"]):
+    if artifact["contract"]["open"]:
+        typer.echo("open: sizes that were never tried are answered, with a warning")
+    for line in (*contract.sizes_of(artifact["contract"]), *contract.left_out_of(artifact["check"])):
         typer.echo(printable(line))
     if artifact["exportability"]:
         typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))

@@ -70,6 +70,17 @@ def test_mode_auto_says_what_it_did(service: Service, here: Path) -> None:
     assert "made by: trace\nverdict: verified" in at_once.stdout, at_once.stdout
 
 
+def test_what_the_check_left_out_and_an_open_contract_are_said(service: Service, here: Path) -> None:
+    made = run(
+        here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "brief", "--budget", "0.0001", "--open"
+    )
+    assert "left out of the check by graphs of forward: other sizes of x; " in made.stdout, made.stdout
+    assert "open: sizes that were never tried are answered, with a warning" in made.stdout
+    whole = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "whole")
+    assert "left out" not in whole.stdout
+    assert "open" not in whole.stdout
+
+
 def test_inputs_that_are_no_tensors_reach_the_model(service: Service, here: Path) -> None:
     (here / "odd.py").write_text(
         "def told(x, *, scale, n, flag, mask):\n    print(scale, n, flag, mask)\n    return x\n"
