@@ -65,11 +65,11 @@ class _Buckets:
         registered = made if self._spec.accept_unsound else sound or made
         if not registered:
             self._kept.tried = [*self._before(kept=True), *self._tried(symbol, came, None)]
-            self._kept.findings = [*self._kept.findings, *_left_out(symbol, came, [])]
+            self._kept.findings = [*map(_without_offer, self._kept.findings), *_left_out(symbol, came, [])]
             return [self._kept]
         for one in registered:
             one.tried = [*self._before(kept=False), *self._tried(symbol, came, one)]
-            one.findings = [*one.findings, *_left_out(symbol, came, registered)]
+            one.findings = [*map(_without_offer, one.findings), *_left_out(symbol, came, registered)]
         return registered
 
     def _one(self, symbol: str, size: int) -> DeviceTrace | str:
@@ -181,6 +181,13 @@ def _members(method: str, one: InputSpec, dim: str, spec: TraceSpec) -> dict[str
 
 
 def _with_remedy(finding: Finding, offer: str) -> Finding:
-    before = (finding.remedy or "").replace(ADVICE_ON_BUCKETS, "")
+    before = _without_offer(finding).remedy
     remedy = f"{before}; {offer}" if before else offer
     return finding.model_copy(update={"remedy": remedy})
+
+
+def _without_offer(finding: Finding) -> Finding:
+    """Of what stands in it for those who have not heard of buckets."""
+    if finding.remedy is None:
+        return finding
+    return finding.model_copy(update={"remedy": finding.remedy.replace(ADVICE_ON_BUCKETS, "")})
