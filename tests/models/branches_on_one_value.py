@@ -1,3 +1,5 @@
+import math
+
 import torch
 
 END = 57
@@ -44,6 +46,34 @@ class Computed(torch.nn.Module):
 class Shown(torch.nn.Module):
     def forward(self, x):
         return x * 0 if f"{x.mean().item():.2f}" == "4.25" else x
+
+
+class InNumpy(torch.nn.Module):
+    def forward(self, x):
+        values = x.numpy()
+        return x * 0 if values[0, 0] > 5e5 and values.mean() < -5e5 else x
+
+
+class BySine(torch.nn.Module):
+    def forward(self, x):
+        return -x if math.sin(x.sum().item()) > 0.9999 else x
+
+
+class Subset(torch.nn.Module):
+    def forward(self, ids):
+        return ids * 0 if {901, 902} <= set(ids.tolist()) else ids
+
+
+class Caught(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factors = {500: 3, 501: 4}
+
+    def forward(self, ids):
+        try:
+            return ids * self.factors[ids[0].item()]
+        except KeyError:
+            return ids
 
 
 class Both(torch.nn.Module):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from workers.tracing.checks.watching.followed import Following
+from workers.tracing.checks.watching.followed import Following, functions_followed
 from workers.tracing.checks.watching.reads import Site
 
 READ = Site("model.py", 1, None, "item")
@@ -38,6 +38,25 @@ def test_another_answer_is_given(ask) -> None:  # type: ignore[no-untyped-def]
     assert following.answers
     assert set(following.reads.values()) == {READ}
     assert ask(otherwise.follow(READ, 7)) is not truth
+
+
+@pytest.mark.parametrize("ask", [
+    lambda array: array[0] > 1,
+    lambda array: bool((array == 7).any()),
+    lambda array: np.mean(array) < 0,
+    lambda array: math.isinf(array.max()),
+    lambda array: math.sin(array[1]) > 0.9,
+    lambda array: chr(array.argmax()) == "a",
+])  # fmt: skip
+def test_another_answer_is_given_of_an_array(ask) -> None:  # type: ignore[no-untyped-def]
+    array = np.array([1.0, 2.0])
+    following = Following()
+    with functions_followed():
+        truth = ask(following.follow(READ, array))
+        otherwise = ask(Following(dict.fromkeys(following.answers, not truth)).follow(READ, array))
+
+    assert otherwise is not truth
+    assert truth == ask(array)
 
 
 def test_a_truth_that_was_read_is_a_question() -> None:

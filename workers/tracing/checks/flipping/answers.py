@@ -8,7 +8,7 @@ from workers.tracing.checks.eager import TooSlow
 from workers.tracing.checks.graphs.canonical import Canonical, Parting, difference
 from workers.tracing.checks.observe import Observation, watched_trace
 from workers.tracing.checks.subject import Subject
-from workers.tracing.checks.watching.followed import Following, Question
+from workers.tracing.checks.watching.followed import Following, Question, functions_followed
 from workers.tracing.checks.watching.reads import Read, Reading, Replay
 
 _TOGETHER_MAX = 3  # answers that are others at once
@@ -68,6 +68,6 @@ def _reading(subject: Subject, aside: Sequence[Read], following: Following, obse
 
 def _traced(subject: Subject, reading: Reading, observation: Observation) -> Canonical | None:
     try:
-        return watched_trace(subject, reading, within_s=observation.within_s)
+        return watched_trace(subject, reading, within_s=observation.within_s, world=functions_followed())
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
         return None

@@ -31,7 +31,7 @@ def instead_of(read: Read) -> Iterator[Other]:
         yield _alike
         yield _reversed
         yield from (partial(_with, places, number) for number in at_hand for places in (_EVERY, _FIRST, _LAST))
-        yield from (partial(_beginning_with, sequence) for sequence in read.reach.sequences)
+        yield from (partial(_beginning_with, sequence) for sequence in (at_hand, *read.reach.sequences))
 
 
 def beside(value: Any) -> Iterator[Other]:
@@ -56,7 +56,7 @@ def _of_type(kind: type[int | float], numbers: Iterable[float]) -> Iterator[int 
 
 def _and_near(numbers: Iterable[float]) -> Iterator[float]:
     for number in numbers:
-        yield from (number, number + 1, number - 1)
+        yield from (number, number + 1, number - 1, number + 2)  # the last of a range is one less than its end
 
 
 def _between(numbers: Sequence[float]) -> Iterator[float]:

@@ -23,7 +23,7 @@ _AGREED_ENOUGH = 10  # of inputs that read another value; no more are tried then
 _NUMBERS_ENOUGH = 60  # another number may be one that leads to the same
 _EXAMPLES_MAX = 6
 _CALL_S = 1.0
-_NUMBERS_MAX = 12
+_NUMBERS_MAX = 16
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def search(subject: Subject, reads: Sequence[Read], numbers: Iterable[float], bu
     """One run of eager tells what all of them read."""
     found = {read.site: Found(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
     example = {read.site: read.values for read in reads}
-    aims = [*dict.fromkeys([*sorted(numbers), *sorted(number for read in reads for number in read.numbers)])]
+    named = sorted(number for read in reads for number in read.numbers)
+    at_hand = (number for read in reads for number in read.reach.numbers)
+    aims = [*dict.fromkeys([*sorted(numbers), *named, *at_hand])]
     for name, call in candidates(subject.call, aims[:_NUMBERS_MAX]):
         if all(one.is_enough for one in found.values()):
             break

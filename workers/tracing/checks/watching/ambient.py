@@ -168,7 +168,7 @@ def can_be_replaced(asked: Asked) -> bool:
 @contextmanager
 def as_if_traced() -> Iterator[None]:
     """The user's code is told that it is being traced."""
-    with _replaced({id(is_tracing): (torch.jit, "is_tracing", lambda: True)}):
+    with replaced({id(is_tracing): (torch.jit, "is_tracing", lambda: True)}):
         yield
 
 
@@ -218,7 +218,7 @@ def _clock(shift: float, jump: float) -> Iterator[None]:
         asked += 1
         return shift + asked * jump
 
-    with _replaced(_clocks(moved_s)):
+    with replaced(_clocks(moved_s)):
         yield
 
 
@@ -252,7 +252,7 @@ def _moved_date(kind: Any, moved_s: Callable[[], float]) -> type:
 
 
 @contextmanager
-def _replaced(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator[None]:
+def replaced(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator[None]:
     """In their own modules, and wherever the submitted ones have imported them to."""
     with ExitStack() as stack:
         for owner, name, value in replacements.values():

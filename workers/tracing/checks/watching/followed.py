@@ -3,11 +3,17 @@
 Each answer can be another one: a branch that one value alone takes is found without that value.
 """
 
+import builtins
+import math
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial, wraps
 from typing import Any
 
+import numpy as np
+
+from workers.tracing.checks.watching.ambient import replaced
 from workers.tracing.checks.watching.reads import Site, reader, site_of
 
 # By where it is asked in the user's code, and what; a read of a truth is one of its own.
@@ -15,6 +21,7 @@ Question = Site
 
 _ANSWERS_MAX = 64  # a loop may go on while what it asks is answered otherwise
 _QUESTIONS_MAX = 200
+_BUILTINS = ("bin", "chr", "divmod", "hex", "oct", "ord")
 
 
 class Following:
@@ -32,9 +39,10 @@ class Following:
 
     def follow(self, read: Site, value: Any) -> Any:
         """The same value, followed; a list has each of its elements followed."""
-        kind = _KINDS.get(type(value))
-        if kind is not None:
-            made = kind(value)
+        plain = value.item() if isinstance(value, np.generic) else value
+        kind = _KINDS.get(type(plain))
+        if kind is not None or type(value) is np.ndarray:
+            made = value.view(_Array) if kind is None else kind(plain)
             made.follow, made.asked = partial(self.follow, read), partial(self._asked, read)
             return made
         if type(value) not in (list, tuple):
@@ -55,6 +63,27 @@ class Following:
         return self._given.get(question, answer) if times <= _ANSWERS_MAX else answer
 
 
+@contextmanager
+def functions_followed() -> Iterator[None]:
+    """Python's functions of numbers tell of what they are given."""
+    named = [*((math, name) for name in dir(math)), *((builtins, name) for name in _BUILTINS)]
+    owned = [(module, name, getattr(module, name)) for module, name in named]
+    with replaced({id(own): (module, name, _passing(name, own)) for module, name, own in owned if callable(own)}):
+        yield
+
+
+def _passing(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(own)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = own(*args, **kwargs)
+        followed = next((arg for arg in args if isinstance(arg, _Followed)), None)
+        if followed is None:
+            return given
+        return followed.asked(name, given) if type(given) is bool else followed.follow(given)
+
+    return function
+
+
 class _Followed:
     follow: Callable[[Any], Any]
     asked: Callable[[str, Any], Any]
@@ -72,19 +101,28 @@ class _Str(_Followed, str):
     pass
 
 
+class _Array(_Followed, np.ndarray):
+    """What it is indexed or reduced to is Python's number; what numpy's functions make of it is an array as it is."""
+
+    def __array_finalize__(self, array: Any) -> None:
+        if isinstance(array, _Followed):
+            self.follow, self.asked = array.follow, array.asked
+
+
 _KINDS: dict[type, Any] = {int: _Int, float: _Float, str: _Str}
 
 
 def _asks(name: str, own: Callable[..., Any]) -> Any:
-    def method(self: Any, *args: Any) -> Any:
-        return self.asked(name, own(self, *args))
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = own(self, *args, **kwargs)
+        return self.asked(name, bool(answer) if isinstance(answer, np.bool_) else answer)
 
     return method
 
 
 def _makes(_: str, own: Callable[..., Any]) -> Any:
-    def method(self: Any, *args: Any) -> Any:
-        return self.follow(own(self, *args))
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.follow(own(self, *args, **kwargs))
 
     return method
 
@@ -96,7 +134,13 @@ _MAKE = (
 ).split()
 _OF_STRINGS = {"startswith": _asks, "endswith": _asks, "split": _makes, "strip": _makes, "lower": _makes}
 _METHODS = {**{f"__{name}__": _asks for name in _ASK}, **{f"__{name}__": _makes for name in _MAKE}, **_OF_STRINGS}
+_OF_ARRAYS = {
+    **dict.fromkeys(("__bool__", "any", "all"), _asks),
+    **dict.fromkeys(("__getitem__", "mean", "sum", "max", "min", "std", "argmax", "argmin", "item", "tolist"), _makes),
+}
 
+for _name, _make in _OF_ARRAYS.items():
+    setattr(_Array, _name, _make(_name, getattr(np.ndarray, _name)))
 for _plain, _followed in _KINDS.items():
     for _name in _METHODS.keys() & dir(_plain):
         setattr(_followed, _name, _METHODS[_name](_name, getattr(_plain, _name)))

@@ -43,7 +43,11 @@ def reach_of(frame: FrameType) -> Reach:
         for value in islice(_nearest_first(_at_hand(frame)), _LOOKED_AT_MAX):
             if _is_number(value):
                 numbers[float(value)] = None
-            elif isinstance(value, tuple | list) and 1 < len(value) <= _SEQUENCE_MAX and all(map(_is_number, value)):
+            elif (
+                isinstance(value, tuple | list | Set)
+                and 1 < len(value) <= _SEQUENCE_MAX
+                and all(map(_is_number, value))
+            ):
                 sequences[tuple(map(float, value))] = None
     return Reach((*islice(numbers, _NUMBERS_MAX),), (*islice(sequences, _SEQUENCES_MAX),))
 
