@@ -74,7 +74,7 @@ def show(client: httpx.Client, demo: Demo) -> None:
         sys.exit(f"{demo.name} {request['state']}: {orjson.dumps(request['problem']).decode()}")
     digest = request["artifacts"][0]["digest"]
     graph = client.get(f"/artifacts/{digest}/printouts/inlined_graph").raise_for_status().text.splitlines()
-    operators = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in graph if "= aten::" in line]
+    operators = [cut(line) for line in graph if "= aten::" in line]
     print(*operators[:GRAPH_LINES], f"  … {len(operators) - GRAPH_LINES - 1} more operators …", operators[-1], sep="\n")
     artifact = client.get(f"/artifacts/{digest}").raise_for_status().json()
     print(
@@ -85,9 +85,13 @@ def show(client: httpx.Client, demo: Demo) -> None:
     for finding in request["findings"]:
         if finding["effect"] != "harmless":
             where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
-            print(f"finding: {where}{finding['kind']}: {finding['detail']}"[:WIDTH])
+            print(cut(f"finding: {where}{finding['kind']}: {finding['detail']}"))
     print(f"report: {client.base_url.join(artifact['links']['report'])}")
     infer(client, demo, model, inputs)
+
+
+def cut(line: str) -> str:
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
 def build(demo: Demo) -> Any:
