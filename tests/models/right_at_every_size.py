@@ -187,10 +187,11 @@ class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
         self.cells = nn.GRU(4, 3, bidirectional=True, batch_first=True)
+        self.score = nn.Linear(6, 2)
 
     def forward(self, x):
         states, last = self.cells(x)
-        return states.mean(1), last
+        return self.score(states), last
 
 
 class Elman(nn.Module):

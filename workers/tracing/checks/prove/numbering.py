@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from workers.tracing import lines
 from workers.tracing.checks.prove import shapes
 from workers.tracing.checks.prove.sized import Sized, recorded
+from workers.tracing.checks.prove.stopping import stop_if_late
 from workers.tracing.checks.prove.symbols import SYMBOLIC, Symbols, expression, is_fake, real
 
 _HASHED_MAX = 2**16  # elements of a constant that is computed, and known by its values
@@ -280,6 +281,7 @@ class Recorder(TorchDispatchMode):
         name = func._schema.name.rpartition("::")[2]
         if name in _PASSED_ON:
             return func(*args, **kwargs)
+        stop_if_late()
         if self.stopped is not None:
             raise self.stopped
         if name in _VALUE_READS:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from workers.tracing.checks.prove.stopping import stop_if_late
 from workers.tracing.checks.prove.symbols import are_same, empty_like, is_fake
 from workers.tracing.checks.prove.whole import UPSAMPLING
 
@@ -22,6 +23,7 @@ class Shaping(TorchDispatchMode):
     """Within it, operators on tensors without values give what `made` does."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        stop_if_late()
         return made(func, args, kwargs or {})
 
 
@@ -196,8 +198,9 @@ def _recurrent(
         return None
     if tensor.shape[length] < 1:
         return None
-    outputs = tensor.new_empty([*tensor.shape[:2], states[0].shape[2] * ways])
-    return outputs, *(one.new_empty(one.shape) for one in states)
+    # As torch has it: one length after the other.
+    outputs = _new(tensor, [tensor.shape[length], tensor.shape[batch], states[0].shape[2] * ways])
+    return outputs.transpose(0, 1) if batch_first else outputs, *(_new(one, one.shape) for one in states)
 
 
 def _affine_grid(theta: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor | None:

@@ -1,49 +1,68 @@
-"""Stopping: a run on symbols that takes too long is stopped where Python can be.
+"""Stopping: a run on symbols that takes too long is stopped between two operators, or in the model's own code.
 
-torch asks the nodes of its symbols out of functions that let no exception through: one that is raised there ends the
-process.
+torch asks Python for sizes out of functions that let no exception through: one that is raised there ends the process.
 """
 
+import functools
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
-from torch.fx.experimental import sym_node
+import sympy
+import torch
 
 _AGAIN_S = 0.01
 _TIMES_MAX = 200  # after which it is one long computation, and stopped wherever it is
+_NOT_THE_MODEL = tuple(
+    str(Path(file).parent) + os.sep for file in (torch.__file__, sympy.__file__, os.__file__, __file__)
+)
+
+_late: list[Callable[[], None]] = []
+
+
+def stop_if_late() -> None:
+    """Called between operators: what the alarm is to call is called now."""
+    if _late:
+        _late.pop()()
 
 
 @contextmanager
-def stopped_beside_symbols() -> Iterator[None]:
-    """What the alarm calls now is called a little later where it comes while a symbol is asked."""
+def stopped_between_operators() -> Iterator[None]:
+    """What the alarm calls now is put off where it must not raise."""
     before = signal.getsignal(signal.SIGALRM)
+    if not callable(before):
+        yield
+        return
     put_off = 0
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal put_off
-        if _is_of_a_symbol(frame) and put_off < _TIMES_MAX:
+        _late.clear()
+        if put_off < _TIMES_MAX and not _is_of_the_model(frame):
             put_off += 1
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, signal.getitimer(signal.ITIMER_REAL)[1])
+            interval = signal.getitimer(signal.ITIMER_REAL)[1]
+            _late.append(functools.partial(_called, before, number, interval))
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, interval)
             return
         put_off = 0
-        if callable(before):
-            before(number, frame)
+        before(number, frame)
 
-    if not callable(before):
-        yield
-        return
     signal.signal(signal.SIGALRM, stop)
     try:
         yield
     finally:
+        _late.clear()
         signal.signal(signal.SIGALRM, before)
 
 
-def _is_of_a_symbol(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == sym_node.__file__:
-            return True
-        frame = frame.f_back
-    return False
+def _called(handler: Callable[..., object], number: int, interval: float) -> None:
+    """With the alarms as far apart as they were."""
+    signal.setitimer(signal.ITIMER_REAL, interval, interval)
+    handler(number, None)
+
+
+def _is_of_the_model(frame: FrameType | None) -> bool:
+    return frame is not None and not frame.f_code.co_filename.startswith(_NOT_THE_MODEL)

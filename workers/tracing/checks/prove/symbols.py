@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from service.domain.dim import SymbolicShape, linear
 from workers.tracing import lines
-from workers.tracing.checks.prove.stopping import stopped_beside_symbols
+from workers.tracing.checks.prove.stopping import stopped_between_operators
 from workers.tracing.checks.prove.whole import whole
 
 Number = int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool
@@ -100,7 +100,7 @@ class Symbols:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        with _quiet(), stopped_beside_symbols(), enable_python_dispatcher(), whole(), self.mode, torch.no_grad():
+        with _quiet(), stopped_between_operators(), enable_python_dispatcher(), whole(), self.mode, torch.no_grad():
             yield
 
     def conditions(self) -> list[Condition]:

@@ -19,7 +19,7 @@ from service.domain.dim import Linear
 from workers.tracing.call import Call
 from workers.tracing.checks.eager import TooSlow, stopped_after
 from workers.tracing.checks.prove.shapes import Shaping
-from workers.tracing.checks.prove.stopping import stopped_beside_symbols
+from workers.tracing.checks.prove.stopping import stopped_between_operators
 from workers.tracing.checks.prove.whole import whole
 from workers.tracing.checks.subject import Subject
 from workers.tracing.source import seed_all
@@ -54,7 +54,7 @@ def of_eager(subject: Subject, call: Call, within_s: float) -> Relations:
         module = subject.model.fresh()
         seed_all(subject.seed)
         # What the model raises ends the run, and what was asked until then holds.
-        without_values = stopped_beside_symbols(), enable_python_dispatcher(), whole(), mode, Shaping()  # type: ignore[no-untyped-call]
+        without_values = stopped_between_operators(), enable_python_dispatcher(), whole(), mode, Shaping()  # type: ignore[no-untyped-call]
         with suppress(Exception, TooSlow), stopped_after(within_s), torch.no_grad(), ExitStack() as stack:
             for one in without_values:
                 stack.enter_context(one)
