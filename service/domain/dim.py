@@ -87,7 +87,8 @@ def _expression(text: str) -> str:
     try:
         return str(linear(text))
     except ValueError as error:
-        raise PydanticCustomError("size", "write a size as a number or as in `seq`, `2*seq`, `past+new`") from error
+        how = "write a size as in `seq`, `2*seq`, `past+new`, with symbols of the letters a to z, digits and _"
+        raise PydanticCustomError("size", how) from error
 
 
 Symbol = Annotated[str, Field(pattern=rf"^{SYMBOL_PATTERN}$")]

@@ -303,15 +303,24 @@ class TraceSpec(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _buckets_are_declared(self) -> Self:
-        expressions = [dim for call in self.calls.values() for dims in call.dynamic.values() for dim in dims.values()]
-        declared = {symbol for dim in expressions for symbol, _ in linear(dim).terms}
+    def _symbols_are_declared(self) -> Self:
+        declared = self._declared()
         for symbol in self.buckets:
             if symbol not in declared:
                 example = '{"ids": {"1": "' + symbol + '"}}'
                 message = f"dynamic has no {symbol}: say which dims it is the size of, as in {example}"
                 raise _at(("buckets", symbol), "bucket_symbol", message)
+        if not all(call.dynamic for call in self.calls.values()):
+            return self  # the check names those of the others
+        for symbol in self.sizes:
+            if symbol not in declared:
+                raise _at(("sizes", symbol), "size_symbol", f"dynamic has no {symbol}: it has {', '.join(declared)}")
         return self
+
+    def _declared(self) -> dict[str, None]:
+        """The symbols of all methods' `dynamic`, in their order."""
+        expressions = [dim for call in self.calls.values() for dims in call.dynamic.values() for dim in dims.values()]
+        return {symbol: None for dim in expressions for symbol, _ in linear(dim).terms}
 
     def _check_of_eager(self) -> None:
         if len(self.devices) > 1:

@@ -131,6 +131,25 @@ def test_buckets_that_nothing_could_be_made_for_are_refused(changes: dict[str, A
     assert [error["type"] for error in refused.value.errors()] == [kind]
 
 
+def test_sizes_are_of_declared_symbols_where_all_are_declared() -> None:
+    found_by_the_check = spec(sizes={"batch": {"high": 8}})
+    of_a_method = spec(
+        dynamic={"x": {"0": "rows"}}, methods={"encode": {"example_inputs": TENSOR}}, sizes={"batch": {"high": 8}}
+    )
+
+    assert found_by_the_check.sizes == of_a_method.sizes
+    with pytest.raises(ValidationError) as refused:
+        spec(dynamic={"x": {"0": "rows"}}, sizes={"row": {"high": 8}})
+    [error] = refused.value.errors()
+    assert (error["loc"], error["type"]) == (("sizes", "row"), "size_symbol")
+    assert error["msg"] == "dynamic has no row: it has rows"
+
+
+def test_a_dim_that_is_a_number_is_no_symbol() -> None:
+    with pytest.raises(ValidationError, match="write a size as in `seq`"):
+        spec(dynamic={"x": {"0": "7"}})
+
+
 def test_an_eager_run_may_leave_out_torchs_check() -> None:
     assert spec(mode="eager", check={"check_trace": False}).mode == "eager"
 
