@@ -38,6 +38,7 @@ RIGHT = {
     "KeepsATable": FOURS, "Upsamples": IMAGE, "PadsToAMultiple": LINE, "Einsum": FOURS, "Grouped": LINE,
     "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
     "PoolsByItsShape": FOURS, "Samples": FOURS, "DrawsInTrainingAlone": LINE,
+    "PadsTheSame": IMAGE,
 }  # fmt: skip
 WRONG = {
     "BakesZeros": LINE, "AddsAsManyOnes": LINE, "Loops": LINE, "BakesPositions": FOURS, "BranchesAtALength": LINE,

@@ -14,7 +14,8 @@ from workers.tracing import lines, state
 from workers.tracing.call import Call
 from workers.tracing.checks.eager import artifact_answer, live_answer
 from workers.tracing.checks.groups import Groups
-from workers.tracing.checks.prove.interpreter import Program, Unsupported, line_of
+from workers.tracing.checks.prove.interpreter import Program, line_of
+from workers.tracing.checks.prove.number_tensors import Unsupported
 from workers.tracing.checks.prove.numbering import Held, Numbers, Recorder, Unprovable, of_frame
 from workers.tracing.checks.prove.path import Path, Replay, path_of, told
 from workers.tracing.checks.prove.symbols import LEAST, Condition, Symbols, views_shared

@@ -11,28 +11,17 @@ from typing import Any
 import torch
 
 from workers.tracing import graphs, lines
-from workers.tracing.checks.prove import sized
+from workers.tracing.checks.prove import number_tensors, sized
+from workers.tracing.checks.prove.number_tensors import NumberTensor, Unsupported, as_tensor
 from workers.tracing.checks.prove.numbering import Recorder
 from workers.tracing.checks.prove.sized import DTYPES
-from workers.tracing.checks.prove.symbols import SYMBOLIC, is_fake
+from workers.tracing.checks.prove.symbols import is_fake
 
 _LOOPS_MAX = 100_000
 
 
-class Unsupported(Exception):
-    """A node, or a use of it, that is not run here: what it gives is not known."""
-
-
 class Raised(Exception):
     """A node does not take these sizes: the artifact raises there."""
-
-
-@dataclass(frozen=True)
-class NumberTensor:
-    """A tensor of no dims made of a size, as a trace has it for each number that it computes with."""
-
-    value: Any  # a number, or a symbolic one
-    dtype: torch.dtype
 
 
 @dataclass(frozen=True)
@@ -167,7 +156,7 @@ def plain(value: Any) -> Any:
     """With numbers where tensors of no dims stand for them."""
     match value:
         case NumberTensor():
-            return _as_tensor(value)
+            return as_tensor(value)
         case list():
             return [plain(item) for item in value]
         case tuple():
@@ -249,7 +238,7 @@ def _of_tensors(kind: str, overload: Any) -> Callable[..., Any]:
     def run(*given: Any) -> Any:
         values: Sequence[Any] = given
         if any(isinstance(value, NumberTensor) for value in values) and not any(map(_has_tensor, values)):
-            return _of_number_tensors(kind, values)
+            return number_tensors.computed(kind, values)
         if promotes:
             values = _side_by_side(values)
         return _called(overload, [plain(value) for value in values], kind)
@@ -292,7 +281,7 @@ def _side_by_side(values: Sequence[Any]) -> list[Any]:
     if isinstance(second, NumberTensor) and isinstance(first, torch.Tensor):
         second = _number_beside(second, first)
     elif isinstance(first, NumberTensor) and isinstance(second, torch.Tensor):
-        first = _as_tensor(first)
+        first = as_tensor(first)
     return [first, second, *others]
 
 
@@ -300,15 +289,10 @@ def _number_beside(number: NumberTensor, tensor: torch.Tensor) -> Any:
     kind = 1.0 if number.dtype.is_floating_point else True if number.dtype is torch.bool else 1
     with torch._C._DisableTorchDispatch():
         as_number = torch.result_type(torch.empty((1,) * min(tensor.dim(), 1), dtype=tensor.dtype), kind)
-        as_tensor = torch.result_type(
+        as_other = torch.result_type(
             torch.empty((1,) * min(tensor.dim(), 1), dtype=tensor.dtype), torch.empty((), dtype=number.dtype)
         )
-    return number.value if as_number == as_tensor else _as_tensor(number)
-
-
-def _as_tensor(number: NumberTensor) -> torch.Tensor:
-    made: torch.Tensor = torch.ops.aten.scalar_tensor.default(number.value, dtype=number.dtype)
-    return made
+    return number.value if as_number == as_other else as_tensor(number)
 
 
 def _has_tensor(value: Any) -> bool:
@@ -317,96 +301,10 @@ def _has_tensor(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(_has_tensor, value))
 
 
-# Tensors of no dims that stand for numbers.
-
-
-def _of_number_tensors(kind: str, values: Sequence[Any]) -> Any:
-    name = kind.removeprefix("aten::")
-    numbers = [_as_number(value) for value in values]
-    first = numbers[0]
-    if name in ("detach", "clone", "contiguous", "alias", "lift_fresh"):
-        return first
-    if name in ("to", "_to_copy", "type_as"):
-        return _cast(numbers)
-    function = _ARITHMETIC.get(name)
-    if function is None or not all(isinstance(number, NumberTensor) for number in numbers[:2]):
-        raise Unsupported(f"{kind} of a size")
-    if name == "div" and len(numbers) > 2:
-        return _divided(numbers)
-    operands = [number.value for number in numbers if isinstance(number, NumberTensor)]
-    if len(numbers) > 2:  # alpha
-        raise_unless_one = numbers[2]
-        factor = raise_unless_one.value if isinstance(raise_unless_one, NumberTensor) else raise_unless_one
-        operands = [operands[0], operands[1] * factor] if factor != 1 else operands[:2]
-    made = function(*operands)
-    return NumberTensor(made, _dtype(name, numbers))
-
-
-def _divided(numbers: Sequence[Any]) -> NumberTensor:
-    first, second, rounding = numbers
-    dtype = torch.promote_types(first.dtype, second.dtype)
-    if dtype.is_floating_point:
-        raise Unsupported("aten::div of a size that is no whole number")
-    match rounding:
-        case "floor":
-            return NumberTensor(first.value // second.value, dtype)
-        case "trunc" if bool(first.value >= 0) and bool(second.value > 0):
-            return NumberTensor(first.value // second.value, dtype)
-    raise Unsupported("aten::div of a size")
-
-
-def _as_number(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        if is_fake(value):
-            raise Unsupported("a tensor beside a size")
-        return NumberTensor(value.item(), value.dtype)
-    if isinstance(value, (bool, int, float, *SYMBOLIC)):
-        return NumberTensor(value, _dtype_of(value))
-    return value
-
-
-def _dtype_of(value: Any) -> torch.dtype:
-    if isinstance(value, bool | torch.SymBool):
-        return torch.bool
-    return torch.get_default_dtype() if isinstance(value, float | torch.SymFloat) else torch.int64
-
-
-def _dtype(name: str, numbers: Sequence[Any]) -> torch.dtype:
-    if name in _COMPARISONS:
-        return torch.bool
-    dtype: torch.dtype = numbers[0].dtype
-    if len(numbers) > 1 and isinstance(numbers[1], NumberTensor):
-        dtype = torch.promote_types(dtype, numbers[1].dtype)
-    if name in ("div", "true_divide", "sqrt", "rsqrt", "reciprocal") and not dtype.is_floating_point:
-        return torch.get_default_dtype()
-    return dtype
-
-
-def _cast(numbers: Sequence[Any]) -> NumberTensor:
-    first, wanted = numbers[0], numbers[1]
-    if isinstance(wanted, NumberTensor):
-        wanted = DTYPES.get(int(wanted.value)) if isinstance(wanted.value, int) else None
-    if not isinstance(wanted, torch.dtype):
-        dtypes = [number for number in numbers[1:] if isinstance(number, NumberTensor) and type(number.value) is int]
-        wanted = DTYPES.get(dtypes[0].value) if dtypes else first.dtype
-    if wanted is None:
-        raise Unsupported("aten::to of a size")
-    if wanted.is_floating_point and not first.dtype.is_floating_point:
-        return NumberTensor(torch.sym_float(first.value), wanted)
-    if wanted is first.dtype or (wanted.is_floating_point and first.dtype.is_floating_point):
-        return NumberTensor(first.value, wanted)
-    if wanted in (torch.int32, torch.int64) and first.dtype in (torch.int32, torch.int64):
-        return NumberTensor(first.value, wanted)
-    raise Unsupported(f"aten::to of a size, to {wanted}")
-
-
 def _whole(value: Any) -> Any:
     """aten::Int, and where a number is wanted of a tensor."""
     if isinstance(value, NumberTensor):
-        if value.dtype.is_floating_point:
-            # In a tensor it may be rounded otherwise than in Python.
-            raise Unsupported("aten::Int of a size that was divided")
-        return value.value
+        return number_tensors.whole(value)
     if isinstance(value, torch.Tensor):
         return int(value.item())
     return torch.sym_int(value) if isinstance(value, float | torch.SymFloat) else value
@@ -462,58 +360,15 @@ def _raise(*values: Any) -> Any:
     raise Raised(str(next((value for value in values if isinstance(value, str)), "prim::RaiseException")))
 
 
-def _number_to_tensor(value: Any) -> NumberTensor:
-    dtype = torch.float64 if isinstance(value, float | torch.SymFloat) else _dtype_of(value)
-    return NumberTensor(value, dtype)
-
-
 def _divided_numbers(first: Any, second: Any) -> Any:
     return first / second
 
 
 _NUMBERS_OF_DTYPES = {dtype: number for number, dtype in DTYPES.items()}
 
-_COMPARISONS = {
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "equal",
-    "__and__",
-    "__or__",
-    "logical_and",
-    "logical_or",
-    "logical_not",
-}
 _PROMOTING = {
     f"aten::{name}" for name in "add sub rsub mul div true_divide floor_divide remainder pow eq ne lt le gt ge".split()
 }
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "rsub": lambda first, second: second - first,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "true_divide": operator.truediv,
-    "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
-    "neg": operator.neg,
-    "pow": operator.pow,
-    "sqrt": torch.sym_sqrt,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "maximum": torch.sym_max,
-    "minimum": torch.sym_min,
-    "max": torch.sym_max,
-    "min": torch.sym_min,
-}
-
 _PRIMS: dict[str, Callable[..., Any]] = {
     "prim::ListConstruct": lambda *values: list(values),
     "prim::TupleConstruct": lambda *values: values,
@@ -522,7 +377,7 @@ _PRIMS: dict[str, Callable[..., Any]] = {
     "prim::TupleUnpack": lambda values: values[0] if len(values) == 1 else values,
     "prim::TupleIndex": _in_bounds,
     "prim::TupleSlice": _sliced,
-    "prim::NumToTensor": _number_to_tensor,
+    "prim::NumToTensor": number_tensors.of_number,
     "prim::unchecked_cast": lambda value: value,
     "prim::unchecked_unwrap_optional": lambda value: value,
     "prim::Uninitialized": lambda *_: None,

@@ -28,8 +28,8 @@ _SAMPLE = 64  # elements by which a larger one is told from others before all ar
 
 # They give on what they are given.
 _ALIASES = {"detach", "alias", "lift", "lift_fresh", "detach_", "lift_fresh_copy"}
-# Told by the shape that they give, however it was asked for.
-_SHAPED = {"view", "_unsafe_view", "expand", "reshape", "_reshape_alias"}
+# Told by the shape that they give, however it was asked for: that memory is copied on the way makes no other values.
+_SHAPED = {"view": "view", "_unsafe_view": "view", "reshape": "view", "_reshape_alias": "view", "expand": "expand"}
 _CONVOLUTIONS = {"convolution", "_convolution", "convolution_overrideable"}
 _CONVOLUTION_OPERANDS = 9  # of _convolution, those beyond choose a kernel
 # A number beside a tensor is the same as a tensor of no dims, as far as both lead to the same datatype.
@@ -300,7 +300,9 @@ class Recorder(TorchDispatchMode):
         if torch.Tag.inplace_view in func.tags or name in ("resize_", "set_"):
             self.reshapes = True
         result = self._made(func, args, kwargs, key, written)
-        number = self._numbers.of(*key) if name not in _SHAPED else self._of_shaped(name, key, result)
+        if name == "clone":
+            return self._give_on(args[0], result)
+        number = self._numbers.of(*key) if name not in _SHAPED else self._of_shaped(_SHAPED[name], key, result)
         for place, tensor in enumerate(written):
             storage = _storage(tensor)
             self._memory.constants.pop(id(tensor), None)
@@ -331,6 +333,9 @@ class Recorder(TorchDispatchMode):
         ]
         if name in _PROMOTING and len(values) >= 2:
             return (name, *self._promoted(values))
+        if name == "as_strided":  # which reads memory, where copies of the same values differ
+            layout = *values[0].stride(), values[0].storage_offset()
+            return (name, *map(self._operand, [*values, layout]))
         if name in _FILLING:
             return (name, self._operand(values[0]), *map(self._number_in, values[1:]))
         return (name, *map(self._operand, values))
@@ -426,6 +431,11 @@ class Recorder(TorchDispatchMode):
     def _aliased(self, tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         self._give(result, self._base(tensor), self._constant(tensor))
         return result
+
+    def _give_on(self, tensor: torch.Tensor, copied: torch.Tensor) -> torch.Tensor:
+        """The same values in other memory, and as they are now."""
+        self._give(copied, self.number(tensor), self._constant(tensor))
+        return copied
 
     def _number_results(
         self, func: Any, args: Any, kwargs: Any, number: int, result: Any, written: Sequence[torch.Tensor]
