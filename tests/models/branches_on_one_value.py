@@ -59,6 +59,19 @@ class BySine(torch.nn.Module):
         return -x if math.sin(x.sum().item()) > 0.9999 else x
 
 
+class Converted(torch.nn.Module):
+    def forward(self, x):
+        return -x if math.sin(float(x.sum())) > 0.9999 else x
+
+
+class BesideADatatype(torch.nn.Module):
+    """torch takes int itself alone."""
+
+    def forward(self, ids):
+        first, second = ids.to(int)[:2].tolist()
+        return ids * 0 if isinstance(first, int) and (first * 31 + second) % 1009 == 17 else ids
+
+
 class Subset(torch.nn.Module):
     def forward(self, ids):
         return ids * 0 if {901, 902} <= set(ids.tolist()) else ids

@@ -62,7 +62,8 @@ def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
 @pytest.mark.parametrize(
     ("entrypoint", "example"),
     [("Net", IDS[0]), ("Listed", IDS[0]), ("Keyed", IDS[0]), ("Between", X), ("Computed", IDS[0]), ("Shown", X),
-     ("Both", IDS[0]), ("InNumpy", X), ("BySine", X), ("Subset", IDS[0]), ("Caught", IDS[0])],
+     ("Both", IDS[0]), ("InNumpy", X), ("BySine", X), ("Converted", X), ("BesideADatatype", IDS[0]),
+     ("Subset", IDS[0]), ("Caught", IDS[0])],
 )  # fmt: skip
 def test_a_branch_that_next_to_no_input_takes_is_harmful(load: Load, entrypoint: str, example: torch.Tensor) -> None:
     effects = {one.effect for one in judged(load, "branches_on_one_value", entrypoint, example)}

@@ -1,5 +1,6 @@
 """Followed values behave as those they stand for, and tell what is asked of them."""
 
+import builtins
 import json
 import math
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from workers.tracing.checks.watching.followed import Following, functions_followed
+from workers.tracing import lines
+from workers.tracing.checks.watching.followed import Following, conversions_followed, functions_followed
 from workers.tracing.checks.watching.reads import Site
 
 READ = Site("model.py", 1, None, "item")
@@ -72,3 +74,14 @@ def test_torch_and_numpy_take_them() -> None:
     assert torch.full((two,), half).tolist() == [0.5, 0.5]
     assert np.array([half, half]).dtype == np.float64
     assert json.dumps([two, half]) == "[2, 0.5]"
+
+
+def test_what_is_put_in_the_place_of_int_and_float_makes_the_same_of_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(lines.submitted, __file__, __name__)
+    with conversions_followed():
+        assert (int("7"), int("f", 16), float("inf"), int(7.5), int.from_bytes(b"a")) == (7, 15, math.inf, 7, 97)
+        assert (isinstance(7, int), isinstance(7.0, float), isinstance("7", int)) == (True, True, False)
+        assert int(torch.tensor(7.5)) == 7
+        assert float(Following().follow(READ, 7)) * 2 == 14.0
+
+    assert (int, float) == (builtins.int, builtins.float)

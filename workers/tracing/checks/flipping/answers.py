@@ -1,19 +1,21 @@
 """Answers: what a trace becomes where Python is told otherwise of the values that were read, of one or of several."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from workers.tracing.checks.budget import Budget
 from workers.tracing.checks.eager import TooSlow
 from workers.tracing.checks.graphs.canonical import Canonical, Parting, difference
 from workers.tracing.checks.observe import Observation, watched_trace
 from workers.tracing.checks.subject import Subject
-from workers.tracing.checks.watching.followed import Following, Question, functions_followed
+from workers.tracing.checks.watching.followed import Following, Question, conversions_followed, functions_followed
 from workers.tracing.checks.watching.reads import Read, Reading, Replay
 
 _TOGETHER_MAX = 3  # answers that are others at once
 _TRACES_MAX = 60
 
+_Worlds = Sequence[Callable[[], AbstractContextManager[None]]]
 Answers = frozenset[tuple[Question, bool]]
 
 
@@ -24,6 +26,17 @@ def answered_otherwise(
 
     Those that are `aside` are left as they are.
     """
+    for worlds in ((functions_followed, conversions_followed), (functions_followed,)):
+        found = _parted(subject, aside, observation, budget, worlds)
+        if found is not None:
+            return found
+    return []
+
+
+def _parted(
+    subject: Subject, aside: Sequence[Read], observation: Observation, budget: Budget, worlds: _Worlds
+) -> list[tuple[Read, Parting]] | None:
+    """None where that values are followed makes another graph by itself, or none."""
     waiting: deque[Answers] = deque([frozenset()])
     tried: set[Answers] = set()
     known: set[Question] = set()
@@ -37,11 +50,13 @@ def answered_otherwise(
         tried.add(answers)
         following = Following(dict(answers))
         reading = _reading(subject, aside, following, observation)
-        graph = _traced(subject, reading, observation)
+        graph = _traced(subject, reading, observation, worlds)
+        parted = difference(observation.baseline, graph, limit=1) if graph is not None else []
+        if not answers and (graph is None or parted):
+            return None
         if graph is None:
             continue
-        parted = difference(observation.baseline, graph, limit=1)
-        if parted:  # without another answer, that they are followed changes the model
+        if parted:
             sites = {following.reads[question] for question, _ in answers}
             return [(reading.reads[site], parted[0]) for site in sites]
         if len(answers) < _TOGETHER_MAX:
@@ -66,8 +81,16 @@ def _reading(subject: Subject, aside: Sequence[Read], following: Following, obse
     return Reading(subject.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
 
 
-def _traced(subject: Subject, reading: Reading, observation: Observation) -> Canonical | None:
+def _traced(subject: Subject, reading: Reading, observation: Observation, worlds: _Worlds) -> Canonical | None:
     try:
-        return watched_trace(subject, reading, within_s=observation.within_s, world=functions_followed())
+        return watched_trace(subject, reading, within_s=observation.within_s, world=_together(worlds))
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
         return None
+
+
+@contextmanager
+def _together(worlds: _Worlds) -> Iterator[None]:
+    with ExitStack() as stack:
+        for world in worlds:
+            stack.enter_context(world())
+        yield

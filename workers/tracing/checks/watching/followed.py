@@ -12,7 +12,9 @@ from functools import partial, wraps
 from typing import Any
 
 import numpy as np
+import torch
 
+from workers.tracing import lines
 from workers.tracing.checks.watching.ambient import replaced
 from workers.tracing.checks.watching.reads import Site, reader, site_of
 
@@ -82,6 +84,49 @@ def _passing(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         return followed.asked(name, given) if type(given) is bool else followed.follow(given)
 
     return function
+
+
+class _Converting(type):
+    """In the place of int and float, which would make plain numbers of followed ones."""
+
+    own: type
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        match args:
+            case (torch.Tensor(),):
+                return getattr(args[0], f"__{cls.own.__name__}__")()
+            case (_Followed(),):
+                return args[0].follow(cls.own(args[0]))
+        return cls.own(*args, **kwargs)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.own)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.own, name)
+
+
+class _ToInt(metaclass=_Converting):
+    own = int
+
+
+class _ToFloat(metaclass=_Converting):
+    own = float
+
+
+@contextmanager
+def conversions_followed() -> Iterator[None]:
+    """In the submitted modules; not where int and float are handed to torch or numpy, which take no other types."""
+    kinds = {"int": _ToInt, "float": _ToFloat}
+    modules = [sys.modules.get(name) for name in list(lines.submitted.values())]
+    put = [(vars(module), name) for module in modules if module for name in kinds if name not in vars(module)]
+    try:
+        for names, name in put:
+            names[name] = kinds[name]
+        yield
+    finally:
+        for names, name in put:
+            names.pop(name, None)
 
 
 class _Followed:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from itertools import islice
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Literal, Self
 
@@ -37,6 +38,7 @@ _IN_TORCH = {
     torch.ops.aten._local_scalar_dense: "in torch", torch.ops.aten.is_nonzero: "in torch",
     torch.ops.aten.equal: "equal", torch.ops.aten.allclose: "allclose",
 }  # fmt: skip
+_OF_READING = {__file__, str(Path(__file__).with_name("followed.py"))}
 _KEPT_MAX = 1000  # values of one site, in their order
 _LIST_MAX = 4096  # of a longer list, only a hash is kept
 
@@ -250,7 +252,7 @@ def reader(frame: FrameType | None) -> FrameType | None:
 
 @lru_cache(maxsize=4096)
 def _whose(file: str) -> Literal["user", "ours", "other"]:
-    if file == __file__:
+    if file in _OF_READING:
         return "other"
     if lines.is_user(file):
         return "user"
