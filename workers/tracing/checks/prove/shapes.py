@@ -92,6 +92,18 @@ def _layer_norm(
     return _new(tensor, tensor.shape), _new(tensor, leading), _new(tensor, leading)
 
 
+def _linear(tensor: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor | None:
+    """Contiguous, whatever the operands are."""
+    given = [weight] if bias is None else [weight, bias]
+    if not tensor.dim() or weight.dim() != 2 or tensor.device.type != "cpu":
+        return None
+    if not tensor.is_floating_point() or any(one.dtype != tensor.dtype for one in given):
+        return None
+    if tensor.shape[-1] != weight.shape[1] or (bias is not None and [*bias.shape] != [weight.shape[0]]):
+        return None
+    return _new(tensor, [*tensor.shape[:-1], weight.shape[0]])
+
+
 def _of_each(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
     return _new(tensor, tensor.shape) if _is_of_floats(tensor) else None
 
@@ -264,6 +276,7 @@ _SHAPES: dict[Any, Callable[..., Any]] = {
     _aten.rnn_tanh.input: _recurrent,
     _aten.rnn_relu.input: _recurrent,
     _aten.affine_grid_generator.default: _affine_grid,
+    _aten.linear.default: _linear,
     **dict.fromkeys(_overloads(_EACH), _of_each),
     **dict.fromkeys(_overloads(_EACH_IN_PLACE), _into_each),
     **dict.fromkeys(_overloads("add sub mul div", "Tensor"), _of_pairs),

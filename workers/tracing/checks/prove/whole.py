@@ -1,5 +1,5 @@
-"""Whole operators: of those that torch takes apart, step by step along a length or into the places that they read, each
-is seen as the one that it is."""
+"""Whole operators: of those that torch takes apart, step by step along a length, into the places that they read or by
+the layout of their operands, each is seen as the one that it is."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,10 @@ _UPSAMPLING = (
     *(_aten.upsample_linear1d, _aten.upsample_bilinear2d, _aten.upsample_trilinear3d, _aten.upsample_bicubic2d),
 )
 UPSAMPLING = tuple(operator.default for operator in _UPSAMPLING)
-_WHOLE = (_aten.gru.input, _aten.lstm.input, _aten.rnn_tanh.input, _aten.rnn_relu.input, *UPSAMPLING)
+_WHOLE = (
+    *(_aten.gru.input, _aten.lstm.input, _aten.rnn_tanh.input, _aten.rnn_relu.input, _aten.linear.default),
+    *UPSAMPLING,
+)
 
 
 @contextmanager
