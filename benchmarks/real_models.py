@@ -248,8 +248,11 @@ def submitted(client: httpx.Client, real: Real, model: torch.nn.Module, example:
         "request": (None, json.dumps(spec), "application/json"),
         "files": ("weights.pt", weights.getvalue()),
     }
-    answer = client.post("/trace", files=files, headers={"prefer": "wait=120"})
-    return dict(answer.raise_for_status().json())
+    status = client.post("/trace", files=files, headers={"prefer": "wait=60"}).raise_for_status().json()
+    while status["state"] in ("queued", "running"):
+        time.sleep(1)
+        status = client.get(status["links"]["self"]).raise_for_status().json()
+    return dict(status)
 
 
 def operators() -> str:
