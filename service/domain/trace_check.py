@@ -30,6 +30,9 @@ UNSOUND = frozenset({"nondeterministic", "hidden-state", "fresh-inputs-refused",
 # And these restrict it: what they name lies outside the contract.
 RESTRICTING = frozenset({"baked-size"})
 
+# Raise it with every change after which the same model may get another verdict or contract, between releases as well.
+CHECK_VERSION = 1
+
 # Of a line that the tracer warned of, or that reads a value out of a tensor.
 Effect = Literal["harmless", "harmful", "unknown"]
 

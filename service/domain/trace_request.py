@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
+from importlib.metadata import version
 from typing import Annotated, Any, Literal, Self
 from uuid import uuid4
 
@@ -29,7 +30,7 @@ from service.domain.errors import Failure
 from service.domain.example_inputs import Arguments, CheckInput, Dynamic, KeywordArguments, MethodInputs
 from service.domain.frozen import Frozen
 from service.domain.model import ModelName
-from service.domain.trace_check import Finding, Verdict
+from service.domain.trace_check import CHECK_VERSION, Finding, Verdict
 from service.domain.way import Way
 
 BUDGET_S = 15.0
@@ -468,7 +469,8 @@ class TraceRequest(TraceStatus):
 
 
 def content_digest(spec: TraceSpec, files: Mapping[str, BlobRef], torch_version: str) -> str:
-    """The same content traced by the same torch has the same outcome: `force` is not part of it.
+    """The same content traced by the same torch and checked by the same check has the same outcome: `force` is not part
+    of it.
 
     A model may read its dicts in the order in which they are given, so that another order is other content.
     """
@@ -476,5 +478,7 @@ def content_digest(spec: TraceSpec, files: Mapping[str, BlobRef], torch_version:
         "spec": spec.model_dump(mode="json", exclude={"force"}),
         "files": {name: files[name].digest for name in sorted(files)},
         "torch": torch_version,
+        "tracehouse": version("tracehouse"),
+        "check": CHECK_VERSION,
     }
     return "sha256:" + hashlib.sha256(orjson.dumps(content)).hexdigest()

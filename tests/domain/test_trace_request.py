@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from service.domain import trace_request
 from service.domain.blob import BlobRef
 from service.domain.idempotency import Idempotency
 from service.domain.trace_request import TraceRequest, TraceSpec, content_digest
@@ -178,6 +179,16 @@ def test_the_content_is_what_decides_the_outcome() -> None:
     assert content_digest(spec(), other_file, "2.13.0") != same
     assert content_digest(spec(), file, "2.12.0") != same
     assert content_digest(spec(options={"seed": 1}), file, "2.13.0") != same
+
+
+def test_another_check_or_release_has_another_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = content_digest(spec(), {}, "2.13.0")
+
+    monkeypatch.setattr(trace_request, "CHECK_VERSION", trace_request.CHECK_VERSION + 1)
+    of_other_check = content_digest(spec(), {}, "2.13.0")
+    monkeypatch.setattr(trace_request, "version", lambda _: "999.0")
+
+    assert len({before, of_other_check, content_digest(spec(), {}, "2.13.0")}) == 3
 
 
 @pytest.mark.parametrize(
