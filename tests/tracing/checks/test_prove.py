@@ -116,6 +116,16 @@ def test_a_script_is_proven_through_its_branches_and_loops(load: Load) -> None:
     assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 256"]
 
 
+def test_what_is_left_when_a_proof_ends_is_told_once(load: Load) -> None:
+    proof = proof_of(load("right_at_every_size", "Steps").module, scripted=True)
+
+    assert proof.uncovered > 0
+    [left] = proof.unproven
+    assert "24 runs" in left.why
+    assert "batch 2 to 64, length 1 or 26 to 256" in left.why
+    assert not any(region.has(left.sizes) for region in proof.regions)
+
+
 def test_a_model_that_remembers_its_first_size_is_not_proven(load: Load) -> None:
     proof = proof_of(load("wrong_at_other_sizes", "KeepsItsFirstLength").module)
 

@@ -20,6 +20,11 @@ CASES_MAX = 24
 BAD_CASES_MAX = 3  # that were refuted or remained open: more of them tell little
 REFUSED_CASES_MAX = 6
 _AGAIN_S = 0.1
+_LEFT_SHOWN = 2
+# What ends a proof before all sizes are covered.
+_BAD = f"{BAD_CASES_MAX} of which came to nothing"
+_REFUSED = f"{REFUSED_CASES_MAX} of which the model refused"
+_NARROW = "each of which holds for few sizes"
 _SETTLED_ENOUGH = 3
 
 
@@ -117,7 +122,7 @@ class _Proving:
         self._tries: list[Sizes] = []
 
     def go_on(self, cases: Cases) -> None:
-        while self._left.any() and not self._is_enough():
+        while self._left.any() and self._limit() is None:
             sizes = self._next()
             outcome = self._case(cases, sizes)
             if outcome is None:
@@ -127,6 +132,18 @@ class _Proving:
             if outcome.carries:
                 self._void()
                 return
+        limit = self._limit()
+        if self._left.any() and limit is not None:
+            self._say_what_is_left(limit)
+
+    def _say_what_is_left(self, limit: str) -> None:
+        if limit == _BAD and any(outcome.ends == "unproven" for outcome in self._outcomes):
+            return  # "from these sizes on" says it
+        first = self._grid.nearest(self._left, self._groups.example)
+        left = self._grid.regions(self._left, "observed")
+        more = " and others" if len(left) > _LEFT_SHOWN else ""
+        why = f"the proof ended after {len(self._outcomes)} runs, {limit}; left are "
+        self._note(Unproven(first, None, why + "; ".join(map(str, left[:_LEFT_SHOWN])) + more))
 
     def _void(self) -> None:
         self._bad |= self._proven | self._alike
@@ -151,10 +168,14 @@ class _Proving:
             cases=len(self._outcomes),
         )
 
-    def _is_enough(self) -> bool:
+    def _limit(self) -> str | None:
+        """What more cases would be too many."""
         ends = [outcome.ends for outcome in self._outcomes]
-        bad = sum(end in ("refuted", "unproven") for end in ends)
-        return len(ends) >= CASES_MAX or bad >= BAD_CASES_MAX or ends.count("refused") >= REFUSED_CASES_MAX
+        if sum(end in ("refuted", "unproven") for end in ends) >= BAD_CASES_MAX:
+            return _BAD
+        if ends.count("refused") >= REFUSED_CASES_MAX:
+            return _REFUSED
+        return _NARROW if len(ends) >= CASES_MAX else None
 
     def _next(self) -> Sizes:
         """The example's first, then the nearest; farther off where the near ones lead to nothing."""
