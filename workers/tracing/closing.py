@@ -5,6 +5,9 @@ from collections.abc import Collection, Mapping
 from service.domain.dim import Linear, Region, SymbolicDim, SymbolicShape, linear, symbols_of
 from service.domain.input_spec import Reason
 
+# Of a dim that is closed by several symbols.
+_FIRST: tuple[Reason, ...] = ("trace", "untried", "model")
+
 
 def closed_shape(shape: SymbolicShape, sizes: Mapping[str, int]) -> SymbolicShape:
     """With these sizes in the place of their symbols."""
@@ -27,7 +30,7 @@ def closed_dims(
             symbols = symbols_of([dim])
             if symbols and symbols <= closed.keys():
                 reasons = {closed[symbol] for symbol in symbols}
-                found.setdefault(name, {})[str(place)] = "trace" if "trace" in reasons else "untried"
+                found.setdefault(name, {})[str(place)] = next(reason for reason in _FIRST if reason in reasons)
     return found
 
 

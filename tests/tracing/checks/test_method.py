@@ -96,6 +96,16 @@ def test_what_the_budget_cuts_is_listed(run: Run) -> None:
     assert any(layer.left_out for layer in told.layers)
 
 
+def test_a_declared_size_that_the_model_refuses_is_the_models_and_told(run: Run) -> None:
+    told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])], dynamic={"x": {"0": "rows", "1": "width"}}))
+
+    [claim] = told.traced.claims.values()
+    assert (claim.shapes, claim.fixed) == ({"x": ("rows", 4)}, {"x": {"1": "model"}})
+    refused = told.findings["dynamic-refused"]
+    assert "dim 1 of x was declared to vary as width" in refused.detail
+    assert told.verdict is Verdict.VERIFIED
+
+
 @pytest.mark.parametrize("dims", [{"x": {"0": "rows"}}])
 def test_declared_sizes_alone_are_checked_for_the_wanted_range(run: Run, dims: dict[str, dict[str, str]]) -> None:
     wanted = {"rows": {"low": 2, "high": 9}}

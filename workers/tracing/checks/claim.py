@@ -39,7 +39,7 @@ def claim(
     held = [region for region in proven if region not in contradicted]
     agreed = [one.sizes for one in tried if one.agrees]
     closed: dict[str, Reason] = {
-        symbol: "trace" if _differs_elsewhere(symbol, groups, tried) else "untried"
+        symbol: _reason(symbol, groups, tried)
         for symbol in groups.symbols
         if not _is_open(symbol, groups, held, agreed)
     }
@@ -67,8 +67,10 @@ def _is_open(symbol: str, groups: Groups, proven: Iterable[Region], agreed: Iter
     return any((span.low, span.high) != (example, example) for span in spans)
 
 
-def _differs_elsewhere(symbol: str, groups: Groups, tried: Iterable[Tried]) -> bool:
-    return any(not one.agrees and one.sizes[symbol] != groups.example[symbol] for one in tried)
+def _reason(symbol: str, groups: Groups, tried: Iterable[Tried]) -> Reason:
+    if any(not one.agrees and one.sizes[symbol] != groups.example[symbol] for one in tried):
+        return "trace"
+    return "model" if symbol in groups.refused else "untried"
 
 
 def _has_example(region: Region, groups: Groups, closed: Mapping[str, Reason]) -> bool:

@@ -115,6 +115,22 @@ def baked_size(method: str, baked: BakedSize) -> Finding:
     )
 
 
+def dynamic_refused(method: str, symbol: str, dims: str, error: ModelRaised) -> Finding:
+    """It was declared that a size varies, and the eager model takes the example's alone."""
+    return Finding(
+        kind="dynamic-refused",
+        detail=f"{method}: {dims} was declared to vary as {symbol}, and the model refuses each other size that was "
+        f"tried, so that the contract has the example's alone: {error.detail}",
+        confirmed=True,
+        evidence={"method": method, "symbol": symbol, "exception": error.facts.get("exception")},
+        remedy=f"leave {symbol} out of `dynamic`, declare what varies together with it, or let the model take other "
+        "sizes",
+        file=error.facts.get("file"),
+        line=error.facts.get("line"),
+        source=error.facts.get("source"),
+    )
+
+
 def layout_differs(call: Call, name: str, difference: Difference) -> Finding:
     """Eager and artifact differ on the example's own values, laid out otherwise in memory."""
     return Finding(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from service.domain.dim import Linear, SymbolicShape, listed, shape_at, solve
+from service.domain.dim import Linear, SymbolicShape, listed, shape_at, solve, symbols_of
 from service.domain.errors import ModelRaised
 from service.domain.input_spec import Reason
 from workers.tracing.call import Call
@@ -38,6 +38,16 @@ class Groups:
     @property
     def symbols(self) -> list[str]:
         return list(self.example)
+
+    def dims_of(self, symbol: str) -> str:
+        """Where it is a size of, as sentences have it: `dim 1 of ids and dim 1 of mask`."""
+        dims = [
+            f"dim {place} of {name}"
+            for name, shape in self.shapes.items()
+            for place, dim in enumerate(shape)
+            if symbol in symbols_of([dim])
+        ]
+        return " and ".join([", ".join(dims[:-1]), dims[-1]] if dims[1:] else dims)
 
     def step(self, symbol: str) -> int:
         return self.steps.get(symbol, 1)

@@ -132,6 +132,10 @@ class MethodCheck:
         if self._subject.form == "uploaded" and not self._wishes.dynamic:
             return "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
         self._groups = groups = grouping.find(self._subject, self._wishes.dynamic, budget.share(0.5))
+        self._findings += [
+            findings.dynamic_refused(self._subject.method, symbol, groups.dims_of(symbol), error)
+            for symbol, error in groups.refused.items()
+        ]
         self._tried = sizes.compare(self._subject, groups, self._wishes.sizes, budget.share(0.5))
         self._baked_values = values.compare_values(self._subject, budget)
         self._baked_sizes = sizes.baked(self._subject, groups, self._tried, budget)
