@@ -41,6 +41,8 @@ def Net(x):
         raise ValueError("four features")
     return x * 2
 """
+DROPS_AT_RANDOM = "def Net(x):\n    return torch.nn.functional.dropout(x * 2)\n"
+ANSWERS_TWICE_AS_MUCH_WHEN_TRACED = "def Net(x):\n    return x * 2 if torch.jit.is_tracing() else x\n"
 SEES_OTHER_ROWS = "def Net(x):\n    return x - x.mean(0) * 1e-3\n"
 LOOKS_IDS_UP = """
 TABLE = torch.arange(40.0).reshape(10, 4)
@@ -115,6 +117,16 @@ def test_a_forged_region_of_a_model_that_bakes_its_length_is_found_out(claimed: 
     assert found.confirmed
     assert found.evidence["sizes"] != {"batch": 2, "seq": 4}
     assert found.evidence["region"] == "batch 1 to 8, seq 1 to 12"
+
+
+@pytest.mark.parametrize("source", [DROPS_AT_RANDOM, ANSWERS_TWICE_AS_MUCH_WHEN_TRACED])
+def test_nothing_is_said_of_sizes_where_it_is_not_the_size_that_differs(claimed: Claimed, source: str) -> None:
+    kept = claimed(source, {**BATCH, "regions": [region("proven", batch=[span(1, 8)])]})
+
+    assert kept.check.verdict is Verdict.REJECTED
+    assert "baked-size" not in kinds(kept)
+    assert forward(kept).inputs[0].shape == (2, 4)
+    assert forward(kept).inputs[0].reason(0) == "untried"
 
 
 def test_the_sizes_that_came_out_right_stay_where_the_others_go(claimed: Claimed) -> None:

@@ -85,6 +85,7 @@ class _Repeating:
         self._rng = rng
         self._drawn = drawn
         self._example = contract.example_sizes or {}
+        self._example_differs = any(one.call is call and one.case == call.case and one.differs for one in trials.all)
         self._bytes = sum(len(tensor.data) for tensor in call.inputs)
         self._most_bytes = max(TRIAL_BYTES, TRIAL_TIMES_EXAMPLE * self._bytes)
         self._asked: set[tuple[tuple[str, int], ...]] = set()
@@ -101,7 +102,7 @@ class _Repeating:
             self._try(region)
         tried = list(self._tried())
         regions = self._regions(tried)
-        differing = [sizes for sizes, trial in tried if trial.differs and sizes != self._example]
+        differing = [sizes for sizes, trial in tried if self._tells_of_sizes(trial) and sizes != self._example]
         wrong = points.each_once([*self._claim.wrong, *differing])[:WRONG_MAX]
         batch = self._certified(self._claim.batch, regions) if self._claim.batch is not None else None
         claim = self._claim.model_copy(update={"values": values, "wrong": wrong, "batch": batch})
@@ -167,9 +168,8 @@ class _Repeating:
         inside = [(sizes, trial) for sizes, trial in tried if region.has(sizes) and sizes != self._example]
         for sizes, trial in inside:
             if (difference := trial.difference) is not None:
-                if trial.differs_by_form:  # which says so itself
-                    return False
-                self._findings.append(doubts.size_differs(trial.method, trial.case, difference, region, sizes))
+                if self._tells_of_sizes(trial) and not trial.differs_by_form:  # which says so itself
+                    self._findings.append(doubts.size_differs(trial.method, trial.case, difference, region, sizes))
                 return False
             if trial.agrees and not self._is_right(trial):
                 self._findings.append(doubts.returns_otherwise(trial.method, trial.case, trial.outputs, region, sizes))
@@ -179,6 +179,10 @@ class _Repeating:
         if inside:
             self._findings.append(doubts.sizes_refused(self._call.method, region, inside[-1][1].refusal))
         return False
+
+    def _tells_of_sizes(self, trial: Trial) -> bool:
+        """Whether it is the size that makes it differ, and not chance, or what makes the example differ as well."""
+        return trial.differs and not trial.by_chance and not self._example_differs
 
     def _is_right(self, trial: Trial) -> bool:
         """Whether both gave the same, and what the contract says of outputs is true of it, their sizes aside."""

@@ -50,7 +50,8 @@ ADVICE_ON_GRADIENTS = (
 # As the artifact raises it.
 _CALLS_WHAT_IS_IGNORED = "annotated to be ignored and cannot be run"
 # Where eager answers itself otherwise each time, so must it and the artifact.
-_EXPLAINS_A_DIFFERENCE = {"output-differs", "nondeterministic", "hidden-state"}
+_EXPLAINS_ANY_DIFFERENCE = {"nondeterministic", "hidden-state"}
+_EXPLAINS_A_DIFFERENCE = _EXPLAINS_ANY_DIFFERENCE | {"output-differs"}
 # There can be several of a method.
 _OF_ONE_REGION = {"sizes-refused", "range-refused"}
 
@@ -278,6 +279,7 @@ def says_the_same(known: Finding, finding: Finding) -> bool:
     if finding.kind in _OF_ONE_REGION:
         return known == finding
     explained = known.kind in _EXPLAINS_A_DIFFERENCE and finding.kind == "output-differs"
+    explained |= known.kind in _EXPLAINS_ANY_DIFFERENCE and finding.kind == "output-differs-elsewhere"
     explained |= known.kind.startswith("baked-") and finding.kind == "output-differs-elsewhere"
     return known.kind == finding.kind or explained
 

@@ -4,13 +4,13 @@ Whether one lies in the contract is said when all are done, for the contract is 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.domain.errors import Failure
 from service.domain.structure import same_arguments
 from service.domain.tensor import Tensor, TensorSpec, array
 from workers import golden
-from workers.closeness import Answer, Difference
+from workers.closeness import Answer, Difference, compare
 from workers.tracing import out_of_memory
 from workers.tracing.prepared import Both, Prepared
 from workers.tracing.sides import BoundCall, EagerAnswer
@@ -45,7 +45,8 @@ class Trial:
     """One call of both. `compared` is None where the eager model refused, or nothing can be said.
 
     `ranges` has the smallest and the largest of each input of integers; `outputs` are eager's; `call` says how the
-    inputs nest, and is another one than the example's for a check input alone.
+    inputs nest, and is another one than the example's for a check input alone. `by_chance` is a difference where eager
+    differs from itself as well, with other random numbers.
     """
 
     call: BoundCall
@@ -58,6 +59,7 @@ class Trial:
     refusal: Failure | None = None
     answered: bool = False  # the artifact did, where the eager model refused
     shown: Shown | None = None
+    by_chance: bool = False
 
     @property
     def method(self) -> str:
@@ -127,7 +129,9 @@ class Trials:
             # It has as much as the eager model, and needs a little more for the same: that is no answer.
             return self.add(Trial(call, case, _specs(inputs), _ranges(inputs), None, _of(eager), eager.drew))
         both = self._sides.compared(eager, answers)
-        trial = self.add(self._compared(call, case, inputs, eager, both, answers[0]))
+        trial = self._compared(call, case, inputs, eager, both, answers[0])
+        by_chance = trial.differs and trial.drew and not self._is_repeated(call, inputs, eager)
+        self.add(trial := replace(trial, by_chance=by_chance))
         if keep and trial.agrees and not eager.drew:
             self._kept.append((trial, golden.Case(call.method, inputs, list(eager.answer.leaves.values()))))
         return trial
@@ -160,6 +164,12 @@ class Trials:
         if not both.served.agrees and not eager.drew:
             shown = self._shown(Shown(inputs, eager.answer, artifact))
         return Trial(call, case, _specs(inputs), _ranges(inputs), both, _of(eager), eager.drew, shown=shown)
+
+    def _is_repeated(self, call: BoundCall, inputs: Sequence[Tensor], first: EagerAnswer) -> bool:
+        """Whether eager answers the same with other random numbers."""
+        self._sides.eager.ask(call, inputs, seed=self._seed + 1, within_s=self.within_s(call.method))
+        again = self._sides.eager.answer()
+        return not isinstance(again, Failure) and compare(first.answer, again.answer, 0.0).agrees
 
     def _shown(self, shown: Shown) -> Shown | None:
         if shown.byte_size > self._left_shown_bytes:
