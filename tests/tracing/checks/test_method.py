@@ -66,6 +66,15 @@ def test_a_warning_that_does_no_harm_says_why(run: Run) -> None:
     assert warning.reason
 
 
+def test_a_read_that_there_was_no_time_to_judge_counts_against_the_trace(run: Run) -> None:
+    told = run(spec("logs_a_value", example_inputs=[X], check={"budget_s": 1e-6}))
+
+    baked = told.findings["baked-value"]
+    assert told.verdict is Verdict.REJECTED
+    assert (baked.line, baked.effect, baked.confirmed) == (told.findings["tracer-warning"].line, "unknown", False)
+    assert "raise check.budget_s" in (baked.remedy or "")
+
+
 def test_a_model_that_keeps_its_first_size_is_right_there_alone(run: Run) -> None:
     told = run(spec("caches_its_mask", example_inputs=[tensor([[1.0, 2.0], [3.0, 4.0]])]))
 

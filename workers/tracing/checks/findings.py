@@ -43,6 +43,10 @@ _REMEDIES = {
 ADVICE_ON_WHAT_IS_KEPT_OF_A_SIZE = (
     "make it anew where the sizes are others than those that it was made for, or make it in __init__ for the largest"
 )
+_ADVICE_ON_AN_UNSETTLED_READ = (
+    "compute it with torch operations (torch.where, masks); or give check inputs that take the other side; or raise "
+    "check.budget_s"
+)
 # Options that torch.jit.script does not take.
 _OF_A_TRACE = ("strict", "force_outplace", "store_inputs")
 
@@ -64,6 +68,21 @@ def baked_read(method: str, judged: Judged) -> Finding:
         effect=judged.effect,
         reason=judged.reason,
         **lines.where(judged.line),
+    )
+
+
+def unsettled_read(method: str, line: lines.Line, why: str) -> Finding:
+    """Whoever asks the artifact could get a wrong answer, and nobody has seen one: it counts as if one had been."""
+    return Finding(
+        kind="baked-value",
+        detail=f"{method} reads a value out of a tensor here, and it is not known whether the trace is right where "
+        f"another one is read: {why}",
+        confirmed=False,
+        evidence={"method": method},
+        remedy=_ADVICE_ON_AN_UNSETTLED_READ,
+        effect="unknown",
+        reason=why,
+        **lines.where(line),
     )
 
 

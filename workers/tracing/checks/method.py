@@ -32,6 +32,8 @@ from workers.tracing.checks.sizing import grouping, sizes
 from workers.tracing.checks.sizing.sizes import BakedSize, SizeTried
 from workers.tracing.checks.subject import Subject
 from workers.tracing.checks.values import BakedValue
+from workers.tracing.checks.watching.reads import IN_TORCH
+from workers.tracing.lines import Line
 from workers.tracing.torch_check import Warned
 
 LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
@@ -96,14 +98,16 @@ class MethodCheck:
         self._layer("prove", self._prove)
         self._layer("probe", lambda budget: self._probe(budget, probe))
         self._layer("batch", self._certify)
+        warnings = [self._of_warning(warned) for warned in self._warned]
         return Found(
             [
                 *(findings.baked_read(self._subject.method, one) for one in self._told_reads),
+                *(findings.unsettled_read(self._subject.method, line, why) for line, why in self._unsettled(warnings)),
                 *(findings.baked_value(self._subject.method, one) for one in self._told_values),
                 *(findings.baked_size(self._subject.method, one) for one in self._told_sizes),
                 *self._findings,
             ],
-            [self._of_warning(warned) for warned in self._warned],
+            warnings,
             self._claim(),
             self._counterexamples,
         )
@@ -291,6 +295,20 @@ class MethodCheck:
         """Those that the artifact is wrong by, the first of each line."""
         harmful = [one for one in self._judged if one.effect == "harmful"]
         return [*{one.line: one for one in harmful[::-1]}.values()][::-1]
+
+    def _unsettled(self, warnings: Sequence[Finding]) -> list[tuple[Line, str]]:
+        """Lines that read a value, of which it is not known whether the trace is wrong by it: with the reason."""
+        found = {one.line: one.reason for one in self._judged if one.effect == "unknown" and self._is_of_values(one)}
+        for warned, warning in zip(self._warned, warnings, strict=True):
+            if warned.reads_value and warning.effect == "unknown" and warned.line is not None:
+                found.setdefault(warned.line, warning.reason or "")
+        told = [*(one.line for one in self._told_reads), *(one.line for one in self._told_values)]
+        return [(line, why) for line, why in found.items() if line not in told]
+
+    def _is_of_values(self, one: Judged) -> bool:
+        """For certain; and what an operator of torch reads, it records as well, or a trace on other values shows it."""
+        seen = self._observation
+        return seen is not None and seen.in_torch and one.read.of == "values" and one.read.site.kind != IN_TORCH
 
     @property
     def _told_values(self) -> list[BakedValue]:

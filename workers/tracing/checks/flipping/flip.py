@@ -23,11 +23,11 @@ from workers.tracing.checks.flipping.search import Found, search
 from workers.tracing.checks.graphs.canonical import Canonical, Parting, difference
 from workers.tracing.checks.observe import Observation, shown, watched_trace
 from workers.tracing.checks.subject import Subject
-from workers.tracing.checks.watching.reads import Change, Read, Reading
+from workers.tracing.checks.watching.reads import IN_TORCH, Change, Read, Reading
 from workers.tracing.torch_check import Warned
 
 # What is read is an address; what an operator reads, it can often record: such a read is traced on other inputs.
-_NOT_CHANGED = ("data_ptr", "__dlpack__", "in torch")
+_NOT_CHANGED = ("data_ptr", "__dlpack__", IN_TORCH)
 _AGREEING = 2  # of inputs that read another value, so many must agree
 _ALONE_MAX = 3  # of several occurrences at one site, so many are changed one at a time
 _RAISING = ("_assert", "_check", "_check_value", "_check_index", "_check_type", "_check_is_size", "_assert_async",

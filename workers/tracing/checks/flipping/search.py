@@ -17,7 +17,7 @@ from workers.tracing.checks.eager import Answer, TooSlow, artifact_answer
 from workers.tracing.checks.inputs.aim import aimed
 from workers.tracing.checks.inputs.probe import probes
 from workers.tracing.checks.subject import Subject
-from workers.tracing.checks.watching.reads import Read, Reading, Replay, Site
+from workers.tracing.checks.watching.reads import IN_TORCH, Read, Reading, Replay, Site
 
 _AGREED_ENOUGH = 10  # of inputs that read another value; no more are tried then
 _NUMBERS_ENOUGH = 60  # another number may be one that leads to the same
@@ -89,7 +89,7 @@ def candidates(example: Call, numbers: Iterable[float]) -> Iterator[tuple[str, C
 
 
 def _try(subject: Subject, call: Call, example: dict[Site, list[Any]], found: dict[Site, Found]) -> None:
-    reading = Reading(call, in_torch=any(site.kind == "in torch" for site in found))
+    reading = Reading(call, in_torch=any(site.kind == IN_TORCH for site in found))
     try:
         with reading:
             answer = subject.eager.answer(call, within_s=_CALL_S)
@@ -112,7 +112,7 @@ def _alone(subject: Subject, call: Call, others: dict[Site, list[Any]], differen
         return difference
     replays = [Replay(site, values) for site, values in others.items()]
     try:
-        with Reading(call, *replays, in_torch=any(site.kind == "in torch" for site in others)):
+        with Reading(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
             answer = subject.eager.answer(call, within_s=_CALL_S)
     except (ModelRaised, TooSlow):  # it cannot be told which of them it is
         return difference

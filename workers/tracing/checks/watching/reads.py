@@ -33,9 +33,10 @@ _OF_VALUES = (
 )  # fmt: skip
 _OF_SIZES = ("__len__", "__iter__")
 OF_MEMORY = ("data_ptr", "__dlpack__")
+IN_TORCH = "in torch"  # is the kind of what an operator reads by itself
 # Operators that give a number or a truth, by the method of a tensor that each answers; a function may have called it.
 _IN_TORCH = {
-    torch.ops.aten._local_scalar_dense: "in torch", torch.ops.aten.is_nonzero: "in torch",
+    torch.ops.aten._local_scalar_dense: IN_TORCH, torch.ops.aten.is_nonzero: IN_TORCH,
     torch.ops.aten.equal: "equal", torch.ops.aten.allclose: "allclose",
 }  # fmt: skip
 _OF_READING = {__file__, str(Path(__file__).with_name("followed.py"))}
