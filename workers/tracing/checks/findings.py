@@ -14,7 +14,9 @@ from workers.tracing import doubts, graphs, lines, torch_check
 from workers.tracing.call import Call
 from workers.tracing.checks.claim import Tried
 from workers.tracing.checks.eager import Carried
+from workers.tracing.checks.flipping import remedies
 from workers.tracing.checks.flipping.flip import Judged
+from workers.tracing.checks.graphs import canonical
 from workers.tracing.checks.graphs.canonical import Parting
 from workers.tracing.checks.sizing.sizes import BakedSize
 from workers.tracing.checks.values import BakedValue
@@ -109,15 +111,12 @@ def baked_value(method: str, baked: BakedValue) -> Finding:
 
 def baked_size(method: str, baked: BakedSize) -> Finding:
     """Eager answers other sizes, and the artifact otherwise or not at all."""
-    symbols = ", ".join(baked.symbols)
     parting = baked.parting
-    kept = f": of {parting.operator}, {parting.was} becomes {parting.is_}" if parting else ""
     shown = baked.shown
     what = shown.difference.what if shown.difference else "the artifact raises"
     return Finding(
         kind="baked-size",
-        detail=f"{method} keeps the size of {symbols} as it was on the example{kept}; with {listed(shown.sizes)}, "
-        f"{what}",
+        detail=f"{method} keeps {baked.dims} as it was on the example: with {baked.shapes}, {what}{_told_of(parting)}",
         confirmed=True,
         evidence={
             "method": method,
@@ -127,7 +126,7 @@ def baked_size(method: str, baked: BakedSize) -> Finding:
             "parting": _shown(parting),
             **(shown.difference.evidence if shown.difference else {}),
         },
-        remedy=doubts.ADVICE_ON_A_SIZE,
+        remedy=remedies.of_a_loop(baked.line, doubts.ADVICE_ON_BUCKETS) or doubts.ADVICE_ON_A_SIZE,
         effect="harmful",
         reason="the answers differ at another size",
         **lines.where(baked.line),
@@ -148,6 +147,20 @@ def dynamic_refused(method: str, symbol: str, dims: str, error: ModelRaised) -> 
         line=error.facts.get("line"),
         source=error.facts.get("source"),
     )
+
+
+def _told_of(parting: Parting | None) -> str:
+    """How a trace at that size differs from the artifact."""
+    match parting:
+        case None:
+            return ""
+        case Parting(kind="struct", was=canonical.NOTHING):
+            return f"; a trace there has more steps, {parting.is_} the first of them"
+        case Parting(kind="struct"):
+            return f"; a trace there has fewer steps, and not this {parting.was}"
+        case Parting(kind="const"):
+            return f"; a trace there has {parting.is_} in the place of {parting.was} in {parting.operator}"
+    return f"; a trace there hands other values to {parting.operator}"
 
 
 def layout_differs(call: Call, name: str, difference: Difference) -> Finding:

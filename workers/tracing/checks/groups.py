@@ -1,6 +1,6 @@
 """Size groups: the dims that move together, and calls of other sizes than the example's."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,6 +14,7 @@ from workers.tracing.checks.inputs import resizing
 BYTES_MAX = 64 * 2**20
 TIMES_EXAMPLE_MAX = 8
 _SMALL_BYTES = 2**20
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,13 @@ class Groups:
             for place, dim in enumerate(shape)
             if symbol in symbols_of([dim])
         ]
-        return " and ".join([", ".join(dims[:-1]), dims[-1]] if dims[1:] else dims)
+        return _joined(dims)
+
+    def shapes_of(self, symbols: Iterable[str], sizes: Mapping[str, int]) -> str:
+        """The shapes at these sizes that have one of the symbols: `ids [2, 5] and mask [2, 5]`."""
+        full = self.sizes(sizes)
+        of_them = [name for name, shape in self.shapes.items() if {*symbols} & symbols_of(shape)]
+        return _joined([f"{name} {full[name]}" for name in of_them])
 
     def step(self, symbol: str) -> int:
         return self.steps.get(symbol, 1)
@@ -82,6 +89,13 @@ class Groups:
         return all(
             prod(shape) * given[name].element_size() <= _bytes_max(given[name].nbytes) for name, shape in shapes.items()
         )
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """As sentences have them; of many the first."""
+    many = len(texts) > _SHOWN + 1
+    shown = [*texts[:_SHOWN], f"{len(texts) - _SHOWN} more"] if many else texts
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
 
 
 def _bytes_max(example: int) -> int:

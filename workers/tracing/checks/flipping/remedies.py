@@ -5,6 +5,7 @@ import linecache
 from functools import lru_cache
 
 from workers.tracing.checks.watching.reads import Read, Span
+from workers.tracing.lines import Line
 
 _EXPRESSION_MAX_CHARACTERS = 120
 _SCRIPT = "put it into a function under @torch.jit.script, or let `mode` be auto"
@@ -31,6 +32,23 @@ def remedy_for(read: Read) -> str:
         case "__len__" | "__index__" | "__int__":
             return _of_an_integer(expression, statement)
     return f"keep a tensor in place of `{expression}`, and compute with torch operators"
+
+
+def of_a_loop(line: Line | None, otherwise: str) -> str | None:
+    """Where that line is the head of a loop over a size."""
+    try:
+        [statement] = ast.parse(f"{line.source.strip()} pass").body if line is not None else [None]
+    except (SyntaxError, ValueError):
+        return None
+    match statement:
+        case ast.For():
+            return (
+                f"the loop over `{ast.unparse(statement.iter)}` is kept as often as it ran on the example: compute on "
+                f"the whole tensor; or {_SCRIPT}{otherwise}"
+            )
+        case ast.While():
+            return f"{_of_a_condition(ast.unparse(statement.test), statement)}{otherwise}"
+    return None
 
 
 def expression_of(read: Read) -> str:

@@ -28,6 +28,7 @@ _SAME_VALUES = frozenset({"aten::resolve_conj", "aten::resolve_neg"})
 
 # const: the same operator with another constant; wiring: with another node's value; struct: an operator of one graph.
 Kind = Literal["const", "wiring", "struct"]
+NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
@@ -309,7 +310,7 @@ def _of_struct(pair: _Pair, keys: Sequence[Collection[_Key]]) -> Parting:
     old, new = pair
     step = old or new
     assert step is not None
-    was, now = (side.operator if side is not None else "nothing" for side in pair)
+    was, now = (side.operator if side is not None else NOTHING for side in pair)
     return _parting("struct", step, was, now, repeated=_key(step) in keys[1 if new is None else 0])
 
 

@@ -71,6 +71,8 @@ class BakedSize:
     lines: list[Line]
     wrong: list[Mapping[str, int]]
     right: list[Mapping[str, int]]
+    dims: str  # where the symbols stand, and the shapes that are shown, for the contract may have no symbols there
+    shapes: str
 
     @property
     def line(self) -> Line | None:
@@ -203,12 +205,24 @@ class _Blaming:
 
     def of(self, symbols: tuple[str, ...], wrong: Sequence[SizeTried], tried: Sequence[SizeTried]) -> BakedSize:
         right = [one.sizes for one in tried if one.agrees and _changed(one, self._groups) == symbols]
+        shown, partings = self._shown(wrong)
+        line = None if partings else _line_of(shown)
+        return BakedSize(
+            symbols,
+            shown,
+            partings[0] if partings else None,
+            [line] if line else _lines(partings),
+            [one.sizes for one in wrong],
+            right,
+            dims=" and ".join(self._groups.dims_of(symbol) for symbol in symbols),
+            shapes=self._groups.shapes_of(symbols, shown.sizes),
+        )
+
+    def _shown(self, wrong: Sequence[SizeTried]) -> tuple[SizeTried, list[Parting]]:
         for shown in sorted(wrong, key=self._distance)[:_RETRACES_MAX]:
-            partings = self._partings(shown)
-            if partings:
-                return BakedSize(symbols, shown, partings[0], _lines(partings), [one.sizes for one in wrong], right)
-        line = _line_of(wrong[0])
-        return BakedSize(symbols, wrong[0], None, [line] if line else [], [one.sizes for one in wrong], right)
+            if partings := self._partings(shown):
+                return shown, partings
+        return wrong[0], []
 
     def _distance(self, one: SizeTried) -> tuple[bool, int]:
         """At size 1 much is otherwise that is not at fault."""
