@@ -18,6 +18,14 @@ def test_the_one_line_that_the_tracer_warned_of_is_blamed_with_what_to_write() -
     assert finding.remedy == doubts.ADVICE_ON_A_READ
 
 
+def test_each_size_that_is_left_out_is_told_once() -> None:
+    [one, two] = [doubts.sizes_left_out("forward", sizes, 4.5) for sizes in (["batch 9"] * 2, ["batch 9", "batch 17"])]
+
+    assert "one was not compared once more in 4.5 s: batch 9" in one.detail
+    assert "2 were not compared" in two.detail
+    assert one.evidence["sizes"] == ["batch 9"]
+
+
 def test_of_several_lines_none_is_blamed() -> None:
     finding = difference_with(6, 9)
 

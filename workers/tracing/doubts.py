@@ -219,11 +219,13 @@ def sizes_refused(method: str, region: Region, failure: Failure | None) -> Findi
 
 def sizes_left_out(method: str, left_out: Sequence[str], budget_s: float) -> Finding:
     """What was not tried, once more, of the sizes that the check found to be right."""
+    once = [*dict.fromkeys(left_out)]
+    were = "one was" if len(once) == 1 else f"{len(once)} were"
     return Finding(
         kind="sizes-left-out",
-        detail=f"{method}: of the sizes that the check tried or proved, {len(left_out)} were not compared once more in "
-        f"{budget_s:.3g} s: {'; '.join(left_out)}",
-        evidence={"method": method, "sizes": [*left_out]},
+        detail=f"{method}: of the sizes that the check tried or proved, {were} not compared once more in "
+        f"{budget_s:.3g} s: {'; '.join(once)}",
+        evidence={"method": method, "sizes": [*once]},
         remedy="raise check.budget_s",
     )
 

@@ -138,7 +138,7 @@ def test_nothing_is_proven_without_time_and_that_is_said(load: Load) -> None:
     proof = proof_of(load("right_at_every_size", "Linear").module, shape=("batch", 4), budget=budget)
 
     assert (proof.regions, proof.uncovered) == ([], 64)
-    assert budget.left_out()
+    assert [one.why for one in proof.unproven] == ["there was no time left"]
 
 
 def test_a_proof_leaves_nothing_behind(load: Load) -> None:

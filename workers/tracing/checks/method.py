@@ -130,7 +130,7 @@ class MethodCheck:
         asked = next((one.line for one in seen.contexts if one.name == "torch.jit.is_tracing"), None)
         if seen.traced_otherwise is not None and asked is not None:
             self._findings.append(findings.told_of_tracing(method, seen.traced_otherwise, asked))
-        return f"{len(seen.reads)} reads of values, {len(seen.ambient)} of what lies outside the model"
+        return f"{_counted(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
 
     def _graphs(self, budget: Budget) -> str:
         if self._subject.form == "uploaded" and not self._wishes.dynamic:
@@ -145,7 +145,7 @@ class MethodCheck:
         self._baked_sizes = sizes.baked(self._subject, groups, self._tried, budget)
         self._tell_of_state(self._tried)
         names = ", ".join(groups.symbols) or "none"
-        return f"sizes that may vary: {names}; {len(self._tried)} calls of other sizes"
+        return f"sizes that may vary: {names}; {_counted(len(self._tried), 'call')} of other sizes"
 
     def _flip(self, budget: Budget) -> str:
         if self._observation is None:
@@ -154,10 +154,7 @@ class MethodCheck:
         for one in self._judged:
             if one.counterexample is not None and one.effect == "harmful":
                 self._show(f"value at {one.line.file}:{one.line.line}", one.counterexample)
-        effects = [one.effect for one in self._judged]
-        return f"{len(effects)} reads: " + ", ".join(
-            f"{effects.count(effect)} {effect}" for effect in ("harmless", "harmful", "unknown")
-        )
+        return _of_reads(self._judged)
 
     def _prove(self, budget: Budget) -> str:
         if self._groups is None or not self._groups.symbols:
@@ -195,7 +192,8 @@ class MethodCheck:
             where = f" at {left.line.file}:{left.line.line}" if left.line else ""
             budget.leave_out(f"not proven from {listed(left.sizes)} on: {left.why}{where}")
         return (
-            f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model; {proof.cases} runs"
+            f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model; "
+            f"{_counted(proof.cases, 'run')}"
         )
 
     def _tell_of_state(self, tried: Sequence[SizeTried]) -> None:
@@ -224,7 +222,8 @@ class MethodCheck:
                 self._show("value", baked.call)
         for one in self._told_sizes:
             self._show(f"size of {', '.join(one.symbols)}", one.shown.call)
-        return f"values of the example's sizes; ends of the integers of {', '.join(self._values.ranges) or 'no input'}"
+        ends = f"; the ends of the integers in {', '.join(self._values.ranges)}" if self._values.ranges else ""
+        return f"other values at the example's sizes{ends}"
 
     def _certify(self, budget: Budget) -> str:
         if self._groups is None:
@@ -329,3 +328,17 @@ class MethodCheck:
             effect, reason = "harmful", "the size that is read here is baked in"
         confirmed = judged.confirmed if judged is not None else None
         return findings.tracer_warning(warned, confirmed=confirmed, effect=effect, reason=reason)
+
+
+def _of_reads(judged: Sequence[Judged]) -> str:
+    """How many there are of each effect; those of sizes come out by what becomes of other sizes."""
+    of_sizes = [one for one in judged if one.read.of == "sizes" and one.effect == "unknown"]
+    effects = [one.effect for one in judged if one not in of_sizes]
+    counts = [(effects.count(effect), effect) for effect in ("harmless", "harmful", "unknown")]
+    told = _counted(len(effects), "read") + ": " + ", ".join(f"{count} {effect}" for count, effect in counts if count)
+    beside = f"{_counted(len(of_sizes), 'read')} of sizes, which calls of other sizes judge"
+    return "; ".join([told] * bool(effects) + [beside] * bool(of_sizes)) or "no reads"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

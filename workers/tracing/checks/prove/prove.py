@@ -201,7 +201,6 @@ class _Proving:
             except Exception as error:  # noqa: BLE001 - whatever torch does not do without values
                 self._unproven.append(Unproven(sizes, None, f"{type(error).__name__}: {lines.shown_text_of(error)}"))
                 return None
-        self._budget.leave_out(f"the proof from {sizes} on")
         self._unproven.append(Unproven(sizes, None, "there was no time left"))
         return None
 
