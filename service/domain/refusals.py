@@ -143,8 +143,8 @@ def _one_out_of_range(
         input=dims[0]["input"], dim=dims[0]["dim"], symbol=symbol, size=size, sizes=dict(sizes), dims=dims,
         allowed=[_span(span, known) for span, known in allowed[:_SPANS_MAX]],
         known=allowed[0][1] if len({known for _, known in allowed}) == 1 else "mixed",
-        remedy=f"Send one of those sizes, or trace the model again with {wanted}, or with a call of this size among "
-        "`check.check_inputs`.",
+        remedy=f"Send one of those sizes. If the model itself takes {symbol} {size}, which the contract does not tell, "
+        f"trace it again with {wanted}, or with a call of this size among `check.check_inputs`.",
     )  # fmt: skip
 
 

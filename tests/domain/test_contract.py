@@ -220,6 +220,7 @@ def test_a_size_outside_is_refused_with_those_that_go_with_the_others() -> None:
         (32, 32, "tested"),
     ]
     assert '"seq": {"low": 9, "high": 9}' in facts["remedy"]
+    assert "If the model itself takes seq 9" in facts["remedy"]
 
 
 def test_a_size_outside_is_said_in_words() -> None:
