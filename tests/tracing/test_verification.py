@@ -617,7 +617,8 @@ def test_fresh_inputs_that_the_artifact_answers_and_eager_refuses_are_told_once(
 def test_what_the_artifact_refuses_as_eager_does_is_no_finding(artifact: ArtifactOf) -> None:
     check = artifact(spec("refuses_negatives", mode="script", example_inputs=[X])).check
 
-    assert (check.verdict, check.findings) == (Verdict.VERIFIED, [])
+    assert check.verdict is Verdict.VERIFIED
+    assert {finding.kind for finding in check.findings} <= {"sizes-left-out"}
 
 
 def test_inputs_that_the_contract_does_not_take_need_no_warning(artifact: ArtifactOf) -> None:

@@ -1,7 +1,9 @@
 """What is observed of the eager model: the values that it reads, and what it asks for besides its inputs."""
 
+import gc
 import os
 import time
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -12,6 +14,14 @@ from workers.tracing.checks.observe import Observation, observe
 from workers.tracing.checks.watching.reads import Reading
 
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_collected() -> Iterator[None]:
+    """hypothesis, where it ran in this process before, asks for the time whenever garbage is collected."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def observed(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> Observation:

@@ -305,9 +305,10 @@ class MethodCheck:
         return [(line, why) for line, why in found.items() if line not in told]
 
     def _is_of_values(self, one: Judged) -> bool:
-        """For certain; and what an operator of torch reads, it records as well, or a trace on other values shows it."""
-        seen = self._observation
-        return seen is not None and seen.in_torch and one.read.of == "values" and one.read.site.kind != IN_TORCH
+        """For certain, and read while it is traced. What an operator of torch reads, it is likely to record as well."""
+        seen, read = self._observation, one.read
+        is_read = seen is not None and seen.in_torch and read.site in seen.recorded
+        return is_read and read.of == "values" and read.site.kind != IN_TORCH
 
     @property
     def _told_values(self) -> list[BakedValue]:
