@@ -115,6 +115,7 @@ def test_a_forged_region_of_a_model_that_bakes_its_length_is_found_out(claimed: 
     assert kept.check.verdict is Verdict.RESTRICTED
     found = kinds(kept)["baked-size"]
     assert found.confirmed
+    assert found.detail.startswith("forward with x [")
     assert found.evidence["sizes"] != {"batch": 2, "seq": 4}
     assert found.evidence["region"] == "batch 1 to 8, seq 1 to 12"
 

@@ -169,7 +169,9 @@ class _Repeating:
         for sizes, trial in inside:
             if (difference := trial.difference) is not None:
                 if self._tells_of_sizes(trial) and not trial.differs_by_form:  # which says so itself
-                    self._findings.append(doubts.size_differs(trial.method, trial.case, difference, region, sizes))
+                    self._findings.append(
+                        doubts.size_differs(trial.method, trial.case, trial.inputs, difference, region, sizes)
+                    )
                 return False
             if trial.agrees and not self._is_right(trial):
                 self._findings.append(doubts.returns_otherwise(trial.method, trial.case, trial.outputs, region, sizes))

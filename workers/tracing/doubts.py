@@ -52,6 +52,7 @@ _CALLS_WHAT_IS_IGNORED = "annotated to be ignored and cannot be run"
 # Where eager answers itself otherwise each time, so must it and the artifact.
 _EXPLAINS_ANY_DIFFERENCE = {"nondeterministic", "hidden-state"}
 _EXPLAINS_A_DIFFERENCE = _EXPLAINS_ANY_DIFFERENCE | {"output-differs"}
+_SHAPES_SHOWN = 4
 # There can be several of a method.
 _OF_ONE_REGION = {"sizes-refused", "range-refused"}
 
@@ -170,11 +171,19 @@ def answers_where_eager_raises(method: str, case: str, failure: Failure) -> Find
     )
 
 
-def size_differs(method: str, case: str, difference: Difference, region: Region, sizes: Mapping[str, int]) -> Finding:
+def size_differs(
+    method: str,
+    case: str,
+    inputs: Sequence[TensorSpec],
+    difference: Difference,
+    region: Region,
+    sizes: Mapping[str, int],
+) -> Finding:
     """At a size that was said to be right, it is answered otherwise than eager does: none of that region's is."""
+    shapes = ", ".join(f"{spec.name} {list(spec.shape)}" for spec in inputs[:_SHAPES_SHOWN])
     return Finding(
         kind="baked-size",
-        detail=f"{method} at {listed(sizes)}: {difference.leaf!r} differs: {difference.what}",
+        detail=f"{method} with {shapes}: {difference.leaf!r} differs: {difference.what}",
         confirmed=True,
         evidence={
             "method": method,
