@@ -305,10 +305,10 @@ class MethodCheck:
         return [(line, why) for line, why in found.items() if line not in told]
 
     def _is_of_values(self, one: Judged) -> bool:
-        """For certain, and read while it is traced. What an operator of torch reads, it is likely to record as well."""
+        """For certain, and read while it is traced. What an operator of torch or an index reads, is likely recorded."""
         seen, read = self._observation, one.read
         is_read = seen is not None and seen.in_torch and read.site in seen.recorded
-        return is_read and read.of == "values" and read.site.kind != IN_TORCH
+        return is_read and read.of == "values" and read.site.kind not in (IN_TORCH, "__index__")
 
     @property
     def _told_values(self) -> list[BakedValue]:
