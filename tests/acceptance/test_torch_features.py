@@ -12,7 +12,8 @@ A folder of examples/torch has a `request.json`, the body of `POST /trace`, the 
 
 What is expected is matched like this: an object has at least these members; a list has for each object one that
 matches; any other list or value is equal, with floats to four digits; and `{"has": […], "lacks": […]}` stands for a
-text with these pieces in it and without those, or for a list with and without what matches these.
+text with these pieces in it and without those, or for a list with and without what matches these. Findings that tell
+what there was no time for are left out: they hang on the machine.
 """
 
 import json
@@ -44,6 +45,8 @@ def test_an_example_of_the_documentation_ends_as_expected(client: httpx.Client, 
     reply = submit(client, name, expected)
     trace = reply.json()
     assert reply.status_code == expected.get("status", 200), reply.text
+    if "findings" in trace:
+        trace["findings"] = [one for one in trace["findings"] if not one["kind"].endswith("-left-out")]
     assert_matches(expected["trace"], trace, "trace")
     if "log" in expected:
         assert_matches(expected["log"], client.get(trace["links"]["log"]).text, "log")

@@ -43,6 +43,8 @@ LEAST_TIMES_EXAMPLE = 2
 WRONG_MAX = 256
 # Of regions that are known so, the ends and some sizes inside stand for all; of others, each size stands for itself.
 _RANGES: tuple[Known, ...] = ("proven", "sampled")
+# From one size to the next, so many times the bytes: what that takes can be told.
+_STEP = 8
 # Of the numbers of rows that a region has, so many are looked at for two that add up to a third.
 _ROWS_TRIED = 16
 
@@ -90,6 +92,7 @@ class _Repeating:
         self._most_bytes = max(TRIAL_BYTES, TRIAL_TIMES_EXAMPLE * self._bytes)
         self._asked: set[tuple[tuple[str, int], ...]] = set()
         self._pace: tuple[int, float] | None = None  # how many bytes took how long, the last time
+        self._quickest_s = float("inf")  # most of which goes into asking, whatever the size
         self._within = {leaf: _ends(tensor, claim.values.get(leaf))
                         for tensor in call.inputs if tensor.datatype.is_integer
                         for leaf in [tensor.name] if len(tensor.data)}  # fmt: skip
@@ -137,7 +140,7 @@ class _Repeating:
                 self._budget.leave_out(f"{listed(point)}: its inputs would have over {self._most_bytes} bytes")
             elif self._key(fitted) in self._asked or fitted == self._example or not self._are_possible(fitted):
                 continue
-            elif not is_least and not self._has_time_for(fitted):
+            elif not is_least and not self._is_reached(fitted, region):
                 self._budget.leave_out(listed(fitted))
             else:
                 self._ask(fitted)
@@ -153,6 +156,7 @@ class _Repeating:
             # What was drawn may be senseless to it.
             self._trials.ask(self._call, f"{case}, repeated", fresh.tiled(self._call.inputs, shapes), keep=True)
         self._pace = self._bytes_of(sizes), time.monotonic() - began
+        self._quickest_s = min(self._quickest_s, self._pace[1])
 
     def _regions(self, tried: Sequence[tuple[Sizes, Trial]]) -> list[Region]:
         """Those that hold, and beside them the very sizes that came out right."""
@@ -308,12 +312,25 @@ class _Repeating:
             fitted = points.shrunk(fitted, region)
         return fitted
 
+    def _is_reached(self, sizes: Sizes, region: Region) -> bool:
+        """Whether there is time for it. Where it is too far from what was asked last to be told, what lies between is
+        asked first."""
+        while not self._has_time_for(sizes):
+            between = self._fitted(sizes, region, _STEP * self._pace[0]) if self._pace is not None else None
+            if between is None or self._key(between) in self._asked or not self._are_possible(between):
+                return False
+            if not self._has_time_for(between):
+                return False
+            self._ask(between)
+        return True
+
     def _has_time_for(self, sizes: Sizes) -> bool:
         if self._budget.is_spent or self._pace is None:
             return not self._budget.is_spent
         bytes_before, seconds = self._pace
         growth = max(1.0, self._bytes_of(sizes) / max(1, bytes_before))
-        return bool(seconds * growth**1.5 <= self._budget.left_s)  # between what grows linearly, and by the square
+        grown_s = (seconds - self._quickest_s) * growth**1.5  # between what grows linearly, and by the square
+        return bool(self._quickest_s + grown_s <= self._budget.left_s)
 
     def _shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         return {spec.name: shape_at(spec.shape, sizes) for spec in self._contract.inputs}
