@@ -74,7 +74,8 @@ class Channel:
 
     def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
         """Send one frame, its body the buffers one after the other. After a TimeoutError the channel is of no use."""
-        parts = pack(header, buffers, *self._bounds)
+        # The bounds are on what comes: what the other side takes is its own to say.
+        parts = pack(header, buffers, HEADER_MAX_BYTES, BODY_MAX_BYTES)
         while parts:
             try:
                 # As a file: in the jail no call is left that is for sockets alone.

@@ -169,16 +169,26 @@ def test_the_end_of_the_other_side_is_told_to_both_directions(pair):
         right.send({})
 
 
-@pytest.mark.parametrize(
-    ("header", "body"),
-    [({"text": "x" * 1000}, b""), ({}, bytes(1001)), ({"odd": object()}, b""), ({"odd": "\ud800"}, b"")],
-)
-def test_a_frame_that_is_no_frame_is_not_sent(header, body):
+def test_the_bounds_are_on_what_comes():
+    ours, theirs = socket.socketpair()
+    bounded, other = Channel(ours, header_max_bytes=1000, body_max_bytes=1000), Channel(theirs)
+    header, body = {"text": "x" * 2000}, bytes(2000)
+    bounded.send(header, body)
+    assert other.receive() == (header, body)
+    other.send(header)
+    with pytest.raises(MalformedFrame):
+        bounded.receive()
+    bounded.close()
+    other.close()
+
+
+@pytest.mark.parametrize("header", [{"text": "x" * 16 * MIB}, {"odd": object()}, {"odd": "\ud800"}])
+def test_a_frame_that_is_no_frame_is_not_sent(header):
     sock, other = socket.socketpair()
     with other:
-        channel = Channel(sock, header_max_bytes=1000, body_max_bytes=1000)
+        channel = Channel(sock)
         with pytest.raises(MalformedFrame):
-            channel.send(header, body)
+            channel.send(header)
         channel.close()
 
         assert other.recv(1) == b""
