@@ -360,10 +360,6 @@ def _raise(*values: Any) -> Any:
     raise Raised(str(next((value for value in values if isinstance(value, str)), "prim::RaiseException")))
 
 
-def _divided_numbers(first: Any, second: Any) -> Any:
-    return first / second
-
-
 _NUMBERS_OF_DTYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 _PROMOTING = {
@@ -419,23 +415,11 @@ _PRIMS: dict[str, Callable[..., Any]] = {
     "aten::format": lambda text, *values: text.format(*values),
     "aten::is_floating_point": lambda tensor: tensor.dtype.is_floating_point,
 }
+_LIKE_TENSORS = "add sub mul div floor_divide remainder neg pow eq ne lt le gt ge"
 # Of numbers where no tensor is among the operands.
 _NUMBERS_ALONE: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": _divided_numbers,
+    **{name: number_tensors.ARITHMETIC[name] for name in _LIKE_TENSORS.split()},
     "floordiv": operator.floordiv,
-    "floor_divide": operator.floordiv,
-    "remainder": operator.mod,
-    "neg": operator.neg,
-    "pow": operator.pow,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
     "len": len,
     "slice": _sliced,
     "floor": math.floor,

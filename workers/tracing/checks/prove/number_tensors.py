@@ -44,7 +44,7 @@ def computed(kind: str, values: Sequence[Any]) -> Any:
         return _rounded(name, first)
     if name in _CLAMPS:
         return _clamped(*_CLAMPS[name](*numbers))
-    if _ARITHMETIC.get(name) is None or not all(isinstance(number, NumberTensor) for number in numbers[:2]):
+    if name not in ARITHMETIC or not all(isinstance(number, NumberTensor) for number in numbers[:2]):
         raise Unsupported(f"{kind} of a size")
     if name == "div" and len(numbers) > 2:
         return _divided(numbers)
@@ -75,7 +75,7 @@ def _calculated(name: str, numbers: Sequence[Any]) -> NumberTensor:
     if isinstance(factor, NumberTensor) and factor.value != 1:  # alpha
         second = _calculated("mul", [second, factor])
     operands = [number for number in (first, second) if number is not None]
-    made = _ARITHMETIC[name](*(number.value for number in operands))
+    made = ARITHMETIC[name](*(number.value for number in operands))
     dtype = _dtype(name, operands)
     if dtype not in _EXACT:
         return NumberTensor(made, dtype)
@@ -83,8 +83,8 @@ def _calculated(name: str, numbers: Sequence[Any]) -> NumberTensor:
     if any(one is None for one in wholes):
         return NumberTensor(made, dtype)
     if name in _DIVISIONS:
-        return NumberTensor(made, dtype, quotient=(wholes[0], wholes[1]) if len(wholes) == 2 else None)
-    return _of_whole(_ARITHMETIC[name](*wholes), dtype) if name in _WHOLE_OF_WHOLES else NumberTensor(made, dtype)
+        return NumberTensor(made, dtype, quotient=(wholes[0], wholes[1]))
+    return _of_whole(ARITHMETIC[name](*wholes), dtype) if name in _WHOLE_OF_WHOLES else NumberTensor(made, dtype)
 
 
 def _of_whole(value: Any, dtype: torch.dtype) -> NumberTensor:
@@ -219,7 +219,7 @@ _COMPARISONS = {
     "logical_or",
     "logical_not",
 }
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
+ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "rsub": lambda first, second: second - first,
