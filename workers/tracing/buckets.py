@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import orjson
 
 from service.domain.contract import Contract, MethodContract
-from service.domain.dim import Span, linear, solve
+from service.domain.dim import Span, linear
 from service.domain.errors import TraceError
 from service.domain.input_spec import InputSpec
 from service.domain.trace_check import Finding, Verdict
@@ -129,7 +129,7 @@ def _not_needed(symbol: str, sizes: Sequence[int]) -> Finding:
 
 
 def _goes_with_all(method: MethodContract, symbol: str, size: int) -> bool:
-    example = solve([(one.shape, one.example) for one in method.inputs])
+    example = method.example_sizes
     at_size = _beside(method, symbol, size)
     if example is None or not at_size:
         return bool(at_size)
