@@ -13,6 +13,7 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
  && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
 
 COPY LICENSE README.md ./
+COPY tracehouse tracehouse
 COPY service service
 COPY workers workers
 COPY migrations migrations

@@ -6,7 +6,7 @@ TORCH  := 2.13.0
 # Suites that start whole services or containers; `make test` leaves them out.
 SLOW   := tests/acceptance tests/containers
 # What another release of torch could break, and where it is tested: each release has an environment of its own.
-ABOUT_TORCH := tests/tracing tests/serving tests/sandbox/test_torch.py
+ABOUT_TORCH := tests/tracehouse tests/workers tests/service/serving tests/service/sandbox/test_torch.py
 OTHER       := .venv-torch-$(TORCH)-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
@@ -44,8 +44,8 @@ fix: .venv/.dev ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: .venv/.dev ## Write tests/api/openapi.json, the reviewed API document, anew
-	$(BIN)/python -m tests.api.test_openapi
+openapi: .venv/.dev ## Write tests/service/api/openapi.json, the reviewed API document, anew
+	$(BIN)/python -m tests.service.api.test_openapi
 
 bench: .venv/.models ## Measure trace latency beside plain torch, and what the sandbox costs
 	$(BIN)/python benchmarks/trace_latency.py

@@ -39,11 +39,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.trace_requests import Done, requests, takes  # noqa: E402
-from service.domain.contract import MethodContract  # noqa: E402
-from service.domain.trace_check import RESTRICTING, UNSOUND, Finding, TraceCheck, Verdict  # noqa: E402
-from service.domain.trace_request import BUDGET_S  # noqa: E402
 from tests.corpus import specimen  # noqa: E402
 from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
+from tracehouse.contract.contract import MethodContract  # noqa: E402
+from tracehouse.findings.trace_check import RESTRICTING, UNSOUND, Finding, TraceCheck, Verdict  # noqa: E402
+from tracehouse.spec.trace_spec import BUDGET_S  # noqa: E402
 
 SPEAKS_AGAINST = UNSOUND | RESTRICTING | {"output-differs", "output-differs-elsewhere"}
 # Of a wrong model of these kinds no single call shows that it is wrong: only a rejection keeps it from being asked.

@@ -13,15 +13,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from service.domain.sizes import MIB
-from service.domain.trace_request import TraceSpec
-from service.domain.way import Way
-from service.sandbox import choice
+from service.protocol.tracer import Trace
+from service.sandbox import choose_tier
 from service.sandbox.child import Child
 from service.sandbox.limits import Limits
-from service.sandbox.messages import Trace
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
+from tracehouse.byte_units import MIB
+from tracehouse.spec.conversion import Way
+from tracehouse.spec.trace_spec import TraceSpec
 
 HERE = Path(__file__).parent
 LIMITS = Limits(address_space_mib=8192, cpu_s=600)
@@ -52,7 +52,7 @@ TRACE = Trace(
 
 def main() -> None:
     print(f"{'tier':<24} {'warm':>8} {'cold':>9} {'share':>7} {'memory of a job':>16}")
-    for tier in [*choice.offered(), Tier.NONE]:
+    for tier in [*choose_tier.offered(), Tier.NONE]:
         cold_s = statistics.median(to_user_code_cold(tier) for _ in range(COLD_ROUNDS))
         with zygote(tier) as warm_zygote:
             warm_s = statistics.median([*warm(warm_zygote)][1:])
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def zygote(tier: Tier) -> Zygote:
-    modules = ["workers.warmup", "workers.tracing.child", "programs.holds"]
+    modules = ["workers.programs.tracer_warmup", "workers.programs.tracer", "programs.holds"]
     return Zygote(modules, path=[HERE], tier=tier, forks_max=sys.maxsize)
 
 
@@ -83,7 +83,7 @@ def to_user_code_cold(tier: Tier) -> float:
 
 def to_user_code(forking: Zygote, began: float) -> float:
     """All processes of a machine share this clock."""
-    with forking.fork("workers.tracing.child", LIMITS) as child:
+    with forking.fork("workers.programs.tracer", LIMITS) as child:
         child.channel.send(TRACE)
         while not child.log.text().strip():
             child.channel.receive_header()

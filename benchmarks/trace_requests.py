@@ -11,18 +11,19 @@ from typing import Any
 
 import torch
 
-from service.domain import inference
-from service.domain.artifact import Artifact
-from service.domain.contract import MethodContract
-from service.domain.errors import CallerError, Failure
-from service.domain.trace_request import TraceRequest, TraceSpec
+from service.api import inference_json
+from service.domain.trace_request import TraceRequest
 from service.main import PROGRAMS
-from service.sandbox import choice
+from service.sandbox import choose_tier
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from workers.tracing.limits import TraceLimits
-from workers.tracing.worker import Worker
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import MethodContract
+from tracehouse.errors import CallerError, Failure
+from tracehouse.spec.trace_spec import TraceSpec
+from workers.limits import TraceLimits
+from workers.worker import Worker
 
 TENANT = "default"
 LIMITS = TraceLimits(
@@ -78,7 +79,7 @@ def requests(preload: Path | None = None) -> Iterator[Requests]:
     """`preload` is a file that the process runs from which all children are forked."""
     with (
         tempfile.TemporaryDirectory() as state,
-        Zygote(["workers.warmup", *PROGRAMS], preload, tier=choice.choose()) as zygote,
+        Zygote(["workers.programs.tracer_warmup", *PROGRAMS], preload, tier=choose_tier.choose()) as zygote,
     ):
         store = Store.open(f"sqlite:///{state}/tracehouse.db", (Path(state) / "blobs").as_uri())
         yield Requests(store, zygote)
@@ -88,7 +89,7 @@ def requests(preload: Path | None = None) -> Iterator[Requests]:
 def takes(contract: MethodContract, body: dict[str, Any]) -> bool:
     """As the inference routes decide it."""
     try:
-        inference.read(body, contract)
+        inference_json.read(body, contract)
     except CallerError:
         return False
     return True

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import orjson
 
-from service.cli.contract import sizes_of
+from service.cli.contract_table import sizes_of
 
 HERE = Path(__file__).parent
 MODELS = HERE / "models"

@@ -13,25 +13,30 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from service.api.app import create_app
-from service.api.connection import bounded
-from service.api.deps import Parts
+from service.api.context import Parts
+from service.api.http.connection import bounded
 from service.domain.quotas import NO_QUOTAS, Quotas
-from service.domain.sizes import MIB
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
-from service.sandbox.torch_here import require_gpu
+from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.settings import Settings
 from service.storage.database import Store
-from workers.tracing.limits import TraceLimits
-from workers.tracing.worker import Worker
+from tracehouse.byte_units import MIB
+from workers.limits import TraceLimits
+from workers.worker import Worker
 
 # macOS calls its limit infinite, and refuses to be asked for that.
 _FILES_ENOUGH = 2**16
 
-PROGRAMS = ("workers.tracing.child", "workers.tracing.reference", "workers.runner", "workers.packer")
+PROGRAMS = (
+    "workers.programs.tracer",
+    "workers.programs.reference",
+    "workers.programs.runner",
+    "workers.programs.packer",
+)
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +84,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     if keys_required and not store.api_keys.any_usable():
         store.close()
         raise NoUsableKey
-    zygote = Zygote(["workers.warmup", *PROGRAMS], settings.preload, tier=tier)
+    zygote = Zygote(["workers.programs.tracer_warmup", *PROGRAMS], settings.preload, tier=tier)
     worker = Worker(store, zygote, limits, settings.trace_attempts)
     engine = EmbeddedEngine(
         store,

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, FilePath
 
-from service.domain.frozen import Frozen
-from service.domain.sizes import MIB
+from tracehouse.byte_units import MIB
+from tracehouse.frozen import Frozen
 
 
 def _listed(value: object) -> object:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from service.domain.artifact import Artifact, Versions
-from service.domain.blob import BlobRef
-from service.domain.contract import Contract
-from service.domain.trace_check import TorchCheck, TraceCheck, Verdict
-from service.sandbox import choice
+from service.sandbox import choose_tier
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from service.storage.database import Store
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.artifact.manifest import Artifact, Versions
+from tracehouse.contract.contract import Contract
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck, Verdict
 
 if TYPE_CHECKING:
     import torch
@@ -43,21 +43,23 @@ class Trace(Protocol):
 @pytest.fixture(scope="session")
 def tier() -> Tier:
     """The strongest that this machine offers: what is submitted in tests runs as it does in the service."""
-    return choice.choose()
+    return choose_tier.choose()
 
 
 @pytest.fixture(scope="session")
 def torch_zygote(tier: Tier) -> Iterator[Zygote]:
     """The service's, with a program of the tests: one for all tests, because torch takes seconds to load."""
     programs = [
-        "workers.tracing.child",
-        "workers.tracing.reference",
-        "workers.runner",
-        "workers.packer",
+        "workers.programs.tracer",
+        "workers.programs.reference",
+        "workers.programs.runner",
+        "workers.programs.packer",
         "programs.convolves",
         "programs.echo",
     ]
-    with Zygote(["workers.warmup", *programs], tier=tier, path=[Path(__file__).parent / "sandbox"]) as zygote:
+    with Zygote(
+        ["workers.programs.tracer_warmup", *programs], tier=tier, path=[Path(__file__).parent / "service" / "sandbox"]
+    ) as zygote:
         yield zygote
 
 
@@ -78,7 +80,7 @@ NewStore = Callable[[Path], Store]
 
 @pytest.fixture(scope="session")
 def new_store(tmp_path_factory: pytest.TempPathFactory) -> NewStore:
-    """A new store in this directory. Its tables are a copy: tests/storage makes them as the service does."""
+    """A new store in this directory. Its tables are a copy: tests/service/storage makes them as the service does."""
     migrated = tmp_path_factory.mktemp("migrated")
     _open(migrated).close()
 
@@ -136,9 +138,10 @@ def _trace(
     # Here and not above: most tests need no torch, whose import takes seconds.
     import torch
 
-    from workers import golden, structure, tensors
-    from workers.tracing import contract
-    from workers.tracing.call import bake, bind
+    from tracehouse.differential import golden
+    from tracehouse.eager import observed_contract
+    from tracehouse.eager.call import bake, bind
+    from tracehouse.torch_values import structure, tensors
 
     module.eval()
     call = bind(module, "forward", "forward", args, kwargs)
@@ -153,7 +156,7 @@ def _trace(
         inputs = {"forward": call.handed_over()}
         torch.jit.save(torch.jit.trace_module(module, inputs, strict=False, check_trace=False), archive)
     return make_artifact(
-        contract=contract.observe({"forward": call}, {"forward": outputs}),
+        contract=observed_contract.observe({"forward": call}, {"forward": outputs}),
         check=TraceCheck(verdict=verdict, comparisons=[], findings=[], torch=TorchCheck(ran=False)),
         archive=keep(blobs, archive.getvalue()),
         printouts=keep(blobs, b"[]"),

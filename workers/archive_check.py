@@ -16,25 +16,26 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
 
-from service.domain.contract import Contract, MethodContract
-from service.domain.dim import listed, shape_at, solve
-from service.domain.errors import ContractViolation, Failure, GoldenCaseFailed
-from service.domain.extra_files import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary
-from service.domain.input_spec import InputSpec
-from service.domain.output_spec import OutputSpec
-from service.domain.sizes import MIB
-from service.domain.tensor import Tensor, TensorSpec, array
-from service.domain.trace_check import Verdict
-from service.sandbox.bounds import text_of
+from service.protocol.bounds import text_of
+from service.protocol.messages import Failed
+from service.protocol.runner import Infer, Inferred, Load, Ready, from_runner
 from service.sandbox.channel import ChannelClosed, MalformedFrame
 from service.sandbox.child import Child
 from service.sandbox.limits import Limits
-from service.sandbox.messages import Failed, Infer, Inferred, Load, Ready, from_runner
 from service.sandbox.zygote import Zygote
-from workers import golden, packing
-from workers.tracing import fresh, points
+from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary
+from tracehouse.byte_units import MIB
+from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.dims import listed, shape_at, solve
+from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.differential import golden, random_inputs, size_samples
+from tracehouse.errors import ContractViolation, Failure, GoldenCaseFailed
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.tensors.tensor import Tensor, TensorSpec, array
+from workers.processes import packer
 
-PROGRAMS = (packing.PACKER, "workers.runner")
+PROGRAMS = (packer.PACKER, "workers.programs.runner")
 
 # Of each region the corners are tried, and no more of a method than so many sizes together; at each size so many draws.
 _CORNERS_MAX, _SIZES_MAX, _DRAWS, _DRAWN_MAX = 8, 32, 2, 12
@@ -101,8 +102,8 @@ class ArchiveCheck:
 
     def _extra(self) -> dict[str, bytes]:
         try:
-            with self._forked(packing.PACKER, self._archive.fileno()) as child, _heard("archive"):
-                found = packing.unpack(child.channel, EXTRA_FILES, self._until(self._limits.load_s))
+            with self._forked(packer.PACKER, self._archive.fileno()) as child, _heard("archive"):
+                found = packer.unpack(child.channel, EXTRA_FILES, self._until(self._limits.load_s))
         except _Failed as failed:
             raise NoContract(f"What is in the archive could not be read: {failed}.") from failed
         if isinstance(found, Failed):
@@ -112,7 +113,7 @@ class ArchiveCheck:
     def _loaded(self, held: ExitStack, data: bytes) -> tuple[list[golden.Case], Child]:
         """The cases, and a runner that has replayed them."""
         file = held.enter_context(_file_of(data))
-        child = held.enter_context(self._forked("workers.runner", self._archive.fileno(), file.fileno()))
+        child = held.enter_context(self._forked("workers.programs.runner", self._archive.fileno(), file.fileno()))
         load = Load(
             contract=self.contract,
             device=self.check.device,
@@ -212,8 +213,8 @@ class _Method:
         """The example's, and those at the corners of each region."""
         found = [self._example_sizes()]
         for region in self._contract.regions:
-            found += points.corners(region)[:_CORNERS_MAX]
-        return points.each_once(found)[:_SIZES_MAX]
+            found += size_samples.corners(region)[:_CORNERS_MAX]
+        return size_samples.each_once(found)[:_SIZES_MAX]
 
     def _example_sizes(self) -> Sizes:
         shapes = {tensor.name: tensor.shape for tensor in self._example}
@@ -242,7 +243,7 @@ class _Method:
             return 0
         answered = 0
         for number in range(_DRAWN_MAX):
-            drawn = fresh.sized(self._example, shapes, number, self._rng, self._ends())
+            drawn = random_inputs.sized(self._example, shapes, number, self._rng, self._ends())
             try:
                 inputs = self._contract.accept(drawn).tensors
             except ContractViolation:  # of the values, which are drawn without regard to it

@@ -1,8 +1,8 @@
 """Traces as a tracing child does, tells when, and stays until it is told to go."""
 
+from service.protocol.tracer import Trace
 from service.sandbox.channel import Buffer, Channel, Header
-from service.sandbox.messages import Trace
-from workers.tracing.child import Tracing
+from workers.programs.tracer import Tracing
 
 
 class Nobody(Channel):

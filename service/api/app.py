@@ -9,7 +9,6 @@ from starlette.types import ASGIApp
 
 from service.api import (
     artifacts,
-    cors,
     counterexamples,
     docs,
     eager_outputs,
@@ -18,17 +17,18 @@ from service.api import (
     inference,
     models,
     printouts,
-    problem_kinds,
+    problem_catalogue,
     problems,
     report,
     trace_requests,
 )
-from service.api.access_log import AccessLog
-from service.api.deps import Parts
-from service.api.head import Head
-from service.api.local import CrossSiteRequest, ForeignHost, Local
+from service.api.context import Parts
+from service.api.http import cors
+from service.api.http.access_log import AccessLog
+from service.api.http.head import Head
+from service.api.http.local import CrossSiteRequest, ForeignHost, Local
+from service.api.http.security_headers import SecurityHeaders
 from service.api.problems import InternalError, problem_responses
-from service.api.security_headers import SecurityHeaders
 from service.domain.errors import StorageUnavailable
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -78,7 +78,7 @@ def create_app(parts: Parts, lifespan: Lifespan | None = None, *, cors_origins: 
         printouts,
         report,
         counterexamples,
-        problem_kinds,
+        problem_catalogue,
         health,
     ):
         app.include_router(noun.router)

@@ -5,18 +5,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from service.api.access import ACCESS_RESPONSES, MayRead
-from service.api.blobs import IMMUTABLE, attachment, is_known, partial_responses
-from service.api.deps import StoreDep
+from service.api.context import StoreDep
+from service.api.downloads import IMMUTABLE, attachment, is_known, partial_responses
+from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import RangeNotSatisfiable, problem_responses
-from service.domain.artifact import Artifact
-from service.domain.blob import DIGEST_PATTERN, BlobRef
-from service.domain.errors import (
-    ArtifactNotFound,
-    ExportedProgramNotFound,
-    InvalidRequest,
-)
-from service.domain.frozen import Frozen
+from service.domain.errors import ArtifactNotFound, ExportedProgramNotFound
+from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.errors import InvalidRequest
+from tracehouse.frozen import Frozen
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 

@@ -4,14 +4,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from service.api.access import ACCESS_RESPONSES, MayRead
 from service.api.artifacts import Digest
-from service.api.blobs import attachment, partial_responses
-from service.api.deps import StoreDep
+from service.api.context import StoreDep
+from service.api.downloads import attachment, partial_responses
+from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import RangeNotSatisfiable, problem_responses
-from service.domain.artifact import Artifact
-from service.domain.counterexample import Counterexample
-from service.domain.errors import ArtifactNotFound, CounterexampleNotFound, InvalidRequest
+from service.domain.errors import ArtifactNotFound, CounterexampleNotFound
+from tracehouse.artifact.counterexample import Counterexample
+from tracehouse.artifact.counterexample_files import arrays_file, test_file
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.errors import InvalidRequest
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 
@@ -59,16 +61,6 @@ def get_test(request: Request, store: StoreDep, caller: MayRead, digest: Digest,
     put beside it, and safetensors is needed where the weights are such a file."""
     found = _counterexample(store.artifacts.get(caller.tenant, digest), number)
     return attachment(request, store.blobs, found.test, filename=test_file(number))
-
-
-def arrays_file(number: int) -> str:
-    """As it is named where it is downloaded."""
-    return f"counterexample-{number}.npz"
-
-
-def test_file(number: int) -> str:
-    """As it is named where it is downloaded; pytest finds it by that."""
-    return f"test_counterexample_{number}.py"
 
 
 def _counterexample(artifact: Artifact, number: int) -> Counterexample:

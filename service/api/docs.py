@@ -10,11 +10,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
-from service.api.deps import PartsDep
+from service.api.context import PartsDep
 from service.api.models import AliasTarget
 from service.api.problems import Problem
-from service.domain.artifact import Printout
-from service.domain.trace_request import TraceSpec
+from tracehouse.artifact.manifest import Printout
+from tracehouse.spec.trace_spec import TraceSpec
 
 ASSETS = files("fastapi_swagger.resources")
 OPENAPI_PATH = "/openapi.json"

@@ -7,15 +7,16 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from service.api.access import ACCESS_RESPONSES, MayRead
-from service.api.blobs import IMMUTABLE, attachment, partial_responses
-from service.api.deps import PartsDep
+from service.api.context import PartsDep
+from service.api.downloads import IMMUTABLE, attachment, partial_responses
+from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.output_tensor import OutputTensor, pieces
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.api.trace_requests import RequestId
 from service.domain.eager_outputs import EagerCall, EagerOutputs
-from service.domain.errors import AnswerTooLarge, BlobMissing, InvalidRequest, OutputsNotFound, TraceRequestNotFound
-from service.domain.frozen import Frozen
+from service.domain.errors import BlobMissing, OutputsNotFound, TraceRequestNotFound
+from tracehouse.errors import AnswerTooLarge, InvalidRequest
+from tracehouse.frozen import Frozen
 
 router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 

@@ -9,13 +9,14 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
-from service.api.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead
-from service.api.deps import Parts, PartsDep
+from service.api.context import Parts, PartsDep
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead
 from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_responses
 from service.api.trace_requests import RequestId
 from service.api.waiting import heard, listening
-from service.domain.errors import InvalidRequest, MalformedHeader, TraceRequestNotFound
+from service.domain.errors import MalformedHeader, TraceRequestNotFound
 from service.domain.event import Event
+from tracehouse.errors import InvalidRequest
 
 _BATCH = 100
 

@@ -6,12 +6,12 @@ from typing import Literal
 
 from fastapi import APIRouter
 
-from service.api.deps import PartsDep
+from service.api.context import PartsDep
 from service.api.problems import problem_responses
 from service.domain.errors import DiskFull, SandboxUnavailable, ShuttingDown, StorageUnavailable
-from service.domain.frozen import Frozen
-from service.domain.sizes import MIB
 from service.sandbox.tiers import Tier
+from tracehouse.byte_units import MIB
+from tracehouse.frozen import Frozen
 
 # Room for one more archive of a usual size (ResNet-152 has 230 MiB): with less, the next trace may be what fails.
 DISK_MIN_BYTES = 256 * MIB

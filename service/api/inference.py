@@ -9,57 +9,59 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field, JsonValue
 
-from service.api.access import ACCESS_RESPONSES, Caller, MayInfer
-from service.api.body import aside, check_is_json, parse_json, read_text
-from service.api.deps import Parts, PartsDep
-from service.api.inference_body import MODEL_MEMBER, request_body
+from service.api import inference_json
+from service.api.context import Parts, PartsDep
+from service.api.http.access import ACCESS_RESPONSES, Caller, MayInfer
+from service.api.http.body import aside, check_is_json, parse_json, read_text
+from service.api.inference_json import InBucket, InferenceRequest
+from service.api.inference_openapi import MODEL_MEMBER, request_body
 from service.api.output_tensor import OutputTensor, pieces
 from service.api.problems import InternalError, RequestTimeout, problem_responses
-from service.domain import inference
-from service.domain.artifact import Artifact
-from service.domain.contract import Contract
 from service.domain.errors import (
     AliasNotFound,
-    AnswerTooLarge,
     ArtifactNotFound,
-    BakedArgument,
     BlobMissing,
-    DatatypeMismatch,
     DeviceUnavailable,
+    InvalidName,
+    MalformedJson,
+    ModelNotFound,
+    PayloadTooLarge,
+    PoolSaturated,
+    SandboxUnavailable,
+    ShuttingDown,
+    StorageUnavailable,
+    UnsupportedMediaType,
+    UploadTruncated,
+    VersionNotFound,
+)
+from service.domain.model import Bucket, ModelRef, ModelVersion
+from service.storage.database import Store
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import Contract
+from tracehouse.errors import (
+    AnswerTooLarge,
+    BakedArgument,
+    DatatypeMismatch,
     GoldenCaseFailed,
     GraphRaised,
     InferenceTimeout,
-    InvalidName,
     InvalidRequest,
     InvalidTensor,
-    MalformedJson,
     MethodNotFound,
     MissingInput,
-    ModelNotFound,
     NoBucket,
-    PayloadTooLarge,
-    PoolSaturated,
     RunnerLost,
-    SandboxUnavailable,
     ShapeMismatch,
-    ShuttingDown,
     SizeOutOfRange,
     SizesDisagree,
-    StorageUnavailable,
     StructureMismatch,
     UnexpectedInput,
-    UnsupportedMediaType,
-    UploadTruncated,
     ValueOutOfRange,
-    VersionNotFound,
 )
-from service.domain.frozen import Frozen
-from service.domain.inference import InBucket, InferenceRequest
-from service.domain.model import Bucket, ModelRef, ModelVersion
-from service.domain.tensor import Tensor
-from service.domain.trace_check import Verdict
-from service.domain.trace_request import DeviceName
-from service.storage.database import Store
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.frozen import Frozen
+from tracehouse.spec.trace_spec import DeviceName
+from tracehouse.tensors.tensor import Tensor
 
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
@@ -253,7 +255,7 @@ async def _answer(
 ) -> Response:
     buckets = [InBucket(choice.sizes, choice.contract.method(method)) for choice in served.choices]
     is_open = served.choices[0].contract.open
-    asked = await aside(byte_size, inference.read_for_one, body, buckets, is_open=is_open)
+    asked = await aside(byte_size, inference_json.read_for_one, body, buckets, is_open=is_open)
     digest = served.choices[asked.bucket].digest
     artifact = await run_in_threadpool(_artifact, parts.store, caller.tenant, digest)
     outputs = await parts.pool.infer(caller.tenant, artifact, digest, method, asked.inputs)

@@ -8,17 +8,16 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
-from service.api.access import ACCESS_RESPONSES, MayAdmin, MayRead
-from service.api.body import read_model
-from service.api.deps import StoreDep
-from service.api.pages import Cursor, Limit, link_next
+from service.api.context import StoreDep
+from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
+from service.api.http.body import read_model
+from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import RequestTimeout, problem_responses
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
     IfMatchRequired,
     InvalidCursor,
-    InvalidRequest,
     MalformedHeader,
     MalformedJson,
     ModelNotFound,
@@ -27,9 +26,11 @@ from service.domain.errors import (
     VersionAliased,
     VersionNotFound,
 )
-from service.domain.frozen import Frozen
-from service.domain.model import Alias, Bucket, Model, ModelName, ModelVersion
-from service.domain.trace_check import Verdict
+from service.domain.model import Alias, Bucket, Model, ModelVersion
+from tracehouse.errors import InvalidRequest
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.frozen import Frozen
+from tracehouse.spec.model_name import ModelName
 
 router = APIRouter(tags=["Models"], responses=ACCESS_RESPONSES)
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import orjson
 from pydantic import Field, JsonValue
 
-from service.api.inference_body import NOT_FINITE
-from service.domain.frozen import Frozen
-from service.domain.tensor import Datatype, Tensor, unpack
+from service.api.inference_openapi import NOT_FINITE
+from tracehouse.frozen import Frozen
+from tracehouse.tensors.tensor import Datatype, Tensor, unpack
 
 _PIECE_BYTES = 128 * 1024  # whole items of every datatype
 

@@ -12,17 +12,18 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 
-from service.api import dot, svg
-from service.api.access import ACCESS_RESPONSES, MayRead
 from service.api.artifacts import Digest
-from service.api.blobs import IMMUTABLE
-from service.api.deps import StoreDep
+from service.api.context import StoreDep
+from service.api.downloads import IMMUTABLE
+from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import problem_responses
-from service.domain.artifact import GraphKind, Printout, PrintoutKind
-from service.domain.errors import ArtifactNotFound, InvalidRequest, PrintoutNotFound, PrintoutsUnreadable
-from service.domain.frozen import Frozen
-from service.domain.printouts import Printouts
+from service.domain.errors import ArtifactNotFound
 from service.storage.database import Store
+from tracehouse.artifact.manifest import GraphKind, Printout, PrintoutKind
+from tracehouse.artifact.printouts import Printouts
+from tracehouse.errors import InvalidRequest, PrintoutNotFound, PrintoutsUnreadable
+from tracehouse.frozen import Frozen
+from tracehouse.report.graph import dot, svg
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 

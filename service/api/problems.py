@@ -16,33 +16,35 @@ from starlette.routing import Match
 
 from service.domain.errors import (
     ApiKeyMissing,
-    CallerError,
     Conflict,
-    ContractViolation,
-    Failure,
-    Fault,
     Forbidden,
-    InferenceError,
-    InferenceTimeout,
-    InvalidRequest,
     MalformedRequest,
-    NotFound,
     PayloadTooLarge,
     PreconditionFailed,
     PreconditionRequired,
-    RunnerLost,
     ScopeMissing,
-    ServiceError,
     TooManyRequests,
-    TraceError,
-    TracerLost,
     Unauthenticated,
     Unavailable,
     UnsupportedMediaType,
     UploadTruncated,
-    by_slug,
 )
 from service.log import http_request_id
+from tracehouse.errors import (
+    CallerError,
+    ContractViolation,
+    Failure,
+    Fault,
+    InferenceError,
+    InferenceTimeout,
+    InvalidRequest,
+    NotFound,
+    RunnerLost,
+    ServiceError,
+    TraceError,
+    TracerLost,
+    by_slug,
+)
 
 log = logging.getLogger(__name__)
 
@@ -336,7 +338,7 @@ def _allowed(request: Request) -> list[str]:
     return [
         method
         for method in _METHODS
-        # `service.api.head` answers HEAD by what GET answers.
+        # `service.api.http.head` answers HEAD by what GET answers.
         for asked in (dict(request.scope, method=method.replace("HEAD", "GET")),)
         if any(route.matches(asked)[0] is Match.FULL for route in routes)
     ]

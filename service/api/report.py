@@ -5,15 +5,16 @@ from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 from pydantic import TypeAdapter, ValidationError
 
-from service.api import report_page
-from service.api.access import ACCESS_RESPONSES, MayRead
 from service.api.artifacts import Digest
-from service.api.deps import StoreDep
+from service.api.context import StoreDep
+from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import problem_responses
-from service.domain.artifact import Artifact
-from service.domain.errors import ArtifactNotFound, InvalidRequest
-from service.sandbox.bounds import SOURCES_MAX_BYTES
+from service.domain.errors import ArtifactNotFound
 from service.storage.blobs import Blobs
+from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.errors import InvalidRequest
+from tracehouse.report import report
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 
@@ -35,11 +36,11 @@ def get_report(store: StoreDep, caller: MayRead, digest: Digest) -> Response:
     artifact = store.artifacts.get(caller.tenant, digest)
     name = digest.removeprefix("sha256:")[:12]
     headers = {
-        "Content-Security-Policy": report_page.POLICY,
+        "Content-Security-Policy": report.POLICY,
         "Content-Disposition": f'inline; filename="trace-check-{name}.html"',
         "Cache-Control": "private, no-cache",
     }
-    return HTMLResponse(report_page.page(artifact, digest, _sources_of(artifact, store.blobs)), headers=headers)
+    return HTMLResponse(report.page(artifact, digest, _sources_of(artifact, store.blobs)), headers=headers)
 
 
 def _sources_of(artifact: Artifact, blobs: Blobs) -> dict[str, str]:

@@ -10,23 +10,23 @@ from fastapi.concurrency import run_in_threadpool
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from service.api.body import batches, media_type, parse_json, read_json
 from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
+from service.api.http.body import batches, media_type, parse_json, read_json
 from service.api.problems import ERRORS_MAX, invalid_body, json_pointer
-from service.domain.blob import BlobRef
 from service.domain.errors import (
     FileNotUploaded,
     FileNotUsed,
     InvalidFileName,
-    InvalidRequest,
     MalformedMultipart,
     PayloadTooLarge,
     UnsupportedMediaType,
     UploadTruncated,
 )
-from service.domain.example_inputs import CalledWith, FileTensor, TupleInput
-from service.domain.trace_request import FILES_MAX, FileName, TraceSpec
 from service.storage.blobs import Blobs, Staged
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.errors import InvalidRequest
+from tracehouse.spec.example_inputs import CalledWith, FileTensor, TupleInput
+from tracehouse.spec.trace_spec import FILES_MAX, FileName, TraceSpec
 
 # The part `request`, and the one file too many that is refused by name.
 PARTS_MAX = FILES_MAX + 2

@@ -9,10 +9,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import Field
 
-from service.api.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
-from service.api.blobs import attachment, partial_responses
-from service.api.deps import EngineDep, Parts, PartsDep, StoreDep
-from service.api.pages import Cursor, Limit, link_next
+from service.api.context import EngineDep, Parts, PartsDep, StoreDep
+from service.api.downloads import attachment, partial_responses
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
+from service.api.pagination import Cursor, Limit, link_next
 from service.api.prefer import WAIT_MAX_S, preferred_wait_s
 from service.api.problems import Problem, RangeNotSatisfiable, RequestTimeout, problem_of, problem_responses
 from service.api.submission import REQUEST_BODY, Submission, received
@@ -23,7 +23,6 @@ from service.domain.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
     InvalidFileName,
-    InvalidRequest,
     MalformedHeader,
     MalformedJson,
     MalformedMultipart,
@@ -37,12 +36,13 @@ from service.domain.errors import (
     UnsupportedMediaType,
     UploadTruncated,
 )
-from service.domain.frozen import Frozen
 from service.domain.idempotency import Idempotency
-from service.domain.model import ModelName
-from service.domain.trace_check import Finding, Verdict
 from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
 from service.engine.queue import Engine
+from tracehouse.errors import InvalidRequest
+from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.frozen import Frozen
+from tracehouse.spec.model_name import ModelName
 
 router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 

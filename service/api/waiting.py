@@ -9,7 +9,7 @@ from time import monotonic
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from service.api.deps import Parts
+from service.api.context import Parts
 from service.domain.trace_request import TraceStatus
 from service.storage.changes import Changes
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.environment import settings_of
-from service.domain.sizes import GIB
 from service.settings import Settings
+from tracehouse.byte_units import GIB
 
 if TYPE_CHECKING:  # no other command is to wait for these
-    from service.sandbox.choice import NoTierHolds
+    from service.sandbox.choose_tier import NoTierHolds
     from service.sandbox.limits import Limits
     from service.sandbox.tiers import Tier
 
@@ -49,8 +49,8 @@ def doctor(
 def _told(name: str, check: Callable[[], str]) -> bool:
     """Print what the check finds; whether it works."""
     from service.domain.errors import SandboxUnavailable
-    from service.sandbox.choice import NoTierHolds
-    from service.sandbox.torch_here import NoGpu
+    from service.sandbox.choose_tier import NoTierHolds
+    from service.sandbox.torch_probe import NoGpu
     from service.sandbox.zygote import ZygoteFailed
 
     worked = True
@@ -67,7 +67,7 @@ def _told(name: str, check: Callable[[], str]) -> bool:
 
 
 def _chosen(settings: Settings) -> "Tier | NoTierHolds":
-    from service.sandbox.choice import NoTierHolds, choose
+    from service.sandbox.choose_tier import NoTierHolds, choose
 
     try:
         return choose(settings.sandbox)
@@ -76,7 +76,7 @@ def _chosen(settings: Settings) -> "Tier | NoTierHolds":
 
 
 def _sandbox(chosen: "Tier | NoTierHolds") -> str:
-    from service.sandbox.choice import fault_of
+    from service.sandbox.choose_tier import fault_of
     from service.sandbox.tiers import Tier
 
     if isinstance(chosen, Exception):
@@ -101,10 +101,10 @@ def _limits(settings: Settings) -> "Limits":
 
 
 def _torch(tier: "Tier", limits: "Limits") -> str:
-    from service.sandbox import torch_here
+    from service.sandbox import torch_probe
 
     began = time.monotonic()
-    found = torch_here.ask(tier, limits)
+    found = torch_probe.ask(tier, limits)
     if not found.traces:
         raise RuntimeError(f"torch {found.torch} does not trace here")
     return (
@@ -115,7 +115,7 @@ def _torch(tier: "Tier", limits: "Limits") -> str:
 
 def _gpu(slots: int, tier: "Tier", limits: "Limits") -> str:
     from service.sandbox.tiers import Tier
-    from service.sandbox.torch_here import require_gpu
+    from service.sandbox.torch_probe import require_gpu
 
     if not slots:
         return f"trace requests that ask for cuda wait: GPU_SLOTS is 0, and more needs SANDBOX={Tier.NONE.value}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from service.cli.refusal import refuse
+from service.cli.usage_errors import refuse
 from service.settings import Settings
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from service.cli.client import DEFAULT_URL, Client, Key, Url, explained
+from service.cli.connection import DEFAULT_URL, Client, Key, Url, explained
 
 
 def infer(

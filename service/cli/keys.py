@@ -12,10 +12,11 @@ import typer
 from pydantic import ValidationError
 
 from service.cli.environment import settings_of
-from service.cli.refusal import refuse
+from service.cli.usage_errors import refuse
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope, Token
-from service.domain.errors import ApiKeyInvalid, ServiceError
+from service.domain.errors import ApiKeyInvalid
 from service.settings import Settings
+from tracehouse.errors import ServiceError
 
 if TYPE_CHECKING:
     from service.storage.api_keys import ApiKeys

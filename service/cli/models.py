@@ -2,7 +2,7 @@
 
 import typer
 
-from service.cli.client import DEFAULT_URL, Client, Key, Url, explained
+from service.cli.connection import DEFAULT_URL, Client, Key, Url, explained
 
 
 def models(url: Url = DEFAULT_URL, key: Key = None) -> None:

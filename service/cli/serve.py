@@ -15,10 +15,10 @@ import typer
 
 from service import log
 from service.cli.environment import settings_of
-from service.cli.refusal import refuse
-from service.sandbox.choice import NoTierHolds, choose
+from service.cli.usage_errors import refuse
+from service.sandbox.choose_tier import NoTierHolds, choose
 from service.sandbox.tiers import Tier
-from service.sandbox.torch_here import NoGpu
+from service.sandbox.torch_probe import NoGpu
 
 logger = logging.getLogger(__name__)
 

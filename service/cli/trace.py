@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from service.cli import contract, wishes
-from service.cli.client import DEFAULT_URL, Client, Key, ServiceRefused, Url, explained
-from service.cli.inputs import ShellInputs, Uploads
+from service.cli import contract_table, size_options
+from service.cli.connection import DEFAULT_URL, Client, Key, ServiceRefused, Url, explained
+from service.cli.example_inputs import ShellInputs, Uploads
 from service.sandbox.log_tail import printable
 
 # Success for a shell is a model that can be served.
@@ -118,9 +118,9 @@ def trace(
         "example_inputs": inputs.args,
         "example_kwarg_inputs": inputs.kwargs,
         "methods": _methods(method or [], seed, uploads),
-        "dynamic": wishes.dynamic(dynamic or []),
-        "sizes": wishes.sizes(sizes or []),
-        "buckets": wishes.buckets(buckets),
+        "dynamic": size_options.dynamic(dynamic or []),
+        "sizes": size_options.sizes(sizes or []),
+        "buckets": size_options.buckets(buckets),
         "check": {
             "gradients": gradients,
             "probes": probes,
@@ -286,10 +286,10 @@ def _made_by(artifact: dict[str, Any]) -> str:
 
 def _show(client: Client, artifact: dict[str, Any], *, printouts: bool) -> None:
     """The artifact's contract, what the check left out and, where asked for, exportability, graph and code."""
-    out.print(contract.table_of(artifact["contract"], artifact["bucket"]))
+    out.print(contract_table.table_of(artifact["contract"], artifact["bucket"]))
     if artifact["contract"]["open"]:
         typer.echo("open: sizes that were never tried are answered, with a warning")
-    for line in (*contract.sizes_of(artifact["contract"]), *contract.left_out_of(artifact["check"])):
+    for line in (*contract_table.sizes_of(artifact["contract"]), *contract_table.left_out_of(artifact["check"])):
         typer.echo(printable(line))
     if artifact["exportability"]:
         typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))

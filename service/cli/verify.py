@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from service.cli import contract
+from service.cli import contract_table
 from service.cli.environment import settings_of
-from service.cli.refusal import refuse
+from service.cli.usage_errors import refuse
 from service.sandbox.log_tail import printable
 
 if TYPE_CHECKING:  # no other command is to wait for these
@@ -39,11 +39,11 @@ def verify(
     tier = _tier(settings.sandbox)
     held = True
     try:
-        with Zygote(["workers.runner_warmup", *PROGRAMS], tier=tier) as zygote, archive.open("rb") as file:
+        with Zygote(["workers.programs.runner_warmup", *PROGRAMS], tier=tier) as zygote, archive.open("rb") as file:
             check = ArchiveCheck(zygote, file, _limits(settings))
             told = check.contract.model_dump(mode="json")
-            Console().print(contract.table_of(told))
-            for line in contract.sizes_of(told):
+            Console().print(contract_table.table_of(told))
+            for line in contract_table.sizes_of(told):
                 typer.echo(printable(line))
             for found in check.run(version("torch")):
                 typer.echo(printable(f"{found.mark:<5} {found.what:<20} {found.text}"))
@@ -56,7 +56,7 @@ def verify(
 
 
 def _tier(wanted: str) -> "Tier":
-    from service.sandbox.choice import NoTierHolds, choose
+    from service.sandbox.choose_tier import NoTierHolds, choose
 
     try:
         tier = choose(wanted)

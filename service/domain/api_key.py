@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from service.domain.errors import ApiKeyInvalid
-from service.domain.frozen import Frozen
+from tracehouse.frozen import Frozen
 
 # Whose everything is where no keys are used, and whose what was kept before there were tenants.
 DEFAULT_TENANT = "default"

@@ -10,11 +10,11 @@ from typing import BinaryIO
 
 from pydantic import Field, TypeAdapter
 
-from service.domain import tensor_file
-from service.domain.frozen import Frozen
-from service.domain.structure import Structure, tensors_of
-from service.domain.tensor import Tensor
-from service.domain.tensor_file import TensorFile
+from tracehouse.contract.structure import Structure, tensors_of
+from tracehouse.frozen import Frozen
+from tracehouse.tensors import tensor_file
+from tracehouse.tensors.tensor import Tensor
+from tracehouse.tensors.tensor_file import TensorFile
 
 
 class EagerCall(Frozen):

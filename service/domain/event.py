@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from service.domain.frozen import Frozen
+from tracehouse.frozen import Frozen
 
 EventKind = Literal["stage", "layer", "log", "end"]
 

@@ -2,8 +2,8 @@
 
 from typing import Self
 
-from service.domain.frozen import Frozen
 from service.domain.trace_request import TraceRequest
+from tracehouse.frozen import Frozen
 
 
 class Idempotency(Frozen):

@@ -2,35 +2,15 @@
 
 import re
 from datetime import datetime
-from typing import Annotated, Self
-
-from pydantic import AfterValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from typing import Self
 
 from service.domain.errors import InvalidName
-from service.domain.frozen import Frozen
-from service.domain.trace_check import Verdict
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.frozen import Frozen
+from tracehouse.spec.model_name import NAME_PATTERN
 
-# No slash, @ or colon: `name@alias` and `name:version` must read in one way only, also in a URL.
-NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 _NAME = re.compile(NAME_PATTERN)
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
-
-
-def _model_name(value: str) -> str:
-    if not _NAME.fullmatch(value):
-        raise PydanticCustomError(
-            "model_name",
-            "a name is 1 to 64 letters, digits, '.', '_' or '-', with a letter or digit at both ends",
-        )
-    return value
-
-
-ModelName = Annotated[
-    str,
-    AfterValidator(_model_name),
-    WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "maxLength": 64}),
-]
 
 
 class Bucket(Frozen):

@@ -5,13 +5,14 @@ from typing import Self
 
 from pydantic import Field, JsonValue
 
-from service.domain.artifact import Artifact
-from service.domain.blob import BlobRef
-from service.domain.errors import Failure
-from service.domain.frozen import Frozen
-from service.domain.model import Bucket, ModelName
-from service.domain.trace_check import Finding, Verdict, worst
-from service.domain.trace_request import TraceSpec
+from service.domain.model import Bucket
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.errors import Failure
+from tracehouse.findings.trace_check import Finding, Verdict, worst
+from tracehouse.frozen import Frozen
+from tracehouse.spec.model_name import ModelName
+from tracehouse.spec.trace_spec import TraceSpec
 
 
 class Succeeded(Frozen):

@@ -1,6 +1,6 @@
 """Quotas: how much one tenant may have."""
 
-from service.domain.frozen import Frozen
+from tracehouse.frozen import Frozen
 
 
 class Quotas(Frozen):

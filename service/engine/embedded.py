@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
 
-from service.domain.errors import ShuttingDown, StorageUnavailable, TracerLost
+from service.domain.errors import ShuttingDown, StorageUnavailable
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
@@ -13,6 +13,7 @@ from service.engine.fair_queue import FairQueue
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.database import Store
+from tracehouse.errors import TracerLost
 
 log = logging.getLogger(__name__)
 

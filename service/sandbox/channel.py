@@ -18,7 +18,7 @@ from typing import Protocol
 import orjson
 from pydantic import JsonValue
 
-from service.domain.sizes import MIB
+from tracehouse.byte_units import MIB
 
 HEADER_MAX_BYTES = 16 * MIB
 BODY_MAX_BYTES = 1024 * MIB

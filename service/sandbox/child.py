@@ -13,10 +13,10 @@ from typing import Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from service.domain.frozen import Frozen
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES, AsyncChannel, Channel, open_async, wait_for
 from service.sandbox.control import MESSAGE_MAX_BYTES
 from service.sandbox.log_tail import LogTail
+from tracehouse.frozen import Frozen
 
 _END_TIMEOUT_S = 10.0
 

@@ -1,8 +1,8 @@
 """What a zygote is told: its config when it starts, and over its control socket one request for each fork."""
 
-from service.domain.frozen import Frozen
 from service.sandbox.jail import Walls
 from service.sandbox.limits import Limits, Profile
+from tracehouse.frozen import Frozen
 
 # Of a datagram on the control socket or a lifeline; what is sent there is far smaller.
 MESSAGE_MAX_BYTES = 64 * 1024

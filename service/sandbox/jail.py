@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
-from service.domain.frozen import Frozen
 from service.sandbox import credentials, landlock, seccomp
 from service.sandbox.kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
 from service.sandbox.limits import Limits, Profile, impose
+from tracehouse.frozen import Frozen
 
 # What a zygote and its children see in place of the environment: no secrets, and one thread before a fork.
 BARE_ENVIRONMENT = {

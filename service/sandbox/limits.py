@@ -5,8 +5,8 @@ from typing import Literal, Self
 
 from pydantic import PositiveInt
 
-from service.domain.frozen import Frozen
-from service.domain.sizes import MIB
+from tracehouse.byte_units import MIB
+from tracehouse.frozen import Frozen
 
 # What a child may do at all: run submitted Python, or only the operators of an archive that it was handed.
 Profile = Literal["trace", "infer"]

@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from service.domain.frozen import Frozen
 from service.sandbox.channel import Channel
 from service.sandbox.kernel import syscall
 from service.sandbox.system_calls import number
+from tracehouse.frozen import Frozen
 
 _CLONE_NEWUSER = 0x10000000
 _PTRACE_SEIZE = 0x4206

@@ -1,6 +1,6 @@
 """A zygote from its parent's side: the process to fork children from, started again when it is found dead or old.
 
-    with zygote.fork("workers.tracing.child", limits, files=[weights]) as child:
+    with zygote.fork("workers.programs.tracer", limits, files=[weights]) as child:
         child.channel.send(request)
         header, body = child.channel.receive(until=deadline)
 
@@ -26,7 +26,6 @@ from typing import NamedTuple, Self
 import orjson
 
 from service.domain.errors import SandboxUnavailable
-from service.domain.sizes import MIB
 from service.sandbox import bubblewrap
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES
 from service.sandbox.child import Child
@@ -35,6 +34,7 @@ from service.sandbox.jail import bare_environment
 from service.sandbox.limits import Limits, Profile
 from service.sandbox.log_tail import LogTail
 from service.sandbox.tiers import Tier
+from tracehouse.byte_units import MIB
 
 LOG_MAX_BYTES = MIB
 START_TIMEOUT_S = 120.0

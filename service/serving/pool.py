@@ -8,22 +8,15 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from service.domain.artifact import Artifact
-from service.domain.errors import (
-    AnswerTooLarge,
-    DeviceUnavailable,
-    GoldenCaseFailed,
-    GraphRaised,
-    PoolSaturated,
-    RunnerLost,
-    ShuttingDown,
-)
-from service.domain.sizes import MIB
-from service.domain.tensor import Tensor
+from service.domain.errors import DeviceUnavailable, PoolSaturated, ShuttingDown
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.runner import Runner, RunnerState
 from service.storage.blobs import Blobs
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.byte_units import MIB
+from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost
+from tracehouse.tensors.tensor import Tensor
 
 # What a runner is expected to take beside its weights until it is measured: 6 MiB for a tiny model, and activations.
 _RUNNER_BYTES = 32 * MIB

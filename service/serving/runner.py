@@ -11,21 +11,23 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from service.domain.artifact import Artifact
-from service.domain.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
-from service.domain.frozen import Frozen
-from service.domain.sizes import MIB
-from service.domain.tensor import Tensor, split
-from service.domain.trace_check import Verdict
-from service.sandbox.bounds import text_of
+from service.protocol.bounds import text_of
+from service.protocol.messages import Failed
+from service.protocol.reference import Differentiated
+from service.protocol.runner import Infer, Inferred, Load, Ready, from_runner
 from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
-from service.sandbox.messages import Differentiated, Failed, Infer, Inferred, Load, Ready, from_runner
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.byte_units import MIB
+from tracehouse.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.frozen import Frozen
+from tracehouse.tensors.tensor import Tensor, split
 
-_PROGRAM = "workers.runner"
+_PROGRAM = "workers.programs.runner"
 _HEADER_MAX_BYTES = MIB
 _LOG_MAX_BYTES = 16 * 1024
 # A killed process is gone within milliseconds, unless it waits in the kernel, for a disk for instance.

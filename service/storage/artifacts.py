@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, select
 
-from service.domain.artifact import Artifact
 from service.domain.errors import ArtifactNotFound
 from service.storage import tables
 from service.storage.transactions import Transactions, upsert
+from tracehouse.artifact.manifest import Artifact
 
 
 class Artifacts:

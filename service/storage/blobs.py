@@ -17,8 +17,8 @@ from uuid import uuid4
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from service.domain.blob import DIGEST_PATTERN, BlobRef
 from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
+from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
 
 
 class Blobs:

@@ -16,13 +16,14 @@ from service.domain.errors import (
     VersionAliased,
     VersionNotFound,
 )
-from service.domain.model import Alias, Model, ModelName, ModelRef, ModelVersion
+from service.domain.model import Alias, Model, ModelRef, ModelVersion
 from service.domain.outcome import Succeeded
-from service.domain.trace_check import Verdict
 from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.page import Cursor, Page
 from service.storage.transactions import AnyRow, Transactions, upsert
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.spec.model_name import ModelName
 
 _model = tables.models.c
 _version = tables.model_versions.c

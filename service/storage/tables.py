@@ -23,11 +23,12 @@ from sqlalchemy import (
 )
 
 from service.domain.api_key import Scope
-from service.domain.blob import BlobRef
-from service.domain.errors import Failure, ServiceError
 from service.domain.model import Bucket
-from service.domain.trace_check import Finding
-from service.domain.trace_request import DeviceArtifact, TraceSpec
+from service.domain.trace_request import DeviceArtifact
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.errors import Failure, ServiceError
+from tracehouse.findings.trace_check import Finding
+from tracehouse.spec.trace_spec import TraceSpec
 
 log = logging.getLogger(__name__)
 

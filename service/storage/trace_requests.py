@@ -11,13 +11,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, Field
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, update
 
-from service.domain.errors import (
-    Failure,
-    QueueFull,
-    TraceRequestEnded,
-    TraceRequestNotFound,
-    TracerLost,
-)
+from service.domain.errors import QueueFull, TraceRequestEnded, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
@@ -37,6 +31,7 @@ from service.storage.models import register
 from service.storage.page import Cursor, Page
 from service.storage.quotas import refuse_beyond_quotas
 from service.storage.transactions import AnyRow, Transactions
+from tracehouse.errors import Failure, TracerLost
 
 _request = tables.trace_requests.c
 _submission = tables.submissions.c

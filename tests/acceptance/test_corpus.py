@@ -13,11 +13,11 @@ import httpx
 import pytest
 import torch
 
-from service.domain.tensor import Datatype
 from tests.acceptance.conftest import Service
 from tests.corpus import specimen
 from tests.corpus.specimen import Specimen, called, leaves, question, specimens
-from workers.tensors import DTYPES
+from tracehouse.tensors.tensor import Datatype
+from tracehouse.torch_values.tensors import DTYPES
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(r"ignore:`torch\.jit\.")]
 CASES = [*specimens("wrong"), *specimens("right")]

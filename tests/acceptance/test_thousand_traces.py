@@ -8,9 +8,9 @@ import httpx
 import psutil
 import pytest
 
-from service.domain.sizes import MIB
 from tests.acceptance.conftest import Service, StartService, linear
 from tests.conftest import wait_until
+from tracehouse.byte_units import MIB
 
 TRACES = 1000
 # By then every cache that fills up once is full: the allocator's, SQLAlchemy's, pydantic's.

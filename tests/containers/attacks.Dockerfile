@@ -5,10 +5,10 @@ USER root
 # The image has no pip of its own; the one of the Python below it installs.
 RUN PATH=/usr/local/bin:/usr/bin:/bin python -m pip --python /opt/tracehouse/bin/python install --no-cache-dir 'pytest>=8.3' 'anyio'
 COPY conftest.py /attacks/tests/
-COPY sandbox /attacks/tests/sandbox
+COPY service/sandbox /attacks/tests/service/sandbox
 RUN chmod -R a+rX /attacks
 
 USER tracehouse
 WORKDIR /attacks
 CMD ["python", "-m", "pytest", "-q", "--import-mode=importlib", "-p", "no:cacheprovider", \
-    "tests/sandbox/test_attacks.py", "tests/sandbox/test_tiers.py", "tests/sandbox/test_choice.py"]
+    "tests/service/sandbox/test_attacks.py", "tests/service/sandbox/test_tiers.py", "tests/service/sandbox/test_choice.py"]

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch.nn.parameter import UninitializedParameter
 
-from workers.tensors import datatype_of
+from tracehouse.torch_values.tensors import datatype_of
 
 CORPUS = Path(__file__).parent
 TOLERANCE = 1e-4

@@ -7,7 +7,7 @@ import pytest
 
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
-from service.sandbox.torch_here import NoGpu, require_gpu
+from service.sandbox.torch_probe import NoGpu, require_gpu
 from service.sandbox.zygote import Zygote
 
 HERE = Path(__file__).parent
@@ -37,6 +37,11 @@ def _why_not() -> str | None:
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
     """Of the one tier whose children can use CUDA."""
-    programs = ["workers.tracing.child", "workers.tracing.reference", "workers.runner", "workers.packer"]
-    with Zygote(["workers.warmup", *programs], tier=Tier.NONE) as zygote:
+    programs = [
+        "workers.programs.tracer",
+        "workers.programs.reference",
+        "workers.programs.runner",
+        "workers.programs.packer",
+    ]
+    with Zygote(["workers.programs.tracer_warmup", *programs], tier=Tier.NONE) as zygote:
         yield zygote

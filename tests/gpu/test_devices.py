@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.domain.artifact import Artifact
 from service.domain.eager_outputs import EagerOutputs
-from service.domain.errors import ShapeMismatch
-from service.domain.tensor import Datatype, Tensor, array
-from service.domain.trace_check import Verdict
-from service.domain.trace_request import State, TraceRequest, TraceSpec
+from service.domain.trace_request import State, TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import TENANT
-from tests.tracing.conftest import LIMITS, spec
-from workers.tracing.worker import Worker
+from tests.submissions import spec
+from tests.workers.conftest import LIMITS
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.errors import ShapeMismatch
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.tensors.tensor import Datatype, Tensor, array
+from workers.worker import Worker
 
 X = {"datatype": "FP32", "shape": [2, 4], "random": {"seed": 1}}
 BOTH = ["cpu", "cuda"]

@@ -1,0 +1,102 @@
+"""Blobs as downloads: streamed, in part if asked, and never sent twice to whoever has them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from service.storage.blobs import Blobs
+from tracehouse.artifact.blob import BlobRef
+
+# What has a digest for a name never changes. It is a tenant's all the same: no cache on the way shows it to another.
+IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Authorization"}
+
+_CHUNK_BYTES = 2**18
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.ASCII)
+
+
+def attachment(request: Request, blobs: Blobs, blob: BlobRef, *, filename: str) -> Response:
+    """The blob as a file to save."""
+    headers = {
+        "ETag": f'"{blob.digest}"',
+        **IMMUTABLE,
+        "Accept-Ranges": "bytes",
+        "Content-Disposition": _disposition(filename),
+    }
+    if is_known(request, headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    first, past = 0, blob.byte_size
+    asked = request.headers.get("range")
+    if asked is not None and request.headers.get("if-range", headers["ETag"]) == headers["ETag"]:
+        first, past = _range(asked, blob.byte_size)
+    partial = (first, past) != (0, blob.byte_size)
+    if partial:
+        headers["Content-Range"] = f"bytes {first}-{past - 1}/{blob.byte_size}"
+    headers["Content-Length"] = str(past - first)
+    return _Download(
+        blobs.open(blob.digest),
+        first,
+        past - first,
+        status_code=206 if partial else 200,
+        headers=headers,
+        media_type="application/octet-stream",
+    )
+
+
+def _disposition(filename: str) -> str:
+    """Twice, for `curl -OJ` reads only the plain form; what that cannot say is an underscore there."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", filename)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(filename)}"
+
+
+def partial_responses() -> dict[int | str, dict[str, Any]]:
+    """For a download's `responses`: what may come instead of all of it."""
+    return {
+        206: {"description": "The range that was asked for."},
+        304: {"description": "`If-None-Match` names what is there."},
+    }
+
+
+def is_known(request: Request, etag: str) -> bool:
+    """The caller has it already and says so."""
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or etag in (each.strip().removeprefix("W/") for each in known.split(","))
+
+
+def _range(asked: str, byte_size: int) -> tuple[int, int]:
+    """The one range that was asked for, as (first, past). Several, or one that cannot be read, mean all of it."""
+    found = _RANGE.fullmatch(asked.strip())
+    if found is None:
+        return 0, byte_size
+    begin, end, suffix = found.groups()
+    first = int(begin) if begin else max(byte_size - int(suffix), 0)
+    past = min(int(end) + 1, byte_size) if end else byte_size
+    if begin and end and int(end) < int(begin):
+        return 0, byte_size
+    if first >= past:
+        raise HTTPException(416, headers={"Content-Range": f"bytes */{byte_size}"})
+    return first, past
+
+
+class _Download(StreamingResponse):
+    """A part of a file, which is closed when it is over, also for a client that went away in the middle."""
+
+    def __init__(self, file: BinaryIO, first: int, length: int, **options: Any) -> None:
+        super().__init__(_read(file, first, length), **options)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
+def _read(file: BinaryIO, first: int, length: int) -> Iterator[bytes]:
+    file.seek(first)
+    while length > 0 and (chunk := file.read(min(length, _CHUNK_BYTES))):
+        length -= len(chunk)
+        yield chunk

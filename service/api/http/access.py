@@ -1,0 +1,87 @@
+"""Access: who asks, as which tenant, and whether they may. A route says what it needs by the caller that it takes."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+
+from service.api.context import Parts, PartsDep
+from service.api.http.local import CrossSiteRequest, ForeignHost
+from service.api.problems import problem_responses
+from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
+from service.domain.errors import (
+    ApiKeyExpired,
+    ApiKeyInvalid,
+    ApiKeyMissing,
+    RateLimited,
+    ScopeMissing,
+)
+
+# What any route that takes a caller may answer. One that has more to say under these statuses lists these with it.
+ACCESS_ERRORS = (ApiKeyMissing, ApiKeyInvalid, ApiKeyExpired, ScopeMissing, ForeignHost, CrossSiteRequest, RateLimited)
+ACCESS_RESPONSES = problem_responses(*ACCESS_ERRORS)
+
+_BEARER = HTTPBearer(
+    scheme_name="ApiKey",
+    bearerFormat="th_…",
+    description="A key made by `tracehouse keys create`. Not asked for while the service runs with keys off.",
+    auto_error=False,  # a problem document says it better
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose things the request is about, and by which key; by none while keys are off."""
+
+    tenant: str
+    key: ApiKey | None = None
+
+    def upload_max_bytes(self, service_max_bytes: int) -> int:
+        """The key's own limit lowers the service's, and never raises it."""
+        if self.key is None or self.key.upload_max_bytes is None:
+            return service_max_bytes
+        return min(self.key.upload_max_bytes, service_max_bytes)
+
+
+async def _caller(
+    request: Request,
+    parts: PartsDep,
+    needed: SecurityScopes,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
+) -> Caller:
+    """Before the route runs, and so before any of the body is read."""
+    # What one tenant was told is nobody else's to keep.
+    request.state.reply_headers["Cache-Control"] = "no-store"
+    if not parts.keys_required:
+        return Caller(DEFAULT_TENANT)
+    if bearer is None:
+        raise ApiKeyMissing("this needs an API key")
+    if len(request.headers.getlist("authorization")) > 1:  # whoever stands before the service may have read another
+        raise ApiKeyInvalid("there are several Authorization headers")
+    key = await run_in_threadpool(parts.store.api_keys.authenticate, bearer.credentials)
+    request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
+    _count(request, parts, key)
+    for scope in needed.scopes:
+        if not key.allows(Scope(scope)):
+            raise ScopeMissing(f"this needs the scope {scope}", scope=scope, scopes=sorted(key.scopes))
+    return Caller(key.tenant, key)
+
+
+def _count(request: Request, parts: Parts, key: ApiKey) -> None:
+    """Raises RateLimited."""
+    allowance = parts.request_rate.take(key.prefix, key.requests_per_minute or parts.key_requests_per_minute)
+    request.state.reply_headers.update(allowance.headers)
+    if allowance.retry_after_s is not None:
+        raise RateLimited(
+            f"this key may send {allowance.per_minute} requests a minute",
+            limit=allowance.per_minute,
+            retry_after_s=allowance.retry_after_s,
+        )
+
+
+MayTrace = Annotated[Caller, Security(_caller, scopes=[Scope.TRACE.value])]
+MayRead = Annotated[Caller, Security(_caller, scopes=[Scope.READ.value])]
+MayInfer = Annotated[Caller, Security(_caller, scopes=[Scope.INFER.value])]
+MayAdmin = Annotated[Caller, Security(_caller, scopes=[Scope.ADMIN.value])]

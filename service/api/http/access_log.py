@@ -1,0 +1,54 @@
+"""The access log: each exchange has an id, says it in its reply, and is logged once under it, with who asked."""
+
+import logging
+import re
+from time import perf_counter
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.log import http_request_id
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class AccessLog:
+    """Outside of everything else, so that a reply to a mistake of ours has its id, too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        http_request_id.set(request_id)
+        begun, status = perf_counter(), 0
+        # Who asks is found out further in: `service.api.http.access` says it here.
+        caller: dict[str, str] = {}
+        scope["state"] = {**scope.get("state", {}), "logged_caller": caller}
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            seconds = round(perf_counter() - begun, 6)
+            exchange = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": seconds}
+            log.info("request", extra=exchange | caller)
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's own, if it can stand in a header and in a log as it is."""
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if _REQUEST_ID.fullmatch(given) else uuid4().hex

@@ -1,0 +1,154 @@
+"""A request's body: read up to a limit while it arrives, and JSON that is safe for whatever handles it next."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from time import monotonic
+from typing import ParamSpec, TypeVar
+
+import orjson
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from multipart import parse_options_header
+from pydantic import BaseModel, JsonValue, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
+
+from service.api.context import Parts
+from service.api.problems import RequestTimeout, invalid_body
+from service.api.waiting import LOOK_S
+from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
+from tracehouse.byte_units import MIB
+from tracehouse.tensors.json_text import has_more_containers, levels
+
+# Beyond these nobody means it. pydantic goes 255 levels deep, and keeps about a kilobyte for each mistake it finds.
+DEPTH_MAX = 100
+MEMBERS_MAX = 200_000
+CONTAINERS_MAX = 1_000_000
+
+# What is done with less takes about a millisecond, and a hop to another thread and back a tenth of that.
+_SMALL_BYTES = 64 * 1024
+
+_BATCH_BYTES = MIB
+
+Model = TypeVar("Model", bound=BaseModel)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def media_type(request: Request) -> tuple[str, dict[str, str]]:
+    """The content type in lower case, and its parameters."""
+    value, options = parse_options_header(request.headers.get("content-type", ""))
+    return value.strip().lower(), options
+
+
+async def read_json(request: Request, max_bytes: int) -> JsonValue:
+    """Raises UnsupportedMediaType, PayloadTooLarge and MalformedJson."""
+    check_is_json(request)
+    text = await read_text(request, max_bytes)
+    return await aside(len(text), parse_json, text)
+
+
+def check_is_json(request: Request) -> None:
+    """Raises UnsupportedMediaType."""
+    kind, options = media_type(request)
+    if kind != "application/json" or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+        raise UnsupportedMediaType(
+            "this route takes application/json in UTF-8", actual=kind[:80], supported=["application/json"]
+        )
+
+
+async def read_text(request: Request, max_bytes: int) -> bytes:
+    return b"".join([batch async for batch in batches(request, max_bytes)])
+
+
+async def aside(byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Done here if it is about few bytes, and else on a thread, so that nobody else waits for it."""
+    if byte_size <= _SMALL_BYTES:
+        return work(*args, **kwargs)
+    return await run_in_threadpool(work, *args, **kwargs)
+
+
+async def read_model(request: Request, model: type[Model], max_bytes: int = 2**16) -> Model:
+    """A small JSON body as `model`."""
+    body = await read_json(request, max_bytes)
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        raise invalid_body(error, body, model) from error
+
+
+async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body in pieces of about a megabyte: each costs its reader a hop to another thread.
+
+    Raises RequestTimeout where it stops arriving, and ShuttingDown where the service stops meanwhile.
+    """
+    parts: Parts = request.app.state.parts
+    if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
+        raise UnsupportedMediaType("no content encoding is taken", actual=encoding[:80], supported=["identity"])
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
+        raise _too_large(max_bytes)
+    received, batch, more = 0, bytearray(), True
+    while more:
+        message = await _receive(request, parts)
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        if more and parts.stopping.is_set():
+            raise _stopping()
+        received += len(chunk)
+        if received > max_bytes:
+            raise _too_large(max_bytes)
+        batch += chunk
+        if len(batch) >= _BATCH_BYTES:
+            yield bytes(batch)
+            batch.clear()
+    if batch:
+        yield bytes(batch)
+
+
+async def _receive(request: Request, parts: Parts) -> Message:
+    until = monotonic() + parts.request_idle_s
+    while (left_s := until - monotonic()) > 0:
+        try:
+            async with asyncio.timeout(min(left_s, LOOK_S)):
+                return await request.receive()
+        except TimeoutError:
+            if parts.stopping.is_set():
+                raise _stopping() from None
+    raise RequestTimeout(f"nothing came for {parts.request_idle_s:g} s", limit_s=parts.request_idle_s)
+
+
+def _stopping() -> ShuttingDown:
+    return ShuttingDown("the service stops, and the request has not arrived whole")
+
+
+def parse_json(text: bytes | bytearray) -> JsonValue:
+    """Strict JSON: no NaN, no lone surrogates, UTF-8 alone, and nested no deeper than anybody means."""
+    if has_more_containers(text, CONTAINERS_MAX):
+        raise MalformedJson(f"there are more than {CONTAINERS_MAX} lists and objects", limit=CONTAINERS_MAX)
+    try:
+        value: JsonValue = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise MalformedJson(
+            f"{error.msg} (line {error.lineno}, column {error.colno})",
+            line=error.lineno,
+            column=error.colno,
+            position=error.pos,
+        ) from error
+    _check_bounds(value)
+    return value
+
+
+def _check_bounds(value: JsonValue) -> None:
+    members = 0
+    for depth, (objects, _) in enumerate(levels(value)):
+        if depth == DEPTH_MAX:
+            raise MalformedJson(f"the body nests deeper than {DEPTH_MAX} levels", limit=DEPTH_MAX)
+        members += sum(map(len, objects))
+        if members > MEMBERS_MAX:
+            raise MalformedJson(f"there are more than {MEMBERS_MAX} members in all", limit=MEMBERS_MAX)
+
+
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body may have {max_bytes} bytes", limit=max_bytes)

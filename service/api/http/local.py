@@ -1,0 +1,78 @@
+"""Local: while no key is asked for, this machine's own programs and pages are answered, and no page from elsewhere.
+
+Any web page that is open in a browser here can send requests here: across sites, or under a name of its own that it
+lets lead here (DNS rebinding). Both show in headers that no page can set.
+"""
+
+import re
+from collections.abc import Collection
+from ipaddress import ip_address
+
+from fastapi import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.api.context import Parts
+from service.api.problems import reply
+from service.domain.errors import Forbidden
+
+_HOST = re.compile(r"(?:localhost|([0-9.]+)|\[([0-9a-f:.]+)\])(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+
+
+class ForeignHost(Forbidden):
+    """The request is not addressed to this machine
+
+    Ask for localhost or 127.0.0.1; to be reached by another name, start the service with API_KEYS=required and a key.
+    """
+
+
+class CrossSiteRequest(Forbidden):
+    """A web page from elsewhere sent this request
+
+    Send it from the service's own pages or from a program; CORS_ORIGINS names other pages that may.
+    """
+
+
+class Local:
+    """Refuses both before anything else looks at the request. `origins` are pages that may ask all the same."""
+
+    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
+        self._app = app
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            parts: Parts = scope["app"].state.parts
+            request = Request(scope)
+            if not parts.keys_required and (error := self._refused(request)) is not None:
+                await reply(request, error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refused(self, request: Request) -> Forbidden | None:
+        hosts = request.headers.getlist("host")
+        if len(hosts) != 1 or not _is_this_machine(hosts[0]):
+            return ForeignHost("only this machine is answered while keys are off", host=", ".join(hosts)[:80])
+        origin = request.headers.get("origin")
+        here = f"{request.url.scheme}://{hosts[0]}".lower()
+        if origin not in self._origins and _is_from_elsewhere(request, origin, here):
+            return CrossSiteRequest("pages from elsewhere may not send this while keys are off", origin=origin)
+        return None
+
+
+def _is_from_elsewhere(request: Request, origin: str | None, here: str) -> bool:
+    elsewhere = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    if request.method in ("GET", "HEAD"):
+        # A link may be followed. What a page loads by itself it could not read, and it would have cost all the same.
+        return elsewhere and request.headers.get("sec-fetch-mode") != "navigate"
+    return elsewhere or origin not in (None, here)
+
+
+def _is_this_machine(host: str) -> bool:
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    address = found[1] or found[2]
+    try:
+        return address is None or ip_address(address).is_loopback
+    except ValueError:
+        return False

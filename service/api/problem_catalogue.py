@@ -1,0 +1,70 @@
+"""Problem kinds: what a problem document's `type` points at, one for each error there is."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from service.api.problems import problem_responses, status_of
+from tracehouse.errors import Fault, InvalidRequest, NotFound, ServiceError, by_slug
+from tracehouse.frozen import Frozen
+
+router = APIRouter(tags=["Problems"])
+
+
+class ProblemNotFound(NotFound):
+    """There is no problem of this name
+
+    `GET /problems` lists them.
+    """
+
+
+class ProblemKind(Frozen):
+    """One kind of problem: what its `type` points at."""
+
+    code: str
+    type: str
+    title: str
+    remedy: str | None = Field(description="What to do about it, where that can be said of all of its kind.")
+    status: int
+    fault: Fault
+
+
+class ProblemKinds(Frozen):
+    """By code."""
+
+    problems: list[ProblemKind]
+
+
+@router.get("/problems", summary="List every kind of problem")
+def list_problems() -> ProblemKinds:
+    """Each problem document's `type` is the path of one of these, and its `code` is the last part of that path."""
+    return ProblemKinds(problems=[_kind(error) for _, error in sorted(by_slug().items())])
+
+
+@router.get(
+    "/problems/{code}",
+    summary="Describe one kind of problem",
+    responses=problem_responses(ProblemNotFound, InvalidRequest),
+)
+def get_problem(
+    code: Annotated[
+        str,
+        Path(description="A problem document's `code`.", openapi_examples={"for example": {"value": "shape-mismatch"}}),
+    ],
+) -> ProblemKind:
+    """What a problem document's `type` points at."""
+    if code not in by_slug():
+        raise ProblemNotFound("there is no problem of this name", code=code[:80])
+    return _kind(by_slug()[code])
+
+
+def _kind(error: type[ServiceError]) -> ProblemKind:
+    return ProblemKind(
+        code=error.slug(),
+        type=f"/problems/{error.slug()}",
+        title=error.title(),
+        remedy=error.remedy(),
+        status=status_of(error),
+        fault=error.fault,
+    )

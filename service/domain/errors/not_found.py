@@ -1,0 +1,66 @@
+"""Errors of look-ups: nothing has that name or number."""
+
+from tracehouse.errors import NotFound
+
+
+class TraceRequestNotFound(NotFound):
+    """There is no trace request with this id
+
+    Use the `id` in the reply to `POST /trace`; `GET /trace` lists them.
+    """
+
+
+class OutputsNotFound(NotFound):
+    """This trace request has no outputs
+
+    Only one in mode eager has some, once it has succeeded.
+    """
+
+
+class ArtifactNotFound(NotFound):
+    """There is no artifact with this digest
+
+    Use the digest in `artifacts` of a trace request that succeeded.
+    """
+
+
+class CounterexampleNotFound(NotFound):
+    """The artifact has no such counterexample
+
+    `counterexamples` in its manifest lists what there is, numbered from 0 on.
+    """
+
+
+class ExportedProgramNotFound(NotFound):
+    """The artifact has no exported program
+
+    Trace the model with `options.exportability`; the artifact's `exportability` says what came of it.
+    """
+
+
+class ModelNotFound(NotFound):
+    """There is no model of this name
+
+    `GET /models` lists the names; a model is there once a trace request of its name was accepted.
+    """
+
+
+class VersionNotFound(NotFound):
+    """The model has no such version
+
+    `GET /models/{name}` lists its versions.
+    """
+
+
+class AliasNotFound(NotFound):
+    """The model has no such alias
+
+    `GET /models/{name}` lists its aliases.
+    """
+
+
+class ApiKeyNotFound(NotFound):
+    """There is no API key with this prefix
+
+    `tracehouse keys list` lists them.
+    """

@@ -1,0 +1,46 @@
+"""Errors of the service itself: it cannot do its work now."""
+
+from tracehouse.errors import ServiceError
+
+
+class BlobMissing(ServiceError):
+    """The bytes of this digest are not there"""
+
+
+class Unavailable(ServiceError):
+    """The service cannot take this now"""
+
+
+class QueueFull(Unavailable):
+    """Too many trace requests are waiting"""
+
+
+class PoolSaturated(Unavailable):
+    """Too many inference requests are waiting"""
+
+
+class DeviceUnavailable(Unavailable):
+    """This service has no such device
+
+    Ask for `device=cpu`, or start the service on a machine with a GPU, and with GPU_SLOTS.
+    """
+
+
+class ShuttingDown(Unavailable):
+    """The service is shutting down"""
+
+
+class StorageUnavailable(Unavailable):
+    """The database does not answer"""
+
+
+class DiskFull(Unavailable):
+    """There is too little room on the disk"""
+
+
+class TooManyOpenFiles(Unavailable):
+    """The service has too many files open to open another"""
+
+
+class SandboxUnavailable(Unavailable):
+    """No process for model code could be started"""

@@ -1,0 +1,69 @@
+"""Messages between a parent and a runner, which holds an artifact."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, TypeAdapter
+
+from service.protocol.messages import Failed, not_too_large
+from service.protocol.reference import Differentiate, Differentiated
+from tracehouse.contract.contract import Contract
+from tracehouse.contract.structure import Argument, Structure
+from tracehouse.frozen import Frozen
+from tracehouse.spec.trace_spec import DeviceName, ServedForm
+from tracehouse.tensors.tensor import TensorSpec
+
+
+class Load(Frozen):
+    """Load the archive in descriptor 0 and, where there is one, replay the golden cases in descriptor 1.
+
+    Without a tolerance they only warm it up: a rejected artifact is known not to give them.
+    """
+
+    kind: Literal["load"] = "load"
+    contract: Contract
+    device: DeviceName
+    served_form: ServedForm | None
+    # Its parameters are to have gradients, which those of a module that was loaded in inference mode never have.
+    gradients: bool
+    tolerance: float | None
+    threads: int
+
+
+class Infer(Frozen):
+    """The frame's body is the inputs' bytes, one after the other, in the contract's order.
+
+    With `arguments`, which say how the inputs nest, it is asked for all that the artifact returns, be it as the
+    contract says or not.
+    """
+
+    kind: Literal["infer"] = "infer"
+    method: str
+    inputs: list[TensorSpec]
+    answer_max_bytes: int
+    arguments: list[Argument] | None = None
+
+
+class Ready(Frozen):
+    kind: Literal["ready"] = "ready"
+    resident_bytes: int = Field(ge=0)
+
+
+class Inferred(Frozen):
+    """The frame's body is the outputs' bytes, one after the other."""
+
+    kind: Literal["inferred"] = "inferred"
+    outputs: list[TensorSpec]
+    returns: Structure | None = None
+
+
+ToRunner = Annotated[Infer | Differentiate, Field(discriminator="kind")]
+
+to_runner: TypeAdapter[Infer | Differentiate] = TypeAdapter(ToRunner)
+
+FromRunner = Annotated[
+    Ready | Inferred | Differentiated | Failed,
+    Field(discriminator="kind"),
+    BeforeValidator(not_too_large),
+]
+
+from_runner: TypeAdapter[Ready | Inferred | Differentiated | Failed] = TypeAdapter(FromRunner)

@@ -1,0 +1,105 @@
+"""Messages between a parent and the tracer, which traces a submission and checks the trace."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
+
+from service.domain.trace_request import Stage
+from service.protocol.bounds import cut_check
+from service.protocol.messages import Failed, not_too_large
+from tracehouse.artifact.exportability import ExportAttempt
+from tracehouse.artifact.manifest import Form, ModuleAttributes, Submodule, TensorConstants, Versions
+from tracehouse.contract.contract import Contract, MethodClaim
+from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
+from tracehouse.findings.trace_check import Layer, TraceCheck
+from tracehouse.frozen import Frozen
+from tracehouse.spec.conversion import Parts, Way
+from tracehouse.spec.trace_spec import DeviceName, TraceSpec
+from tracehouse.tensors.tensor import TensorSpec
+
+
+class Trace(Frozen):
+    """Trace this, in that way. `files` maps an uploaded file's name to its place among the child's descriptors."""
+
+    kind: Literal["trace"] = "trace"
+    spec: TraceSpec
+    way: Way
+    files: dict[str, int]
+    device: DeviceName
+    threads: int
+    source_max_bytes: int
+
+
+class Progress(Frozen):
+    kind: Literal["progress"] = "progress"
+    stage: Stage
+    progress: float = Field(ge=0, le=1)
+
+
+class File(Frozen):
+    """The frame's body is one of the artifact's files."""
+
+    kind: Literal["file"] = "file"
+    name: Literal["archive", "printouts", "sources", "exported"]
+
+
+class LayerDone(Frozen):
+    """A layer of the check is done, of one method."""
+
+    kind: Literal["layer-done"] = "layer-done"
+    layer: Layer
+
+
+class Case(Frozen):
+    """Inputs that were tried, and are worth being tried again: of any sizes, whether the artifact is right on them or a
+    counterexample. The frame's body is their bytes, one after the other."""
+
+    kind: Literal["case"] = "case"
+    name: str = Field(pattern=r"^(probe|size|counterexample): [\s\S]", max_length=CASE_NAME_MAX_CHARACTERS)
+    method: str
+    inputs: list[TensorSpec]
+
+
+def _within_bounds(check: TraceCheck) -> TraceCheck:
+    """Raise ValueError unless the check is as short as an honest child makes it."""
+    if cut_check(check) != check:
+        raise ValueError("the check is over its bounds")
+    return check
+
+
+class Traced(Frozen):
+    """What an artifact's manifest says, as the tracing child would have it; its files and cases came before.
+
+    Its check can make the verdict worse than the verification does, and nothing better.
+    """
+
+    kind: Literal["traced"] = "traced"
+    entrypoint: str | None
+    form: Form
+    contract: Contract  # as the examples show it
+    claims: dict[str, MethodClaim]  # what the check found beyond them, by methods
+    check: Annotated[TraceCheck, AfterValidator(_within_bounds)]
+    submodules: list[Submodule]
+    parameters: list[TensorSpec]
+    buffers: list[TensorSpec]
+    attributes: ModuleAttributes
+    constants: TensorConstants
+    in_doubt: Parts  # that read the values of tensors, if no other code does
+    missing_weights: list[str]
+    unexpected_weights: list[str]
+    versions: Versions
+
+
+class TriedExport(Frozen):
+    """What came of one attempt at torch.export, where the request asks for them: after the last word, one by one."""
+
+    kind: Literal["tried-export"] = "tried-export"
+    attempt: ExportAttempt
+
+
+FromTracer = Annotated[
+    Progress | LayerDone | File | Case | Traced | TriedExport | Failed,
+    Field(discriminator="kind"),
+    BeforeValidator(not_too_large),
+]
+from_tracer: TypeAdapter[Progress | LayerDone | File | Case | Traced | TriedExport | Failed] = TypeAdapter(FromTracer)

@@ -1,0 +1,51 @@
+"""Fixtures of the tests that load models in this process: for those of the library and of the workers."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tests.submissions import text
+from tracehouse.eager import model
+from tracehouse.eager.model import Model
+from tracehouse.eager.source import Source
+from tracehouse.spec.trace_spec import Init
+from tracehouse.tensors.tensor import Tensor
+from tracehouse.torch_values.tensors import DTYPES, packed
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.")
+
+
+@pytest.fixture
+def every_datatype() -> list[Tensor]:
+    """One tensor of each, named as it."""
+    return packed({datatype.value: torch.tensor([0, 1, 1]).to(dtype) for datatype, dtype in DTYPES.items()})
+
+
+@pytest.fixture
+def installed() -> Iterator[Callable[[Source], Source]]:
+    """Sources that can be imported until the test's end."""
+    sources: list[Source] = []
+
+    def install(source: Source) -> Source:
+        source.install()
+        sources.append(source)
+        return source
+
+    yield install
+    for source in sources:
+        source.uninstall()
+
+
+@pytest.fixture
+def load(installed: Callable[[Source], Source]) -> Callable[..., Model]:
+    """The model of one of tests/models."""
+
+    def load(name: str, entrypoint: str = "Net", *args: Any, seed: int = 0, **kwargs: Any) -> Model:
+        source = installed(Source.inline({f"{name}.py": text(name)}))
+        return model.load(source, f"{name}:{entrypoint}", Init(args=list(args), kwargs=kwargs), seed)
+
+    return load

@@ -1,0 +1,331 @@
+"""The API on a real store and a real engine, whose work is an outcome that the submitted model's name asks for."""
+
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from service.api.app import create_app
+from service.api.context import Parts
+from service.domain import eager_outputs
+from service.domain.api_key import Scope
+from service.domain.outcome import NotTraced, RanEagerly, Succeeded
+from service.domain.trace_request import Stage, TraceRequest
+from service.engine.embedded import EmbeddedEngine
+from service.sandbox.cancellation import Cancellation
+from service.sandbox.limits import Limits
+from service.sandbox.tiers import Tier
+from service.sandbox.zygote import Zygote
+from service.serving.pool import Pool
+from service.storage.database import Store
+from tests.conftest import NewStore, keep, make_artifact
+from tracehouse.artifact.manifest import Artifact, GraphNode, Printout, Submodule, Versions
+from tracehouse.artifact.printouts import write
+from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf, TupleNode
+from tracehouse.errors import SourceSyntaxError
+from tracehouse.findings.trace_check import Finding, TorchCheck, TraceCheck, Verdict
+from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
+
+ARCHIVE = bytes(range(256)) * 40
+REQUEST_MAX_BYTES = 100_000
+UPLOAD_MAX_BYTES = 3_000_000
+ANSWER_MAX_BYTES = 1_000
+
+NODES = [
+    GraphNode(operator="prim::GetAttr", inputs=["self"], outputs=["weight"], types=["Tensor"]),
+    GraphNode(
+        operator="aten::linear",
+        inputs=["x", "weight"],
+        outputs=["y"],
+        types=["Float(1, 2)"],
+        scope="__module.layer",
+        file="linear.py",
+        line=10,
+        source="return torch.relu(self.layer(x))",
+    ),
+    GraphNode(operator="aten::relu", inputs=["y"], outputs=["z"], types=["Float(1, 2)"], file="linear.py", line=10),
+]
+PRINTOUTS = [
+    Printout(
+        kind="graph", method="forward", submodule="", text="graph(%x)\n", inputs=["x"], outputs=["z"], nodes=NODES
+    ),
+    Printout(
+        kind="inlined_graph",
+        method="forward",
+        submodule="",
+        text="graph(%self, %x): inlined\n",
+        inputs=["self", "x"],
+        outputs=["z"],
+        nodes=NODES,
+    ),
+    Printout(kind="code", method="forward", submodule="", text="def forward(self, x): ...\n"),
+    Printout(kind="onnx_trace", method="forward", submodule="", text="graph(%x, %weight)\n", nodes=NODES[1:]),
+    Printout(kind="dump", method="", submodule="", text="module Linear {\n}\n"),
+    Printout(kind="graph", method="forward", submodule="layer", text="graph(%layer)\n", nodes=NODES[:2]),
+]
+RETURNED = [
+    eager_outputs.Returned(
+        "forward",
+        "example",
+        TupleNode(tuple=[TensorLeaf(tensor="output.0"), BakedLeaf(baked="text")]),
+        [Tensor("output.0", Datatype.FP32, (1, 2), struct.pack("<2f", 1.5, float("nan")))],
+    ),
+    eager_outputs.Returned("forward", "check_inputs[0]", BakedLeaf(baked=None), []),
+]
+
+
+def spec(model: str = "linear", **members: Any) -> dict[str, Any]:
+    """A small submission; its model's name says what becomes of it."""
+    return {
+        "model": model,
+        "source": {"files": {"linear.py": "import torch\n"}, "entrypoint": "linear:Linear"},
+        "example_inputs": [{"datatype": "FP32", "shape": [1, 4], "random": {"seed": 0}}],
+        **members,
+    }
+
+
+class Tracer:
+    """The engine's work. `stays` runs until it is cancelled, `fails` fails, every other model is traced, or returns
+    what RETURNED says."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.running = threading.Event()
+
+    def run(self, request_id: str, cancellation: Cancellation) -> None:
+        request = self._store.trace_requests.claim(request_id)
+        if request is None:
+            return
+        self._store.trace_requests.report(request.id, request.attempt, Stage.TRACING, 0.5)
+        self._store.events.append(request.id, "log", {"text": "printed\n"})
+        if request.spec.model == "stays":
+            self._stay(request, cancellation)
+        elif request.spec.model == "fails":
+            failure = SourceSyntaxError("invalid syntax", file="linear.py", line=3).failure()
+            self._store.trace_requests.finish(request.id, request.attempt, NotTraced(failure=failure))
+        elif request.spec.mode == "eager":
+            outputs = keep(self._store.blobs, b"".join(eager_outputs.pieces(RETURNED)))
+            self._store.trace_requests.finish(request.id, request.attempt, RanEagerly(outputs=outputs))
+        else:
+            artifact = self.traced(request)
+            self._store.trace_requests.finish(request.id, request.attempt, Succeeded.of(request.spec, [artifact]))
+
+    def traced(self, request: TraceRequest) -> Artifact:
+        return traced(self._store, request)
+
+    def _stay(self, request: TraceRequest, cancellation: Cancellation) -> None:
+        ended = threading.Event()
+        with cancellation.calls(ended.set):
+            self.running.set()
+            assert ended.wait(30), "nobody cancelled it"
+        if cancellation.reason == "stopping":
+            self._store.trace_requests.release(request.id, request.attempt)
+
+
+def traced(store: Store, request: TraceRequest) -> Artifact:
+    x = TensorSpec(name="x", datatype=Datatype.FP32, shape=(1, 4))
+    output = TensorSpec(name="output", datatype=Datatype.FP32, shape=(1, 2))
+    method = MethodContract(
+        arguments=[Argument(name="x", structure=TensorLeaf(tensor="x"))],
+        inputs=[InputSpec.observed(x)],
+        outputs=[OutputSpec.observed(output)],
+        returns=TensorLeaf(tensor="output"),
+    )
+    finding = Finding(kind="tracer-warning", detail="a shape became a number", file="linear.py", line=10)
+    return make_artifact(
+        entrypoint=request.spec.source.entrypoint,
+        contract=Contract(methods={"forward": method}),
+        check=TraceCheck(
+            verdict=Verdict.VERIFIED, comparisons=[], findings=[finding], torch=TorchCheck(ran=True, passed=True)
+        ),
+        archive=keep(store.blobs, ARCHIVE),
+        printouts=keep(store.blobs, write(PRINTOUTS)),
+        golden=keep(store.blobs, b"golden"),
+        submodules=[Submodule(name="layer", type="Linear", methods=["forward"])],
+        parameters=[TensorSpec(name="layer.weight", datatype=Datatype.FP32, shape=(2, 4))],
+        versions=Versions(torch="2.13.0", python="3.11", tracehouse="0.1.0"),
+    )
+
+
+def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
+    engine = EmbeddedEngine(store, tracer.run, slots={"cpu": 2}, queue_max=20, attempts=3)
+    engine.start()
+    return engine
+
+
+def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
+    pool = Pool(
+        Zygote([], tier=Tier.NONE),
+        store.blobs,
+        limits=Limits(address_space_mib=4096, cpu_s=600),
+        threads=1,
+        memory_max_bytes=2**30,
+        waiting_max=4,
+        infer_timeout_s=5,
+    )
+    return Parts(
+        store=store,
+        engine=engine,
+        pool=pool,
+        sandbox_alive=lambda: True,
+        tier=Tier.LANDLOCK,
+        state_dir=state_dir,
+        torch_version="2.13.0",
+        request_max_bytes=REQUEST_MAX_BYTES,
+        upload_max_bytes=UPLOAD_MAX_BYTES,
+        answer_max_bytes=ANSWER_MAX_BYTES,
+        request_idle_s=30,
+        streams_max=200,
+        tenant_streams_max=50,
+        keys_required=False,
+        key_requests_per_minute=600,
+        heartbeat_s=0.05,
+    )
+
+
+def local(app: FastAPI) -> TestClient:
+    """A client on the same machine: without keys, no other is answered."""
+    return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+
+
+@contextmanager
+def running(new_store: NewStore, directory: Path, **parts: Any) -> Iterator[tuple[TestClient, Store]]:
+    """A whole service on a new store."""
+    store = new_store(directory)
+    engine = start_engine(store, Tracer(store))
+    with local(create_app(replace(make_parts(store, engine, directory), **parts))) as client:
+        yield client, store
+    engine.stop()
+    store.close()
+
+
+def authorized(store: Store, *scopes: Scope, tenant: str = "acme", **limits: Any) -> dict[str, str]:
+    """The headers of somebody with a new key; with every scope, unless some are named."""
+    _, token = store.api_keys.create("somebody", tenant, scopes or [*Scope], **limits)
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+@pytest.fixture
+def store(new_store: NewStore, state_dir: Path) -> Iterator[Store]:
+    store = new_store(state_dir)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def tracer(store: Store) -> Tracer:
+    return Tracer(store)
+
+
+@pytest.fixture
+def engine(store: Store, tracer: Tracer) -> Iterator[EmbeddedEngine]:
+    engine = start_engine(store, tracer)
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
+    return make_parts(store, engine, state_dir)
+
+
+@pytest.fixture
+def app(parts: Parts) -> FastAPI:
+    return create_app(parts)
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with local(app) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def steady_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("steady")
+
+
+@pytest.fixture(scope="session")
+def steady(new_store: NewStore, steady_dir: Path) -> Iterator[TestClient]:
+    """For requests that change nothing: one service for all of them, with one version of the model `linear`."""
+    with running(new_store, steady_dir) as (client, _):
+        client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
+        yield client
+
+
+@pytest.fixture
+def staged(state_dir: Path) -> Path:
+    """Where files lie while they arrive."""
+    return state_dir / "blobs" / "tmp"
+
+
+@pytest.fixture(scope="session")
+def digest(steady: TestClient) -> str:
+    """Of an artifact that is there."""
+    return str(steady.get("/trace").json()["trace_requests"][0]["artifacts"][0]["digest"])
+
+
+class Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.reached = threading.Event()
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        self.reached.set()
+
+
+@contextmanager
+def serving(app: FastAPI, **options: Any) -> Iterator[tuple[str, int]]:
+    """A real server on a free port of this machine."""
+    server = Server(
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=5, **options)
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        assert server.reached.wait(10), "the server did not start"
+        yield server.servers[0].sockets[0].getsockname()[:2]
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture
+def address(app: FastAPI) -> Iterator[tuple[str, int]]:
+    with serving(app) as address:
+        yield address
+
+
+@pytest.fixture
+def live(address: tuple[str, int]) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"http://{address[0]}:{address[1]}", timeout=20) as client:
+        yield client
+
+
+def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """The problem document that this answer is."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    document: dict[str, Any] = answer.json()
+    assert (answer.status_code, document["code"]) == (status, code), document
+    assert document["type"] == f"/problems/{code}"
+    assert document["status"] == status
+    assert document["error"] == document["detail"]
+    return document

@@ -1,0 +1,65 @@
+"""Each exchange has an id, which its reply and its line in the log share."""
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.domain.api_key import Scope
+from tests.conftest import NewStore
+from tests.service.api.conftest import authorized, running
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, logger="service.api.http.access_log")
+    return caplog
+
+
+def test_a_callers_id_is_kept(steady: TestClient) -> None:
+    assert steady.get("/livez", headers={"x-request-id": "A-1._"}).headers["x-request-id"] == "A-1._"
+
+
+@pytest.mark.parametrize("given", ["", "two words", "x" * 129, "a\tb", "<b>", "caf\u00e9"])
+def test_an_id_that_could_do_harm_is_replaced(steady: TestClient, given: str) -> None:
+    answer = steady.get("/livez", headers={"x-request-id": given.encode("latin-1")})  # type: ignore[dict-item]
+
+    assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+
+
+def test_an_exchange_is_one_line(steady: TestClient, lines: pytest.LogCaptureFixture) -> None:
+    steady.get("/models/nope?secret=1")
+
+    [record] = [record for record in lines.records if record.name == "service.api.http.access_log"]
+    said = {name: getattr(record, name) for name in ("method", "path", "status")}
+    assert said == {"method": "GET", "path": "/models/nope", "status": 404}
+    assert 0 < record.seconds < 10  # type: ignore[attr-defined]
+
+
+def test_who_had_a_key_is_named_and_the_secret_is_not(
+    new_store: NewStore, tmp_path: Path, lines: pytest.LogCaptureFixture
+) -> None:
+    with running(new_store, tmp_path, keys_required=True) as (client, store):
+        headers = authorized(store, Scope.READ, tenant="mine")
+        wrong = {"authorization": headers["authorization"][:-1] + "-"}
+        [key] = store.api_keys.list()
+        lines.clear()
+        for each in (headers, wrong, {}):
+            client.get("/models/nope", headers=each)
+        client.post("/infer/nope", headers=headers)
+
+    named = [
+        (record.status, record.__dict__.get("key"), record.__dict__.get("tenant"))  # type: ignore[attr-defined]
+        for record in lines.records
+        if record.name == "service.api.http.access_log"
+    ]
+    assert named == [(404, key.prefix, "mine"), (401, None, None), (401, None, None), (403, key.prefix, "mine")]
+    secret = headers["authorization"].rpartition("_")[2]
+    assert not any(secret in str(record.__dict__) for record in lines.records)
+
+
+def test_no_reply_is_guessed_at_by_a_browser(steady: TestClient) -> None:
+    for path in ("/livez", "/docs", "/nope", "/docs/assets/swagger-ui.css"):
+        assert steady.get(path).headers["x-content-type-options"] == "nosniff"

@@ -1,0 +1,188 @@
+"""Connections of clients that send too much, too slowly, or are too many."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from service.api.http.connection import HEAD_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded
+from tests.service.api.conftest import Parts, serving, spec
+
+pytestmark = pytest.mark.slow
+
+IDLE_S = 0.2
+
+
+@pytest.fixture
+def address(app: FastAPI) -> Iterator[tuple[str, int]]:
+    with serving(app, http=bounded(idle_s=IDLE_S, connections_max=2)) as address:
+        yield address
+
+
+@contextmanager
+def connected(address: tuple[str, int]) -> Iterator[socket.socket]:
+    with closing(socket.create_connection(address, timeout=20)) as connection:
+        yield connection
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    parts = []
+    with suppress(ConnectionResetError):  # it was closed with bytes of ours unread
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def send(connection: socket.socket, data: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # it did not wait for all of them
+        connection.sendall(data)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"X: " + b"a" * (HEAD_MAX_BYTES + 20_000),
+        b"X: a\r\n" * (HEADERS_MAX + 1),
+        (b"X: " + b"a" * 1000 + b"\r\n") * 100,
+    ],
+    ids=["one without end", "many", "many that are long"],
+)
+def test_headers_without_end_are_refused(address: tuple[str, int], head: bytes) -> None:
+    with connected(address) as connection:
+        send(connection, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + head)
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 431 ")
+    assert b'"code": "headers-too-large"' in said
+
+
+def test_a_trailer_without_end_is_refused(address: tuple[str, int]) -> None:
+    head = (
+        b"POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with connected(address) as connection:
+        send(connection, head + b"2\r\n{}\r\n0\r\nX: " + b"a" * (HEAD_MAX_BYTES + 40_000))
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 431 ")
+
+
+def test_what_follows_a_request_does_not_break_into_its_reply(address: tuple[str, int]) -> None:
+    with connected(address) as connection:
+        send(connection, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n\x00bad\r\n\r\n")
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert said.count(b"HTTP/1.1") == 1
+
+
+def test_requests_that_wait_behind_another_are_bounded(address: tuple[str, int]) -> None:
+    request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with connected(address) as connection:
+        send(connection, request * 2)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+    with connected(address) as connection:
+        send(connection, request * (PIPELINE_MAX + 10_000))
+        said = answer(connection)
+
+    assert said.count(b"HTTP/1.1") <= PIPELINE_MAX
+
+
+def test_a_large_body_is_no_head(live: httpx.Client) -> None:
+    answer = live.post("/trace", content=b'"' + b"x" * 90_000 + b'"', headers={"content-type": "application/json"})
+
+    assert answer.json()["code"] == "invalid-request"
+
+
+def test_what_is_not_http_is_told_so(address: tuple[str, int]) -> None:
+    with connected(address) as connection:
+        send(connection, b"what is this?\r\n\r\n")
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b'"code": "malformed-head"' in said
+
+
+@pytest.mark.parametrize(("sent", "said"), [(b"", b""), (b"GET / HTTP/1.1\r\nX: a", b"HTTP/1.1 408 ")])
+def test_a_head_that_does_not_come_is_not_waited_for(address: tuple[str, int], sent: bytes, said: bytes) -> None:
+    with connected(address) as connection:
+        send(connection, sent)
+
+        assert answer(connection)[:13] == said
+
+
+def test_a_connection_too_many_is_refused_and_there_is_room_again_after(app: FastAPI) -> None:
+    with serving(app, http=bounded(idle_s=20, connections_max=1)) as address:
+        with connected(address) as first, connected(address) as second:
+            said = answer(second)
+            send(first, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert answer(first).startswith(b"HTTP/1.1 200 ")
+        with connected(address) as third:
+            send(third, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert answer(third).startswith(b"HTTP/1.1 200 ")
+
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert b'"code": "too-many-connections"' in said
+
+
+BODY_BEGUN = (
+    b"POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900\r\n"
+    b"Connection: close\r\n\r\n{"
+)
+
+
+def test_a_body_that_stops_coming_is_not_waited_for(app: FastAPI, parts: Parts) -> None:
+    object.__setattr__(parts, "request_idle_s", IDLE_S)
+    with serving(app) as address, connected(address) as connection:
+        send(connection, BODY_BEGUN)
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert b'"code": "request-timeout"' in said
+
+
+def test_a_body_that_is_on_its_way_when_the_service_stops_is_told_so(app: FastAPI, parts: Parts) -> None:
+    with serving(app) as address, connected(address) as connection:
+        send(connection, BODY_BEGUN)
+        parts.stopping.set()
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert b'"code": "shutting-down"' in said
+
+
+def test_streams_are_bounded(app: FastAPI, parts: Parts) -> None:
+    object.__setattr__(parts, "streams_max", 1)
+    with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=20) as client:
+        request = client.post("/trace", json=spec("stays")).json()
+        with client.stream("GET", request["links"]["events"]) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            refused = client.get(request["links"]["events"])
+            client.post(request["links"]["cancel"])
+            assert [*lines], "its end was told"
+        ended = client.get(request["links"]["events"])
+
+    assert (refused.status_code, refused.json()["code"]) == (503, "too-many-streams")
+    assert ended.status_code == 200
+
+
+def test_head_is_get_without_a_body(live: httpx.Client) -> None:
+    for path in ("/livez", "/trace", "/nope"):
+        asked, got = live.head(path), live.get(path)
+        assert (asked.status_code, asked.headers["content-length"], asked.content) == (
+            got.status_code,
+            got.headers["content-length"],
+            b"",
+        )
+
+
+def test_head_of_a_stream_ends(live: httpx.Client) -> None:
+    request = live.post("/trace", json=spec("stays")).json()
+
+    assert live.head(request["links"]["events"]).headers["content-type"].startswith("text/event-stream")

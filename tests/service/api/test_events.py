@@ -1,0 +1,100 @@
+"""Watching a trace request: everything is told, in order, once, and the stream ends when there is no more."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api.context import Parts
+from tests.service.api.conftest import Tracer, problem, spec
+
+Told = tuple[int, str, dict[str, Any]]
+
+
+def told(lines: Iterator[str]) -> Iterator[Told | None]:
+    """Each event as (seq, kind, data), and None for a heartbeat."""
+    event: dict[str, str] = {}
+    for line in lines:
+        if line.startswith(":"):
+            yield None
+        elif line:
+            name, _, value = line.partition(": ")
+            event[name] = value
+        elif event:
+            yield int(event["id"]), event["event"], orjson.loads(event["data"])
+            event = {}
+
+
+def events_of(answer: Any) -> list[Told]:
+    return [event for event in told(iter(answer.text.splitlines())) if event is not None]
+
+
+def test_all_of_it_is_told_in_order_to_whoever_comes_late(client: TestClient) -> None:
+    request = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()
+
+    answer = client.get(request["links"]["events"])
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["cache-control"] == "no-store"
+    events = events_of(answer)
+    assert [seq for seq, _, _ in events] == list(range(1, len(events) + 1))
+    assert [kind for _, kind, _ in events] == ["stage", "stage", "stage", "log", "end"]
+    assert events[2][2] == {"stage": "tracing", "progress": 0.5, "state": "running"}
+    assert events[3][2] == {"text": "printed\n"}
+    assert events[4][2] == {"state": "succeeded", "verdict": "verified"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "query"), [({"last-event-id": "3"}, ""), ({}, "?after=3"), ({"last-event-id": "3"}, "?after=1")]
+)
+def test_a_watcher_that_was_cut_off_goes_on_where_it_was(
+    client: TestClient, headers: dict[str, str], query: str
+) -> None:
+    request = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()
+
+    answer = client.get(request["links"]["events"] + query, headers=headers)
+
+    assert [seq for seq, _, _ in events_of(answer)] == [4, 5]
+
+
+def test_a_watcher_that_has_seen_the_end_is_told_to_ask_no_more(client: TestClient) -> None:
+    request = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()
+
+    assert client.get(request["links"]["events"], headers={"last-event-id": "5"}).status_code == 204
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1.5", "9" * 50, "٣".encode()])
+def test_an_event_id_of_somebody_else(steady: TestClient, last: str | bytes) -> None:
+    answer = steady.get(f"/trace/{'0' * 32}/events", headers={"last-event-id": last})  # type: ignore[dict-item]
+
+    problem(answer, 400, "malformed-header")
+
+
+def test_events_come_while_they_happen_with_heartbeats_between(live: httpx.Client, tracer: Tracer) -> None:
+    request = live.post("/trace", json=spec("stays")).json()
+
+    with live.stream("GET", request["links"]["events"]) as answer:
+        events = told(answer.iter_lines())
+        seen = [next(event for event in events if event is not None) for _ in range(4)]
+        heartbeat = next(events)
+        live.post(request["links"]["cancel"])
+        rest = [event for event in events if event is not None]
+
+    assert [kind for _, kind, _ in seen] == ["stage", "stage", "stage", "log"]
+    assert heartbeat is None
+    assert [(kind, data) for _, kind, data in rest] == [("end", {"state": "cancelled", "verdict": None})]
+
+
+def test_an_open_stream_ends_when_the_service_stops(live: httpx.Client, tracer: Tracer, parts: Parts) -> None:
+    request = live.post("/trace", json=spec("stays")).json()
+
+    with live.stream("GET", request["links"]["events"]) as answer:
+        events = told(answer.iter_lines())
+        assert next(events) is not None
+        parts.stopping.set()
+        kinds = [event[1] for event in events if event is not None]
+
+    assert "end" not in kinds

@@ -1,0 +1,519 @@
+"""Inference over HTTP, on real runners."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from service.api.app import create_app
+from service.api.context import Parts
+from service.domain.api_key import DEFAULT_TENANT
+from service.domain.outcome import Succeeded
+from service.domain.trace_request import TraceRequest
+from service.engine.embedded import EmbeddedEngine
+from service.sandbox.limits import Limits
+from service.sandbox.zygote import Zygote
+from service.serving.pool import Pool
+from service.storage.database import Store
+from tests.conftest import NewStore
+from tests.service.api.conftest import REQUEST_MAX_BYTES, Tracer, local, make_parts, problem, start_engine
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import Contract, MethodClaim
+from tracehouse.contract.input_spec import ValueRange
+from tracehouse.contract.regions import Region, Span
+from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.spec.trace_spec import TraceSpec
+
+X = [[1.0, 2.0], [3.0, 4.0]]
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [1.0, 2.0, 3.0, 4.0]}
+
+
+Asked = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("inference")
+
+
+@pytest.fixture(scope="module")
+def store(new_store: NewStore, state_dir: Path) -> Iterator[Store]:
+    """One for all tests here: each gives the models it needs a name of their own."""
+    store = new_store(state_dir)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def engine(store: Store) -> Iterator[EmbeddedEngine]:
+    engine = start_engine(store, Tracer(store))
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture(scope="module")
+def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, torch_zygote: Zygote) -> Parts:
+    limits = Limits(address_space_mib=4096, cpu_s=None)
+    pool = Pool(
+        torch_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
+    )
+    return replace(make_parts(store, engine, state_dir), pool=pool)
+
+
+@pytest.fixture(scope="module")
+def client(parts: Parts) -> Iterator[TestClient]:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await parts.pool.close(grace_s=0)
+
+    with local(create_app(parts, lifespan)) as client:
+        yield client
+
+
+Register = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def register(store: Store) -> Register:
+    """Make the artifacts, one for each device, the next version of a model."""
+
+    def register(model: str, *artifacts: Artifact) -> None:
+        source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
+        spec = TraceSpec.model_validate(
+            {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
+        )
+        added = store.trace_requests.add(TraceRequest.submitted(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
+        claimed = store.trace_requests.claim(added.id)
+        assert claimed is not None
+        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifacts))
+
+    return register
+
+
+@pytest.fixture(scope="module")
+def net(store: Store, trace, register: Register) -> Artifact:
+    """Model `net`: forward(x 2×2, pair (ids, [mask]), mode="fast") → (x + 1, any of mask, ids doubled)."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x, pair, mode):
+            ids, (mask,) = pair
+            return x + 1, mask.any(), ids * 2
+
+    artifact = trace(
+        store.blobs, Net(), torch.zeros(2, 2), (torch.zeros(3, dtype=torch.int64), [torch.zeros(2) > 0]), "fast"
+    )
+    register("net", artifact)
+    return artifact
+
+
+PAIR = [[1, 2, 3], [[False, True]]]
+
+
+def asking(client: TestClient) -> Asked:
+    def asked(body: Any, path: str = "/infer/net", **options: Any) -> Any:
+        return client.post(path, **({"content": body} if isinstance(body, bytes) else {"json": body}), **options)
+
+    return asked
+
+
+@pytest.fixture
+def asked(client: TestClient, net: Artifact) -> Asked:
+    """The reply of `net` to a body."""
+    return asking(client)
+
+
+def test_the_reply_is_the_protocols(asked) -> None:
+    reply = asked({"id": "sieben", "args": [X, PAIR]})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == "application/json"
+    assert "warning" not in reply.headers
+    assert reply.json() == {
+        "model_name": "net",
+        "model_version": "1",
+        "id": "sieben",
+        "outputs": [
+            {"name": "output.0", "datatype": "FP32", "shape": [2, 2], "data": [2.0, 3.0, 4.0, 5.0]},
+            {"name": "output.1", "datatype": "BOOL", "shape": [], "data": [True]},
+            {"name": "output.2", "datatype": "INT64", "shape": [3], "data": [2, 4, 6]},
+        ],
+    }
+
+
+IDS = {"name": "pair.0", "datatype": "INT64", "shape": [3], "data": [1, 2, 3]}
+MASK = {"name": "pair.1.0", "datatype": "BOOL", "shape": [2], "data": [False, True]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"inputs": [TENSOR, IDS, MASK]},
+        {"inputs": [MASK, TENSOR | {"data": X}, IDS], "outputs": [{"name": "output.2"}]},
+        {"inputs": {"x": X, "pair": PAIR}},
+        {"inputs": {"x": X, "pair.0": [1, 2, 3], "pair.1.0": {"data": [False, True]}}},
+        {"args": [X, {"tuple": PAIR}, "fast"]},
+        {"args": [X], "kwargs": {"pair": PAIR, "mode": "fast"}},
+    ],
+)
+def test_every_form_is_answered(asked, body: dict[str, Any]) -> None:
+    reply = asked(body)
+    assert reply.status_code == 200, reply.text
+    outputs = {output["name"]: output["data"] for output in reply.json()["outputs"]}
+    assert outputs["output.2"] == [2, 4, 6]
+    assert len(outputs) == (1 if "outputs" in body else 3)
+
+
+def test_a_body_may_name_the_model(asked) -> None:
+    assert asked({"model": "net:1", "args": [X, PAIR]}, "/infer").json()["model_version"] == "1"
+
+
+def test_a_body_without_content_type_is_taken_for_json(asked) -> None:
+    assert asked(b'{"args": [[[1, 2], [3, 4]], [[1, 2, 3], [[true, false]]]]}').status_code == 200
+
+
+def test_versions_and_aliases_answer_for_themselves(
+    asked: Asked, net: Artifact, store: Store, trace, register: Register
+) -> None:
+    import torch
+
+    register("versioned", net)
+    register("versioned", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1)))
+    store.models.put_alias(DEFAULT_TENANT, "versioned", "prod", 1, None)
+    assert asked({"args": [[-2.0]]}, "/infer/versioned").json()["outputs"][0]["data"] == [0.0]
+    assert asked({"args": [X, PAIR]}, "/infer/versioned:1").json()["model_version"] == "1"
+    assert asked({"args": [X, PAIR]}, "/infer/versioned@prod").json()["model_version"] == "1"
+    store.models.put_alias(DEFAULT_TENANT, "versioned", "prod", 2, "*")
+    assert asked({"args": [[-2.0]]}, "/infer/versioned@prod").json()["model_version"] == "2"
+
+
+def test_what_json_cannot_say_is_said_by_name(asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    class Inverse(torch.nn.Module):
+        def forward(self, batch):
+            return 1 / batch["größe"]
+
+    register("inverse", trace(store.blobs, Inverse(), {"größe": torch.ones(4, dtype=torch.float64)}))
+    reply = asked({"inputs": {"batch.größe": [0, "-Infinity", "NaN", 4]}}, "/infer/inverse")
+    assert reply.json()["outputs"][0]["data"] == ["Infinity", 0.0, "NaN", 0.25]
+
+
+def test_an_empty_tensor_is_answered(asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    register("empty", trace(store.blobs, torch.nn.ReLU(), torch.zeros(3, 0)))
+    reply = asked({"args": [[[], [], []]]}, "/infer/empty")
+    assert reply.json()["outputs"] == [{"name": "output", "datatype": "FP32", "shape": [3, 0], "data": []}]
+
+
+def test_every_reply_of_a_rejected_version_carries_the_warning(asked, net: Artifact, register: Register) -> None:
+    finding = Finding(kind="nondeterministic", detail="two calls differ")
+    check = net.check.model_copy(update={"verdict": Verdict.REJECTED, "findings": [finding]})
+    register("unsound", net.model_copy(update={"check": check}))
+    reply = asked({"args": [X, PAIR]}, "/infer/unsound")
+    assert reply.status_code == 200
+    assert reply.json()["warnings"][1] == "two calls differ"
+    assert "rejected" in reply.headers["warning"]
+
+
+def test_what_the_artifact_raises_is_the_models_fault(asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    register("embedding", trace(store.blobs, torch.nn.Embedding(4, 2), torch.tensor([1])))
+    document = problem(asked({"args": [[4]]}, "/infer/embedding"), 422, "graph-raised")
+    assert document["fault"] == "model"
+    assert "index out of range" in document["detail"]
+
+
+def test_an_artifact_that_does_not_give_its_golden_answers_is_not_served(
+    asked, net, store: Store, trace, register
+) -> None:
+    import torch
+
+    other = trace(store.blobs, torch.nn.ReLU(), torch.zeros(2))
+    register("broken", net.model_copy(update={"golden": other.golden}))
+    document = problem(asked({"args": [X, PAIR]}, "/infer/broken"), 502, "golden-case-failed")
+    assert (document["fault"], document["held_back"]) == ("service", True)
+
+
+def claimed(artifact: Artifact, claim: MethodClaim, *, is_open: bool = False) -> Artifact:
+    """The artifact with what the claim says in its contract."""
+    method = artifact.contract.method("forward").claimed(claim)
+    return artifact.model_copy(update={"contract": Contract(methods={"forward": method}, open=is_open)})
+
+
+BATCHED = MethodClaim(
+    shapes={"input": ("batch", 2)},
+    fixed={"input": {"1": "model"}},
+    regions=[Region(spans={"batch": [Span(low=1, high=4)]}, known="proven")],
+)
+ROW = [-2.0, 3.0]
+
+
+@pytest.fixture(scope="module")
+def batched(store: Store, trace, register: Register) -> Artifact:
+    """Models `batched`, that takes 1 to 4 rows of two, and `open`, that takes more with a warning."""
+    import torch
+
+    artifact: Artifact = trace(store.blobs, torch.nn.ReLU(), torch.zeros(2, 2))
+    register("batched", claimed(artifact, BATCHED))
+    register("open", claimed(artifact, BATCHED, is_open=True))
+    return artifact
+
+
+@pytest.mark.usefixtures("batched")
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_sizes_that_the_contract_takes_are_answered(asked: Asked, rows: int) -> None:
+    reply = asked({"inputs": {"input": [ROW] * rows}}, "/infer/batched")
+
+    assert "warning" not in reply.headers
+    (output,) = reply.json()["outputs"]
+    assert (output["shape"], output["data"]) == ([rows, 2], [0.0, 3.0] * rows)
+
+
+@pytest.mark.usefixtures("batched")
+def test_a_size_that_the_contract_does_not_take_is_refused_with_those_that_it_does(asked: Asked) -> None:
+    document = problem(asked({"args": [[ROW] * 5]}, "/infer/batched"), 422, "size-out-of-range")
+
+    assert (document["symbol"], document["size"]) == ("batch", 5)
+    assert document["allowed"] == [{"low": 1, "high": 4, "step": 1, "known": "proven"}]
+    assert document["dims"] == [{"input": "input", "dim": 0, "size": 5}]
+    assert '"batch": {"low": 5, "high": 5}' in document["remedy"]
+
+
+@pytest.mark.usefixtures("batched")
+def test_a_dim_that_the_model_itself_fixes_is_told_as_that(asked: Asked) -> None:
+    document = problem(asked({"args": [[[1.0, 2.0, 3.0]]]}, "/infer/batched"), 422, "shape-mismatch")
+
+    assert (document["dim"], document["reason"], document["expected"]) == (1, "model", ["batch", 2])
+
+
+@pytest.mark.usefixtures("batched")
+def test_an_open_contract_answers_what_was_never_tried_with_a_warning(asked: Asked) -> None:
+    reply = asked({"args": [[ROW] * 5]}, "/infer/open")
+
+    assert reply.json()["outputs"][0]["data"] == [0.0, 3.0] * 5
+    assert "never tried" in reply.headers["warning"]
+    assert "never tried" in reply.json()["warnings"][0]
+    assert "batch is 5" in reply.json()["warnings"][1]
+    assert "warnings" not in asked({"args": [[ROW]]}, "/infer/open").json()
+
+
+def test_an_answer_may_carry_both_warnings(asked: Asked, batched: Artifact, register: Register) -> None:
+    check = batched.check.model_copy(update={"verdict": Verdict.REJECTED})
+    register("unsound-and-open", claimed(batched.model_copy(update={"check": check}), BATCHED, is_open=True))
+
+    reply = asked({"args": [[ROW] * 5]}, "/infer/unsound-and-open")
+
+    assert [word in reply.headers["warning"] for word in ("rejected", "never tried")] == [True, True]
+    assert len(reply.json()["warnings"]) == 3
+
+
+def test_values_outside_the_contract_are_refused(asked: Asked, store: Store, trace, register: Register) -> None:
+    import torch
+
+    ids = MethodClaim(shapes={}, values={"input": ValueRange(low=0, high=3, known="tested")})
+    register("ids", claimed(trace(store.blobs, torch.nn.Embedding(4, 2), torch.tensor([1, 2])), ids))
+
+    document = problem(asked({"args": [[1, 4]]}, "/infer/ids"), 422, "value-out-of-range")
+
+    assert (document["value"], document["place"], document["allowed"]) == (4, [1], {"low": 0, "high": 3})
+
+
+@pytest.fixture(scope="module")
+def bucketed(store: Store, trace, register: Register) -> list[Artifact]:
+    """Model `bucketed`: the length is baked into each trace, one for 2, 3 and 5; batches of 1 to 4 are taken."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x * float(x.shape[1])
+
+    claim = MethodClaim(
+        shapes={"x": ("batch", 0)}, regions=[Region(spans={"batch": [Span(low=1, high=4)]}, known="tested")]
+    )
+    artifacts = []
+    for length in (2, 3, 5):
+        sized = claim.model_copy(update={"shapes": {"x": ("batch", length)}, "fixed": {"x": {"1": "trace"}}})
+        traced = claimed(trace(store.blobs, Net(), torch.ones(1, length)), sized)
+        artifacts.append(traced.model_copy(update={"bucket": {"length": length}}))
+    register("bucketed", *artifacts)
+    return artifacts
+
+
+@pytest.mark.usefixtures("bucketed")
+@pytest.mark.parametrize("length", [2, 3, 5])
+@pytest.mark.parametrize("form", ["nested", "protocol"])
+def test_the_bucket_of_its_sizes_answers_a_request(asked: Asked, length: int, form: str) -> None:
+    body: dict[str, Any] = {"args": [[[1.0] * length] * 3]}
+    if form == "protocol":
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [3, length], "data": [1.0] * 3 * length}]}
+
+    (output,) = asked(body, "/infer/bucketed").json()["outputs"]
+
+    assert (output["shape"], set(output["data"])) == ([3, length], {float(length)})
+
+
+@pytest.mark.usefixtures("bucketed")
+@pytest.mark.parametrize(("batch", "length"), [(1, 4), (5, 3)])
+def test_sizes_of_no_bucket_are_refused_with_those_that_there_are(asked: Asked, batch: int, length: int) -> None:
+    document = problem(asked({"args": [[[1.0] * length] * batch]}, "/infer/bucketed"), 422, "no-bucket")
+
+    assert document["buckets"] == [{"length": 2}, {"length": 3}, {"length": 5}]
+    assert document["actual"] == {"x": [batch, length]}
+
+
+def test_a_model_shows_its_buckets(client: TestClient, bucketed: list[Artifact]) -> None:
+    (version,) = client.get("/models/bucketed").json()["versions"]
+
+    assert version["artifacts"] == {"cpu": bucketed[0].digest}
+    assert version["buckets"] == [
+        {"device": "cpu", "sizes": artifact.bucket, "digest": artifact.digest} for artifact in bucketed
+    ]
+
+
+REFUSED: dict[str, tuple[Any, int, str]] = {
+    "no body": (b"", 400, "malformed-json"),
+    "half an object": (b'{"args": [', 400, "malformed-json"),
+    "NaN": (b'{"args": [[[NaN, 2], [3, 4]]]}', 400, "malformed-json"),
+    "an infinity": (b'{"args": [[[1e999, 2], [3, 4]]]}', 400, "malformed-json"),
+    "no UTF-8": (b'{"id": "\xff"}', 400, "malformed-json"),
+    "half a surrogate": (b'{"id": "\\ud800"}', 400, "malformed-json"),
+    "nested 10,000 deep": (b"[" * 10_000 + b"]" * 10_000, 400, "malformed-json"),
+    "nested 200 deep": (b'{"args":' + b"[" * 200 + b"]" * 200 + b"}", 400, "malformed-json"),
+    "more than is taken": (b" " * (REQUEST_MAX_BYTES + 1), 413, "payload-too-large"),
+    "a list": ([], 422, "invalid-request"),
+    "null": (b"null", 422, "invalid-request"),
+    "no form": ({}, 422, "invalid-request"),
+    "the member of another service": ({"instances": [X]}, 422, "invalid-request"),
+    "two forms": ({"inputs": [TENSOR], "args": [X]}, 422, "invalid-request"),
+    "a model in the body as well": ({"model": "net", "args": [X, PAIR]}, 422, "invalid-request"),
+    "an unknown output": ({"args": [X, PAIR], "outputs": [{"name": "output"}]}, 422, "invalid-request"),
+    "a number for an id": ({"args": [X, PAIR], "id": 1}, 422, "invalid-request"),
+    "a missing input": ({"inputs": [TENSOR, IDS]}, 422, "missing-input"),
+    "a missing argument": ({"args": [X]}, 422, "missing-input"),
+    "nothing at all": ({"inputs": {}}, 422, "missing-input"),
+    "an unknown input": ({"inputs": {"x": X, "pair": PAIR, "z": 1}}, 422, "unexpected-input"),
+    "one argument more": ({"args": [X, PAIR, "fast", 1]}, 422, "unexpected-input"),
+    "an unknown keyword": ({"args": [X, PAIR], "kwargs": {"modus": "fast"}}, 422, "unexpected-input"),
+    "an input sent twice": ({"inputs": [TENSOR, TENSOR, IDS, MASK]}, 422, "unexpected-input"),
+    "another datatype": ({"inputs": [TENSOR | {"datatype": "FP64"}, IDS, MASK]}, 422, "datatype-mismatch"),
+    "bytes": ({"inputs": [TENSOR | {"datatype": "BYTES"}, IDS, MASK]}, 422, "datatype-mismatch"),
+    "another shape": ({"inputs": [TENSOR | {"shape": [4]}, IDS, MASK]}, 422, "shape-mismatch"),
+    "another batch": ({"args": [[*X, [5.0, 6.0]], PAIR]}, 422, "shape-mismatch"),
+    "ragged": ({"args": [[[1.0, 2.0], [3.0]], PAIR]}, 422, "shape-mismatch"),
+    "too few values": ({"inputs": [TENSOR | {"data": [1.0]}, IDS, MASK]}, 422, "invalid-tensor"),
+    "fractions for integers": ({"args": [X, [[1, 2, 2.5], [[True, True]]]]}, 422, "invalid-tensor"),
+    "text for numbers": ({"args": [[["1", "2"], ["3", "4"]], PAIR]}, 422, "invalid-tensor"),
+    "a shape of 2^60": ({"inputs": [TENSOR | {"shape": [2**60]}, IDS, MASK]}, 422, "invalid-tensor"),
+    "a shape below zero": ({"inputs": [TENSOR | {"shape": [-2, -2]}, IDS, MASK]}, 422, "invalid-tensor"),
+    "a tensor for a tuple": ({"args": [X, {"data": [1]}]}, 422, "structure-mismatch"),
+    "a tuple of three": ({"args": [X, [*PAIR, 1]]}, 422, "structure-mismatch"),
+    "another baked value": ({"args": [X, PAIR, "slow"]}, 422, "baked-argument"),
+}
+
+
+@pytest.mark.parametrize(("body", "status", "code"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_bad_body_is_refused_and_asks_no_runner(
+    store: Store, engine: EmbeddedEngine, state_dir: Path, net: Artifact, body: Any, status: int, code: str
+) -> None:
+    parts = make_parts(store, engine, state_dir)
+    asked = asking(local(create_app(parts)))
+    problem(asked(body, headers={"content-type": "application/json"}), status, code)
+    assert parts.pool.runners == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/infer/nets", 404, "model-not-found"),
+        ("/infer/net:2", 404, "version-not-found"),
+        ("/infer/net@prod", 404, "alias-not-found"),
+        ("/infer/net?method=backward", 404, "method-not-found"),
+        ("/infer/net?device=tpu", 422, "invalid-request"),
+        ("/infer/net:0", 422, "invalid-name"),
+        ("/infer/net:latest", 422, "invalid-name"),
+        ("/infer/net@", 422, "invalid-name"),
+        ("/infer/..%2fnet", 404, "not-found"),
+        ("/infer/nét", 422, "invalid-name"),
+        ("/infer/", 404, "not-found"),
+        ("/infer", 422, "invalid-request"),
+    ],
+)
+def test_what_is_not_there_is_told(asked, path: str, status: int, code: str) -> None:
+    problem(asked({"args": [X, PAIR]}, path), status, code)
+
+
+def test_a_refusal_tells_what_was_expected(asked) -> None:
+    document = problem(asked({"inputs": {"x": [[1.0, 2.0, 3.0]]}}), 422, "shape-mismatch")
+    assert (document["input"], document["expected"], document["actual"]) == ("x", [2, 2], [1, 3])
+    assert document["known"] == "observed"
+
+
+def test_malformed_json_is_pointed_at(asked) -> None:
+    document = problem(asked(b'{\n"args": [NaN]}'), 400, "malformed-json")
+    assert (document["line"], document["column"]) == (2, 10)
+
+
+def test_only_json_is_taken(asked) -> None:
+    form = asked(b"x=1", headers={"content-type": "application/x-www-form-urlencoded"})
+    problem(form, 415, "unsupported-media-type")
+
+
+def test_a_body_that_is_declared_too_long_is_not_waited_for(asked) -> None:
+    declared = asked(b"{}", headers={"content-length": str(2**31)})
+    problem(declared, 413, "payload-too-large")
+
+
+def test_the_documented_examples_have_the_documented_forms(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    for path, members in (("/infer/{model}", set()), ("/infer", {"model"})):
+        content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        examples = [example["value"] for example in content["examples"].values()]
+        assert len(examples) == len(content["schema"]["anyOf"]) == 3
+        assert all(example.keys() - {"inputs", "args"} == members for example in examples)
+
+
+def test_a_long_answer_is_whole(client: TestClient, store: Store, trace, register: Register) -> None:
+    """It is written in pieces."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x.repeat(50)
+
+    register("long", trace(store.blobs, Net(), torch.zeros(1000)))
+    values = [number / 8 for number in range(1000)]
+
+    reply = asking(client)({"args": [values]}, "/infer/long")
+
+    assert reply.json()["outputs"][0]["data"] == values * 50
+
+
+def test_the_artifact_of_the_device_answers_and_the_one_for_the_processor_where_none_is_named(
+    asked: Asked, register: Register, net: Artifact
+) -> None:
+    register("both", net.model_copy(update={"device": "cuda"}), net)
+    body = {"args": [X, PAIR]}
+
+    for path in ("/infer/both", "/infer/both?device=cpu"):
+        assert asked(body, path).json()["outputs"][0]["data"] == [2, 3, 4, 5]
+    refused = problem(asked(body, "/infer/both?device=cuda"), 503, "device-unavailable")
+    assert refused["devices"] == ["cpu"]
+
+
+def test_a_version_of_one_device_is_asked_there_unless_another_is_named(
+    asked: Asked, register: Register, net: Artifact
+) -> None:
+    register("elsewhere", net.model_copy(update={"device": "cuda"}))
+    body = {"args": [X, PAIR]}
+
+    problem(asked(body, "/infer/elsewhere"), 503, "device-unavailable")
+    assert problem(asked(body, "/infer/elsewhere?device=cpu"), 404, "artifact-not-found")["devices"] == ["cuda"]
+    assert problem(asked(body, "/infer/net?device=cuda"), 404, "artifact-not-found")["devices"] == ["cpu"]

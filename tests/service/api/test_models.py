@@ -1,0 +1,136 @@
+"""The registry over HTTP."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.service.api.conftest import problem, spec
+
+PROD = "/models/linear/aliases/prod"
+
+
+@pytest.fixture
+def client(client: TestClient) -> TestClient:
+    """With three versions of the model `linear`."""
+    for seed in range(3):
+        client.post("/trace", json=spec(options={"seed": seed}), headers={"prefer": "wait=30"})
+    return client
+
+
+def test_a_model_has_its_versions_and_where_they_lead(client: TestClient) -> None:
+    model = client.get("/models/linear").json()
+
+    assert [version["version"] for version in model["versions"]] == [1, 2, 3]
+    assert model["aliases"] == []
+    newest = model["versions"][-1]
+    assert newest["verdict"] == "verified"
+    assert newest["links"]["infer"] == "/infer/linear:3"
+    assert client.get(newest["links"]["artifact"]).json()["digest"] == newest["artifacts"]["cpu"]
+    assert client.get(newest["links"]["trace_request"]).json()["model"]["version"] == 3
+
+
+def test_models_are_listed_by_name_page_by_page(client: TestClient) -> None:
+    for name in ("b", "a"):
+        client.post("/trace", json=spec(name), headers={"prefer": "wait=30"})
+
+    page = client.get("/models?limit=2")
+    rest = client.get(page.links["next"]["url"])
+
+    assert [model["name"] for model in page.json()["models"]] == ["a", "b"]
+    assert [model["name"] for model in rest.json()["models"]] == ["linear"]
+    assert rest.json()["next_cursor"] is None
+
+
+def test_an_alias_is_made_and_moved_from_where_it_is(client: TestClient) -> None:
+    made = client.put(PROD, json={"version": 1})
+    moved = client.put(PROD, json={"version": 2}, headers={"if-match": made.headers["etag"]})
+
+    assert (made.status_code, moved.status_code) == (200, 200)
+    assert client.get(PROD).json() == {"alias": "prod", "version": 2, "etag": moved.headers["etag"]}
+    assert client.get(PROD).headers["etag"] == moved.headers["etag"]
+    assert client.get("/models/linear").json()["aliases"] == [moved.json()]
+
+
+def test_of_two_who_move_an_alias_one_is_told(client: TestClient) -> None:
+    etag = client.put(PROD, json={"version": 1}).headers["etag"]
+    assert client.put(PROD, json={"version": 2}, headers={"if-match": etag}).status_code == 200
+
+    problem(client.put(PROD, json={"version": 3}, headers={"if-match": etag}), 412, "alias-moved")
+    assert client.get(PROD).json()["version"] == 2
+
+
+def test_an_alias_is_not_moved_by_somebody_who_did_not_look(client: TestClient) -> None:
+    client.put(PROD, json={"version": 1})
+
+    problem(client.put(PROD, json={"version": 2}), 428, "if-match-required")
+    problem(client.put(PROD, json={"version": 2}, headers={"if-none-match": "*"}), 412, "alias-moved")
+    assert client.get(PROD).json()["version"] == 1
+    assert client.put(PROD, json={"version": 2}, headers={"if-match": "*"}).json()["version"] == 2
+
+
+def test_an_alias_that_is_gone_is_not_moved(client: TestClient) -> None:
+    etag = client.put(PROD, json={"version": 1}).headers["etag"]
+    assert client.delete(PROD).status_code == 204
+
+    problem(client.put(PROD, json={"version": 2}, headers={"if-match": etag}), 412, "alias-moved")
+    problem(client.get(PROD), 404, "alias-not-found")
+    assert client.put(PROD, json={"version": 2}, headers={"if-none-match": "*"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"if-match": "1"}, {"if-match": '"1", "2"'}, {"if-none-match": '"1"'}, {"if-match": '"1"', "if-none-match": "*"}],
+)
+def test_a_precondition_that_cannot_be_one(steady: TestClient, headers: dict[str, str]) -> None:
+    problem(steady.put(PROD, json={"version": 1}, headers=headers), 400, "malformed-header")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b'{"version": 9}', 404, "version-not-found"),
+        (b'{"version": 0}', 422, "invalid-request"),
+        (b'{"version": "1"}', 422, "invalid-request"),
+        (b'{"version": true}', 422, "invalid-request"),
+        (b'{"version": 1e30}', 422, "invalid-request"),
+        (b"{}", 422, "invalid-request"),
+        (b"[" * 9999, 400, "malformed-json"),
+        (b'"' + b"x" * 10**6 + b'"', 413, "payload-too-large"),
+    ],
+)
+def test_a_target_that_is_none(steady: TestClient, body: bytes, status: int, code: str) -> None:
+    problem(steady.put(PROD, content=body, headers={"content-type": "application/json"}), status, code)
+
+
+def test_a_version_is_deleted_unless_an_alias_points_at_it(client: TestClient) -> None:
+    client.put(PROD, json={"version": 2})
+
+    assert problem(client.delete("/models/linear/versions/2"), 409, "version-aliased")["aliases"] == ["prod"]
+    assert client.delete("/models/linear/versions/3").status_code == 204
+    problem(client.delete("/models/linear/versions/3"), 404, "version-not-found")
+    assert [each["version"] for each in client.get("/models/linear").json()["versions"]] == [1, 2]
+
+
+def test_a_deleted_model_is_gone_and_its_numbers_do_not_come_again(client: TestClient) -> None:
+    assert client.delete("/models/linear").status_code == 204
+    problem(client.get("/models/linear"), 404, "model-not-found")
+    problem(client.delete("/models/linear"), 404, "model-not-found")
+
+    again = client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
+
+    assert again.json()["model"]["version"] == 4
+
+
+@pytest.mark.parametrize("name", ["%00", "a%2Fb", "a@b", "a%0A", "%ED%A0%80", "x" * 65, "%F0%9F%98%80"])
+@pytest.mark.parametrize("path", ["/models/{}", "/models/linear/aliases/{}"])
+def test_a_name_that_is_none(steady: TestClient, path: str, name: str) -> None:
+    answer: Any = steady.get(path.format(name))
+
+    assert answer.status_code in (404, 422)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "1.5", "x", "9" * 20, "%00"])
+def test_a_version_that_is_none(steady: TestClient, version: str) -> None:
+    problem(steady.delete(f"/models/linear/versions/{version}"), 422, "invalid-request")

@@ -1,0 +1,374 @@
+"""The report: one page that says what the check found, and does nothing whatever the model was called."""
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any, cast
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from service.domain.api_key import DEFAULT_TENANT
+from service.storage.artifacts import keep as keep_artifact
+from service.storage.database import Store
+from tests.conftest import NO_BLOB, keep, make_artifact
+from tracehouse.artifact.conversion_attempt import Tried
+from tracehouse.artifact.counterexample import Counterexample
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import Batch, Contract, MethodContract
+from tracehouse.contract.input_spec import InputSpec, ValueRange
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.regions import Region, Span
+from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf
+from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, TraceCheck, TracerWarning, Verdict
+from tracehouse.tensors.tensor import Datatype, TensorSpec
+
+SOURCE = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, ids, scale=2.0):
+        if ids.float().sum() > 3:
+            return ids * scale
+        assert ids.shape[0] > 0
+        return ids.reshape(int(ids.shape[0]), -1) * 2
+"""
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+
+
+class Read(HTMLParser):
+    """What a reader sees: the text, the tables as rows of cells, and what of it could do something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.rows: list[list[str]] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "br"):
+            self._open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, f"{tag} ends what is not open"
+
+    def handle_data(self, data: str) -> None:
+        if "style" in self._open:
+            return
+        self.text.append(data)
+        if "td" in self._open or "th" in self._open:
+            self.rows[-1][-1] += data
+
+    @property
+    def whole(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+    def row(self, first: str) -> list[str]:
+        return next(row for row in self.rows if row and row[0] == first)
+
+
+def contract() -> Contract:
+    ids = InputSpec(
+        name="ids",
+        datatype=Datatype.INT64,
+        shape=("batch", 8),
+        example=(2, 8),
+        fixed={"1": "trace"},
+        values=ValueRange(low=0, high=999, known="tested"),
+    )
+    method = MethodContract(
+        arguments=[
+            Argument(name="ids", structure=TensorLeaf(tensor="ids")),
+            Argument(name="scale", structure=BakedLeaf(baked=2.5)),
+        ],
+        inputs=[ids],
+        outputs=[OutputSpec(name="output", datatype=Datatype.FP32, shape=("batch", -1))],
+        returns=TensorLeaf(tensor="output"),
+        regions=[
+            Region(spans={"batch": [Span(low=1, high=32)]}, known="proven"),
+            Region(spans={"batch": [Span(low=48, high=48)]}, known="tested"),
+        ],
+        batch=Batch(symbol="batch", up_to=32, inputs={"ids": 0}, outputs={"output": 0}),
+    )
+    return Contract(methods={"forward": method})
+
+
+def check(**changes: Any) -> TraceCheck:
+    findings = [
+        Finding(
+            kind="baked-value",
+            detail="the branch was taken as on the example",
+            file="net.py",
+            line=6,
+            source="if ids.float().sum() > 3:",
+            confirmed=True,
+            effect="harmful",
+            reason="with the other value the graph is another one",
+            evidence={"eager": 1.5, "artifact": 2.5},
+            remedy="write torch.where(ids.float().sum() > 3, ...)",
+            counterexample=0,
+        ),
+        Finding(
+            kind="tracer-warning", detail="an assert", file="net.py", line=8, effect="harmless", reason="it raises"
+        ),
+        Finding(kind="baked-size", detail="the number of rows is kept", file="net.py", line=9),
+    ]
+    comparisons = [
+        Comparison(method="forward", case="example", in_contract=True, agrees=True, largest_difference=0.0),
+        Comparison(method="forward", case="probe: large", in_contract=True, agrees=True, largest_difference=3e-7),
+        Comparison(
+            method="forward",
+            case="fresh 1",
+            in_contract=True,
+            agrees=False,
+            largest_difference=12.0,
+            difference="output: 12.0 apart",
+        ),
+    ]
+    warning = TracerWarning(
+        kind="tensor-to-python-boolean", message="Converting a tensor", file="net.py", line=6, source="if ids"
+    )
+    whole: dict[str, Any] = {
+        "verdict": Verdict.REJECTED,
+        "comparisons": comparisons,
+        "findings": findings,
+        "torch": TorchCheck(ran=True, passed=True, warnings=[warning]),
+        "layers": [
+            Layer(name="probe", method="forward", seconds=0.25, did="tried 12 inputs", left_out=["sizes above 64"])
+        ],
+        "budget_s": 15.0,
+    }
+    return TraceCheck(**(whole | changes))
+
+
+@pytest.fixture
+def store(steady: TestClient) -> Store:
+    """The service's own."""
+    app = steady.app
+    assert isinstance(app, FastAPI)
+    return cast(Store, app.state.parts.store)
+
+
+@pytest.fixture
+def report(steady: TestClient, store: Store) -> Callable[..., Read]:
+    """The page of an artifact with these members, as it is read."""
+
+    def report(files: dict[str, str] | None = None, **members: Any) -> Read:
+        shown = Counterexample(
+            method="forward",
+            case="counterexample: negative",
+            inputs=[TensorSpec(name="ids", datatype=Datatype.INT64, shape=(1, 8))],
+            output="output",
+            difference="2.5 and not 1.5",
+            eager=1.5,
+            artifact=2.5,
+            arrays=NO_BLOB,
+            test=NO_BLOB,
+        )
+        whole: dict[str, Any] = {
+            "contract": contract(),
+            "check": check(),
+            "sources": keep(store.blobs, json.dumps(files or {"net.py": SOURCE}).encode()),
+            "counterexamples": [shown],
+            "tried": [
+                Tried(way="trace", verdict=Verdict.REJECTED, kept=True),
+                Tried(way="script", verdict=None, kept=False, detail="torch cannot script this"),
+            ],
+        }
+        artifact = make_artifact(**(whole | members))
+        answer = steady.get(f"/artifacts/{_stored(store, artifact)}/report")
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        read = Read()
+        read.feed(answer.text)
+        read.close()
+        return read
+
+    return report
+
+
+def _stored(store: Store, artifact: Artifact) -> str:
+    with store.artifacts._transactions.write() as connection:
+        keep_artifact(connection, DEFAULT_TENANT, artifact)
+    return artifact.digest
+
+
+def test_the_verdict_is_said_in_a_sentence(report: Callable[..., Read]) -> None:
+    page = report()
+
+    assert "✗ rejected It answers wrongly in a way that no boundary on its inputs excludes." in page.whole
+    assert "✓ verified" in report(check=check(verdict=Verdict.VERIFIED)).whole
+
+
+def test_an_open_contract_is_not_said_to_refuse_what_it_answers(report: Callable[..., Read]) -> None:
+    opened = contract().model_copy(update={"open": True})
+
+    page = report(contract=opened, check=check(verdict=Verdict.RESTRICTED)).whole
+    assert "Sizes that were never tried are answered too, with a warning." in page
+    assert "Anything else is refused" not in page
+    assert "no wrong answer leaves the service" not in page
+    assert "all others are refused" not in report(contract=opened, check=check(verdict=Verdict.VERIFIED)).whole
+
+
+def test_the_contract_says_which_sizes_are_taken_and_how_that_is_known(report: Callable[..., Read]) -> None:
+    page = report()
+
+    assert page.row("ids") == [
+        "ids",
+        "INT64",
+        "[batch, 8]",
+        "[2, 8]",
+        "dim 1: the trace keeps this size, and answers others wrongly",
+        "0 to 999 (tested)",
+    ]
+    assert page.row("batch 1 to 32")[1].startswith("proven: ")
+    assert page.row("batch 48")[1].startswith("tested: ")
+    assert page.row("scale") == ["scale", "2.5", "the trace baked it in"]
+    assert page.row("output") == ["output", "FP32", "[batch, any]"]
+    assert "Rows along batch do not see one another, up to 32 of them." in page.whole
+
+
+def test_findings_stand_by_their_effect_with_all_that_is_known(report: Callable[..., Read]) -> None:
+    page = report().whole
+
+    assert page.index("Harmful: 2") < page.index("Harmless: 1")
+    for said in (
+        "1. baked-value at net.py:6",
+        "with the other value the graph is another one",
+        "yes: inputs were found that show it",
+        "write torch.where(ids.float().sum() > 3, ...)",
+        "eager: 1.5",
+        "counterexample-0.npz",
+        "test_counterexample_0.py",
+        "/counterexamples/0.npz",
+    ):
+        assert said in page, said
+
+
+def test_the_source_is_numbered_and_what_was_found_stands_at_its_line(report: Callable[..., Read]) -> None:
+    page = report()
+
+    number, mark, line = page.row("6")
+    assert (number, mark) == ("6", "✗")
+    assert line.startswith("        if ids.float().sum() > 3:")
+    assert "baked-value (1): the branch was taken as on the example" in line
+    assert page.row("8")[1] == "✓"
+    assert page.row("5")[1] == ""
+
+
+def test_of_a_harmless_line_the_source_says_why(report: Callable[..., Read]) -> None:
+    assert "tracer-warning (3) : harmless: it raises" in report().whole
+
+
+def test_what_torch_warned_of_stands_behind_what_was_found_out(report: Callable[..., Read]) -> None:
+    warning = Finding(kind="tracer-warning", detail="torch warned", file="net.py", line=6, effect="harmful")
+    found = Finding(kind="baked-value", detail="let `mode` be auto", file="net.py", line=6, effect="harmful")
+    page = report(check=check(findings=[warning, found]))
+
+    assert page.whole.index("1. baked-value") < page.whole.index("2. tracer-warning")
+    assert "let mode be auto" in page.whole
+
+
+def test_of_a_long_file_the_lines_around_the_findings_are_shown(report: Callable[..., Read]) -> None:
+    page = report({"net.py": SOURCE + "x = 1\n" * 2000})
+
+    assert page.row("6")[1] == "✗"
+    assert page.row("⋯")[2] == "lines left out"
+    assert not any(row and row[0] == "1000" for row in page.rows)
+
+
+def test_what_was_compared_is_counted_and_listed(report: Callable[..., Read]) -> None:
+    page = report()
+
+    assert "2 agree, 1 differ" in page.whole
+    assert ("aria-label", None) not in page.attributes
+    [said] = [value for name, value in page.attributes if name == "aria-label"]
+    assert said is not None
+    assert "exact: 1 agree, 0 differ" in said
+    assert "1e-7: 1 agree, 0 differ" in said
+    assert "1e1: 0 agree, 1 differ" in said
+    assert page.row("fresh 1") == ["fresh 1", "forward", "yes", "✗ differs", "12", "output: 12.0 apart"]
+
+
+def test_layers_torchs_own_check_and_ways_are_told(report: Callable[..., Read]) -> None:
+    page = report()
+
+    assert page.row("probe") == ["probe", "forward", "0.25", "tried 12 inputs", "sizes above 64"]
+    assert "Its own check passed." in page.whole
+    assert page.row("tensor-to-python-boolean")[1] == "net.py:6"
+    assert page.row("script") == ["script", "no artifact", "no", "torch cannot script this"]
+
+
+def test_nothing_that_was_submitted_is_markup(report: Callable[..., Read]) -> None:
+    found = Finding(
+        kind=HOSTILE,
+        detail=HOSTILE,
+        file=HOSTILE,
+        line=1,
+        source=HOSTILE,
+        evidence={HOSTILE: HOSTILE},
+        remedy=HOSTILE,
+        reason=HOSTILE,
+    )
+    compared = Comparison(method=HOSTILE, case=HOSTILE, in_contract=True, agrees=False, difference=HOSTILE)
+    torch = TorchCheck(ran=True, passed=False, message=HOSTILE, warnings=[TracerWarning(kind=HOSTILE, message=HOSTILE)])
+    layer = Layer(name="flip", method=HOSTILE, seconds=0, did=HOSTILE, left_out=[HOSTILE])
+    hostile = check(findings=[found], comparisons=[compared], torch=torch, layers=[layer])
+    spec = InputSpec(name=HOSTILE, datatype=Datatype.FP32, shape=(1,), example=(1,))
+    method = MethodContract(
+        arguments=[Argument(name=HOSTILE, structure=TensorLeaf(tensor=HOSTILE))],
+        inputs=[spec],
+        outputs=[],
+        returns=BakedLeaf(baked=None),
+    )
+
+    page = report({HOSTILE: HOSTILE}, check=hostile, contract=Contract(methods={HOSTILE: method}), entrypoint=HOSTILE)
+
+    assert not {"script", "img", "iframe", "object", "link"} & set(page.tags)
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "style")]
+    assert all(value is not None and value.startswith("#") for name, value in page.attributes if name == "href")
+    assert page.whole.count("<script>alert(1)</script>") >= 15
+
+
+def test_characters_that_turn_a_line_around_are_named(report: Callable[..., Read]) -> None:
+    page = report({"net.py": "admin = True \u202e# \u2066not this\x00"})
+
+    assert "⟨RIGHT-TO-LEFT OVERRIDE⟩" in page.whole
+    assert "⟨U+0000⟩" in page.whole
+
+
+def test_the_page_may_load_and_run_nothing(report: Callable[..., Read], steady: TestClient, digest: str) -> None:
+    policy = steady.get(f"/artifacts/{digest}/report").headers["content-security-policy"]
+
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert policy.endswith("frame-ancestors 'none'; sandbox")
+    assert "style" in report().tags
+
+
+@pytest.mark.parametrize("data", [b"not json", b"[1]", b'{"net.py": 3}'])
+def test_sources_that_cannot_be_read_are_left_out(report: Callable[..., Read], store: Store, data: bytes) -> None:
+    page = report(sources=keep(store.blobs, data))
+
+    assert not any(row[0] == "6" for row in page.rows)
+    assert "1. baked-value at net.py:6" in page.whole
+
+
+def test_an_artifact_of_nothing_but_a_verdict_has_a_page(report: Callable[..., Read]) -> None:
+    nothing = TraceCheck(verdict=Verdict.VERIFIED, comparisons=[], findings=[], torch=TorchCheck(ran=False))
+    page = report(check=nothing, contract=Contract(methods={}), counterexamples=[], tried=[], entrypoint=None).whole
+
+    assert "Trace check of an uploaded archive" in page
+    assert "Nothing was found." in page
+    assert "Nothing was compared." in page
+    assert "Its own check did not run." in page

@@ -1,0 +1,253 @@
+"""Submitting, listing, looking at and cancelling trace requests."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.api import trace_requests
+from service.api.context import Parts
+from service.api.prefer import preferred_wait_s
+from tests.service.api.conftest import Tracer, problem, spec
+
+WAIT = {"prefer": "wait=30"}
+
+
+def test_a_submission_is_accepted_and_traced(client: TestClient) -> None:
+    answer = client.post("/trace", json=spec())
+
+    assert answer.status_code == 202
+    assert answer.headers["location"] == answer.json()["links"]["self"]
+    assert answer.headers["retry-after"] == "1"
+    again = client.post("/trace", json=spec(), headers=WAIT)
+    assert (again.status_code, again.json()["id"]) == (200, answer.json()["id"])
+    assert client.get(answer.headers["location"]).json() == again.json()
+
+
+def test_what_a_traced_request_says(client: TestClient) -> None:
+    answer = client.post("/trace", json=spec(), headers=WAIT)
+
+    assert answer.headers["preference-applied"] == "wait=30"
+    said = answer.json()
+    path, digest = f"/trace/{said['id']}", said["artifacts"][0]["digest"]
+    assert said["links"] == {
+        "self": path,
+        "events": f"{path}/events",
+        "log": f"{path}/log",
+        "source": f"{path}/source",
+        "cancel": None,
+        "artifact": f"/artifacts/{digest}",
+        "infer": "/infer/linear:1",
+        "outputs": None,
+    }
+    assert said["state"] == "succeeded"
+    assert (said["stage"], said["progress"], said["attempt"], said["pool"]) == ("done", 1.0, 1, "cpu")
+    assert said["waiting"] is None
+    assert (said["verdict"], said["model"]) == ("verified", {"name": "linear", "version": 1})
+    assert said["findings"][0]["line"] == 10
+    assert said["problem"] is None
+    assert said["created_at"] <= said["started_at"] <= said["ended_at"]
+
+
+def test_a_failed_request_carries_a_whole_problem(client: TestClient) -> None:
+    answer = client.post("/trace", json=spec("fails"), headers=WAIT)
+
+    assert answer.status_code == 200
+    assert answer.json()["state"] == "failed"
+    document = answer.json()["problem"]
+    assert (document["code"], document["status"], document["fault"]) == ("source-syntax-error", 422, "model")
+    assert (document["file"], document["line"]) == ("linear.py", 3)
+    assert document["instance"] == answer.json()["links"]["self"]
+
+
+def test_a_failure_is_tried_again_when_it_is_submitted_again(client: TestClient) -> None:
+    first = client.post("/trace", json=spec("fails"), headers=WAIT)
+    second = client.post("/trace", json=spec("fails"), headers=WAIT)
+
+    assert first.json()["id"] != second.json()["id"]
+
+
+def test_waiting_ends_when_the_time_is_over(client: TestClient) -> None:
+    answer = client.post("/trace", json=spec("stays"), headers={"prefer": "wait=0"})
+
+    assert answer.status_code == 202
+    assert "preference-applied" not in answer.headers
+
+
+def test_a_request_that_no_worker_takes_says_so_at_once_and_can_be_cancelled(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long its submitter would wait."""
+    monkeypatch.setattr(trace_requests, "wait_for_end", lambda *_: pytest.fail("it was waited for"))
+    answer = client.post("/trace", json=spec(devices=["cuda"]), headers={"prefer": "wait=60"})
+
+    assert (answer.status_code, "preference-applied" in answer.headers) == (202, False)
+    said = answer.json()
+    assert (said["state"], said["pool"], said["waiting"]) == ("queued", "gpu", "no worker in pool gpu")
+    assert client.get(said["links"]["self"]).json() == said
+    assert [each["waiting"] for each in client.get("/trace").json()["trace_requests"]] == ["no worker in pool gpu"]
+    cancelled = client.post(said["links"]["cancel"]).json()
+    assert (cancelled["state"], cancelled["waiting"]) == ("cancelled", None)
+
+
+def test_waiting_ends_when_the_service_stops(client: TestClient, parts: Parts) -> None:
+    parts.stopping.set()
+
+    assert client.post("/trace", json=spec("stays"), headers={"prefer": "wait=60"}).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ([], None),
+        (["wait=5"], 5),
+        (["WAIT = 5"], 5),
+        (["respond-async, wait=10; because=x"], 10),
+        (["respond-async", "wait=3", "wait=4"], 3),
+        (["wait=100000"], 60),
+        (["wait"], None),
+        (["wait=-1"], None),
+        (["wait=ten"], None),
+        (["wait=٣"], None),
+        (['note="wait=7, wait=8"'], None),
+        (["await=5"], None),
+    ],
+)
+def test_the_preference_is_read_as_the_rfc_has_it(headers: list[str], wait_s: int | None) -> None:
+    assert preferred_wait_s(headers) == wait_s
+
+
+def test_the_same_content_on_its_way_is_the_same_request(client: TestClient) -> None:
+    first = client.post("/trace", json=spec("stays"))
+    second = client.post("/trace", json=spec("stays"))
+
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.json()["id"] == second.json()["id"]
+
+
+def test_force_traces_again(client: TestClient) -> None:
+    first = client.post("/trace", json=spec(), headers=WAIT)
+    second = client.post("/trace", json=spec(force=True), headers=WAIT)
+
+    assert first.json()["id"] != second.json()["id"]
+    assert second.json()["model"] == {"name": "linear", "version": 2}
+
+
+def keyed(key: str) -> dict[str, str]:
+    return {"idempotency-key": key, **WAIT}
+
+
+def test_an_idempotency_key_gives_the_same_request_even_if_forced(client: TestClient) -> None:
+    first = client.post("/trace", json=spec(force=True), headers=keyed("k"))
+    second = client.post("/trace", json=spec(force=True), headers=keyed("k"))
+
+    assert first.json()["id"] == second.json()["id"]
+
+
+@pytest.mark.parametrize("traced_before", [True, False])
+def test_an_idempotency_key_stands_for_one_submission(client: TestClient, traced_before: bool) -> None:
+    if traced_before:
+        client.post("/trace", json=spec(), headers=WAIT)
+    first = client.post("/trace", json=spec(), headers=keyed("k"))
+
+    answer = client.post("/trace", json=spec("other"), headers=keyed("k"))
+
+    assert problem(answer, 422, "idempotency-key-reused")["trace_request"] == first.json()["id"]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9", "a\tb"])
+def test_an_idempotency_key_that_cannot_be_one(steady: TestClient, key: str) -> None:
+    answer = steady.post("/trace", json=spec(), headers={"idempotency-key": key.encode("latin-1")})  # type: ignore[dict-item]
+
+    assert problem(answer, 400, "malformed-header")["header"] == "Idempotency-Key"
+
+
+def test_a_full_queue_is_said(client: TestClient) -> None:
+    for number in range(22):
+        client.post("/trace", json=spec("stays", options={"seed": number}))
+
+    answer = client.post("/trace", json=spec())
+
+    assert problem(answer, 503, "queue-full")["limit"] == 20
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_the_list_goes_on_page_by_page_newest_first(client: TestClient) -> None:
+    ids = [client.post("/trace", json=spec(options={"seed": seed}), headers=WAIT).json()["id"] for seed in range(5)]
+
+    page = client.get("/trace?limit=2")
+    seen = page.json()["trace_requests"]
+    while "next" in page.links:
+        page = client.get(page.links["next"]["url"])
+        seen += page.json()["trace_requests"]
+
+    assert [request["id"] for request in seen] == ids[::-1]
+    assert page.json()["next_cursor"] is None
+
+
+def test_the_list_can_be_narrowed_and_its_pages_stay_so(client: TestClient) -> None:
+    for model in ("linear", "other", "fails"):
+        for seed in range(2):
+            client.post("/trace", json=spec(model, options={"seed": seed}), headers=WAIT)
+
+    page = client.get("/trace?limit=1&state=succeeded&model=other")
+    following = client.get(page.links["next"]["url"])
+
+    found = page.json()["trace_requests"] + following.json()["trace_requests"]
+    assert [request["model"]["name"] for request in found] == ["other", "other"]
+    assert "next" not in following.links
+
+
+FORGED = [
+    "x",
+    "é",
+    "\x00",
+    "bnVsbA==",  # null
+    "W10=",  # []
+    "WyIwMDAxLTAxLTAxIiwgImEiXQ==",  # ["0001-01-01", "a"]
+    "WyIwMDAxLTAxLTAxVDAwOjAwKzE0OjAwIiwgImEiXQ==",  # ["0001-01-01T00:00+14:00", "a"]
+    "WyIyMDI2LTAxLTAxVDAwOjAwWiIsICJcdTAwMDAiXQ==",  # ["2026-01-01T00:00Z", "\u0000"]
+]
+
+
+@pytest.mark.parametrize("cursor", FORGED)
+@pytest.mark.parametrize("path", ["/trace", "/models"])
+def test_a_cursor_that_no_list_gave_out(steady: TestClient, path: str, cursor: str) -> None:
+    problem(steady.get(path, params={"cursor": cursor}), 422, "invalid-cursor")
+
+
+@pytest.mark.parametrize("path", ["", "/events", "/log", "/source"])
+@pytest.mark.parametrize(("request_id", "status"), [("0" * 32, 404), ("x", 422), ("%00", 422), ("%ED%A0%80", 422)])
+def test_an_id_of_nothing(steady: TestClient, request_id: str, status: int, path: str) -> None:
+    answer = steady.get(f"/trace/{request_id}{path}")
+
+    problem(answer, status, {404: "trace-request-not-found", 422: "invalid-request"}[status])
+
+
+def test_the_log_is_what_the_code_printed(client: TestClient) -> None:
+    answer = client.get(client.post("/trace", json=spec(), headers=WAIT).json()["links"]["log"])
+
+    assert (answer.text, answer.headers["content-type"]) == ("printed\n", "text/plain; charset=utf-8")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_inline_source_comes_back(client: TestClient) -> None:
+    answer = client.get(client.post("/trace", json=spec()).json()["links"]["source"])
+
+    assert answer.json() == {"entrypoint": "linear:Linear", "files": {"linear.py": "import torch\n"}}
+
+
+def test_a_running_request_can_be_cancelled_once(client: TestClient, tracer: Tracer) -> None:
+    submitted: dict[str, Any] = client.post("/trace", json=spec("stays")).json()
+    assert tracer.running.wait(10)
+
+    cancelled = client.post(submitted["links"]["cancel"])
+    again = client.post(submitted["links"]["cancel"])
+
+    assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
+    assert cancelled.json()["links"]["cancel"] is None
+    assert problem(again, 409, "trace-request-ended")["state"] == "cancelled"
+
+
+def test_a_request_that_is_not_there_cannot_be_cancelled(steady: TestClient) -> None:
+    problem(steady.post(f"/trace/{'0' * 32}/cancel"), 404, "trace-request-not-found")

@@ -1,0 +1,46 @@
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from service.domain.quotas import NO_QUOTAS, Quotas
+from service.domain.trace_request import TraceRequest
+from service.engine.embedded import EmbeddedEngine
+from service.engine.queue import Engine, Work
+from service.storage.database import Store
+from tests.conftest import PATIENCE_S, TENANT
+from tracehouse.spec.trace_spec import TraceSpec
+
+
+@pytest.fixture(params=[EmbeddedEngine])
+def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
+    """Make an engine that runs this work; each is stopped at the end. Other engines join as further parameters."""
+    engines: list[Engine] = []
+
+    def new_engine(
+        work: Work,
+        slots: int = 2,
+        queue_max: int = 100,
+        attempts: int = 3,
+        quotas: Quotas = NO_QUOTAS,
+        gpu_slots: int = 0,
+    ) -> Engine:
+        of_pools = {"cpu": slots, "gpu": gpu_slots}
+        engine: Engine = request.param(store, work, of_pools, queue_max, attempts, pause_s=0.01, quotas=quotas)
+        engines.append(engine)
+        return engine
+
+    yield new_engine
+    for engine in engines:
+        engine.stop(PATIENCE_S)
+
+
+@pytest.fixture
+def new_request() -> Callable[..., TraceRequest]:
+    def new_request(tenant: str = TENANT, **members: Any) -> TraceRequest:
+        source = {"files": {"net.py": ""}, "entrypoint": "net:Net"}
+        submitted = {"model": "net", "source": source, "example_inputs": [1.0], "force": True, **members}
+        spec = TraceSpec.model_validate(submitted)
+        return TraceRequest.submitted(spec, {}, torch_version="2", tenant=tenant)
+
+    return new_request

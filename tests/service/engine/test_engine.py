@@ -1,0 +1,492 @@
+"""What holds for any engine, at the seam that the API sees."""
+
+import sqlite3
+from collections import defaultdict
+from threading import Event, Semaphore
+
+import pytest
+
+from service.domain.errors import (
+    QueueFull,
+    QueueQuotaExceeded,
+    ShuttingDown,
+    StorageQuotaExceeded,
+    TraceRequestEnded,
+    TraceRequestNotFound,
+)
+from service.domain.idempotency import Idempotency
+from service.domain.outcome import NotTraced
+from service.domain.quotas import Quotas
+from service.domain.trace_request import State, TraceRequest
+from service.sandbox.cancellation import Cancellation
+from tests.conftest import PATIENCE_S, TENANT, wait_until
+from tracehouse.errors import Failure
+
+FAILURE = Failure(slug="model-raised", detail="boom")
+
+
+class Worker:
+    """Ends each request as failed. It waits for `gate` where there is one, unless it is cancelled or stopped."""
+
+    def __init__(self, store, gate: Event | None = None) -> None:
+        self.requests = store.trace_requests
+        self.gate = gate
+        self.begun: list[str] = []
+        self.reasons: list[str | None] = []
+        self.started = Semaphore(0)
+
+    def run(self, request_id: str, cancellation: Cancellation) -> None:
+        claimed = self.requests.claim(request_id)
+        if claimed is None:
+            return
+        gate = self.gate_of(request_id)
+        self.begun.append(request_id)
+        self.started.release()
+        if gate is not None:
+            with cancellation.calls(gate.set):
+                assert gate.wait(PATIENCE_S)
+        self.reasons.append(cancellation.reason)
+        if cancellation.reason == "stopping":
+            self.requests.release(request_id, claimed.attempt)
+        else:
+            self.requests.finish(request_id, claimed.attempt, NotTraced(failure=FAILURE))
+
+    def gate_of(self, _: str) -> Event | None:
+        return self.gate
+
+    def wait_for_start(self) -> str:
+        assert self.started.acquire(timeout=PATIENCE_S)
+        return self.begun[-1]
+
+
+class SteppedWorker(Worker):
+    """Ends each request when it is told to."""
+
+    def __init__(self, store) -> None:
+        super().__init__(store)
+        self.gates: defaultdict[str, Event] = defaultdict(Event)
+
+    def gate_of(self, request_id: str) -> Event:
+        return self.gates[request_id]
+
+    def end(self, request: TraceRequest) -> str:
+        """The request that begins in its place."""
+        self.gates[request.id].set()
+        return self.wait_for_start()
+
+
+@pytest.fixture
+def state_of(store):
+    return lambda request: store.trace_requests.status(TENANT, request.id).state
+
+
+@pytest.fixture
+def ended(state_of):
+    return lambda *requests: all(state_of(request).ended for request in requests)
+
+
+def test_what_is_submitted_is_run(store, new_engine, new_request, ended):
+    worker = Worker(store)
+    engine = new_engine(worker.run)
+    engine.start()
+
+    requests = [engine.submit(new_request()) for _ in range(10)]
+
+    wait_until(lambda: ended(*requests))
+    assert sorted(worker.begun) == sorted(request.id for request in requests)
+
+
+def test_the_oldest_runs_first(store, new_engine, new_request, ended):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    requests = [new_request() for _ in range(5)]
+    engine.submit(requests[0])
+    worker.wait_for_start()
+    for request in (requests[3], requests[1], requests[4], requests[2]):
+        engine.submit(request)
+
+    worker.gate.set()
+
+    wait_until(lambda: ended(*requests))
+    assert worker.begun == [request.id for request in requests]
+
+
+def test_a_tenant_that_queues_many_is_not_before_one_that_queues_one(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(5)]
+    worker.wait_for_start()
+    bb = engine.submit(new_request("bb"))
+
+    worker.gate.set()
+
+    wait_until(lambda: len(worker.reasons) == 6)
+    assert worker.begun == [request.id for request in (aa[0], bb, *aa[1:])]
+
+
+def test_a_free_slot_is_for_the_tenant_that_runs_the_fewest(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=2)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(4)]
+    worker.wait_for_start()
+    worker.wait_for_start()
+    bb = [engine.submit(new_request("bb")) for _ in range(4)]
+
+    assert worker.end(aa[0]) == bb[0].id
+    assert worker.end(bb[0]) == bb[1].id
+    assert worker.end(bb[1]) == bb[2].id
+    assert worker.end(aa[1]) == aa[2].id
+    assert worker.end(bb[2]) == bb[3].id
+    assert worker.end(bb[3]) == aa[3].id
+
+
+def test_a_tenant_that_queues_again_does_not_overtake_one_that_waits(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    aa, bb, cc = (engine.submit(new_request(tenant)) for tenant in ("aa", "bb", "cc"))
+    worker.wait_for_start()
+
+    assert worker.end(aa) == bb.id
+    bb_again, aa_again = engine.submit(new_request("bb")), engine.submit(new_request("aa"))
+    assert worker.end(bb) == cc.id
+    assert worker.end(cc) == aa_again.id
+    assert worker.end(aa_again) == bb_again.id
+
+
+def test_a_request_that_is_cancelled_while_it_waits_costs_its_tenant_no_turn(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(2)]
+    worker.wait_for_start()
+    bb = [engine.submit(new_request("bb")) for _ in range(2)]
+
+    engine.cancel("bb", bb[0].id)
+
+    assert worker.end(aa[0]) == bb[1].id
+
+
+def test_tenants_take_turns_with_what_an_earlier_process_left(store, new_engine, new_request):
+    aa = [store.trace_requests.add(new_request("aa")) for _ in range(3)]
+    bb = store.trace_requests.add(new_request("bb"))
+    worker = SteppedWorker(store)
+
+    new_engine(worker.run, slots=1).start()
+
+    assert worker.wait_for_start() == aa[0].id
+    assert worker.end(aa[0]) == bb.id
+    assert worker.end(bb) == aa[1].id
+
+
+def test_no_more_run_at_a_time_than_there_are_slots(store, new_engine, new_request, ended):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=2)
+    engine.start()
+
+    requests = [engine.submit(new_request()) for _ in range(4)]
+
+    worker.wait_for_start()
+    worker.wait_for_start()
+    assert not worker.started.acquire(timeout=0.05)
+    worker.gate.set()
+    wait_until(lambda: ended(*requests))
+
+
+def test_what_an_earlier_process_left_is_run(store, new_engine, new_request, ended):
+    waiting, running = (store.trace_requests.add(new_request()) for _ in range(2))
+    store.trace_requests.claim(running.id)
+
+    new_engine(Worker(store).run).start()
+
+    wait_until(lambda: ended(waiting, running))
+    assert store.trace_requests.status(TENANT, running.id).attempt == 2
+
+
+def test_a_worker_that_raises_is_tried_again_until_the_request_fails(store, new_engine, new_request, ended):
+    attempts = []
+
+    def raises(request_id: str, _: Cancellation) -> None:
+        attempts.append(store.trace_requests.claim(request_id).attempt)
+        raise ZeroDivisionError
+
+    engine = new_engine(raises, attempts=3)
+    engine.start()
+    request = engine.submit(new_request())
+
+    wait_until(lambda: ended(request))
+    status = store.trace_requests.status(TENANT, request.id)
+    assert (attempts, status.state, status.failure.slug) == ([1, 2, 3], State.FAILED, "tracer-lost")
+
+
+def test_a_worker_that_raises_takes_no_slot_with_it(store, new_engine, new_request, ended):
+    worker = Worker(store)
+    poisoned = set()
+
+    def raises_on_poison(request_id: str, cancellation: Cancellation) -> None:
+        if request_id in poisoned:
+            store.trace_requests.claim(request_id)
+            raise ZeroDivisionError
+        worker.run(request_id, cancellation)
+
+    engine = new_engine(raises_on_poison, slots=1)
+    engine.start()
+    poison, request = new_request(), new_request()
+    poisoned.add(poison.id)
+    engine.submit(poison)
+    engine.submit(request)
+
+    wait_until(lambda: ended(poison, request))
+    assert worker.begun == [request.id]
+
+
+def test_a_request_that_cannot_be_settled_takes_no_slot_with_it(store, tmp_path, new_engine, new_request, ended):
+    worker = Worker(store)
+    gone = new_request()
+
+    def removes_the_row(request_id: str, cancellation: Cancellation) -> None:
+        if request_id != gone.id:
+            return worker.run(request_id, cancellation)
+        with sqlite3.connect(tmp_path / "tracehouse.db") as database:
+            for table, column in (("events", "request_id"), ("submissions", "request_id"), ("trace_requests", "id")):
+                database.execute(f"DELETE FROM {table} WHERE {column} = ?", [gone.id])
+        return None
+
+    engine = new_engine(removes_the_row, slots=1)
+    engine.start()
+    request = new_request()
+    engine.submit(gone)
+    engine.submit(request)
+
+    wait_until(lambda: ended(request))
+
+
+def test_a_worker_that_leaves_a_request_running_does_not_leave_it_for_ever(store, new_engine, new_request, ended):
+    engine = new_engine(lambda request_id, _: store.trace_requests.claim(request_id), attempts=2)
+    engine.start()
+
+    request = engine.submit(new_request())
+
+    wait_until(lambda: ended(request))
+    assert store.trace_requests.status(TENANT, request.id).failure.slug == "tracer-lost"
+
+
+def test_a_request_that_is_to_be_tried_again_is(store, new_engine, new_request, ended):
+    worker = Worker(store)
+
+    def fails_at_first(request_id: str, cancellation: Cancellation) -> None:
+        if store.trace_requests.status(TENANT, request_id).attempt:
+            return worker.run(request_id, cancellation)
+        store.trace_requests.claim(request_id)
+        store.trace_requests.retry(request_id, 1, FAILURE, attempts=3)
+        return None
+
+    engine = new_engine(fails_at_first)
+    engine.start()
+    request = engine.submit(new_request())
+
+    wait_until(lambda: ended(request))
+    assert store.trace_requests.status(TENANT, request.id).attempt == 2
+
+
+def test_a_request_that_waits_can_be_cancelled_and_never_runs(store, new_engine, new_request, ended):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    running = engine.submit(new_request())
+    worker.wait_for_start()
+    waiting, last = engine.submit(new_request()), engine.submit(new_request())
+
+    assert engine.cancel(TENANT, waiting.id).state is State.CANCELLED
+
+    worker.gate.set()
+    wait_until(lambda: ended(last))
+    assert worker.begun == [running.id, last.id]
+
+
+def test_a_request_that_runs_is_cancelled_at_once_and_its_worker_is_told(store, new_engine, new_request, state_of):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run)
+    engine.start()
+    request = engine.submit(new_request())
+    worker.wait_for_start()
+
+    assert engine.cancel(TENANT, request.id).state is State.CANCELLED
+
+    wait_until(lambda: worker.reasons == ["cancelled"])
+    assert state_of(request) is State.CANCELLED
+
+
+def test_only_what_is_there_and_has_not_ended_can_be_cancelled(store, new_engine, new_request, ended):
+    engine = new_engine(Worker(store).run)
+    engine.start()
+    request = engine.submit(new_request())
+    wait_until(lambda: ended(request))
+
+    with pytest.raises(TraceRequestEnded):
+        engine.cancel(TENANT, request.id)
+    with pytest.raises(TraceRequestNotFound):
+        engine.cancel(TENANT, "nowhere")
+
+
+def test_only_its_tenant_can_cancel_it(store, new_engine, new_request, ended, state_of):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    running, waiting = engine.submit(new_request()), engine.submit(new_request())
+    worker.wait_for_start()
+
+    for request in (running, waiting):
+        with pytest.raises(TraceRequestNotFound):
+            engine.cancel("theirs", request.id)
+
+    worker.gate.set()
+    wait_until(lambda: ended(running, waiting))
+    assert worker.reasons == [None, None]
+    assert (state_of(running), state_of(waiting)) == (State.FAILED, State.FAILED)
+
+
+def test_what_runs_when_it_stops_is_queued_again_and_runs_under_the_next(
+    store, new_engine, new_request, ended, state_of
+):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    running = engine.submit(new_request())
+    worker.wait_for_start()
+    waiting = engine.submit(new_request())
+
+    engine.stop(PATIENCE_S)
+
+    assert worker.reasons == ["stopping"]
+    assert (state_of(running), state_of(waiting)) == (State.QUEUED, State.QUEUED)
+    new_engine(Worker(store).run).start()
+    wait_until(lambda: ended(running, waiting))
+    assert store.trace_requests.status(TENANT, running.id).attempt == 2
+
+
+def test_a_stopped_engine_takes_nothing(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run)
+    engine.start()
+    engine.stop(PATIENCE_S)
+
+    with pytest.raises(ShuttingDown):
+        engine.submit(new_request())
+
+    assert store.trace_requests.list(TENANT, 10).items == []
+
+
+def test_a_full_queue_takes_no_more(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1, queue_max=1)
+    engine.start()
+    engine.submit(new_request())
+    worker.wait_for_start()
+    engine.submit(new_request())
+
+    with pytest.raises(QueueFull):
+        engine.submit(new_request())
+
+
+def test_a_tenant_that_is_over_its_quota_does_not_keep_others_out(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1, quotas=Quotas(queued_max=1))
+    engine.start()
+    engine.submit(new_request())
+    worker.wait_for_start()
+    engine.submit(new_request())
+
+    for ask in (engine.refuse, engine.submit):
+        with pytest.raises(QueueQuotaExceeded):
+            ask(new_request())
+        ask(new_request(f"theirs-{ask.__name__}"))
+
+
+def test_a_tenant_that_has_no_room_left_is_refused(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run, quotas=Quotas(stored_max_bytes=10))
+
+    for ask in (engine.refuse, engine.submit):
+        with pytest.raises(StorageQuotaExceeded):
+            ask(new_request())
+
+
+def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_request, ended):
+    worker = Worker(store)
+    engine = new_engine(worker.run)
+    engine.start()
+    first, again, last = (new_request() for _ in range(3))
+
+    engine.submit(first, Idempotency.of("key", first))
+
+    assert engine.submit(again, Idempotency.of("key", again)).id == first.id
+    engine.submit(last)
+    wait_until(lambda: ended(first, last))
+    assert sorted(worker.begun) == sorted([first.id, last.id])
+
+
+GPU = {"devices": ["cpu", "cuda"]}
+
+
+def test_a_request_that_no_worker_takes_waits_and_says_so(store, new_engine, new_request, ended, state_of):
+    worker = Worker(store)
+    engine = new_engine(worker.run)
+    engine.start()
+    waits, runs = engine.submit(new_request(**GPU)), engine.submit(new_request())
+
+    wait_until(lambda: ended(runs))
+    assert (state_of(waits), worker.begun) == (State.QUEUED, [runs.id])
+    assert engine.waiting(waits) == "no worker in pool gpu"
+    assert engine.waiting(runs) is None
+
+
+def test_a_request_that_no_worker_takes_can_be_cancelled(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run)
+    engine.start()
+    waits = engine.submit(new_request(**GPU))
+
+    cancelled = engine.cancel(TENANT, waits.id)
+
+    assert (cancelled.state, engine.waiting(cancelled)) == (State.CANCELLED, None)
+
+
+def test_a_request_that_no_worker_takes_is_taken_up_by_a_start_with_slots(store, new_engine, new_request, ended):
+    first = new_engine(Worker(store).run)
+    first.start()
+    waits = first.submit(new_request(**GPU))
+    first.stop()
+    without = new_engine(Worker(store).run)
+    without.start()
+    assert without.waiting(store.trace_requests.status(TENANT, waits.id)) == "no worker in pool gpu"
+    without.stop()
+
+    worker = Worker(store)
+    engine = new_engine(worker.run, gpu_slots=1)
+    assert engine.waiting(waits) is None
+    engine.start()
+
+    wait_until(lambda: ended(waits))
+    assert worker.begun == [waits.id]
+
+
+def test_each_pool_has_slots_of_its_own(store, new_engine, new_request):
+    worker = Worker(store, gate=Event())
+    engine = new_engine(worker.run, slots=1, gpu_slots=1)
+    engine.start()
+    engine.submit(new_request())
+    worker.wait_for_start()
+
+    of_gpu = engine.submit(new_request(**GPU))
+
+    assert worker.wait_for_start() == of_gpu.id
+
+
+def test_requests_that_no_worker_takes_count_in_their_tenants_quota(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run, quotas=Quotas(queued_max=1))
+    engine.start()
+    engine.submit(new_request(**GPU))
+
+    with pytest.raises(QueueQuotaExceeded):
+        engine.submit(new_request())

@@ -1,0 +1,530 @@
+"""The pool on real runners: killed, stopped, crowded, hostile."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from service.api import inference_json
+from service.domain.errors import PoolSaturated, ShuttingDown
+from service.sandbox.tiers import Tier
+from service.sandbox.zygote import Zygote
+from service.serving.pool import Pool
+from service.serving.runner import RunnerState
+from service.storage.blobs import Blobs
+from tests.conftest import keep, parent_of
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import Contract
+from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.tensors.tensor import Datatype, unpack
+
+pytestmark = pytest.mark.anyio
+
+NewPool = Callable[..., Pool]
+
+
+class Scale(torch.nn.Module):
+    def __init__(self, factor: float = 2.0) -> None:
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
+
+
+class Pick(torch.nn.Module):
+    """Raises on an index that the table does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.arange(4.0))
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        return self.table[index]
+
+
+class Counts(torch.nn.Module):
+    """Takes as long as it is told to."""
+
+    def forward(self, times: torch.Tensor) -> torch.Tensor:
+        return count(times)
+
+
+@torch.jit.script
+def count(times: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros(1)
+    for _ in range(int(times)):
+        total = total + 1
+    return total
+
+
+FOR_AGES = 10**12
+TENANT = "ours"
+
+
+async def ask(pool: Pool, artifact: Artifact, *args: Any) -> list[Any]:
+    """The values of every output, for the arguments of `forward` as JSON."""
+    asked = inference_json.read({"args": list(args)}, artifact.contract.method("forward"))
+    outputs = await pool.infer(TENANT, artifact, artifact.digest, "forward", asked.inputs)
+    return [unpack(tensor.datatype, tensor.data) for tensor in outputs]
+
+
+def pid_of(pool: Pool, artifact: Artifact) -> int:
+    pid = pool.runners[TENANT, artifact.digest].pid
+    assert pid is not None
+    return pid
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not happened():  # noqa: ASYNC110 - it is another process's state
+            await asyncio.sleep(0.005)
+
+
+async def busy_pid(pool: Pool, artifact: Artifact, *others: int) -> int:
+    """The artifact's runner once it computes, unless it is one of the others."""
+    await until(
+        lambda: (
+            (TENANT, artifact.digest) in pool.runners
+            and pool.runners[TENANT, artifact.digest].state is RunnerState.BUSY
+            and pid_of(pool, artifact) not in others
+        )
+    )
+    return pid_of(pool, artifact)
+
+
+def is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def doubles(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Scale(2.0), torch.ones(2))
+
+
+@pytest.fixture
+def triples(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Scale(3.0), torch.ones(2))
+
+
+async def test_each_artifact_answers_for_itself(pool: Pool, doubles: Artifact, triples: Artifact) -> None:
+    assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
+    assert await ask(pool, triples, [1.0, 2.0]) == [[3.0, 6.0]]
+    assert await ask(pool, doubles, [-1.0, 0.5]) == [[-2.0, 1.0]]
+
+
+async def test_a_runner_is_of_one_tenant(pool: Pool, doubles: Artifact) -> None:
+    asked = inference_json.read({"args": [[1.0, 2.0]]}, doubles.contract.method("forward")).inputs
+    for tenant in ("ours", "theirs", "ours"):
+        await pool.infer(tenant, doubles, doubles.digest, "forward", asked)
+
+    pids = {tenant: runner.pid for (tenant, _), runner in pool.runners.items()}
+    assert pids.keys() == {"ours", "theirs"}
+    assert pids["ours"] != pids["theirs"]
+
+
+class Echo(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+
+VALUES: dict[Datatype, list[Any]] = {
+    Datatype.BOOL: [True, False],
+    Datatype.UINT8: [0, 2**8 - 1],
+    Datatype.UINT16: [0, 2**16 - 1],
+    Datatype.UINT32: [0, 2**32 - 1],
+    Datatype.UINT64: [0, 2**64 - 1],
+    Datatype.INT8: [-(2**7), 2**7 - 1],
+    Datatype.INT16: [-(2**15), 2**15 - 1],
+    Datatype.INT32: [-(2**31), 2**31 - 1],
+    Datatype.INT64: [-(2**63), 2**63 - 1],
+    Datatype.FP16: [0.5, "NaN"],
+    Datatype.BF16: [-0.5, "Infinity"],
+    Datatype.FP32: [2.0**-100, "-Infinity"],
+    Datatype.FP64: [1e-300, "NaN"],
+}
+
+
+class EchoAll(torch.nn.Module):
+    def forward(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+async def test_every_datatype_goes_through_unchanged(pool: Pool, trace, blobs: Blobs) -> None:
+    from tracehouse.torch_values.tensors import DTYPES
+
+    example = {datatype.value: torch.zeros(2, dtype=dtype) for datatype, dtype in DTYPES.items()}
+    artifact = trace(blobs, EchoAll(), example)
+    sent = {datatype.value: values for datatype, values in VALUES.items()}
+    answered = await ask(pool, artifact, sent)
+    names = [spec.name.removeprefix("output.") for spec in artifact.contract.method("forward").outputs]
+    assert dict(zip(names, answered, strict=True)) == sent
+
+
+async def test_an_empty_tensor_goes_through(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Echo(), torch.zeros(2, 0))
+    assert await ask(pool, artifact, [[], []]) == [[]]
+
+
+class Nested(torch.nn.Module):
+    def forward(self, pair, batch, times: int):
+        first, (second,) = pair
+        return {"größe": first * times}, (second, [first + batch["ids"]])
+
+
+async def test_arguments_and_outputs_nest_and_numbers_are_baked(pool: Pool, trace, blobs: Blobs) -> None:
+    one = torch.ones(1)
+    artifact = trace(blobs, Nested(), (one, [one * 2]), {"ids": one * 3, "kept": "as is"}, 5)
+    assert [spec.name for spec in artifact.contract.method("forward").outputs] == [
+        "output.0.größe",
+        "output.1.0",
+        "output.1.1.0",
+    ]
+    assert await ask(pool, artifact, [[1.0], [[2.0]]], {"ids": [3.0]}) == [[5.0], [2.0], [4.0]]
+
+
+class Normed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Conv1d(1, 4, 3), torch.nn.BatchNorm1d(4), torch.nn.ReLU())
+        torch.nn.init.uniform_(self.layers[1].running_var, 1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
+async def test_the_form_that_is_served_answers_as_the_traced_one(pool: Pool, trace, blobs: Blobs, form: str) -> None:
+    traced = trace(blobs, Normed(), torch.randn(1, 1, 8))
+    served = traced.model_copy(update={form: True})
+    x = [[[0.5, -1.0, 2.0, 0.0, 3.0, -2.5, 1.0, 1.5]]]
+    assert (await ask(pool, served, x))[0] == pytest.approx((await ask(pool, traced, x))[0], abs=1e-6)
+    assert pid_of(pool, served) != pid_of(pool, traced)
+
+
+class Tells(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if self.training else x * 3
+
+
+async def test_optimize_for_inference_makes_what_is_served(pool: Pool, trace, blobs: Blobs) -> None:
+    """It goes into eval mode, in whichever mode the archive was saved."""
+    in_train_mode = keep(blobs, torch.jit.script(Tells().train()).save_to_buffer())
+    traced = trace(blobs, Tells(), torch.ones(1))
+    served = traced.model_copy(update={"archive": in_train_mode, "optimize_for_inference": True})
+
+    assert await ask(pool, served, [1.0]) == [[3.0]]
+
+
+@pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
+async def test_a_form_in_a_lower_precision_is_served(pool: Pool, trace, blobs: Blobs, form: str) -> None:
+    traced = trace(blobs, Normed().bfloat16(), torch.randn(1, 1, 8).bfloat16())
+    served = traced.model_copy(update={form: True})
+    x = [[[0.5, -1.0, 2.0, 0.0, 3.0, -2.5, 1.0, 1.5]]]
+
+    assert (await ask(pool, served, x))[0] == pytest.approx((await ask(pool, traced, x))[0], abs=0.05)
+
+
+async def test_what_the_artifact_raises_is_told_and_costs_no_runner(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Pick(), torch.tensor([1]))
+    assert await ask(pool, artifact, [3]) == [[3.0]]
+    before = pid_of(pool, artifact)
+    with pytest.raises(GraphRaised, match="index 7 is out of bounds"):
+        await ask(pool, artifact, [7])
+    assert await ask(pool, artifact, [2]) == [[2.0]]
+    assert pid_of(pool, artifact) == before
+
+
+class Allocates(torch.nn.Module):
+    def forward(self, count: torch.Tensor) -> torch.Tensor:
+        return allocate(count)
+
+
+@torch.jit.script
+def allocate(count: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(int(count)).sum()
+
+
+async def test_an_artifact_that_asks_for_too_much_memory_costs_no_runner(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Allocates(), torch.tensor(1))
+    assert await ask(pool, artifact, 2) == [[0.0]]
+    before = pid_of(pool, artifact)
+    with pytest.raises(GraphRaised, match="allocate memory"):
+        await ask(pool, artifact, 2**40)
+    assert await ask(pool, artifact, 3) == [[0.0]]
+    assert pid_of(pool, artifact) == before
+
+
+async def test_concurrent_first_requests_start_one_runner(pool: Pool, doubles: Artifact, caplog) -> None:
+    caplog.set_level("INFO")
+    answers = await asyncio.gather(*(ask(pool, doubles, [float(n), 0.0]) for n in range(8)))
+    assert answers == [[[2.0 * n, 0.0]] for n in range(8)]
+    assert [record.message for record in caplog.records].count("runner ready") == 1
+
+
+async def test_more_than_may_wait_are_refused_at_once(new_pool: NewPool, doubles: Artifact) -> None:
+    pool = new_pool(waiting_max=2)
+    await ask(pool, doubles, [0.0, 0.0])
+    os.kill(pid_of(pool, doubles), signal.SIGSTOP)
+    admitted = [asyncio.create_task(ask(pool, doubles, [float(n), 0.0])) for n in range(3)]
+    await busy_pid(pool, doubles)
+    with pytest.raises(PoolSaturated) as refused:
+        await ask(pool, doubles, [9.0, 9.0])
+    assert refused.value.facts["waiting_max"] == 2
+    os.kill(pid_of(pool, doubles), signal.SIGCONT)
+    assert await asyncio.gather(*admitted) == [[[2.0 * n, 0.0]] for n in range(3)]
+
+
+async def test_a_caller_that_leaves_does_not_leave_its_answer_to_the_next(pool: Pool, doubles: Artifact) -> None:
+    await ask(pool, doubles, [0.0, 0.0])
+    pid = pid_of(pool, doubles)
+    os.kill(pid, signal.SIGSTOP)
+    leaves = asyncio.create_task(ask(pool, doubles, [1.0, 1.0]))
+    await busy_pid(pool, doubles)
+    leaves.cancel()
+    stays = asyncio.create_task(ask(pool, doubles, [5.0, 5.0]))
+    await asyncio.wait([leaves])
+    os.kill(pid, signal.SIGCONT)
+    assert await stays == [[10.0, 10.0]]
+    assert leaves.cancelled()
+    assert pid_of(pool, doubles) == pid
+
+
+async def test_a_caller_that_leaves_while_the_runner_starts_leaves_the_runner(
+    pool: Pool, doubles: Artifact, caplog
+) -> None:
+    caplog.set_level("INFO")
+    first = asyncio.create_task(ask(pool, doubles, [1.0, 1.0]))
+    await until(lambda: (TENANT, doubles.digest) in pool.runners)
+    first.cancel()
+    assert await ask(pool, doubles, [2.0, 2.0]) == [[4.0, 4.0]]
+    assert [record.message for record in caplog.records].count("runner ready") == 1
+
+
+async def test_a_runner_that_died_in_between_is_replaced(pool: Pool, doubles: Artifact) -> None:
+    await ask(pool, doubles, [1.0, 2.0])
+    died = pid_of(pool, doubles)
+    os.kill(died, signal.SIGKILL)
+    assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
+    assert pid_of(pool, doubles) != died
+
+
+async def test_requests_of_a_runner_that_dies_are_answered_by_the_next(pool: Pool, doubles: Artifact) -> None:
+    await ask(pool, doubles, [0.0, 0.0])
+    died = pid_of(pool, doubles)
+    os.kill(died, signal.SIGSTOP)
+    asked = [asyncio.create_task(ask(pool, doubles, [float(n), 0.0])) for n in range(4)]
+    await busy_pid(pool, doubles)
+    os.kill(died, signal.SIGKILL)
+    assert await asyncio.gather(*asked) == [[[2.0 * n, 0.0]] for n in range(4)]
+
+
+async def test_an_artifact_that_ends_two_runners_in_a_row_is_held_back(new_pool: NewPool, trace, blobs: Blobs) -> None:
+    pool = new_pool(hold_s=0.5)
+    artifact = trace(blobs, Counts(), torch.tensor(1))
+    asked = asyncio.create_task(ask(pool, artifact, FOR_AGES))
+    waiting = asyncio.create_task(ask(pool, artifact, 1))
+    first = await busy_pid(pool, artifact)
+    os.kill(first, signal.SIGKILL)
+    os.kill(await busy_pid(pool, artifact, first), signal.SIGKILL)
+    for refused in (asked, waiting, asyncio.create_task(ask(pool, artifact, 1))):
+        with pytest.raises(RunnerLost) as lost:
+            await refused
+        assert (lost.value.facts["held_back"], lost.value.facts["retry_after_s"]) == (True, 1)
+        assert "signal 9" in lost.value.detail
+    assert pool.runners == {}
+
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                assert await ask(pool, artifact, 3) == [[3.0]]
+                break
+            except RunnerLost:
+                await asyncio.sleep(0.02)
+
+
+async def test_a_runner_that_takes_too_long_is_killed_and_replaced(new_pool: NewPool, doubles: Artifact) -> None:
+    pool = new_pool(infer_timeout_s=0.3)
+    await ask(pool, doubles, [0.0, 0.0])
+    stopped = pid_of(pool, doubles)
+    os.kill(stopped, signal.SIGSTOP)
+    with pytest.raises(InferenceTimeout) as late:
+        await ask(pool, doubles, [1.0, 1.0])
+    assert late.value.facts["limit_s"] == 0.3
+    assert is_gone(stopped)
+    assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
+
+
+async def test_a_runner_that_does_not_load_in_time_is_killed(new_pool: NewPool, doubles: Artifact) -> None:
+    pool = new_pool(load_timeout_s=0.0)
+    with pytest.raises(RunnerLost, match="did not load within 0 s"):
+        await ask(pool, doubles, [1.0, 1.0])
+    assert pool.runners == {}
+
+
+async def test_runners_that_die_with_their_zygote_are_not_held_against_the_artifact(
+    new_pool: NewPool, trace, blobs: Blobs, tier: Tier
+) -> None:
+    artifact = trace(blobs, Counts(), torch.tensor(1))
+    with Zygote(["workers.programs.runner"], tier=tier, path=[Path(__file__).parent / "light"]) as zygote:
+        pool = new_pool(zygote)
+        asked = asyncio.create_task(ask(pool, artifact, FOR_AGES))
+        first = await busy_pid(pool, artifact)
+        os.kill(parent_of(first), signal.SIGKILL)
+        os.kill(parent_of(await busy_pid(pool, artifact, first)), signal.SIGKILL)
+        with pytest.raises(RunnerLost, match="forked from") as lost:
+            await asked
+        assert "held_back" not in lost.value.facts
+        assert await ask(pool, artifact, 2) == [[2.0]]
+        await pool.close(grace_s=0)
+
+
+async def test_an_artifact_that_no_longer_gives_its_golden_answers_is_not_served(
+    pool: Pool, doubles: Artifact, triples: Artifact
+) -> None:
+    tampered = doubles.model_copy(update={"archive": triples.archive})
+    for _ in range(2):
+        with pytest.raises(GoldenCaseFailed) as refused:
+            await ask(pool, tampered, [1.0, 1.0])
+        assert refused.value.facts["held_back"]
+        assert refused.value.facts["largest_difference"] == 1.0
+    assert pool.runners == {}
+
+
+async def test_a_rejected_artifact_that_is_served_all_the_same_may_differ(
+    pool: Pool, doubles: Artifact, triples: Artifact
+) -> None:
+    check = doubles.check.model_copy(update={"verdict": Verdict.REJECTED})
+    rejected = doubles.model_copy(update={"archive": triples.archive, "check": check})
+    assert await ask(pool, rejected, [1.0, 1.0]) == [[3.0, 3.0]]
+
+
+@pytest.mark.parametrize(("file", "code"), [("archive", "runner-lost"), ("golden", "golden-case-failed")])
+async def test_files_that_cannot_be_read_are_told_of(
+    pool: Pool, doubles: Artifact, blobs: Blobs, file: str, code: str
+) -> None:
+    with blobs.stage() as staged:
+        staged.write(b"PK\x03\x04" + bytes(1000))
+        garbage = doubles.model_copy(update={file: staged.commit()})
+    with pytest.raises(RunnerLost) as refused:
+        await ask(pool, garbage, [1.0, 1.0])
+    assert refused.value.slug() == code
+    assert refused.value.facts["held_back"]
+
+
+async def test_an_answer_that_does_not_fit_the_contract_is_never_given(pool: Pool, doubles: Artifact) -> None:
+    method = doubles.contract.method("forward")
+    promised = method.outputs[0].model_copy(update={"datatype": Datatype.FP64})
+    contract = Contract(methods={"forward": method.model_copy(update={"outputs": [promised]})})
+    with pytest.raises(RunnerLost, match="does not fit"):
+        await ask(pool, doubles.model_copy(update={"contract": contract}), [1.0, 1.0])
+
+
+async def test_the_least_recently_used_runner_makes_room(
+    new_pool: NewPool, doubles, triples, trace, blobs: Blobs
+) -> None:
+    halves = trace(blobs, Scale(0.5), torch.ones(2))
+    roomy = new_pool()
+    await ask(roomy, doubles, [1.0, 1.0])
+    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+
+    pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
+    for artifact in (doubles, triples, doubles):
+        await ask(pool, artifact, [1.0, 1.0])
+    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, triples.digest)}
+    evicted = pid_of(pool, triples)
+    assert await ask(pool, halves, [1.0, 1.0]) == [[0.5, 0.5]]
+    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, halves.digest)}
+    assert is_gone(evicted)
+    assert await ask(pool, triples, [1.0, 1.0]) == [[3.0, 3.0]]
+
+
+async def test_a_busy_runner_is_never_evicted(new_pool: NewPool, doubles: Artifact, trace, blobs: Blobs) -> None:
+    pool = new_pool(memory_max_bytes=1)
+    busy = trace(blobs, Counts(), torch.tensor(1))
+    asked = asyncio.create_task(ask(pool, busy, FOR_AGES))
+    await busy_pid(pool, busy)
+    with pytest.raises(PoolSaturated):
+        await ask(pool, doubles, [1.0, 1.0])
+    assert not asked.done()
+    await pool.close(grace_s=0)
+    with pytest.raises(ShuttingDown):
+        await asked
+
+
+async def test_closing_lets_what_runs_finish_and_leaves_no_process(new_pool: NewPool, doubles: Artifact) -> None:
+    pool = new_pool()
+    await ask(pool, doubles, [0.0, 0.0])
+    pid = pid_of(pool, doubles)
+    os.kill(pid, signal.SIGSTOP)
+    asked = [asyncio.create_task(ask(pool, doubles, [float(n), 0.0])) for n in range(3)]
+    await busy_pid(pool, doubles)
+    closing = asyncio.create_task(pool.close(grace_s=20))
+    await asyncio.sleep(0)
+    with pytest.raises(ShuttingDown):
+        await ask(pool, doubles, [1.0, 1.0])
+    os.kill(pid, signal.SIGCONT)
+    assert await asyncio.gather(*asked) == [[[2.0 * n, 0.0]] for n in range(3)]
+    await closing
+    assert is_gone(pid)
+
+
+async def test_closing_kills_what_does_not_finish(new_pool: NewPool, doubles: Artifact, trace, blobs: Blobs) -> None:
+    pool = new_pool()
+    slow = trace(blobs, Counts(), torch.tensor(1))
+    asked = [asyncio.create_task(ask(pool, slow, FOR_AGES)) for _ in range(2)]
+    pid = await busy_pid(pool, slow)
+    starting = asyncio.create_task(ask(pool, doubles, [1.0, 1.0]))
+    await until(lambda: (TENANT, doubles.digest) in pool.runners)
+    await pool.close(grace_s=0)
+    for refused in (*asked, starting):
+        with pytest.raises(ShuttingDown):
+            await refused
+    assert is_gone(pid)
+    assert pool.runners == {}
+
+
+async def test_runners_that_come_and_go_leave_no_descriptors(pool: Pool, doubles: Artifact) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    await ask(pool, doubles, [1.0, 1.0])
+    before = descriptors()
+    for _ in range(5):
+        os.kill(pid_of(pool, doubles), signal.SIGKILL)
+        await ask(pool, doubles, [1.0, 1.0])
+    await until(lambda: descriptors() <= before)
+
+
+class Repeats(torch.nn.Module):
+    """Answers with as many numbers as it is told to."""
+
+    def forward(self, times: torch.Tensor) -> torch.Tensor:
+        return repeat(times)
+
+
+@torch.jit.script
+def repeat(times: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(1).expand([int(times)])
+
+
+async def test_an_answer_that_is_too_large_is_refused_and_costs_no_runner(
+    new_pool: NewPool, trace, blobs: Blobs
+) -> None:
+    artifact = trace(blobs, Repeats(), torch.tensor(3))
+    pool = new_pool(answer_max_bytes=1000)
+    assert await ask(pool, artifact, 250) == [[0.0] * 250]
+    runner = pid_of(pool, artifact)
+
+    with pytest.raises(AnswerTooLarge) as raised:
+        await ask(pool, artifact, 251)
+
+    assert raised.value.facts["limit"] == 1000
+    assert await ask(pool, artifact, 250) == [[0.0] * 250]
+    assert pid_of(pool, artifact) == runner

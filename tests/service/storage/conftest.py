@@ -1,0 +1,101 @@
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from migrations.check import empty_schema
+from service.domain.outcome import Succeeded
+from service.domain.trace_request import TraceRequest
+from service.storage.database import Store
+from tests.conftest import TENANT, make_artifact
+from tracehouse.errors import ServiceError
+from tracehouse.findings.trace_check import Finding, TorchCheck, TraceCheck, Verdict
+from tracehouse.spec.trace_spec import TraceSpec
+
+POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"] if POSTGRES_URL else ["sqlite"])
+def database_url(request, tmp_path: Path) -> Iterator[str]:
+    """Of an empty database. `TEST_POSTGRES_URL` names a PostgreSQL on which the same is tested."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'state' / 'tracehouse.db'}"
+        return
+    with empty_schema(POSTGRES_URL) as url:
+        yield url
+
+
+@pytest.fixture
+def blob_url(tmp_path: Path) -> str:
+    return (tmp_path / "state" / "blobs").as_uri()
+
+
+@pytest.fixture
+def store(database_url: str, blob_url: str) -> Iterator[Store]:
+    store = Store.open(database_url, blob_url)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def new_request() -> Callable[..., TraceRequest]:
+    """A request that nobody has stored yet, and that is added whatever was before; arguments are fields of its spec."""
+
+    def new_request(model: str = "net", tenant: str = TENANT, **spec: Any) -> TraceRequest:
+        source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
+        fields = {"model": model, "source": source, "example_inputs": [1.0], "force": True, **spec}
+        parsed = TraceSpec.model_validate(fields)
+        return TraceRequest.submitted(parsed, {}, torch_version="2", tenant=tenant)
+
+    return new_request
+
+
+@pytest.fixture
+def success() -> Callable[..., Succeeded]:
+    """What a worker gives for a request that was traced."""
+
+    def success(request: TraceRequest, verdict: Verdict = Verdict.VERIFIED) -> Succeeded:
+        findings = [] if verdict is Verdict.VERIFIED else [Finding(kind="branch", detail="a branch", line=3)]
+        check = TraceCheck(verdict=verdict, comparisons=[], findings=findings, torch=TorchCheck(ran=False))
+        artifact = make_artifact(entrypoint=request.spec.source.entrypoint, check=check)
+        return Succeeded.of(request.spec, [artifact])
+
+    return success
+
+
+@pytest.fixture
+def register(store: Store, new_request, success) -> Callable[..., TraceRequest]:
+    """Trace a model of that name, so that it has one more version; returns the request."""
+
+    def register(model: str, tenant: str = TENANT, **spec: Any) -> TraceRequest:
+        request = store.trace_requests.add(new_request(model, tenant, **spec))
+        claimed = store.trace_requests.claim(request.id)
+        assert claimed is not None
+        assert store.trace_requests.finish(claimed.id, claimed.attempt, success(claimed))
+        return store.trace_requests.get(tenant, request.id)
+
+    return register
+
+
+@pytest.fixture
+def at_once() -> Callable[..., list[Any]]:
+    """Make all calls at the same moment; gives what each returned, or the domain error that it raised."""
+
+    def at_once(*calls: Callable[[], Any]) -> list[Any]:
+        barrier = Barrier(len(calls))
+
+        def call(one: Callable[[], Any]) -> Any:
+            barrier.wait()
+            try:
+                return one()
+            except ServiceError as error:
+                return error
+
+        with ThreadPoolExecutor(len(calls)) as threads:
+            return list(threads.map(call, calls))
+
+    return at_once

@@ -1,0 +1,186 @@
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
+from service.storage.blobs import Blobs
+from tracehouse.artifact.blob import BlobRef
+
+
+@pytest.fixture(params=["file", "memory"])
+def blobs(request, tmp_path: Path) -> Blobs:
+    """In a directory, and in a place that fsspec reaches."""
+    return Blobs((tmp_path / "blobs").as_uri() if request.param == "file" else f"memory://{uuid4().hex}")
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Blobs:
+    return Blobs((tmp_path / "blobs").as_uri())
+
+
+def put(blobs: Blobs, data: bytes) -> BlobRef:
+    with blobs.stage() as staged:
+        staged.write(data)
+        return staged.commit()
+
+
+def files_under(path: Path) -> list[Path]:
+    return [file for file in path.rglob("*") if file.is_file()]
+
+
+def test_a_blob_is_its_bytes_under_their_digest(blobs):
+    with blobs.stage() as staged:
+        staged.write(b"ab")
+        staged.write(memoryview(b"c"))
+        blob = staged.commit()
+
+    assert blob == BlobRef(digest="sha256:" + hashlib.sha256(b"abc").hexdigest(), byte_size=3)
+    with blobs.open(blob.digest) as file:
+        assert file.read() == b"abc"
+
+
+def test_an_open_blob_has_a_descriptor_that_a_child_can_read(blobs):
+    blob = put(blobs, b"for a child")
+
+    with blobs.open(blob.digest) as file:
+        assert subprocess.run(["cat"], stdin=file, capture_output=True, check=True).stdout == b"for a child"
+
+
+def test_what_is_staged_can_be_read_before_and_after_it_is_committed_and_not_written(blobs):
+    with blobs.stage() as staged:
+        staged.write(b"for a child")
+        staged.sync()
+        with staged.open() as file:
+            assert os.pread(file.fileno(), 100, 0) == b"for a child"
+            assert staged.commit() == staged.blob
+            assert os.pread(file.fileno(), 100, 0) == b"for a child"
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.write(file.fileno(), b"something else")
+
+
+def test_the_same_bytes_are_kept_once(tmp_path, local):
+    assert put(local, b"abc") == put(local, b"abc")
+
+    assert len(files_under(tmp_path)) == 1
+
+
+def test_the_same_bytes_can_be_put_at_the_same_time(blobs, at_once):
+    put_all = at_once(*[lambda: put(blobs, b"abc" * 100_000)] * 6)
+
+    assert len(set(put_all)) == 1
+    with blobs.open(put_all[0].digest) as file:
+        assert file.read() == b"abc" * 100_000
+
+
+def test_what_is_discarded_leaves_nothing(tmp_path, local):
+    staged = local.stage()
+    staged.write(b"abc")
+    assert staged.byte_size == 3
+
+    staged.discard()
+
+    assert files_under(tmp_path) == []
+
+
+def test_an_error_on_the_way_discards_what_was_staged(tmp_path, local):
+    with suppress(ConnectionResetError), local.stage() as staged:
+        staged.write(b"abc")
+        raise ConnectionResetError
+
+    assert files_under(tmp_path) == []
+
+
+@pytest.mark.parametrize("digest", ["sha256:" + "0" * 64, "sha256:../../secret", "secret", "", "sha256:" + "A" * 64])
+def test_bytes_that_are_not_there_are_named(blobs, digest):
+    with pytest.raises(BlobMissing) as raised:
+        blobs.open(digest)
+
+    assert raised.value.facts == {"digest": digest}
+
+
+def test_a_process_killed_while_it_writes_leaves_no_blob(tmp_path, local):
+    url = (tmp_path / "blobs").as_uri()
+    with subprocess.Popen([sys.executable, "-c", WRITES_ON_AND_ON, url], stdout=subprocess.PIPE) as writing:
+        assert writing.stdout.readline() == b"begun\n"
+        writing.kill()
+    assert len(files_under(tmp_path)) == 1
+
+    local.clear_staging()
+
+    assert files_under(tmp_path) == []
+
+
+WRITES_ON_AND_ON = """
+import sys
+from service.storage.blobs import Blobs
+
+staged = Blobs(sys.argv[1]).stage()
+for number in range(10**9):
+    staged.write(bytes(65536))
+    if number == 100:
+        print("begun", flush=True)
+"""
+
+
+def test_what_another_process_is_writing_is_not_cleared(tmp_path, local):
+    url = (tmp_path / "blobs").as_uri()
+    program = [sys.executable, "-c", WRITES_WHEN_TOLD, url]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writing:
+        assert writing.stdout.readline() == b"begun\n"
+
+        local.clear_staging()
+
+        digest = writing.communicate(b"go on\n")[0].decode().strip()
+    with local.open(digest) as file:
+        assert file.read() == b"abc"
+
+
+WRITES_WHEN_TOLD = """
+import sys
+from service.storage.blobs import Blobs
+
+staged = Blobs(sys.argv[1]).stage()
+staged.write(b"abc")
+print("begun", flush=True)
+sys.stdin.readline()
+print(staged.commit().digest)
+"""
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small]
+    if subprocess.run(mount, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        blobs = Blobs(small.as_uri())
+
+        with pytest.raises(DiskFull):
+            put(blobs, bytes(2**20))
+
+        assert put(blobs, b"small enough").byte_size == 12
+    finally:
+        subprocess.run(["umount", "--lazy", small], check=True)
+
+
+def test_where_no_descriptor_is_left_it_is_said(local):
+    blob = put(local, b"kept")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with pytest.raises(TooManyOpenFiles):
+            local.stage()
+        with pytest.raises(TooManyOpenFiles):
+            local.open(blob.digest)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

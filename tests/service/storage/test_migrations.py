@@ -1,0 +1,198 @@
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, MetaData, inspect, text
+
+import migrations
+from migrations.check import difference
+from service.domain.api_key import DEFAULT_TENANT
+from service.domain.errors import ArtifactNotFound, ModelNotFound, StorageQuotaExceeded, TraceRequestNotFound
+from service.domain.idempotency import Idempotency
+from service.domain.model import ModelRef
+from service.domain.outcome import Succeeded
+from service.domain.quotas import Quotas
+from service.domain.trace_request import TraceRequest
+from service.storage.database import Store
+from service.storage.transactions import Transactions, connect
+from tests.conftest import make_artifact
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.spec.trace_spec import TraceSpec
+
+
+@pytest.fixture
+def connection(database_url: str, tmp_path) -> Iterator[Connection]:
+    """To a database with nothing in it."""
+    (tmp_path / "state").mkdir()
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        yield connection
+    transactions.close()
+
+
+def test_the_migrations_make_the_tables(connection):
+    assert difference(connection) != ""
+
+    migrations.upgrade(connection)
+
+    assert difference(connection) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ("ALTER TABLE models DROP COLUMN last_revision", "last_revision"),
+        ("ALTER TABLE models ADD COLUMN surplus TEXT", "surplus"),
+        ("DROP INDEX ix_trace_requests_tenant_created_at_id", "ix_trace_requests_tenant_created_at_id"),
+        ("DROP TABLE aliases", "aliases"),
+    ],
+)
+def test_what_the_migrations_leave_out_is_found(connection, change, missing):
+    migrations.upgrade(connection)
+
+    connection.execute(text(change))
+
+    assert missing in difference(connection)
+
+
+def test_an_upgrade_of_what_is_up_to_date_changes_nothing(connection):
+    migrations.upgrade(connection)
+    connection.execute(text("INSERT INTO models VALUES ('ours', 'net', 1, 1)"))
+
+    migrations.upgrade(connection)
+
+    assert connection.scalar(text("SELECT count(*) FROM models")) == 1
+
+
+def test_the_newest_revision_is_the_one_that_is_stored(connection):
+    migrations.upgrade(connection)
+
+    assert inspect(connection).has_table("alembic_version")
+    assert connection.scalar(text("SELECT version_num FROM alembic_version")) == migrations.HEAD
+
+
+SPEC = TraceSpec.model_validate(
+    {
+        "model": "net",
+        "source": {"file": "net.py", "entrypoint": "net:Net"},
+        "example_inputs": [1.0],
+    }
+)
+FILES = {"net.py": BlobRef(digest="sha256:" + "1" * 64, byte_size=1000)}
+ARTIFACT = make_artifact(archive=BlobRef(digest="sha256:" + "2" * 64, byte_size=20_000))
+SUBMITTED = TraceRequest.submitted(SPEC, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+MADE_AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def first_release(database_url: str, tmp_path) -> None:
+    """A database that the first release left: a model, traced twice, with an alias."""
+    (tmp_path / "state").mkdir()
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        migrations.upgrade(connection, "0001")
+        fill(connection)
+    transactions.close()
+
+
+def fill(connection: Connection) -> None:
+    tables = MetaData()
+    tables.reflect(connection)
+
+    def insert(table: str, **row: Any) -> None:
+        connection.execute(tables.tables[table].insert().values(row))
+
+    artifacts = f'[{{"device": "cpu", "digest": "{ARTIFACT.digest}"}}]'
+    for version, request_id in enumerate((SUBMITTED.id, "again"), 1):
+        insert(
+            "trace_requests", id=request_id, content=SUBMITTED.content, pool="cpu", state="succeeded", stage="done",
+            progress=1.0, attempt=1, faults=0, events=2, verdict="verified", model_name="net", model_version=version,
+            artifacts=artifacts, findings="[]", created_at=MADE_AT.replace(day=version),
+        )  # fmt: skip
+        files = "{" + f'"net.py": {FILES["net.py"].model_dump_json()}' + "}"
+        insert("submissions", request_id=request_id, spec=SPEC.model_dump_json(), files=files)
+        for seq, kind, data in ((1, "log", '{"text": "hello"}'), (2, "end", "{}")):
+            insert("events", request_id=request_id, seq=seq, attempt=1, kind=kind, data=data, created_at=MADE_AT)
+    key = Idempotency.of("key", SUBMITTED)
+    insert("idempotency_keys", key="key", content=key.content, request_id=SUBMITTED.id, created_at=MADE_AT)
+    insert("artifacts", digest=ARTIFACT.digest, manifest=ARTIFACT.manifest().decode(), created_at=MADE_AT)
+    insert("models", name="net", last_version=5, last_revision=7)
+    for version, request_id in enumerate((SUBMITTED.id, "again"), 1):
+        insert(
+            "model_versions", name="net", version=version, artifacts=f'{{"cpu": "{ARTIFACT.digest}"}}',
+            verdict="verified", trace_request=request_id, created_at=MADE_AT,
+        )  # fmt: skip
+    insert("aliases", name="net", alias="prod", version=1, revision=7)
+
+
+@pytest.fixture
+def upgraded(first_release, database_url: str, blob_url: str) -> Iterator[Store]:
+    store = Store.open(database_url, blob_url)
+    yield store
+    store.close()
+
+
+def test_what_the_first_release_kept_is_the_default_tenants(upgraded):
+    request = upgraded.trace_requests.get(DEFAULT_TENANT, SUBMITTED.id)
+    model = upgraded.models.get(DEFAULT_TENANT, "net")
+
+    assert (request.spec, request.files, request.model.version) == (SPEC, FILES, 1)
+    assert (request.created_at, request.tenant) == (MADE_AT.replace(day=1), DEFAULT_TENANT)
+    assert [status.id for status in upgraded.trace_requests.list(DEFAULT_TENANT, 10).items] == ["again", SUBMITTED.id]
+    assert [event.seq for event in upgraded.events.after(DEFAULT_TENANT, SUBMITTED.id, 0, 10)] == [1, 2]
+    assert [*upgraded.events.log(DEFAULT_TENANT, SUBMITTED.id)] == ["hello"]
+    assert upgraded.artifacts.get(DEFAULT_TENANT, ARTIFACT.digest) == ARTIFACT
+    assert [(version.version, version.trace_request) for version in model.versions] == [(1, SUBMITTED.id), (2, "again")]
+    assert [version.buckets for version in model.versions] == [[], []]
+    assert [(alias.alias, alias.version, alias.revision) for alias in model.aliases] == [("prod", 1, 7)]
+    assert upgraded.models.resolve(DEFAULT_TENANT, ModelRef.parse("net@prod")).created_at == MADE_AT
+
+
+def test_what_the_first_release_kept_is_nobody_elses(upgraded):
+    with pytest.raises(TraceRequestNotFound):
+        upgraded.trace_requests.get("other", SUBMITTED.id)
+    with pytest.raises(ArtifactNotFound):
+        upgraded.artifacts.get("other", ARTIFACT.digest)
+    with pytest.raises(ModelNotFound):
+        upgraded.models.get("other", "net")
+
+
+def test_keys_and_content_of_the_first_release_still_stand_for_their_requests(upgraded):
+    again = TraceRequest.submitted(SPEC, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+
+    assert upgraded.trace_requests.add(again, Idempotency.of("key", again)).id == SUBMITTED.id
+    assert upgraded.trace_requests.add(again).id == "again"
+
+
+def test_numbers_of_the_first_release_are_not_given_again(upgraded):
+    forced = SPEC.model_copy(update={"force": True})
+    request = TraceRequest.submitted(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+    upgraded.trace_requests.add(request)
+    upgraded.trace_requests.claim(request.id)
+    upgraded.trace_requests.finish(request.id, 1, Succeeded.of(forced, [ARTIFACT]))
+
+    assert upgraded.trace_requests.get(DEFAULT_TENANT, request.id).model.version == 6
+    assert upgraded.models.put_alias(DEFAULT_TENANT, "net", "next", 6, None).revision == 8
+
+
+def test_bytes_that_the_first_release_kept_count(upgraded):
+    """What was submitted, twice; the artifact that both produced, once."""
+    forced = SPEC.model_copy(update={"force": True})
+    request = TraceRequest.submitted(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+
+    with pytest.raises(StorageQuotaExceeded) as refused:
+        upgraded.trace_requests.add(request, quotas=Quotas(stored_max_bytes=1))
+
+    submitted_bytes = len(SPEC.model_dump_json()) + 1000
+    assert refused.value.facts["stored_bytes"] == 2 * submitted_bytes + 20_000
+
+
+def test_the_tables_of_the_first_release_become_those_of_a_new_database(first_release, database_url: str):
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        migrations.upgrade(connection)
+
+        assert difference(connection) == ""
+        assert not [name for name in inspect(connection).get_table_names() if name.endswith("_before")]
+    transactions.close()

@@ -1,0 +1,359 @@
+"""What is one tenant's is, for every other, not there."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+import pytest
+
+from service.domain.errors import (
+    ArtifactNotFound,
+    IdempotencyKeyReused,
+    ModelNotFound,
+    QueueFull,
+    QueueQuotaExceeded,
+    StorageQuotaExceeded,
+    VersionNotFound,
+)
+from service.domain.idempotency import Idempotency
+from service.domain.model import ModelRef
+from service.domain.outcome import NotTraced, Succeeded
+from service.domain.quotas import Quotas
+from service.domain.trace_request import State, TraceRequest
+from service.storage.database import Store
+from tests.conftest import make_artifact
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.errors import Failure, NotFound
+from tracehouse.findings.trace_check import Verdict
+
+
+@dataclass(frozen=True)
+class Things:
+    """What a tenant has, by the names under which others might ask for it."""
+
+    queued: str
+    traced: str
+    digest: str
+    model: str
+    alias: str
+    rejected: str
+
+
+NOTHING = Things("0" * 32, "1" * 32, "sha256:" + "0" * 64, "absent", "nowhere", "rejected-absent")
+
+# Every method that answers somebody, on what another tenant has.
+ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
+    "trace_requests.get": lambda store, tenant, its: store.trace_requests.get(tenant, its.traced),
+    "trace_requests.status": lambda store, tenant, its: store.trace_requests.status(tenant, its.queued),
+    "trace_requests.list": lambda store, tenant, its: store.trace_requests.list(tenant, 10).items,
+    "trace_requests.list of a model": lambda store, tenant, its: (
+        store.trace_requests.list(tenant, 10, state=State.SUCCEEDED, model=its.model).items
+    ),
+    "trace_requests.cancel": lambda store, tenant, its: store.trace_requests.cancel(tenant, its.queued),
+    "trace_requests.cancel of one that ended": lambda store, tenant, its: store.trace_requests.cancel(
+        tenant, its.traced
+    ),
+    "events.after": lambda store, tenant, its: store.events.after(tenant, its.queued, 0, 10),
+    "events.log": lambda store, tenant, its: [*store.events.log(tenant, its.queued)],
+    "artifacts.get": lambda store, tenant, its: store.artifacts.get(tenant, its.digest),
+    "models.list": lambda store, tenant, its: store.models.list(tenant, 10).items,
+    "models.get": lambda store, tenant, its: store.models.get(tenant, its.model),
+    "models.get of a rejected one": lambda store, tenant, its: store.models.get(tenant, its.rejected),
+    "models.resolve": lambda store, tenant, its: store.models.resolve(tenant, ModelRef(name=its.model)),
+    "models.resolve by version": lambda store, tenant, its: store.models.resolve(
+        tenant, ModelRef(name=its.model, version=2)
+    ),
+    "models.resolve by alias": lambda store, tenant, its: store.models.resolve(
+        tenant, ModelRef(name=its.model, alias=its.alias)
+    ),
+    "models.put_alias": lambda store, tenant, its: store.models.put_alias(tenant, its.model, "new", 1, None),
+    "models.put_alias of one there is": lambda store, tenant, its: store.models.put_alias(
+        tenant, its.model, its.alias, 1, "*"
+    ),
+    "models.delete": lambda store, tenant, its: store.models.delete(tenant, its.model),
+    "models.delete_version": lambda store, tenant, its: store.models.delete_version(tenant, its.model, 2),
+    "models.delete_alias": lambda store, tenant, its: store.models.delete_alias(tenant, its.model, its.alias),
+}
+
+# What workers and the engine call, on behalf of whoever submitted it; and what takes the request, which has a tenant.
+FOR_WORKERS = {
+    "trace_requests.add",
+    "trace_requests.refuse",
+    "trace_requests.status_of_any_tenant",
+    "trace_requests.claim",
+    "trace_requests.report",
+    "trace_requests.finish",
+    "trace_requests.release",
+    "trace_requests.retry",
+    "trace_requests.recover",
+    "events.append",
+}
+
+
+@pytest.fixture
+def theirs(store, new_request, register, success) -> Things:
+    traced = register("their-net", "theirs")
+    register("their-net", "theirs")
+    store.models.put_alias("theirs", "their-net", "their-alias", 1, None)
+    rejected = store.trace_requests.add(new_request("their-rejected", "theirs"))
+    store.trace_requests.claim(rejected.id)
+    store.trace_requests.finish(rejected.id, 1, success(rejected, Verdict.REJECTED))
+    queued = store.trace_requests.add(new_request("their-net", "theirs"))
+    store.events.append(queued.id, "log", {"text": "printed by their-net"})
+    return Things(queued.id, traced.id, traced.artifacts[0].digest, "their-net", "their-alias", "their-rejected")
+
+
+def snapshot(store: Store, tenant: str) -> Any:
+    """All that the tenant could see."""
+    requests = store.trace_requests.list(tenant, 100).items
+    events = [store.events.after(tenant, status.id, 0, 100) for status in requests]
+    artifacts = [store.artifacts.get(tenant, ref.digest) for status in requests for ref in status.artifacts]
+    return requests, events, artifacts, store.models.list(tenant, 100).items
+
+
+def answer(ask: Callable[..., Any], store: Store, tenant: str, things: Things) -> Any:
+    """What comes back, or is raised, with the names that were asked for left out."""
+    try:
+        return ask(store, tenant, things)
+    except NotFound as error:
+        told = orjson.dumps(error.failure().model_dump()).decode()
+        for name, value in asdict(things).items():
+            told = told.replace(f'"{value}"', f"<{name}>")
+        return told
+
+
+@pytest.mark.parametrize("method", ASKS)
+def test_what_is_anothers_is_answered_as_what_is_not_there(store, theirs, method):
+    ask = ASKS[method]
+
+    told = answer(ask, store, "ours", theirs)
+
+    assert told == answer(ask, store, "ours", NOTHING)
+    assert "their" not in str(told)
+
+
+@pytest.mark.parametrize("method", ASKS)
+def test_what_is_anothers_cannot_be_changed(store, theirs, method):
+    before = snapshot(store, "theirs")
+
+    answer(ASKS[method], store, "ours", theirs)
+
+    assert snapshot(store, "theirs") == before
+
+
+@pytest.mark.parametrize("method", [method for method in ASKS if "ended" not in method and "rejected" not in method])
+def test_what_is_ones_own_is_answered(store, theirs, method):
+    """Else the two tests above would hold for a store that answers nobody."""
+    ours = answer(ASKS[method], store, "ours", theirs)
+
+    assert answer(ASKS[method], store, "theirs", theirs) != ours
+
+
+def test_no_method_is_forgotten(store):
+    parts = {name: getattr(store, name) for name in ("trace_requests", "events", "artifacts", "models")}
+    methods = {
+        f"{name}.{method}"
+        for name, part in parts.items()
+        for method, _ in inspect.getmembers(part, callable)
+        if not method.startswith("_")
+    }
+    for_somebody = methods - FOR_WORKERS
+
+    assert methods >= FOR_WORKERS
+    assert for_somebody == {ask.split(" ")[0] for ask in ASKS}
+    for method in for_somebody:
+        name, _, attribute = method.partition(".")
+        assert next(iter(inspect.signature(getattr(parts[name], attribute)).parameters)) == "tenant"
+
+
+def test_each_tenant_has_its_own_model_of_a_name(store, register):
+    first = register("net", "ours")
+    for _ in range(3):
+        last = register("net", "theirs")
+    store.models.put_alias("ours", "net", "prod", 1, None)
+    store.models.put_alias("theirs", "net", "prod", 3, None)
+
+    assert [version.trace_request for version in store.models.get("ours", "net").versions] == [first.id]
+    assert store.models.resolve("ours", ModelRef.parse("net@prod")).trace_request == first.id
+    assert store.models.resolve("theirs", ModelRef.parse("net@prod")).trace_request == last.id
+    with pytest.raises(VersionNotFound) as refused:
+        store.models.resolve("ours", ModelRef.parse("net:2"))
+    assert refused.value.facts["versions"] == [1]
+
+
+def test_a_model_that_is_deleted_stays_another_tenants(store, register):
+    for tenant in ("ours", "theirs"):
+        register("net", tenant)
+        register("net", tenant)
+        store.models.put_alias(tenant, "net", "prod", 1, None)
+    before = snapshot(store, "theirs")
+
+    store.models.delete_version("ours", "net", 2)
+    store.models.delete_alias("ours", "net", "prod")
+    store.models.delete("ours", "net")
+
+    assert snapshot(store, "theirs") == before
+    with pytest.raises(ModelNotFound) as refused:
+        store.models.get("ours", "net")
+    assert refused.value.facts["models"] == []
+
+
+def test_a_page_of_models_is_of_one_tenants_own(store, register):
+    for tenant in ("ours", "theirs"):
+        for name in "abc":
+            register(name, tenant)
+    store.models.delete("ours", "a")
+
+    first = store.models.list("ours", 1)
+    second = store.models.list("ours", 1, first.next_cursor)
+
+    assert [model.name for page in (first, second) for model in page.items] == ["b", "c"]
+    assert second.next_cursor is None
+
+
+def test_content_whose_version_was_deleted_is_traced_again_though_another_tenant_has_it(store, new_request, register):
+    for tenant in ("ours", "theirs"):
+        register("net", tenant)
+    store.models.delete("ours", "net")
+
+    again = new_request("net", "ours", force=False)
+
+    assert store.trace_requests.add(again).id == again.id
+
+
+def test_an_artifact_is_seen_by_those_who_traced_it(store, register):
+    """Equal artifacts are one."""
+    digest = register("net", "theirs").artifacts[0].digest
+    with pytest.raises(ArtifactNotFound):
+        store.artifacts.get("ours", digest)
+
+    assert register("net", "ours").artifacts[0].digest == digest
+
+    assert store.artifacts.get("ours", digest) == store.artifacts.get("theirs", digest)
+    with pytest.raises(ArtifactNotFound):
+        store.artifacts.get("others", digest)
+
+
+def test_the_same_content_of_another_tenant_is_a_request_of_its_own(store, new_request, register):
+    there = register("net", "theirs")
+    same = new_request("net", "ours", force=False)
+    assert same.content == there.content
+
+    kept = store.trace_requests.add(same)
+
+    assert (kept.id, kept.state, kept.tenant) == (same.id, State.QUEUED, "ours")
+    assert store.trace_requests.add(new_request("net", "theirs", force=False)).id == there.id
+
+
+def test_the_same_key_of_another_tenant_is_another_key(store, new_request):
+    their_first, ours_first, our_other = (
+        new_request("net", "theirs"),
+        new_request("net", "ours"),
+        new_request("other", "ours"),
+    )
+    store.trace_requests.add(their_first, Idempotency.of("key", their_first))
+
+    store.trace_requests.refuse(our_other, Idempotency.of("key", our_other))
+    assert store.trace_requests.add(ours_first, Idempotency.of("key", ours_first)).id == ours_first.id
+    with pytest.raises(IdempotencyKeyReused) as refused:
+        store.trace_requests.add(our_other, Idempotency.of("key", our_other))
+
+    assert refused.value.facts["trace_request"] == ours_first.id
+
+
+def test_a_tenant_may_have_so_many_requests_waiting(store, new_request):
+    quotas = Quotas(queued_max=2)
+    waiting = [store.trace_requests.add(new_request(), quotas=quotas) for _ in range(2)]
+
+    for ask in (store.trace_requests.refuse, store.trace_requests.add):
+        with pytest.raises(QueueQuotaExceeded) as refused:
+            ask(new_request(), quotas=quotas)
+        assert refused.value.facts == {"waiting": 2, "limit": 2}
+
+    assert store.trace_requests.add(new_request("net", "theirs"), quotas=quotas).tenant == "theirs"
+    store.trace_requests.claim(waiting[0].id)
+    assert store.trace_requests.add(new_request(), quotas=quotas).state is State.QUEUED
+
+
+def test_a_tenant_that_is_over_its_own_quota_is_told_so_though_the_queue_is_full(store, new_request):
+    store.trace_requests.add(new_request())
+
+    with pytest.raises(QueueQuotaExceeded):
+        store.trace_requests.add(new_request(), queue_max=1, quotas=Quotas(queued_max=1))
+    with pytest.raises(QueueFull):
+        store.trace_requests.add(new_request("net", "theirs"), queue_max=1, quotas=Quotas(queued_max=1))
+
+
+def upload(new_request, byte_size: int, tenant: str = "ours") -> TraceRequest:
+    blob = BlobRef(digest="sha256:" + "a" * 64, byte_size=byte_size)
+    return TraceRequest.submitted(new_request().spec, {"net.py": blob}, torch_version="2", tenant=tenant)
+
+
+def test_a_tenant_may_keep_so_many_bytes(store, new_request):
+    quotas = Quotas(stored_max_bytes=10_000)
+    first = store.trace_requests.add(upload(new_request, 5_000), quotas=quotas)
+
+    for ask in (store.trace_requests.refuse, store.trace_requests.add):
+        with pytest.raises(StorageQuotaExceeded) as refused:
+            ask(upload(new_request, 5_000), quotas=quotas)
+        stored_bytes = refused.value.facts["stored_bytes"]
+        assert 5_000 < stored_bytes == first.submitted_bytes < 6_000
+        assert refused.value.facts["limit"] == 10_000
+
+    store.trace_requests.add(upload(new_request, 5_000, "theirs"), quotas=quotas)
+    store.trace_requests.add(upload(new_request, 3_000), quotas=quotas)
+
+
+def test_inline_text_counts(store, new_request):
+    large = new_request(source={"files": {"net.py": "ü" * 5_000}, "entrypoint": "net:Net"})
+
+    with pytest.raises(StorageQuotaExceeded):
+        store.trace_requests.add(large, quotas=Quotas(stored_max_bytes=10_000))
+
+
+def test_an_artifact_counts_once_and_for_each_who_traced_it(store, new_request):
+    artifact = make_artifact(archive=BlobRef(digest="sha256:" + "b" * 64, byte_size=50_000))
+
+    def stored_bytes(tenant: str) -> int:
+        with pytest.raises(StorageQuotaExceeded) as refused:
+            store.trace_requests.refuse(new_request("net", tenant), quotas=Quotas(stored_max_bytes=0))
+        return refused.value.facts["stored_bytes"]
+
+    for tenant in ("ours", "ours", "theirs"):
+        request = store.trace_requests.add(new_request("net", tenant))
+        store.trace_requests.claim(request.id)
+        store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, [artifact]))
+
+    small, kept = new_request().submitted_bytes, 50_000 + len(artifact.manifest())
+    assert (stored_bytes("ours"), stored_bytes("theirs")) == (kept + 2 * small, kept + small)
+
+
+def test_what_was_let_in_is_kept_though_its_tenant_has_no_room(store, new_request, success):
+    request = store.trace_requests.add(new_request(), quotas=Quotas(stored_max_bytes=2_000))
+    store.trace_requests.claim(request.id)
+    large = make_artifact(archive=BlobRef(digest="sha256:" + "b" * 64, byte_size=50_000))
+
+    assert store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, [large]))
+
+    assert store.trace_requests.get("ours", request.id).state is State.SUCCEEDED
+    with pytest.raises(StorageQuotaExceeded):
+        store.trace_requests.add(new_request(), quotas=Quotas(stored_max_bytes=2_000))
+
+
+def test_what_is_there_already_is_given_though_its_tenant_is_over_its_quotas(store, new_request):
+    there = store.trace_requests.add(new_request(force=False))
+    nothing = Quotas(queued_max=0, stored_max_bytes=0)
+
+    store.trace_requests.refuse(new_request(force=False), quotas=nothing)
+    assert store.trace_requests.add(new_request(force=False), quotas=nothing).id == there.id
+
+
+def test_a_failed_request_keeps_what_was_sent(store, new_request):
+    request = store.trace_requests.add(upload(new_request, 5_000))
+    store.trace_requests.claim(request.id)
+    store.trace_requests.finish(request.id, 1, NotTraced(failure=Failure(slug="model-raised", detail="boom")))
+
+    with pytest.raises(StorageQuotaExceeded):
+        store.trace_requests.add(upload(new_request, 5_000), quotas=Quotas(stored_max_bytes=10_000))

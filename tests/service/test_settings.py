@@ -1,0 +1,66 @@
+"""Settings come from the environment, and the README lists them all."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from service.sandbox.tiers import Tier
+from service.settings import Settings
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_a_setting_is_its_name_in_capitals() -> None:
+    assert Settings.from_environment({"TRACE_SLOTS": "3", "HOME": "/root"}).trace_slots == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRACE_SLOTS", "0"),
+        ("TRACE_WALL_S", "soon"),
+        ("LOG_LEVEL", "LOUD"),
+        ("PRELOAD", "/no/such/file.py"),
+        ("API_KEYS", "off"),
+        ("CORS_ORIGINS", "*"),
+        ("CORS_ORIGINS", "https://page.example/"),
+        ("CORS_ORIGINS", "page.example"),
+        ("CORS_ORIGINS", "https://*.example"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(name: str, value: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Settings.from_environment({name: value})
+    assert [error["loc"][0] for error in refused.value.errors()] == [name.lower()]
+
+
+@pytest.mark.parametrize(
+    ("given", "origins"),
+    [
+        ("https://page.example, http://localhost:3000", ("https://page.example", "http://localhost:3000")),
+        ("http://[::1]:8080", ("http://[::1]:8080",)),
+        ("", ()),
+    ],
+)
+def test_origins_stand_between_commas(given: str, origins: tuple[str, ...]) -> None:
+    assert Settings.from_environment({"CORS_ORIGINS": given}).cors_origins == origins
+
+
+def test_the_embedded_default_lives_in_the_state_directory(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"STATE_DIR": str(tmp_path)})
+    assert settings.database == f"sqlite:///{tmp_path}/tracehouse.db"
+    assert settings.blobs == f"file://{tmp_path}/blobs"
+
+
+def test_every_tier_of_the_sandbox_can_be_asked_for() -> None:
+    assert get_args(Settings.model_fields["sandbox"].annotation) == ("auto", *Tier)
+
+
+def test_the_readme_lists_every_setting() -> None:
+    rows = ["| variable | default | |", "| --- | --- | --- |"]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default is None else f"`{field.default}`"
+        rows.append(f"| `{name.upper()}` | {default} | {field.description} |")
+    assert "\n".join(rows) in README.read_text()

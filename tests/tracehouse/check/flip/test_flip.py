@@ -1,0 +1,164 @@
+"""Reads judged: which of them an artifact is wrong by, and the inputs that show it."""
+
+import pytest
+import torch
+
+from tests.tracehouse.check.traced import Load, traced
+from tracehouse.check.flip.flip import Judged, effect_of_warning, judge
+from tracehouse.check.instrumentation.value_reads import Change, Reading
+from tracehouse.check.observe import observe, watched_trace
+from tracehouse.check.oracle import artifact_answer
+from tracehouse.differential.budget import Budget
+from tracehouse.torch_values.compare import compare
+
+X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
+IDS = torch.tensor([[1, 2, 3, 0], [2, 2, 0, 0]])
+MASK = torch.ones(2, 4, dtype=torch.int64)
+BUDGET_S = 30.0
+
+
+def judged(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[Judged]:
+    subject, _ = traced(load(name, entrypoint), *(args or (X,)))
+    return judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S))
+
+
+@pytest.mark.parametrize(
+    ("name", "entrypoint", "args"),
+    [
+        ("branches_on_data", "Net", (X,)),
+        ("branches_on_large_values", "Net", (X,)),
+        ("branches_on_nan", "Net", (X,)),
+        ("halves_until_small", "Net", (X,)),
+        ("computes_in_numpy", "Net", (X,)),
+        ("computes_in_numpy", "ByList", (X,)),
+        ("computes_in_numpy", "ByDlpack", (X,)),
+        ("counts_what_is_positive", "Net", (X,)),
+        ("counts_what_is_positive", "Rows", (IDS,)),
+        ("skips_a_mask_of_ones", "Net", (X, MASK)),
+        ("asks_whether_it_is_traced", "Clamps", (X,)),
+        ("catches_an_operator", "Net", (IDS,)),
+    ],
+)
+def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
+    load: Load, name: str, entrypoint: str, args: tuple[torch.Tensor, ...]
+) -> None:
+    subject, _ = traced(load(name, entrypoint), *args)
+    harmful = [
+        one for one in judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S)) if one.effect == "harmful"
+    ]
+
+    assert harmful
+    assert harmful[0].confirmed
+    shown = harmful[0].counterexample
+    assert shown is not None
+    eager = subject.eager.answer(shown).outputs
+    try:
+        artifact = artifact_answer(subject.artifact, shown, 0).outputs
+    except RuntimeError:
+        return
+    assert not compare(eager, artifact, 1e-5).agrees
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "example"),
+    [("Net", IDS[0]), ("Listed", IDS[0]), ("Keyed", IDS[0]), ("Between", X), ("Computed", IDS[0]), ("Shown", X),
+     ("Both", IDS[0]), ("InNumpy", X), ("BySine", X), ("Converted", X), ("BesideADatatype", IDS[0]),
+     ("Subset", IDS[0]), ("Caught", IDS[0])],
+)  # fmt: skip
+def test_a_branch_that_next_to_no_input_takes_is_harmful(load: Load, entrypoint: str, example: torch.Tensor) -> None:
+    effects = {one.effect for one in judged(load, "branches_on_one_value", entrypoint, example)}
+
+    assert "harmful" in effects
+
+
+@pytest.mark.parametrize(("entrypoint", "example"), [("Logs", X), ("LogsTokens", IDS[0])])
+def test_a_branch_that_next_to_no_input_takes_is_harmless_where_it_only_logs(
+    load: Load, entrypoint: str, example: torch.Tensor
+) -> None:
+    assert {one.effect for one in judged(load, "branches_on_one_value", entrypoint, example)} == {"harmless"}
+
+
+def test_a_value_that_is_only_logged_is_harmless(load: Load) -> None:
+    (read,) = judged(load, "logs_a_value")
+
+    assert (read.effect, read.reason) == ("harmless", "the graph is the same whatever is read here")
+
+
+def test_values_that_are_checked_are_harmless(load: Load) -> None:
+    assert {(one.line.line, one.effect) for one in judged(load, "checks_its_values")} == {
+        (6, "harmless"), (8, "harmless"), (9, "harmless"),
+    }  # fmt: skip
+
+
+def test_a_branch_of_which_both_sides_compute_the_same_is_harmless(load: Load) -> None:
+    (read,) = judged(load, "branches_where_both_sides_agree")
+
+    assert (read.effect, read.reason) == ("harmless", "both sides were tried and agree")
+    assert read.parting is not None
+
+
+def test_of_two_branches_the_one_that_matters_is_blamed_alone(load: Load) -> None:
+    assert {one.line.source: one.effect for one in judged(load, "branches_twice")} == {
+        "if x.max() > 1:": "harmful",
+        "y = x * 2 if x.sum() > 0 else x + x": "harmless",
+    }
+
+
+def test_a_read_of_weights_is_harmless(load: Load) -> None:
+    assert {one.effect for one in judged(load, "reads_its_weights")} == {"harmless"}
+
+
+def test_what_the_budget_leaves_no_time_for_is_unknown_and_said(load: Load) -> None:
+    subject, _ = traced(load("branches_on_data"), X)
+    budget = Budget(0.0)
+    (read,) = judge(subject, observe(subject, Budget(BUDGET_S)), budget)
+
+    assert read.effect == "unknown"
+    assert "branches_on_data.py:6" in budget.left_out()[0]
+
+
+def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
+    subject, _ = traced(load("branches_on_data"), X)
+    scripted = type(subject)(**{**vars(subject), "retrace": None})
+
+    assert judge(scripted, observe(scripted, Budget(BUDGET_S)), Budget(BUDGET_S)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "effect"),
+    [("branches_on_data", "harmful"), ("logs_a_value", "harmless"), ("checks_its_values", "harmless")],
+)
+def test_a_warning_has_the_effect_of_the_reads_of_its_line(load: Load, name: str, effect: str) -> None:
+    subject, warned = traced(load(name), X)
+    reads = judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S))
+
+    assert warned
+    assert {effect_of_warning(one, reads)[0] for one in warned} == {effect}
+
+
+@pytest.mark.parametrize(
+    ("name", "entrypoint", "args", "remedy"),
+    [
+        ("branches_on_data", "Net", (X,), "torch.where(x.sum() > 0, ..., ...)"),
+        ("branches_twice", "Net", (X,), "torch.where(x.sum() > 0, x * 2, x + x)"),
+        ("halves_until_small", "Net", (X,), "while x.norm() > 1"),
+        ("computes_in_numpy", "Net", (X,), "x.numpy()"),
+        ("computes_in_numpy", "ByList", (X,), "in place of `x.tolist()`"),
+        ("counts_what_is_positive", "Rows", (IDS,), "x.nonzero()"),
+        ("catches_an_operator", "Net", (IDS,), "int(x[0, 0])"),
+    ],
+)
+def test_a_remedy_speaks_of_the_line(
+    load: Load, name: str, entrypoint: str, args: tuple[torch.Tensor, ...], remedy: str
+) -> None:
+    assert any(remedy in one.remedy for one in judged(load, name, entrypoint, *args))
+
+
+def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> None:
+    subject, _ = traced(load("marks_its_ids"), torch.tensor([3, 1, 2]))
+    (read, *_) = observe(subject, Budget(BUDGET_S)).reads
+    with pytest.raises(IndexError):
+        watched_trace(subject, Reading(subject.call, Change(read.site, lambda _: 1)))
+    recorded = torch.jit.trace(lambda x, place: x[place], (X, torch.tensor(1)), check_trace=False)
+
+    assert torch.equal(recorded(X, torch.tensor(0)), X[0])

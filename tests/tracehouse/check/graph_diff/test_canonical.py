@@ -1,0 +1,99 @@
+"""Canonical graphs: what two traces have in common, and the lines at which they part."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.tracehouse.check.retraced import subject_of
+from tracehouse.check.graph_diff.canonical import Canonical, Parting, canonical, difference
+from tracehouse.check.target import Subject
+from tracehouse.eager.model import Model
+
+Load = Callable[..., Model]
+
+
+def graph(subject: Subject, *shape: int) -> Canonical:
+    call = subject.call.with_tensors({"x": torch.randn(shape)}) if shape else subject.call
+    return canonical(subject.traced_again(call), "forward")
+
+
+def parted(subject: Subject, *shape: int) -> list[Parting]:
+    return difference(graph(subject), graph(subject, *shape))
+
+
+def test_two_traces_of_one_example_compute_the_same(load: Load) -> None:
+    for name in ("bakes_a_size", "loops_over_its_rows", "makes_numbers_of_sizes"):
+        subject = subject_of(load(name), torch.randn(4, 4))
+        assert difference(graph(subject), graph(subject)) == []
+        assert graph(subject).fingerprint == graph(subject).fingerprint
+
+
+def test_the_artifact_keeps_its_graph(load: Load) -> None:
+    subject = subject_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    before = str(subject.artifact.graph)
+    canonical(subject.artifact, "forward")
+    assert str(subject.artifact.graph) == before
+
+
+def test_a_constant_is_blamed_on_the_line_that_made_it(load: Load) -> None:
+    subject = subject_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    (parting,) = parted(subject, 2, 6)
+    assert (parting.kind, parting.was, parting.is_) == ("const", "5", "6")
+    assert parting.line is not None
+    assert parting.line.source.startswith("y = x.reshape(")
+    assert parting.origin is not None
+    assert parting.origin.source == "columns = int(x.shape[1])"
+
+
+def test_what_a_loop_repeats_is_blamed_on_the_loop(load: Load) -> None:
+    subject = subject_of(load("loops_over_its_rows"), torch.randn(2, 5))
+    for columns in (7, 3, 1):
+        parting = parted(subject, 2, columns)[0]
+        assert parting.kind == "struct"
+        assert parting.repeated
+        assert parting.origin is not None
+        assert parting.origin.source == "for column in range(x.shape[1]):"
+
+
+def test_what_a_branch_leaves_out_is_blamed_on_its_condition(load: Load) -> None:
+    subject = subject_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    (parting,) = parted(subject, 101, 5)
+    assert parting.origin is not None
+    assert parting.origin.source == "if x.shape[0] > 100:"
+
+
+def test_tensors_that_a_trace_keeps_are_compared_by_their_values(load: Load) -> None:
+    subject = subject_of(load("bakes_a_size"), torch.randn(5, 2))
+    partings = parted(subject, 6, 2)
+    assert partings[0].origin is not None
+    assert partings[0].origin.source == "weights = torch.tensor([1.0 / length] * length)"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_weights_may_differ_where_their_paths_do_not() -> None:
+    graphs = [canonical(torch.jit.trace(torch.nn.Linear(3, 2), torch.randn(1, 3)), "forward") for _ in range(2)]
+    assert difference(*graphs) == []
+    assert graphs[0].steps[0].operands == ["input 1", ".weight", ".bias"]
+
+
+def test_ten_thousand_nodes_of_which_one_is_more_are_told_apart() -> None:
+    def adding(times: int) -> Canonical:
+        def add(x: torch.Tensor) -> torch.Tensor:
+            for _ in range(times):
+                x = x + 1
+            return x * 2
+
+        module = torch.jit.trace_module(_Calling(add), {"forward": (torch.zeros(1),)}, check_trace=False)
+        return canonical(module, "forward")
+
+    assert [parting.kind for parting in difference(adding(10_000), adding(10_001))] == ["struct"]
+
+
+class _Calling(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)

@@ -1,0 +1,38 @@
+"""Values: what a trace keeps of its example's values, and of what lies outside the model."""
+
+from collections.abc import Callable
+
+import torch
+
+from tests.tracehouse.check.retraced import subject_of
+from tracehouse.check.graphs.baked_values import BakedValue, compare_values
+from tracehouse.differential.budget import Budget
+from tracehouse.eager.model import Model
+
+Load = Callable[..., Model]
+
+
+def baked(model: Model, *args: torch.Tensor) -> list[BakedValue]:
+    return compare_values(subject_of(model, *args), Budget(60))
+
+
+def test_a_branch_on_values_is_blamed_and_shown(load: Load) -> None:
+    (found,) = baked(load("branches_on_data"), torch.ones(2, 3))
+    assert (found.cause, found.confirmed) == ("values", True)
+    assert found.line is not None
+    assert found.line.source.startswith("if ")
+
+
+def test_a_number_that_is_drawn_at_random_differs_from_trace_to_trace(load: Load) -> None:
+    (found,) = baked(load("draws_a_constant"), torch.ones(2, 2))
+    assert found.cause == "again"
+
+
+def test_a_model_that_reads_no_value_has_none_baked_in(load: Load) -> None:
+    assert (
+        baked(load("takes_rows_and_a_mask"), torch.randint(0, 10, (2, 5)), torch.ones(2, 8), torch.randn(2, 3, 8)) == []
+    )
+
+
+def test_values_that_eager_refuses_are_no_fault(load: Load) -> None:
+    assert baked(load("refuses_negatives"), torch.ones(2, 3)) == []

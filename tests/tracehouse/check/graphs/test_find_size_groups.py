@@ -1,0 +1,126 @@
+"""Grouping: which dims may have other sizes, and which of them together, as eager takes them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.tracehouse.check.retraced import subject_of
+from tracehouse.check.graphs import find_size_groups
+from tracehouse.check.size_groups import Groups
+from tracehouse.check.target import Subject
+from tracehouse.differential.budget import Budget
+from tracehouse.eager.model import Model
+
+Load = Callable[..., Model]
+
+
+def found(subject: Subject, said: dict[str, dict[str, str]] | None = None, seconds: float = 60) -> Groups:
+    return find_size_groups.find(subject, said or {}, Budget(seconds))
+
+
+def rows(*, batch: int, seq: int, past: int) -> tuple[Any, ...]:
+    return torch.randint(0, 10, (batch, seq)), torch.ones(batch, past + seq), torch.randn(batch, past, 8)
+
+
+@pytest.mark.parametrize(("batch", "seq", "past"), [(2, 5, 3), (1, 5, 3), (4, 4, 4), (1, 1, 1)])
+def test_inputs_share_a_batch_and_one_is_as_long_as_two_together(load: Load, batch: int, seq: int, past: int) -> None:
+    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=batch, seq=seq, past=past))
+    groups = found(subject)
+    assert groups.shapes["ids"] == ("batch", "seq")
+    assert groups.shapes["past"] == ("batch", "n0", 8)
+    assert groups.shapes["mask"] in (("batch", "seq+n0"), ("batch", "n0+seq"))
+    assert groups.example == {"batch": batch, "seq": seq, "n0": past}
+    assert groups.fixed == {"ids": {}, "mask": {}, "past": {"2": "model"}}
+
+
+def test_a_model_that_reads_values_is_asked_by_calls_alone(load: Load) -> None:
+    subject = subject_of(load("adds_rows_of_any_size"), torch.randn(2, 6), torch.randn(2, 12), torch.tensor(3))
+    groups = found(subject)
+    assert groups.shapes == {"x": ("batch", "n0"), "doubled": ("batch", "2*n0"), "switch": ()}
+
+
+def test_sides_that_are_to_be_multiples_have_a_step(load: Load) -> None:
+    groups = found(subject_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32)))
+    assert groups.shapes["x"] == ("batch", "n0", "height", "width")
+    assert groups.steps == {"height": 8, "width": 8}
+
+
+def test_lengths_change_with_the_size_that_they_tell_of(load: Load) -> None:
+    subject = subject_of(load("packs_by_lengths"), torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
+    groups = found(subject)
+    assert groups.shapes == {"x": ("batch", "seq", 4), "lengths": ("batch",)}
+    assert groups.telling == {"lengths": "seq"}
+    shorter = groups.resized(subject.call, {"seq": 4, "batch": 5}, 0)
+    assert shorter.tensors["lengths"].tolist() == [4, 4, 4, 4, 2]
+
+
+def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: Load) -> None:
+    model = load("right_at_every_size", "TakesTheLastOfEach")
+    subject = subject_of(model, torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
+    groups = found(subject)
+    assert groups.shapes == {"x": ("batch", "seq", "n0"), "lengths": ("batch",)}
+    assert groups.telling == {"lengths": "seq"}
+
+
+@pytest.mark.parametrize(("new", "past"), [(1, 3), (1, 5), (2, 3), (3, 3)])
+def test_one_step_beside_what_is_kept_has_a_length_of_its_own(load: Load, new: int, past: int) -> None:
+    model = load("right_at_every_size", "Remembers")
+    groups = found(subject_of(model, torch.randn(2, new, 4), *(torch.randn(2, past, 4) for _ in range(2))))
+    x, keys, values = (groups.shapes[name] for name in ("x", "keys", "values"))
+    assert keys[:2] == values[:2] != x[:2]
+    assert x[0] == keys[0] == "batch"
+
+
+def test_what_is_declared_is_taken_as_it_is(load: Load) -> None:
+    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    groups = found(subject, {"ids": {"1": "new"}, "mask": {"1": "new+old"}, "past": {"1": "old"}})
+    assert groups.shapes == {"ids": (2, "new"), "mask": (2, "new+old"), "past": (2, "old", 8)}
+    assert groups.fixed["past"] == {"0": "untried", "2": "untried"}
+    assert groups.refused == {}
+
+
+def test_sizes_that_are_declared_and_eager_refuses_are_told_with_its_error(load: Load) -> None:
+    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    groups = found(subject, {"ids": {"1": "seq"}})
+    assert "must match the size" in str(groups.refused["seq"].facts["message"])
+
+
+@pytest.mark.parametrize("said", [{"rows": {"0": "n"}}, {"ids": {"2": "n"}}, {"ids": {"0": "n", "1": "n"}}])
+def test_what_is_declared_has_to_fit_the_example(load: Load, said: dict[str, dict[str, str]]) -> None:
+    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    with pytest.raises(ValueError, match=r"no input|no dim|do not fit"):
+        found(subject, said)
+
+
+def test_without_time_every_dim_is_left_untried(load: Load) -> None:
+    subject = subject_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32))
+    budget = Budget(0)
+    groups = find_size_groups.find(subject, {}, budget)
+    assert groups.symbols == []
+    assert set(groups.fixed["x"].values()) == {"untried"}
+    assert budget.left_out() == ["other sizes of x"]
+
+
+def test_integers_and_masks_stay_legal_where_sizes_change() -> None:
+    groups = Groups({"ids": ("n",), "mask": ("n",), "x": ("n",)}, {"n": 3}, {})
+    given = {"ids": torch.tensor([7, 0, 9]), "mask": torch.tensor([1.0, 0.0, 1.0]), "x": torch.tensor([0.5, 1.5, 9.0])}
+    made = groups.resized(_Tensors(given), {"n": 7}, 0).tensors  # type: ignore[arg-type]
+    assert made["ids"].tolist() == [7, 0, 9, 7, 0, 9, 7]
+    assert made["mask"].tolist() == [1, 0, 1, 1, 0, 1, 1]
+    assert made["x"].shape == (7,)
+    assert made["x"].min() >= 0.5
+    assert made["x"].max() <= 9
+    assert made["x"][0] != made["x"][3]
+    assert groups.resized(_Tensors(given), {"n": 0}, 0).tensors["ids"].shape == (0,)  # type: ignore[arg-type]
+
+
+class _Tensors:
+    """A call, as far as it is asked."""
+
+    def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
+        self.tensors = tensors
+
+    def with_tensors(self, tensors: dict[str, torch.Tensor]) -> "_Tensors":
+        return _Tensors(tensors)

@@ -1,0 +1,183 @@
+"""What a proof says of a model: where it differs and at which line, what it could not prove and why, where to try."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.tracehouse.check.subjects import subject_of
+from tracehouse.check.prove import size_grid
+from tracehouse.check.prove.prover import Proof, prove
+from tracehouse.check.size_groups import Groups
+from tracehouse.contract.dims import SymbolicShape
+from tracehouse.differential.budget import Budget
+from tracehouse.eager.model import Model
+
+Load = Callable[..., Model]
+
+BATCH, LENGTH = 3, 8
+WANTED = {"batch": range(1, 65), "length": range(1, 257)}
+SHAPE: SymbolicShape = ("batch", "length")
+
+
+def proof_of(module: torch.nn.Module, *, scripted: bool = False, shape: SymbolicShape = SHAPE, **given: Any) -> Proof:
+    sizes = {"batch": BATCH, "length": LENGTH}
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn([sizes[dim] if isinstance(dim, str) else dim for dim in shape], generator=generator)
+    subject = subject_of(module, x, scripted=scripted)
+    name = next(iter(subject.call.tensors))
+    groups = Groups({name: shape}, {dim: sizes[dim] for dim in shape if isinstance(dim, str)}, {name: {}})
+    wanted = {symbol: WANTED[symbol] for symbol in groups.symbols}
+    return prove(subject, groups, wanted, given.pop("budget", Budget(60)), **given)
+
+
+def lines_of(proof: Proof) -> set[str]:
+    return {one.line.source for one in [*proof.refuted, *proof.unproven] if one.line is not None}
+
+
+def test_a_right_model_is_proven_for_all_sizes_in_one_region(load: Load) -> None:
+    proof = proof_of(load("right_at_every_size", "WritesInPlace").module)
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 256"]
+    assert (proof.proven, proof.points, proof.uncovered) == (64 * 256, 64 * 256, 0)
+
+
+@pytest.mark.parametrize("name", ["Recurrent", "Elman", "Spaced", "PoolsByItsShape", "Samples"])
+def test_operators_that_take_sizes_as_numbers_or_run_along_a_length_are_proven_for_all_of_them(
+    load: Load, name: str
+) -> None:
+    proof = proof_of(load("right_at_every_size", name).module, shape=("batch", "length", 4))
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 256"]
+
+
+def test_what_eager_refuses_is_neither_proven_nor_a_fault(load: Load) -> None:
+    proof = proof_of(load("right_at_every_size", "PairsUp").module)
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 2 to 256 in steps of 2"]
+    assert (proof.refused, proof.refuted, proof.unproven) == (64 * 128, [], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("BakesZeros", "zeros = torch.zeros(int(x.shape[1]))"),
+        ("Loops", "state = torch.tanh(state + x[:, place])"),
+        ("BranchesAtALength", "return x + 1"),
+        ("RollsByAThird", "return torch.roll(x, x.shape[1] // 3, 1)"),
+        ("CutsAShare", "return x[:, : int(x.shape[1] * 0.29)]"),
+        ("ScalesByALength", "return x * math.sqrt(x.shape[1])"),
+        ("TakesItsData", "return x.data * 2"),
+        ("AsksWhetherItIsTraced", "return x * 2 if torch.jit.is_tracing() else x * x.shape[1]"),
+        ("ReadsAValue", "if x.sum() > 0:"),
+        ("CatchesItsReads", "positive = bool(x.sum() > 0)"),
+        ("Draws", "return x + torch.rand_like(x)"),
+        ("GoesThroughNumpy", "return x + torch.from_numpy(x.detach().numpy().mean(keepdims=True))"),
+    ],
+)
+def test_where_there_is_no_proof_the_line_is_told(load: Load, name: str, line: str) -> None:
+    proof = proof_of(load("wrong_at_other_sizes", name).module)
+
+    assert lines_of(proof) == {line}
+    assert {one.line.file for one in [*proof.refuted, *proof.unproven] if one.line} == {"wrong_at_other_sizes.py"}
+    assert proof.proven <= 64 * 12  # of batches with the few lengths that come out alike
+
+
+def test_a_difference_that_shows_is_told_with_its_sizes(load: Load) -> None:
+    proof = proof_of(load("wrong_at_other_sizes", "BranchesAtOneLength").module)
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 6 or 8 to 256"]
+    assert {refuted.sizes["length"] for refuted in proof.refuted} == {7}
+    assert proof.refuted[0].operator == "add"
+
+
+def test_a_threshold_is_told_with_sizes_on_both_of_its_sides(load: Load) -> None:
+    proof = proof_of(load("wrong_at_other_sizes", "BranchesAtALength").module)
+
+    threshold = proof.thresholds[0]
+    assert threshold.line is not None
+    assert threshold.line.source == "if x.shape[1] > 12:"
+    assert {threshold.holds["length"], threshold.fails["length"]} == {12, 13}
+
+
+def test_a_read_that_is_known_to_be_harmless_is_no_hindrance(load: Load) -> None:
+    module = load("right_at_every_size", "LooksAtAValue").module
+    (line,) = [one.line for one in proof_of(module).unproven]
+    assert line is not None
+
+    assert proof_of(module).proven == 0
+    assert proof_of(module, harmless=[line]).proven == 64 * 256
+
+
+def test_a_script_is_proven_through_its_branches_and_loops(load: Load) -> None:
+    proof = proof_of(load("right_at_every_size", "Scripted").module, scripted=True)
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 256"]
+
+
+def test_what_is_left_when_a_proof_ends_is_told_once(load: Load) -> None:
+    proof = proof_of(load("right_at_every_size", "Steps").module, scripted=True)
+
+    assert proof.uncovered > 0
+    [left] = proof.unproven
+    assert "24 runs" in left.why
+    assert "batch 2 to 64, length 1 or 26 to 256" in left.why
+    assert not any(region.has(left.sizes) for region in proof.regions)
+
+
+def test_a_model_that_remembers_its_first_size_is_not_proven(load: Load) -> None:
+    proof = proof_of(load("wrong_at_other_sizes", "KeepsItsFirstLength").module)
+
+    assert proof.regions == []
+    assert "what a call leaves in the model" in proof.unproven[-1].why
+
+
+def test_nothing_is_proven_without_time_and_that_is_said(load: Load) -> None:
+    budget = Budget(0)
+    proof = proof_of(load("right_at_every_size", "Linear").module, shape=("batch", 4), budget=budget)
+
+    assert (proof.regions, proof.uncovered) == ([], 64)
+    assert [one.why for one in proof.unproven] == ["there was no time left"]
+
+
+def test_a_proof_leaves_nothing_behind(load: Load) -> None:
+    module = load("right_at_every_size", "CachesItsMask").module
+    drawn = torch.get_rng_state()
+    proof_of(module, shape=("batch", "length", 4))
+
+    assert module.mask is None
+    assert torch.is_grad_enabled()
+    assert type(torch.zeros(1)) is torch.Tensor
+    assert drawn.shape == torch.get_rng_state().shape
+
+
+def test_a_domain_has_the_example_and_is_not_too_large() -> None:
+    shapes: dict[str, SymbolicShape] = {"x": ("batch", "length", "width", 3)}
+    wanted = size_grid.default(Groups(shapes, {"batch": 2, "length": 7, "width": 300}, {"x": {}}))
+
+    assert [2 in wanted["batch"], 7 in wanted["length"], 300 in wanted["width"]] == [True] * 3
+    assert {sizes[0] for sizes in wanted.values()} == {1}
+    assert len(wanted["batch"]) * len(wanted["length"]) * len(wanted["width"]) <= size_grid.POINTS_MAX
+
+
+def test_regions_lie_within_the_mask_and_cover_it() -> None:
+    grid = size_grid.Grid({"a": range(1, 30), "b": [1, *range(2, 40, 2)]})
+    mask = (grid.sizes("a") % 3 == 0) & (grid.sizes("b") != 8) | (grid.sizes("a") == grid.sizes("b"))
+
+    covered = grid.none()
+    for region in grid.regions(mask, "proven"):
+        box = grid.all()
+        for symbol, spans in region.spans.items():
+            box &= sum((grid.sizes(symbol) >= s.low) & (grid.sizes(symbol) <= s.high)
+                       & ((grid.sizes(symbol) - s.low) % s.step == 0) for s in spans) > 0  # fmt: skip
+        covered |= box
+    assert (covered == mask).all()
+
+
+def test_wanted_sizes_without_number_are_those_about_the_example() -> None:
+    wanted = size_grid.bounded({"batch": range(1, 10), "length": range(8, 2**48, 8)}, {"batch": 2, "length": 80_000})
+
+    assert wanted["batch"] == range(1, 10)
+    assert 80_000 in wanted["length"]
+    assert len(wanted["batch"]) * len(wanted["length"]) <= size_grid.POINTS_MAX

@@ -1,0 +1,200 @@
+"""Shapes of tensors without values: what torch gives of real ones, and nothing asked of the sizes on the way."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.tracehouse.check.subjects import subject_of
+from tracehouse.check.prove.prover import Proof, prove
+from tracehouse.check.prove.shape_rules import Shaping
+from tracehouse.check.prove.symbols import Symbols
+from tracehouse.check.size_groups import Groups
+from tracehouse.contract.dims import SymbolicShape
+from tracehouse.differential.budget import Budget
+
+aten = torch.ops.aten
+SIZES = {"batch": 3, "height": 6, "width": 5}
+SHAPES: dict[str, SymbolicShape] = {
+    "image": ("batch", 4, "height", "width"),
+    "other": ("batch", 4, "height", "width"),
+    "scale": ("batch", 4, 1, 1),
+    "row": ("width",),
+    "wider": (2, "batch", 4, "height", "width"),
+}
+PLAIN = [
+    (aten.relu.default, ("image",), {}),
+    (aten.silu.default, ("image",), {}),
+    (aten.gelu.default, ("image",), {"approximate": "tanh"}),
+    (aten.hardtanh_.default, ("image", 0.0, 6.0), {}),
+    (aten._softmax.default, ("image", -1, False), {}),
+    (aten.add.Tensor, ("image", "other"), {"alpha": 2.0}),
+    (aten.add_.Tensor, ("image", "other"), {}),
+    (aten.mul.Tensor, ("image", "scale"), {}),
+    (aten.mul.Tensor, ("scale", "image"), {}),
+    (aten.mul_.Tensor, ("image", "row"), {}),
+    (aten.sub.Tensor, ("row", "wider"), {}),
+    (aten.div.Tensor, ("image", 2.0), {}),
+    (aten.add_.Tensor, ("scale", 1), {}),
+]
+
+
+class Residual(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = torch.nn.Conv2d(2, 4, 3, stride=2, padding=1)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.again = torch.nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shortcut = self.down(x)
+        x = self.again(torch.nn.functional.silu(self.norm(shortcut)))
+        x += shortcut
+        return torch.relu(x)
+
+
+class Mixed(torch.nn.Module):
+    """Layers of tensors whose dims stand in another order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 4)
+        self.again = torch.nn.Linear(4, 2, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turned: torch.Tensor = self.again(self.layer(x.permute(0, 2, 3, 1)).transpose(1, 2))
+        return turned
+
+
+class Upsampled(torch.nn.Module):
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = torch.nn.functional.interpolate(x[:, :, ::2, ::2], size=x.shape[2:], mode=self.mode)
+        return torch.nn.functional.interpolate(half + x, scale_factor=1.5, mode=self.mode)
+
+
+class UpsampledByPython(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        sizes = [int(float(size) * 1.5) for size in x.shape[2:]]
+        return torch.nn.functional.interpolate(x, size=sizes)
+
+
+def proof_of(module: torch.nn.Module) -> Proof:
+    subject = subject_of(module, torch.randn(2, 2, 12, 12))
+    (name,) = subject.call.tensors
+    groups = Groups({name: ("batch", 2, "height", "width")}, {"batch": 2, "height": 12, "width": 12}, {name: {}})
+    return prove(subject, groups, {"batch": range(1, 9), "height": range(1, 65), "width": range(1, 65)}, Budget(60))
+
+
+def real(name: str) -> torch.Tensor:
+    return torch.randn([SIZES[dim] if isinstance(dim, str) else dim for dim in SHAPES[name]])
+
+
+def asked(operator: Any, given: tuple[Any, ...], keywords: dict[str, Any], *, flipped: bool = False) -> tuple[Any, int]:
+    """What it gives on symbols, and how many conditions there were on the way; `flipped` as well."""
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    like = torch.empty(())
+    inputs = [symbols.empty(SHAPES[one], like) if isinstance(one, str) else one for one in given]
+    before = len(symbols.conditions())
+    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+        made = operator(*(_flipped(one) if flipped else one for one in inputs), **keywords)
+    return made, len(symbols.conditions()) - before
+
+
+def _flipped(value: Any) -> Any:
+    return value.transpose(-1, -2) if isinstance(value, torch.Tensor) and value.dim() > 1 else value
+
+
+def told(tensor: torch.Tensor) -> tuple[list[int], list[int], torch.dtype]:
+    return [int(size) for size in tensor.shape], [int(stride) for stride in tensor.stride()], tensor.dtype
+
+
+@pytest.mark.parametrize(("operator", "given", "keywords"), PLAIN, ids=[f"{one[0]} of {one[1]}" for one in PLAIN])
+def test_an_operator_element_by_element_asks_nothing_of_the_sizes(
+    operator: Any, given: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    expected = operator(*(real(one) if isinstance(one, str) else one for one in given), **keywords)
+
+    made, conditions = asked(operator, given, keywords)
+
+    assert (told(made), conditions) == (told(expected), 0)
+
+
+@pytest.mark.parametrize(("operator", "given", "keywords"), PLAIN[:7], ids=[f"{one[0]}" for one in PLAIN[:7]])
+def test_of_tensors_in_another_order_its_result_is_as_torch_lays_it_out(
+    operator: Any, given: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    expected = operator(*(_flipped(real(one)) if isinstance(one, str) else one for one in given), **keywords)
+
+    made, _ = asked(operator, given, keywords, flipped=True)
+
+    assert told(made) == told(expected)
+
+
+def test_what_torch_pools_is_known_to_be_contiguous() -> None:
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    image = symbols.empty(SHAPES["image"], torch.empty(()))
+    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+        pooled = torch.nn.functional.avg_pool2d(image, 2)
+        before = len(symbols.conditions())
+        made = torch.cat([torch.relu(pooled), torch.sigmoid(pooled) + pooled], dim=-3)
+    conditions = len(symbols.conditions()) - before
+
+    expected = torch.nn.functional.avg_pool2d(real("image"), 2)
+    assert (conditions, told(made)) == (0, told(torch.cat([expected, expected], dim=-3)))
+
+
+def test_a_layer_of_a_tensor_in_another_order_asks_nothing_of_the_sizes() -> None:
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    image = symbols.empty(SHAPES["image"], torch.empty(()))
+    layer = torch.nn.Linear(4, 7)
+    before = len(symbols.conditions())
+    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+        made = layer(image.permute(0, 3, 2, 1)[:, ::2])
+    asked_of_sizes = [one for one in symbols.conditions()[before:] if "Mod" in str(one) or "Ne" in str(one)]
+
+    assert (asked_of_sizes, told(made)) == ([], told(layer(real("image").permute(0, 3, 2, 1)[:, ::2])))
+
+
+@pytest.mark.parametrize("given", [("row", "image"), ("image", "wider")])
+def test_what_does_not_fit_into_the_tensor_that_is_written_is_refused(given: tuple[str, str]) -> None:
+    with pytest.raises(RuntimeError):
+        asked(aten.add_.Tensor, given, {})
+
+
+def test_a_tensor_that_was_turned_in_place_is_no_longer_taken_as_it_was() -> None:
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    image = symbols.empty(SHAPES["image"], torch.empty(()))
+    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+        made = torch.relu(image)
+        made.transpose_(1, 2)
+        again = torch.relu(made)
+
+    assert told(again) == told(torch.relu(real("image").transpose_(1, 2)))
+
+
+@pytest.mark.parametrize("network", [Residual, Mixed])
+def test_a_network_is_proven_in_one_run_for_each_combination_of_sizes_of_one(network: type[torch.nn.Module]) -> None:
+    proof = proof_of(network())
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 8, height 1 to 64, width 1 to 64"]
+    assert proof.cases == 2**3
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_what_is_upsampled_is_one_operator_of_all_sizes(mode: str) -> None:
+    proof = proof_of(Upsampled(mode))
+
+    assert [str(region) for region in proof.regions] == ["batch 1 to 8, height 1 to 64, width 1 to 64"]
+    assert proof.cases == 2**3
+
+
+def test_what_is_upsampled_to_a_size_that_python_made_is_proven_of_no_other() -> None:
+    proof = proof_of(UpsampledByPython())
+
+    assert [one for one in ((6, 12), (12, 24), (16, 16)) for region in proof.regions
+            if region.has({"batch": 2, "height": one[0], "width": one[1]})] == []  # fmt: skip
+    assert any("upsample_nearest2d" in one.what or "upsample_nearest2d" in one.operator for one in proof.refuted)

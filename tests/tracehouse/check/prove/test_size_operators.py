@@ -1,0 +1,133 @@
+"""Proofs against the truth: at every size that is held to be proven, eager and the artifact must agree."""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from tests.tracehouse.check.subjects import subject_of
+from tracehouse.check.oracle import artifact_answer
+from tracehouse.check.prove.prover import Proof, prove
+from tracehouse.check.size_groups import Groups
+from tracehouse.check.target import Subject
+from tracehouse.contract.dims import SymbolicShape
+from tracehouse.contract.regions import Region
+from tracehouse.differential.budget import Budget
+from tracehouse.eager.model import Model
+from tracehouse.torch_values.compare import compare
+
+Load = Callable[..., Model]
+
+LINE: dict[str, SymbolicShape] = {"x": ("batch", "length")}
+ROWS: dict[str, SymbolicShape] = {"x": ("batch", "length", 8)}
+FOURS: dict[str, SymbolicShape] = {"x": ("batch", "length", 4)}
+IMAGE: dict[str, SymbolicShape] = {"x": ("batch", 2, "height", "width")}
+IDS: dict[str, SymbolicShape] = {"ids": ("batch", "length")}
+PAIR: dict[str, SymbolicShape] = {"queries": ("batch", "length", 4), "keys": ("batch", "other", 4)}
+LENGTHS: dict[str, SymbolicShape] = {"x": ("batch", "length", 4), "lengths": ("batch",)}
+SIZES = {"batch": 3, "length": 8, "other": 5, "height": 8, "width": 12}
+WANTED = {
+    "batch": range(1, 5), "length": range(1, 18), "other": range(1, 4), "height": range(1, 10), "width": range(3, 13),
+}  # fmt: skip
+
+RIGHT = {
+    "Linear": FOURS, "Convolution": IMAGE, "Attention": ROWS, "MaskedByLengths": LENGTHS, "Positions": IDS,
+    "TwoInputs": PAIR, "WritesInPlace": LINE, "WritesItsInput": LINE, "DividesByItsLength": FOURS,
+    "HalvesItsLength": LINE, "PairsUp": LINE, "ChecksItsShape": LINE, "Windows": IMAGE, "CachesItsMask": FOURS,
+    "KeepsATable": FOURS, "Upsamples": IMAGE, "PadsToAMultiple": LINE, "Einsum": FOURS, "Grouped": LINE,
+    "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
+    "PoolsByItsShape": FOURS, "Samples": FOURS, "DrawsInTrainingAlone": LINE,
+    "PadsTheSame": IMAGE,
+}  # fmt: skip
+WRONG = {
+    "BakesZeros": LINE, "AddsAsManyOnes": LINE, "Loops": LINE, "BakesPositions": FOURS, "BranchesAtALength": LINE,
+    "BranchesAtOneLength": LINE, "BranchesOnSquares": LINE, "PoolsToHalf": FOURS | {"x": ("batch", 4, "length")},
+    "PoolsAll": FOURS | {"x": ("batch", 4, "length")}, "ExpandsToItsBatch": {"x": ("batch", 4)}, "MasksInPython": LINE,
+    "ScalesByALength": LINE, "PutsOtherData": LINE, "TakesItsData": LINE, "AsksWhetherItIsTraced": LINE,
+    "AsksForTensorsWithoutValues": LINE, "CountsItsCalls": LINE, "CountsInABuffer": LINE, "ReadsAValue": LINE,
+    "Draws": LINE, "RollsByAThird": LINE, "CutsAShare": LINE, "AnswersOtherwiseInOneRow": LINE,
+    "CatchesItsReads": LINE, "GoesThroughNumpy": LINE, "SharesMemory": LINE, "KeepsItsFirstLength": LINE,
+    "SpacesToItsLength": LINE, "PoolsOverItsLength": FOURS, "UnrollsItsCells": FOURS,
+}  # fmt: skip
+
+
+def symbols(shapes: Mapping[str, SymbolicShape]) -> list[str]:
+    return list(dict.fromkeys(dim for shape in shapes.values() for dim in shape if isinstance(dim, str)))
+
+
+def tensors(shapes: Mapping[str, SymbolicShape], sizes: Mapping[str, int]) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(sum(sizes.values()))
+    made = []
+    for name, shape in shapes.items():
+        full = [sizes[dim] if isinstance(dim, str) else dim for dim in shape]
+        if name == "ids":
+            made.append(torch.randint(0, 20, full, generator=generator))
+        elif name == "lengths":
+            made.append(torch.randint(1, sizes["length"] + 1, full, generator=generator))
+        else:
+            made.append(torch.randn(full, generator=generator))
+    return made
+
+
+def groups_of(shapes: Mapping[str, SymbolicShape]) -> Groups:
+    return Groups(dict(shapes), {name: SIZES[name] for name in symbols(shapes)}, {name: {} for name in shapes})
+
+
+def proof_of(subject: Subject, shapes: Mapping[str, SymbolicShape], **given: Any) -> Proof:
+    wanted = {name: WANTED[name] for name in symbols(shapes)}
+    return prove(subject, groups_of(shapes), wanted, Budget(60), **given)
+
+
+def points(region: Region) -> list[dict[str, int]]:
+    sizes = [
+        [size for span in spans for size in range(span.low, span.high + 1, span.step)]
+        for spans in region.spans.values()
+    ]
+    return [dict(zip(region.spans, point, strict=True)) for point in product(*sizes)]
+
+
+def assert_agree(subject: Subject, shapes: Mapping[str, SymbolicShape], proof: Proof, most: int = 60) -> None:
+    """At so many of the proven sizes, evenly among them."""
+    proven = [point for region in proof.regions for point in points(region)]
+    for sizes in proven[:: max(1, len(proven) // most)]:
+        call = subject.call.with_tensors(dict(zip(shapes, tensors(shapes, sizes), strict=True)))
+        eager, artifact = subject.eager.answer(call), artifact_answer(subject.artifact, call, 0)
+        compared = compare(eager.outputs, artifact.outputs, 1e-4)
+        assert compared.agrees, (sizes, compared.difference)
+        assert compare(eager.inputs, artifact.inputs, 1e-4).agrees, sizes
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_proven_of_a_right_model_is_so_and_is_all_that_eager_takes(load: Load, name: str) -> None:
+    shapes = RIGHT[name]
+    subject = subject_of(load("right_at_every_size", name).module, *tensors(shapes, SIZES))
+    proof = proof_of(subject, shapes)
+
+    assert_agree(subject, shapes, proof)
+    assert proof.refuted == []
+    assert proof.unproven == []
+    assert proof.proven + proof.refused == proof.points
+    assert sum(len(points(region)) for region in proof.regions) == proof.proven > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
+def test_every_size_that_is_proven_is_so(load: Load, name: str) -> None:
+    shapes, file = (RIGHT[name], "right_at_every_size") if name in RIGHT else (WRONG[name], "wrong_at_other_sizes")
+    subject = subject_of(load(file, name).module, *tensors(shapes, SIZES))
+    proof = proof_of(subject, shapes)
+
+    assert_agree(subject, shapes, proof, most=sum(len(points(region)) for region in proof.regions) or 1)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_proven_of_a_wrong_model_is_so_and_something_is_not(load: Load, name: str) -> None:
+    shapes = WRONG[name]
+    subject = subject_of(load("wrong_at_other_sizes", name).module, *tensors(shapes, SIZES))
+    proof = proof_of(subject, shapes)
+
+    assert_agree(subject, shapes, proof)
+    assert proof.proven + proof.refused < proof.points
+    assert proof.refuted or proof.unproven

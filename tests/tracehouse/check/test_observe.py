@@ -1,0 +1,126 @@
+"""What is observed of the eager model: the values that it reads, and what it asks for besides its inputs."""
+
+import gc
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.tracehouse.check.traced import Load, traced
+from tracehouse.check.instrumentation.value_reads import Reading
+from tracehouse.check.observe import Observation, observe
+from tracehouse.differential.budget import Budget
+
+X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_collected() -> Iterator[None]:
+    """hypothesis, where it ran in this process before, asks for the time whenever garbage is collected."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def observed(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> Observation:
+    return observe(traced(load(name, entrypoint), *(args or (X,)))[0], Budget(60.0))
+
+
+def test_a_branch_on_a_value_is_a_read_of_its_line(load: Load) -> None:
+    (read,) = observed(load, "branches_on_data").reads
+
+    assert (read.line.file, read.line.line, read.line.source) == ("branches_on_data.py", 6, "if x.sum() > 0:")
+    assert (read.of, read.values) == ("values", [True])
+    assert 0.0 in read.numbers
+
+
+@pytest.mark.parametrize(("entrypoint", "kind"), [("Net", "numpy"), ("ByDlpack", "__dlpack__"), ("ByList", "tolist")])
+def test_a_way_round_by_python_is_a_read(load: Load, entrypoint: str, kind: str) -> None:
+    (read,) = observed(load, "computes_in_numpy", entrypoint).reads
+
+    assert (read.site.kind, read.of) == (kind, "values")
+
+
+def test_a_read_of_weights_or_of_what_was_made_of_a_shape_depends_on_no_input(load: Load) -> None:
+    reads = observed(load, "reads_its_weights").reads
+
+    assert [(read.site.kind, read.of) for read in reads] == [("__bool__", "constants"), ("__int__", "constants")]
+
+
+def test_a_size_that_follows_from_values_is_a_value(load: Load) -> None:
+    (read,) = observed(load, "counts_what_is_positive").reads
+
+    assert (read.line.line, read.of) == (7, "values")
+
+
+def test_a_size_of_the_inputs_is_none(load: Load) -> None:
+    reads = {read.line.line: read.of for read in observed(load, "checks_its_values").reads}
+
+    assert reads == {6: "values", 8: "sizes", 9: "values"}
+
+
+def test_what_a_value_is_compared_with_is_known(load: Load) -> None:
+    assert 1000.0 in observed(load, "branches_on_large_values").numbers
+
+
+def test_two_reads_on_one_line_are_two(load: Load) -> None:
+    reads = observed(load, "branches_twice").reads
+
+    assert len({read.site for read in reads}) == 2
+
+
+def test_tensors_read_as_ever_afterwards(load: Load) -> None:
+    before = dict(vars(torch.Tensor))
+    observed(load, "branches_on_data")
+
+    assert dict(vars(torch.Tensor)) == before
+
+
+def test_attention_takes_its_fast_path_while_it_is_watched(load: Load) -> None:
+    subject, _ = traced(load("encoder"), torch.randn(2, 3, 8))
+    with Reading(subject.call):
+        watched = subject.eager.answer(subject.call)
+
+    assert torch.equal(watched.outputs, subject.eager.answer(subject.call).outputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "entrypoint", "effects"),
+    [
+        ("asks_for_the_time", "Net", {"harmful"}),
+        ("asks_for_the_time", "Logs", {"harmless"}),
+        ("asks_for_the_time", "Expires", {"harmful"}),
+        ("asks_the_environment", "Net", {"harmful"}),
+        ("asks_the_environment", "Logs", {"harmless"}),
+    ],
+)
+def test_what_is_asked_for_besides_the_inputs_is_harmful_where_an_answer_shows_it(
+    load: Load, name: str, entrypoint: str, effects: set[str]
+) -> None:
+    ambient = observed(load, name, entrypoint).ambient
+
+    assert {read.effect for read in ambient} == effects
+    assert all(read.asked.line.file == f"{name}.py" for read in ambient)
+
+
+def test_the_clock_and_the_environment_are_as_they_were_afterwards(load: Load) -> None:
+    clock, environment = time.time, dict(os.environ)
+    observed(load, "asks_for_the_time")
+    observed(load, "asks_the_environment")
+
+    assert (time.time, dict(os.environ)) == (clock, environment)
+
+
+def test_a_model_that_computes_something_else_when_it_is_traced_is_seen(load: Load) -> None:
+    seen = observed(load, "asks_whether_it_is_traced")
+
+    assert seen.traced_otherwise is not None
+    assert [(one.name, one.line.line) for one in seen.contexts] == [("torch.jit.is_tracing", 6)]
+
+
+def test_a_model_that_asks_for_nothing_has_nothing_observed(load: Load) -> None:
+    seen = observed(load, "linear")
+
+    assert (seen.reads, seen.ambient, seen.contexts) == ([], [], [])

@@ -1,0 +1,231 @@
+"""The submitted source: imported from memory, its lines known, its archives not trusted."""
+
+import importlib
+import inspect
+import io
+import linecache
+import pkgutil
+import stat
+import traceback
+import zipfile
+from collections.abc import Callable
+
+import pytest
+
+from tests.submissions import text
+from tracehouse.byte_units import MIB
+from tracehouse.eager.source import FILES_MAX, Source
+from tracehouse.errors import (
+    EntrypointNotFound,
+    SourceImportFailed,
+    SourceRaised,
+    SourceSyntaxError,
+    SourceTooLarge,
+    SourceUnreadable,
+    SourceUnsafe,
+    TraceError,
+)
+from tracehouse.introspection import paths, user_lines
+
+Install = Callable[[Source], Source]
+
+
+def zipped(*members: tuple[str | zipfile.ZipInfo, str], compression: int = zipfile.ZIP_DEFLATED) -> io.BytesIO:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", compression) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    packed.seek(0)
+    return packed
+
+
+SQUARE = "from .deep import unit\nfrom shapes.deep.unit import UNIT\n\n\ndef area():\n    return UNIT * unit.UNIT\n"
+PACKAGE = [
+    ("shapes/__init__.py", "from .square import area\n"),
+    ("shapes/square.py", SQUARE),
+    ("shapes/deep/unit.py", "UNIT = 2\n"),
+    ("shapes/words.txt", "square\n"),
+]  # fmt: skip
+
+
+def test_a_zipped_package_imports_with_relative_imports_and_its_data(installed: Install) -> None:
+    source = installed(Source.uploaded(zipped(*PACKAGE), "shapes.zip", "shapes", MIB))
+    shapes = source.import_module("shapes", 0)
+
+    assert shapes.area() == 4
+    assert pkgutil.get_data("shapes", "words.txt") == b"square\n"
+    assert importlib.import_module("shapes.deep").__path__  # a folder without __init__.py
+
+
+def test_nothing_is_left_when_a_source_is_uninstalled() -> None:
+    source = Source.inline({"net.py": "X = 1\n"})
+    source.install()
+    source.import_module("net", 0)
+    source.uninstall()
+
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("net")
+    assert linecache.getline("net.py", 1) == ""
+
+
+def test_lines_are_there_for_inspect_and_for_tracebacks(installed: Install) -> None:
+    net = installed(Source.inline({"net.py": "def f():\n    raise KeyError('x')\n"})).import_module("net", 0)
+
+    with pytest.raises(KeyError) as raised:
+        net.f()
+    linecache.checkcache()
+    assert inspect.getsource(net.f).startswith("def f()")
+    assert "raise KeyError('x')" in "".join(traceback.format_exception(raised.value))
+    assert net.f.__code__.co_filename == "net.py"
+
+
+def test_one_uploaded_file_is_the_entrypoints_module_whatever_its_name(installed: Install) -> None:
+    source = installed(Source.uploaded(io.BytesIO(b"X = 1\n"), "my net-v2.py", "net", MIB))
+
+    assert source.import_module("net", 0).X == 1
+
+
+def test_a_submitted_module_wins_over_an_installed_one_of_its_name(installed: Install) -> None:
+    source = installed(Source.inline({"igraph.py": "MINE = True\n"}))
+
+    assert source.import_module("igraph", 0).MINE
+
+
+@pytest.mark.parametrize("path", ["torch.py", "json/__init__.py", "numpy.py", "workers/child.py", "random.py"])
+def test_a_module_named_as_one_that_python_or_the_tracer_needs_is_refused(path: str) -> None:
+    with pytest.raises(SourceUnsafe) as refused:
+        Source.inline({"net.py": "", path: ""})
+    assert refused.value.facts["names"] == [path.partition("/")[0].removesuffix(".py")]
+
+
+def test_a_folder_without_modules_may_have_any_name() -> None:
+    Source.inline({"net.py": "", "json/words.txt": ""})
+
+
+def link(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    "name", ["../net.py", "a/../../net.py", "/net.py", "C:/net.py", "a\\net.py", link("net.py")], ids=str
+)
+def test_names_that_leave_the_archive_are_refused(name: str | zipfile.ZipInfo) -> None:
+    with pytest.raises(SourceUnsafe):
+        Source.uploaded(zipped((name, "x")), "net.zip", "net", MIB)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused() -> None:
+    with pytest.raises(SourceTooLarge) as refused:
+        Source.uploaded(zipped(("net.py", "#" * (2 * MIB))), "net.zip", "net", MIB)
+    assert refused.value.facts["limit_bytes"] == MIB
+
+
+def test_the_sizes_that_an_archive_declares_are_not_believed() -> None:
+    packed = bytearray(zipped(("net.py", "#" * (2 * MIB))).getvalue())
+    declared = packed.rfind(b"PK\x01\x02") + 24  # the uncompressed size in the central directory
+    packed[declared : declared + 4] = (10).to_bytes(4, "little")
+
+    with pytest.raises((SourceTooLarge, SourceUnreadable)):
+        Source.uploaded(io.BytesIO(packed), "net.zip", "net", MIB)
+
+
+def test_too_many_files_are_refused() -> None:
+    with pytest.raises(SourceTooLarge):
+        Source.uploaded(zipped(*[(f"f{n}.py", "") for n in range(FILES_MAX + 1)]), "net.zip", "net", MIB)
+
+
+def test_damaged_data_in_an_archive_is_unreadable() -> None:
+    packed = bytearray(zipped(("net.py", "".join(map(str, range(1000))))).getvalue())
+    packed[60:90] = b"\xff" * 30
+
+    with pytest.raises(SourceUnreadable):
+        Source.uploaded(io.BytesIO(packed), "net.zip", "net", MIB)
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a zip", b"", zipped(("net.py", "x" * 1000)).getvalue()[:60]], ids=["text", "empty", "cut off"]
+)
+def test_what_is_no_zip_is_refused(content: bytes) -> None:
+    with pytest.raises(SourceUnreadable):
+        Source.uploaded(io.BytesIO(content), "net.zip", "net", MIB)
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "line"),
+    [
+        ("x = 1\nclass Net(:\n", SourceSyntaxError, 2),
+        ("x = 1\n\0\n", SourceSyntaxError, 2),
+        ("import torch\nimport no_such_package\n", SourceImportFailed, 2),
+        ("from torch import no_such_name\n", SourceImportFailed, 1),
+        ("\n\n1 / 0\n", SourceRaised, 3),
+    ],
+)
+def test_a_source_that_cannot_be_imported_shows_its_line(
+    installed: Install, source: str, error: type[TraceError], line: int
+) -> None:
+    with pytest.raises(error) as raised:
+        installed(Source.inline({"net.py": source})).import_module("net", 0)
+    assert (raised.value.facts["file"], raised.value.facts["line"]) == ("net.py", line)
+
+
+def test_an_import_that_fails_names_the_module(installed: Install) -> None:
+    with pytest.raises(SourceImportFailed) as raised:
+        installed(Source.inline({"net.py": "import no_such_package.part\n"})).import_module("net", 0)
+    assert raised.value.facts["module"] == "no_such_package"
+
+
+def test_a_source_that_raises_shows_only_the_users_frames(installed: Install) -> None:
+    with pytest.raises(SourceRaised) as raised:
+        installed(Source.inline({"net.py": text("raises_on_import")})).import_module("net", 0)
+    frames = raised.value.facts["traceback"]
+    assert [(frame["line"], frame["source"]) for frame in frames] == [
+        (10, "fail()"),
+        (7, 'raise ValueError("not today")'),
+    ]
+
+
+def test_a_module_that_was_not_submitted_is_no_entrypoint(installed: Install) -> None:
+    with pytest.raises(EntrypointNotFound) as raised:
+        installed(Source.inline({"net.py": ""})).import_module("json", 0)
+    assert raised.value.facts["modules"] == ["net"]
+
+
+def test_an_exception_that_cannot_be_shown_is_told_all_the_same(installed: Install) -> None:
+    evil = "class Evil(Exception):\n    def __str__(self): raise KeyError\nraise Evil()\n"
+    with pytest.raises(SourceRaised) as raised:
+        installed(Source.inline({"net.py": evil})).import_module("net", 0)
+    assert raised.value.facts["exception"] == "Evil"
+
+
+def test_library_files_are_shown_without_this_machines_paths() -> None:
+    path = "/opt/venv/lib/python3.11/site-packages/timm/models/resnet.py"
+
+    assert user_lines.line_at(path, 3).file == "timm/models/resnet.py"
+    assert user_lines.is_user(path)
+    assert paths.without_paths(f"%1 : Tensor = aten::relu(%2) # {path}:12:0") == (
+        "%1 : Tensor = aten::relu(%2) # timm/models/resnet.py:12:0"
+    )
+
+
+def test_an_import_that_fails_names_the_line_and_what_to_do(installed: Install) -> None:
+    source = installed(Source.inline({"net.py": text("needs_what_is_not_there")}))
+    with pytest.raises(SourceImportFailed) as raised:
+        source.import_module("net", 0)
+    assert "net.py, line 2" in raised.value.detail
+    assert "send it" in raised.value.facts["remedy"]
+
+
+def test_a_torchvision_of_another_torch_is_named(installed: Install) -> None:
+    failing = 'raise RuntimeError("operator torchvision::nms does not exist")\n'
+    source = installed(Source.inline({"net.py": failing}))
+    with pytest.raises(SourceRaised) as raised:
+        source.import_module("net", 0)
+    assert "torchvision" in raised.value.facts["remedy"]
+
+
+def test_a_file_called_as_pythons_own_module_is_to_be_renamed() -> None:
+    with pytest.raises(SourceUnsafe) as raised:
+        Source.inline({"types.py": ""})
+    assert "rename the file" in raised.value.detail

@@ -1,0 +1,30 @@
+"""What model code prints, as events carry it."""
+
+from workers.printed_log import PrintedLog
+
+
+def pieces(*chunks: bytes, max_bytes: int = 1000) -> list[str]:
+    handed: list[str] = []
+    log = PrintedLog(handed.append, max_bytes)
+    for chunk in chunks:
+        log.write(chunk)
+    log.flush()
+    return handed
+
+
+def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
+    assert pieces(b"a\n", b"b\n", b"c\n") == ["a\n", "b\nc\n"]
+
+
+def test_control_characters_are_shown_and_line_ends_kept() -> None:
+    assert pieces(b"\x1b[2J\x00one\r\ntwo\tthree\xff\n") == ["\\x1b[2J\\x00one\ntwo\tthree\\xff\n"]
+
+
+def test_a_character_may_be_split_between_chunks() -> None:
+    assert "".join(pieces("é".encode()[:1], "é".encode()[1:])) == "é"
+
+
+def test_what_is_over_the_limit_is_cut_once_and_says_so() -> None:
+    log = "".join(pieces(b"x" * 8, b"y" * 8, b"z" * 8, max_bytes=10))
+
+    assert log == "xxxxxxxxyy\n[the log is cut after 10 bytes]\n"

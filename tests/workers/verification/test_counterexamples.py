@@ -1,0 +1,326 @@
+"""Counterexamples: arrays that numpy reads, and a pytest file that fails with torch alone until the model is mended."""
+
+import io
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from service.storage.database import Store
+from tests.submissions import tensor
+from tests.workers.conftest import ArtifactOf
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.findings.trace_check import Verdict
+
+X = tensor([[1.0, 2.0], [3.0, 4.0]])
+OTHER = tensor([[1.0, 2.0], [3.0, -40.0]])
+BRANCHES = """import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+"""
+BRANCH = "        if x.sum() > 0:\n            return x + 1\n        return x - 1\n"
+MENDED = "        return torch.where(x.sum() > 0, x + 1, x - 1)\n"
+
+
+def submitted(source: str, **members: Any) -> dict[str, Any]:
+    inline = {"files": {"net.py": source}, "entrypoint": "net:Net"}
+    given = {"model": "net", "source": inline, "example_inputs": [X], "accept_unsound": True, **members}
+    return {**given, "check": {"budget_s": 2, **given.get("check", {})}}
+
+
+def read(store: Store, digest: str) -> bytes:
+    with store.blobs.open(digest) as file:
+        return file.read()
+
+
+class Shown:
+    """An artifact's first counterexample, in a folder of its own."""
+
+    def __init__(self, kept: Artifact, store: Store, folder: Path) -> None:
+        self.kept = kept
+        self.text = read(store, kept.counterexamples[0].test.digest).decode()
+        self.arrays = np.load(io.BytesIO(read(store, kept.counterexamples[0].arrays.digest)), allow_pickle=False)
+        self.folder = folder
+
+    def passes(self, text: str | None = None) -> bool:
+        """Whether its test does; it has no other faults."""
+        code = self.run(text)
+        assert code in (0, 1), self.output
+        assert "error" not in self.output.splitlines()[-1], self.output
+        return code == 0
+
+    def run(self, text: str | None = None) -> int:
+        """In a process that finds torch, and nothing of the service."""
+        file = self.folder / "test_counterexample_0.py"
+        file.write_text(text or self.text)
+        ran = subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", file.name],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        self.output = ran.stdout + ran.stderr
+        return ran.returncode
+
+    def shows_it(self) -> bool:
+        """It fails, and by the difference."""
+        return not self.passes() and "AssertionError: Tensor-likes are not" in self.output
+
+
+@pytest.fixture
+def shown(artifact: ArtifactOf, store: Store, tmp_path: Path) -> Any:
+    def shown(spec: dict[str, Any], files: dict[str, bytes] | None = None) -> Shown:
+        folder = tmp_path / "shown"
+        folder.mkdir()
+        return Shown(artifact(spec, files), store, folder)
+
+    return shown
+
+
+def test_the_arrays_hold_the_inputs_and_both_answers(shown: Any) -> None:
+    found = shown(submitted(BRANCHES, check={"check_inputs": [OTHER]}))
+
+    given, eager, artifact = (found.arrays[f"{name}"] for name in ("input.x", "eager.output", "artifact.output"))
+    assert given.sum() <= 0
+    assert (eager == given - 1).all()
+    assert (artifact == given + 1).all()
+
+
+def test_the_test_fails_and_passes_once_the_model_is_mended(shown: Any) -> None:
+    found = shown(submitted(BRANCHES))
+
+    assert found.kept.check.verdict is Verdict.REJECTED
+    assert not re.search(r"(import|from) (service|workers|tracehouse)", found.text)
+    assert found.shows_it(), found.output
+    mended = found.text.replace(BRANCH, MENDED)
+    assert mended != found.text
+    assert found.passes(mended), found.output
+
+
+CACHES = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = {}
+
+    def forward(self, x):
+        key = x.shape[1]
+        if key not in self.cache:
+            self.cache[key] = x.mean()
+        return x + self.cache[key]
+"""
+
+
+def test_of_hidden_state_it_shows_that_a_call_leaves_something_behind(shown: Any) -> None:
+    found = shown(submitted(CACHES))
+
+    assert found.shows_it(), found.output
+    assert "hidden-state" in found.text
+    mended = found.text.replace("return x + self.cache[key]", "return x + x.mean()")
+    assert mended != found.text
+    assert found.passes(mended), found.output
+
+
+def test_it_begins_with_the_cause_and_not_with_torchs_warning(shown: Any) -> None:
+    found = shown(submitted(BRANCHES))
+
+    about = found.text.partition('"""\n\n')[0]
+    assert "baked-value (net.py, line 6: if x.sum() > 0:)" in about
+    assert "tracer-warning" not in about
+
+
+def test_a_finding_refers_to_the_counterexample_that_shows_it(shown: Any) -> None:
+    found = shown(submitted(BRANCHES))
+
+    assert 0 in {finding.counterexample for finding in found.kept.check.findings}
+    listed = found.kept.counterexamples[0]
+    assert (listed.method, listed.output, listed.inputs[0].name) == ("forward", "output", "x")
+
+
+def test_what_agrees_everywhere_has_none(artifact: ArtifactOf) -> None:
+    assert artifact(submitted("def Net(x):\n    return x * 2\n")).counterexamples == []
+
+
+NESTED = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width, *, bias):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, width, bias=bias)
+
+    def encode(self, pair, more, *, scale, names, mask=None):
+        x = pair["x"]
+        if more[0].sum() > 0:
+            return {"out": self.layer(x) * scale + mask}, [x]
+        return {"out": -self.layer(x) * scale + mask}, [x]
+"""
+CASES: dict[str, dict[str, Any]] = {
+    "nested arguments, of another method": {
+        "source": {
+            "files": {"pkg/net.py": NESTED, "pkg/__init__.py": ""},
+            "entrypoint": "pkg.net:Net",
+            "init": {"args": [3], "kwargs": {"bias": False}},
+        },
+        "example_inputs": [],
+        "methods": {
+            "encode": {
+                "example_inputs": [{"x": X, "y": X}, [X, 7]],
+                "example_kwarg_inputs": {"mask": tensor([[0.5]]), "scale": 2.0, "names": ["a", None]},
+            }
+        },
+        "options": {"strict": False, "seed": 5},
+    },
+    "a function": {
+        "source": {
+            "files": {"net.py": "def net(x, y=2):\n    return x if x.sum() > 0 else x * y\n"}, "entrypoint": "net:net"
+        }
+    },
+    "a factory": {
+        "source": {
+            "files": {"net.py": BRANCHES + "\ndef make(n):\n    return Net()\n"},
+            "entrypoint": "net:make",
+            "init": {"args": [1]},
+        }
+    },
+    "an instance": {"source": {"files": {"net.py": BRANCHES + "\nNET = Net()\n"}, "entrypoint": "net:NET"}},
+    "a bound method": {
+        "source": {
+            "files": {
+                "net.py": BRANCHES.replace("forward", "run").replace("x + 1", "self.w(x)")
+                .replace("    def run", "    def __init__(self):\n        super().__init__()\n"
+                         "        self.w = torch.nn.Linear(2, 2)\n\n    def run") + "\nRUN = Net().run\n"
+            },
+            "entrypoint": "net:RUN",
+        }
+    },
+    "many values": {
+        "example_inputs": [{"datatype": "FP32", "shape": [3, 50], "random": {"seed": 0, "low": 0.5, "high": 1}}],
+        "source": {"files": {"net.py": BRANCHES}, "entrypoint": "net:Net"},
+    },
+    "half precision": {
+        "source": {"files": {"net.py": BRANCHES}, "entrypoint": "net:Net"},
+        "options": {"precision": "bfloat16"},
+    },
+    "train mode": {
+        "source": {
+            "files": {"net.py": BRANCHES.replace("x.sum() > 0", "self.training and x.sum() > 0")},
+            "entrypoint": "net:Net",
+        },
+        "training": True,
+    },
+    "odd letters": {
+        "source": {
+            "files": {"net.py": BRANCHES + '\n# \t"""\' \\n ä \x0c\n', "data.txt": 'a"'}, "entrypoint": "net:Net"
+        }
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("members", CASES.values(), ids=CASES)
+def test_each_kind_of_model_is_made_as_the_service_makes_it(shown: Any, members: dict[str, Any]) -> None:
+    found = shown({**submitted(""), **members})
+
+    assert found.shows_it(), found.output + found.text
+
+
+WEIGHTED = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        y = self.layer(x)
+        if x.sum() > 0:
+            return y
+        return -y
+"""
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "weights.pt"])
+def test_the_weights_that_were_submitted_go_with_it(shown: Any, name: str) -> None:
+    state = {"weight": torch.ones(2, 2), "bias": torch.full((2,), 3.0)}
+    named = {f"layer.{key}": value for key, value in state.items()}
+    file = io.BytesIO()
+    torch.save({"state_dict": named}, file)
+    data = safetensors.torch.save(named) if name.endswith("safetensors") else file.getvalue()
+    found = shown(submitted(WEIGHTED, weights={"file": name}), {name: data})
+
+    assert (found.arrays["eager.output"] == -(found.arrays["input.x"].sum(1, keepdims=True) + 3)).all()
+    assert found.shows_it(), found.output
+    mended = "        return torch.where(x.sum() > 0, y, -y)\n"
+    assert found.passes(found.text.replace(WEIGHTED[WEIGHTED.index("        if") :], mended)), found.output
+
+
+def test_large_weights_are_to_be_put_beside_it(shown: Any) -> None:
+    big = WEIGHTED.replace(
+        "Linear(2, 2)", "Linear(2, 2)\n        self.table = torch.nn.Parameter(torch.ones(300, 300))"
+    )
+    data = safetensors.torch.save(
+        {"layer.weight": torch.ones(2, 2), "layer.bias": torch.ones(2), "table": torch.ones(300, 300)}
+    )
+    found = shown(submitted(big, weights={"file": "large.safetensors"}), {"large.safetensors": data})
+
+    assert found.run() != 0
+    assert "put large.safetensors beside this test" in found.output
+    (found.folder / "large.safetensors").write_bytes(data)
+    assert found.shows_it(), found.output
+
+
+def test_an_uploaded_source_goes_with_it(shown: Any) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("net.py", BRANCHES)
+    source = {"file": "net.zip", "entrypoint": "net:Net"}
+    found = shown({**submitted(""), "source": source}, {"net.zip": packed.getvalue()})
+
+    assert found.shows_it(), found.output
+
+
+def test_an_uploaded_file_goes_with_it(shown: Any) -> None:
+    source = {"file": "any name.py", "entrypoint": "a.net:Net"}
+    found = shown({**submitted(""), "source": source}, {"any name.py": BRANCHES.encode()})
+
+    assert found.shows_it(), found.output
+
+
+def test_what_is_served_frozen_is_frozen_there(shown: Any) -> None:
+    found = shown(submitted(BRANCHES, options={"freeze": True}))
+
+    assert "torch.jit.freeze(module.eval())" in found.text
+    assert found.shows_it(), found.output
+
+
+def test_bfloat16_stands_in_the_arrays_as_float32(shown: Any) -> None:
+    found = shown(submitted(BRANCHES, options={"precision": "bfloat16"}))
+
+    assert found.arrays["input.x"].dtype == np.float32
+    assert "bfloat16" in str(found.arrays["note"])
+
+
+def test_of_each_cause_the_smallest_is_shown(artifact: ArtifactOf) -> None:
+    both = "def Net(x):\n    y = x if x.sum() > 0 else -x\n    return y * len(x[0])\n"
+    longer = [tensor([[1.0] * 3, [1.0] * 3]), tensor([[1.0] * 9, [1.0] * 9])]
+    kept = artifact(submitted(both, check={"check_inputs": longer}))
+
+    shapes = [one.inputs[0].shape for one in kept.counterexamples]
+    assert sorted(shapes) == [(1, 1), (2, 2)]

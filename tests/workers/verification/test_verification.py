@@ -1,0 +1,820 @@
+"""Verification: what is stored is what two processes showed apart, whatever the one that traced says."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from service.domain.trace_request import Stage, State, TraceRequest
+from service.sandbox.cancellation import Cancellation
+from service.sandbox.zygote import Zygote
+from service.storage.database import Store
+from tests.conftest import TENANT, wait_until
+from tests.submissions import EVERY_DATATYPE, spec, tensor
+from tests.workers.conftest import LIMITS, ArtifactOf, Work
+from tracehouse.differential import golden
+from tracehouse.errors import Failure
+from tracehouse.findings import verification
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.torch_values.tensors import unpacked
+from workers.verification.verification import ROUNDS_MOST
+from workers.worker import Worker
+
+X = tensor([[1.0, 2.0, 3.0, 4.0]])
+IMAGE = {"datatype": "FP32", "shape": [2, 3, 8, 8], "random": {"seed": 0}}
+FLOATS = tensor([1.0, 2.0, 3.0, 4.0])
+HONEST = spec("linear", example_inputs=[X])
+
+# What submitted code can do where it is traced: have the check say what it likes.
+SAYS_VERIFIED = """
+import sys
+import torch
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck, Verdict
+from tracehouse.check import check
+
+def run(self, *given):
+    said = TraceCheck(
+        verdict=Verdict.VERIFIED, tolerance=self._tolerance, comparisons=[], findings=[], torch=TorchCheck(ran=False)
+    )
+    return check.Checked(said, OFFERED, {})
+
+check.Check.run = run
+OFFERED = []
+TRACER = sys.argv[0] == "workers.programs.tracer"
+"""
+DOUBLES = """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+"""
+# The trace is of another model than the one that is asked.
+TRIPLES_WHEN_TRACED = """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * 3 if torch.jit.is_tracing() else x * 2
+"""
+IMPORT = "import torch\n"
+
+
+def saved_as(archive: str) -> str:
+    """The archive that is sent, in the place of the one that was traced."""
+    return f"from tracehouse.torchscript.trace import _Recording\n_Recording.saved = lambda self, module: {archive}\n"
+
+
+def offering(datatype: str, shape: list[int], body: str, times: int = 1) -> str:
+    """A check that offers such cases."""
+    return f"""
+from types import SimpleNamespace
+from workers.programs.tracer import Tracing
+OFFERED = [SimpleNamespace(name="probe: zeros")] * {times}
+def send(self, offered):
+    x = {{"name": "x", "datatype": {datatype!r}, "shape": {shape}}}
+    self._channel.send({{"kind": "case", "name": "probe: zeros", "method": "forward", "inputs": [x]}}, bytes({body}))
+Tracing._send_case = send
+"""
+
+
+CONTRACT = """
+from tracehouse.eager import observed_contract as contract
+observe = contract.observe
+def lying(calls, outputs):
+    told = observe(calls, outputs).model_dump(mode="json")
+    method = told["methods"]["forward"]
+    %s
+    return contract.Contract.model_validate(told)
+contract.observe = lying
+"""
+
+FORM = """
+from dataclasses import replace
+from workers.programs import tracer as child
+candidate_of = child.candidate_of
+child.candidate_of = lambda *given: replace(candidate_of(*given), form=%r)
+"""
+
+FORGED: dict[str, tuple[str, set[str]]] = {
+    "a verdict written into every descriptor": (
+        """
+import json, os, struct, sys
+import torch
+def frame(header, body=b""):
+    text = json.dumps(header).encode()
+    return struct.pack("<IQ", len(text), len(body)) + text + body
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if not torch.jit.is_tracing():
+            return x * 2
+        said = frame({"kind": "file", "name": "archive"}, b"PK") + frame({"kind": "traced", "verdict": "verified"})
+        for descriptor in range(3, 128):
+            try:
+                os.write(descriptor, said)
+            except OSError:
+                pass
+        os._exit(0)
+""",
+        {"model-crashed", "archive-unusable"},
+    ),
+    "every comparison patched": (
+        IMPORT
+        + """
+import numpy
+from tracehouse.check import check
+from tracehouse.differential import comparison
+from tracehouse.torch_values import compare
+same = lambda *_, **__: comparison.Compared(0.0, None)
+torch.allclose = torch.equal = numpy.allclose = numpy.array_equal = lambda *_, **__: True
+torch.testing.assert_close = lambda *_, **__: None
+comparison.compare = comparison.compare_leaf = compare.compare = check.compare = same
+"""
+        + TRIPLES_WHEN_TRACED,
+        {"rejected"},
+    ),
+    "another answer while it is traced": (IMPORT + TRIPLES_WHEN_TRACED, {"rejected"}),
+    "the check says verified": (SAYS_VERIFIED + TRIPLES_WHEN_TRACED, {"rejected"}),
+    "what cuts the check says verified": (
+        IMPORT
+        + """
+from workers.programs import tracer as child
+cut = child.cut_check
+child.cut_check = lambda check: cut(check).model_copy(
+    update={"verdict": "verified", "findings": [], "comparisons": []}
+)
+"""
+        + TRIPLES_WHEN_TRACED,
+        {"rejected"},
+    ),
+    "another module is traced": (
+        SAYS_VERIFIED
+        + """
+trace_module = torch.jit.trace_module
+class Other(torch.nn.Module):
+    def forward(self, x):
+        return x * 3
+def swapped(module, inputs, **options):
+    torch.jit.trace_module = trace_module
+    return trace_module(Other(), inputs)
+torch.jit.trace_module = swapped
+"""
+        + DOUBLES,
+        {"rejected"},
+    ),
+    "another archive is sent": (
+        SAYS_VERIFIED
+        + """
+class Other(torch.nn.Module):
+    def forward(self, x):
+        return x * 3
+"""
+        + saved_as("torch.jit.trace(Other(), torch.ones(1, 4)).save_to_buffer()")
+        + DOUBLES,
+        {"rejected"},
+    ),
+    "the example's answer is baked in": (
+        SAYS_VERIFIED
+        + """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.tensor([[2.0, 4.0, 6.0, 8.0]]) if torch.jit.is_tracing() else x * 2
+""",
+        {"rejected"},
+    ),
+    "right on the example and on the usual probes": (
+        SAYS_VERIFIED
+        + """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        known = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
+        return x * 2 if any(torch.equal(x, probe) for probe in (known, -known, known * 0, known.flip(1))) else x * 5
+""",
+        {"rejected"},
+    ),
+    "the reference refuses all but the example": (
+        SAYS_VERIFIED
+        + """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if not TRACER and not torch.equal(x, torch.tensor([[1.0, 2.0, 3.0, 4.0]])):
+            raise ValueError("not today")
+        return x * 3 if torch.jit.is_tracing() and x.shape[0] > 1 else x * 2
+""",
+        {"rejected"},
+    ),
+    "randomness that the check keeps to itself": (
+        SAYS_VERIFIED
+        + """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.rand(()) * 1e-6
+""",
+        {"rejected"},
+    ),
+    "state that the check keeps to itself": (
+        SAYS_VERIFIED
+        + """
+class Net(torch.nn.Module):
+    calls = 0
+    def forward(self, x):
+        Net.calls += 1
+        return x * 2 if TRACER or Net.calls < 4 else x * 3
+""",
+        {"rejected"},
+    ),
+    "two archives": (
+        SAYS_VERIFIED
+        + """
+from workers.programs.tracer import Tracing
+send = Tracing._send_file
+def twice(self, name, data):
+    send(self, name, data)
+    send(self, name, data)
+Tracing._send_file = twice
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "golden cases of its own": (
+        SAYS_VERIFIED
+        + """
+from workers.programs.tracer import Tracing
+send = Tracing._send_file
+def more(self, name, data):
+    send(self, name, data)
+    self._channel.send({"kind": "file", "name": "golden"}, b"")
+Tracing._send_file = more
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "printouts without end": (
+        SAYS_VERIFIED
+        + "from tracehouse.torchscript import printouts\nprintouts.take = lambda module: bytes(65 * 2**20)\n"
+        + DOUBLES,
+        {"limit-exceeded"},
+    ),
+    "stages that are not its own": (
+        IMPORT
+        + """
+import gc
+from service.sandbox.channel import Channel
+(channel,) = [it for it in gc.get_objects() if isinstance(it, Channel)]
+channel.send({"kind": "progress", "stage": "verifying", "progress": 0.9})
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a contract of another shape": (
+        SAYS_VERIFIED + CONTRACT % 'method["inputs"][0] |= {"shape": [4, 1], "example": [4, 1]}' + DOUBLES,
+        {"model-unrepeatable"},
+    ),
+    "a contract of another datatype": (
+        SAYS_VERIFIED + CONTRACT % 'method["outputs"][0]["datatype"] = "FP64"' + DOUBLES,
+        {"model-unrepeatable"},
+    ),
+    "a contract of another name": (
+        SAYS_VERIFIED + CONTRACT % 'method["arguments"].append({"name": "y", "structure": {"baked": 1}})' + DOUBLES,
+        {"model-unrepeatable"},
+    ),
+    "a contract that returns something else": (
+        SAYS_VERIFIED + CONTRACT % 'method["returns"] = {"tuple": [method["returns"]]}' + DOUBLES,
+        {"model-unrepeatable"},
+    ),
+    "the form of an upload": (SAYS_VERIFIED + FORM % "uploaded" + DOUBLES, {"model-crashed"}),
+    "the form of parts that nobody had scripted": (SAYS_VERIFIED + FORM % "mixed" + DOUBLES, {"model-crashed"}),
+    "a part of a name that shows as another": (
+        SAYS_VERIFIED
+        + """
+from tracehouse.torchscript import script_targets as parts
+parts.at = lambda model, wanted: [parts.Part.model_construct(name="gate\\u202eetag\\x1b[2J", is_function=False)]
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a case with too few bytes": (
+        SAYS_VERIFIED + offering("FP32", [1, 4], "4", 1) + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a case of another datatype": (
+        SAYS_VERIFIED + offering("FP64", [1, 4], "32", 1) + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a case of immense shape": (
+        SAYS_VERIFIED + offering("FP32", [2**48] * 32, "16", 1) + DOUBLES,
+        {"model-crashed"},
+    ),
+    "thousands of cases": (
+        SAYS_VERIFIED + offering("FP32", [1, 4], "16", 5000) + DOUBLES,
+        {"model-crashed"},
+    ),
+    "cases of gigabytes": (
+        SAYS_VERIFIED + offering("FP32", [2**26], "2**28", 8) + DOUBLES,
+        {"model-crashed"},
+    ),
+    "an archive of garbage": (SAYS_VERIFIED + saved_as("bytes(1000)") + DOUBLES, {"archive-unusable"}),
+    "an archive without its methods": (
+        SAYS_VERIFIED + saved_as("torch.jit.script(torch.nn.Module()).save_to_buffer()") + DOUBLES,
+        {"archive-unusable"},
+    ),
+    "an archive that reads a file": (
+        SAYS_VERIFIED
+        + """
+class Other(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 + torch.from_file("/etc/passwd", False, 4, dtype=torch.uint8).sum() * 0
+"""
+        + saved_as("torch.jit.script(Other()).save_to_buffer()")
+        + DOUBLES,
+        {"rejected"},
+    ),
+    "a reference that leaves": (
+        SAYS_VERIFIED + "import os\nTRACER or os._exit(0)\n" + DOUBLES,
+        {"model-exited"},
+    ),
+    "a reference that crashes": (
+        SAYS_VERIFIED + "import ctypes\nTRACER or ctypes.string_at(0)\n" + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a reference that talks nonsense": (
+        SAYS_VERIFIED
+        + """
+import gc
+from service.sandbox.channel import Channel
+(channel,) = [it for it in gc.get_objects() if isinstance(it, Channel)]
+TRACER or channel.send({"kind": "answered", "outputs": [], "returns": {"tuple": []}, "drew": False, "seconds": 0})
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a reference that says what the tracer says": (
+        SAYS_VERIFIED
+        + """
+import gc
+from service.sandbox.channel import Channel
+(channel,) = [it for it in gc.get_objects() if isinstance(it, Channel)]
+TRACER or channel.send({"kind": "traced", "verdict": "verified"})
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a reference that binds two arguments of one name": (
+        SAYS_VERIFIED
+        + """
+if not TRACER:
+    from tracehouse.eager import observed_contract as contract
+    arguments = contract.arguments
+    contract.arguments = lambda call: arguments(call) + [contract.Argument(name="x", structure={"baked": 1})]
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "a reference whose answers have other bytes": (
+        SAYS_VERIFIED
+        + """
+from service.protocol.reference import Answered
+if not TRACER:
+    from workers.programs.reference import Reference
+    def say(self, answer, outputs, seconds):
+        self._channel.send({"kind": "answered", "outputs": [{"name": "output", "datatype": "FP32", "shape": [2**40]}],
+                            "returns": {"tensor": "output"}, "drew": False, "seconds": 0}, bytes(16))
+    Reference._say = say
+"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+}
+
+
+def hostile(source: str, **members: Any) -> dict[str, Any]:
+    inline = {"files": {"net.py": source}, "entrypoint": "net:Net"}
+    return {"model": "net", "source": inline, "example_inputs": [X], **members}
+
+
+def end_of(request: TraceRequest) -> str:
+    """The verdict, or what it failed with."""
+    if request.failure is not None:
+        return request.failure.slug
+    return request.verdict.value if request.verdict is not None else request.state.value
+
+
+@pytest.mark.parametrize(("source", "ends"), FORGED.values(), ids=FORGED)
+def test_what_is_forged_is_refused_and_the_next_is_served(work: Work, source: str, ends: set[str]) -> None:
+    request = work(hostile(source))
+
+    assert end_of(request) in ends
+    assert request.model is None
+    assert work(HONEST).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        ("inputs", 'bind = lambda self, seed: self._channel.send({"kind": "bound"}, bytes(2**28 + 1))'),
+        ("answer", '_say = lambda self, *_: self._channel.send({"kind": "answered"}, bytes(2**28 + 1))'),
+    ],
+)
+def test_a_reference_that_says_too_much_is_told_which_limit_it_met(work: Work, limit: str, says: str) -> None:
+    source = IMPORT + "from workers.programs.reference import Reference\nReference." + says + DOUBLES
+    request = work(hostile(source))
+
+    assert request.failure is not None
+    assert (request.failure.slug, request.failure.facts["limit"]) == ("limit-exceeded", limit)
+    assert request.failure.facts["limit_bytes"] == 2**28
+
+
+def test_an_archive_that_unpacks_to_more_than_there_is_ends_its_process_alone(work: Work) -> None:
+    """A record of zeros that is a thousand times as large as its archive."""
+    bomb = """
+import io, zipfile
+def blown_up(module):
+    archive, packed = zipfile.ZipFile(io.BytesIO(module.save_to_buffer())), io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bomb:
+        for entry in archive.infolist():
+            data = archive.read(entry)
+            with bomb.open(entry.filename, "w", force_zip64=True) as record:
+                record.write(data)
+                if entry.filename.endswith("data.pkl"):
+                    for _ in range(5000):
+                        record.write(bytes(2**20))
+    return packed.getvalue()
+"""
+    request = work(hostile(SAYS_VERIFIED + bomb + saved_as("blown_up(module)") + DOUBLES))
+
+    assert end_of(request) in ("archive-unusable", "limit-exceeded")
+    assert work(HONEST).verdict is Verdict.VERIFIED
+
+
+def test_a_pickle_in_an_archive_is_opened_by_nobody(work: Work) -> None:
+    """TorchScript has a reader of its own, which knows no classes but its own; and it runs in a jail."""
+    evil = """
+import io, pickle, zipfile
+class Evil:
+    def __reduce__(self):
+        return print, ("unpickled",)
+def poisoned(module):
+    archive, packed = zipfile.ZipFile(io.BytesIO(module.save_to_buffer())), io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as other:
+        for entry in archive.infolist():
+            data = archive.read(entry)
+            other.writestr(entry.filename, pickle.dumps(Evil(), 2) if entry.filename.endswith("data.pkl") else data)
+    return packed.getvalue()
+"""
+    request = work(hostile(SAYS_VERIFIED + evil + saved_as("poisoned(module)") + DOUBLES))
+
+    assert end_of(request) == "archive-unusable"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "source",
+    [
+        SAYS_VERIFIED + "while not TRACER: pass\n" + DOUBLES,
+        SAYS_VERIFIED
+        + """
+@torch.jit.script
+def forever(x: torch.Tensor) -> torch.Tensor:
+    while bool((x == x).any()):
+        x = x + 1
+    return x
+class Other(torch.nn.Module):
+    def forward(self, x):
+        return forever(x)
+"""
+        + saved_as("torch.jit.script(Other()).save_to_buffer()")
+        + DOUBLES,
+    ],
+    ids=["reference", "artifact"],
+)
+def test_a_side_that_runs_on_is_ended_with_the_attempt(work: Work, source: str) -> None:
+    request = work(hostile(source), wall_s=3)
+
+    assert request.failure is not None
+    assert (request.failure.slug, request.failure.facts["limit"]) == ("limit-exceeded", "wall")
+
+
+def test_a_verification_can_be_cancelled(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> None:
+    waiting = SAYS_VERIFIED + "import time\nwhile not TRACER: time.sleep(1)\n" + DOUBLES
+    request_id, cancellation = add(hostile(waiting)), Cancellation()
+    worker = Worker(store, torch_zygote, LIMITS, attempts=2)
+    working = threading.Thread(target=worker.run, args=(request_id, cancellation))
+    working.start()
+    wait_until(lambda: store.trace_requests.get(TENANT, request_id).stage is Stage.VERIFYING)
+    cancellation.set("stopping")
+    working.join(30)
+
+    assert store.trace_requests.get(TENANT, request_id).state is State.QUEUED
+
+
+def test_the_comparisons_that_are_kept_are_of_the_two_sides(artifact: ArtifactOf) -> None:
+    check = artifact(HONEST).check
+
+    cases = [one.case for one in check.comparisons]
+    at_sizes = [case for case in cases if case.startswith("fresh at batch")]
+    assert at_sizes
+    assert [case for case in cases if case not in at_sizes] == [
+        "example", "probe: negated", *(f"fresh {n + 1}" for n in range(ROUNDS_MOST)), "example, again",
+    ]  # fmt: skip
+    assert all(one.agrees and one.in_contract for one in check.comparisons)
+    assert check.findings == []
+
+
+def test_golden_cases_are_what_the_eager_model_answered(artifact: ArtifactOf, store: Store) -> None:
+    kept = artifact(spec("branches_on_data", example_inputs=[tensor([1.0, 2.0])]))
+    with store.blobs.open(kept.golden.digest) as file:
+        cases = golden.read(os.dup(file.fileno()))
+
+    values = [(unpacked(case.inputs)["x"], unpacked(case.outputs)["output"]) for case in cases]
+    assert values[0][0].tolist() == [1.0, 2.0]
+    assert all(torch.equal(y, x * 2 if x.sum() > 0 else x - 1) for x, y in values)
+    assert 1 < len(values) <= 5
+
+
+def test_where_the_check_knows_the_line_one_finding_is_enough(artifact: ArtifactOf) -> None:
+    check = artifact(spec("branches_on_data", example_inputs=[X])).check
+
+    assert check.verdict is Verdict.REJECTED
+    assert [finding.kind for finding in check.findings] == ["tracer-warning", "baked-value", "output-differs"]
+    assert {finding.line for finding in check.findings} == {6}
+    assert not next(one for one in check.comparisons if one.case == "probe: negated").agrees
+
+
+def test_a_difference_that_the_check_did_not_tell_is_a_finding_with_a_remedy(artifact: ArtifactOf) -> None:
+    check = artifact(hostile(SAYS_VERIFIED + TRIPLES_WHEN_TRACED)).check
+
+    (finding,) = check.findings
+    assert (finding.kind, finding.confirmed) == ("output-differs", True)
+    assert (finding.evidence["eager"], finding.evidence["artifact"]) == (8.0, 12.0)
+    assert finding.remedy
+
+
+def test_a_model_that_refuses_all_fresh_inputs_is_told_why_and_where(artifact: ArtifactOf) -> None:
+    picky = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if not torch.equal(x, torch.tensor([[1.0, 2.0, 3.0, 4.0]])):
+            raise ValueError("not today")
+        return x * 2
+"""
+    check = artifact(hostile(picky)).check
+
+    refused = next(finding for finding in check.findings if finding.kind == "fresh-inputs-refused")
+    assert check.verdict is Verdict.REJECTED
+    assert "not today" in refused.detail
+    assert (refused.line, refused.source) == (6, 'raise ValueError("not today")')
+    assert refused.remedy
+
+
+def test_a_model_that_takes_some_fresh_inputs_is_verified_on_those(artifact: ArtifactOf) -> None:
+    check = artifact(spec("refuses_negatives", example_inputs=[X])).check
+
+    assert check.verdict is Verdict.VERIFIED
+    assert sum(one.case.startswith("fresh") for one in check.comparisons) >= 2
+
+
+def test_inputs_that_the_artifact_answers_and_eager_refuses_are_told_with_the_line_that_raised(
+    artifact: ArtifactOf,
+) -> None:
+    check = artifact(spec("refuses_negatives", example_inputs=[X])).check
+
+    (found,) = (finding for finding in check.findings if finding.kind == "answers-where-eager-raises")
+    assert check.verdict is Verdict.VERIFIED
+    assert found.confirmed
+    assert (found.line, found.source) == (7, 'raise ValueError("no negative numbers")')
+    assert found.evidence == {"method": "forward", "case": "probe: negated", "exception": "ValueError"}
+    assert "forward raised ValueError: no negative numbers" in found.detail
+    assert found.remedy
+
+
+@pytest.mark.parametrize("mode", ["trace", "script"])
+@pytest.mark.parametrize(
+    ("computed", "asked", "exception"),
+    [
+        ("x * math.sqrt(float(x.sum()))", [[-1.0, -2.0, -3.0, -4.0]], "ValueError"),
+        ("x * (1.0 / float(x.sum()))", [[0.0, 0.0, 0.0, 0.0]], "ZeroDivisionError"),
+    ],
+)
+def test_a_check_input_that_the_artifact_answers_and_eager_refuses_is_told(
+    artifact: ArtifactOf, mode: str, computed: str, asked: Any, exception: str
+) -> None:
+    """Without the probes of the process that traced."""
+    source = f"import math\n{IMPORT}class Net(torch.nn.Module):\n    def forward(self, x):\n        return {computed}\n"
+    check = artifact(hostile(source, mode=mode, check={"probes": "off", "check_inputs": [[tensor(asked)]]})).check
+
+    (found,) = (finding for finding in check.findings if finding.kind == "answers-where-eager-raises")
+    assert (found.evidence["case"], found.evidence["exception"]) == ("check_inputs[0]", exception)
+    assert (found.line, found.source) == (5, f"return {computed}")
+
+
+def test_fresh_inputs_that_the_artifact_answers_and_eager_refuses_are_told_once(artifact: ArtifactOf) -> None:
+    source = SAYS_VERIFIED + "def Net(x):\n    assert TRACER or bool((x >= 0).all())\n    return x * 2\n"
+    check = artifact(hostile(source, example_inputs=[tensor([[0.0] * 10 + [1e-3] * 10])])).check
+
+    (found,) = check.findings
+    assert (found.kind, found.evidence["exception"]) == ("answers-where-eager-raises", "AssertionError")
+    assert str(found.evidence["case"]).startswith("fresh")
+
+
+def test_what_the_artifact_refuses_as_eager_does_is_no_finding(artifact: ArtifactOf) -> None:
+    check = artifact(spec("refuses_negatives", mode="script", example_inputs=[X])).check
+
+    assert check.verdict is Verdict.VERIFIED
+    assert {finding.kind for finding in check.findings} <= {"sizes-left-out"}
+
+
+def test_inputs_that_the_contract_does_not_take_need_no_warning(artifact: ArtifactOf) -> None:
+    check = {"probes": "off", "check_inputs": [[tensor([[-100.0]])]]}
+    source = IMPORT + "def Net(x):\n    if (x < -50).any(): raise ValueError('too little')\n    return x * 2\n"
+
+    found = artifact(hostile(source, check=check)).check.findings
+    assert "answers-where-eager-raises" not in {finding.kind for finding in found}
+
+
+def test_eager_that_was_only_stopped_has_refused_nothing() -> None:
+    assert not verification.raised(
+        Failure(slug="model-raised", detail="forward took longer", facts={"method": "forward"})
+    )
+
+
+def test_inputs_that_hold_no_values_are_said_to_be_verified_on_the_example_alone(artifact: ArtifactOf) -> None:
+    empty = {"datatype": "FP32", "shape": [0, 4], "data": []}
+    check = artifact(spec("linear", example_inputs=[empty])).check
+
+    assert check.verdict is Verdict.VERIFIED
+    assert [finding.kind for finding in check.findings] == ["fresh-inputs-none"]
+
+
+@pytest.mark.parametrize("methods", [["forward"], ["forward", "encode"], ["encode"]])
+@pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
+def test_the_archive_is_verified_as_it_was_traced_and_in_the_form_that_is_served(
+    artifact: ArtifactOf, form: str, methods: list[str]
+) -> None:
+    inputs = {"example_inputs": [IMAGE]}
+    kept = artifact(spec("convolves", methods=dict.fromkeys(methods, inputs), options={form: True}))
+
+    cases = {(one.method, one.case) for one in kept.check.comparisons}
+    assert kept.model_dump()[form]
+    assert kept.check.verdict is Verdict.VERIFIED
+    for method in methods:
+        assert {(method, case) for case in ("example", "example, as traced", "fresh 1", "fresh 1, as traced")} <= cases
+
+
+def test_a_form_that_cannot_be_made_fails_with_what_to_do(work: Work) -> None:
+    failing = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+from tracehouse.torchscript.trace import _Recording
+def training(self, module):
+    module.train()
+    return module.save_to_buffer()
+_Recording.saved = training
+"""
+    request = work(hostile(failing, options={"freeze": True}))
+
+    assert request.failure is not None
+    assert (request.failure.slug, request.failure.facts["form"]) == ("archive-unusable", "freeze")
+    assert "options.freeze" in str(request.failure.facts["remedy"])
+
+
+def test_an_archive_that_cannot_be_loaded_is_not_blamed_on_the_form(work: Work) -> None:
+    request = work(hostile(SAYS_VERIFIED + saved_as("bytes(1000)") + DOUBLES, options={"freeze": True}))
+
+    assert request.failure is not None
+    assert request.failure.slug == "archive-unusable"
+    assert "form" not in request.failure.facts
+
+
+@pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
+def test_where_the_form_alone_differs_the_finding_says_so(artifact: ArtifactOf, form: str) -> None:
+    # Nothing but the same bits is this close, and what is folded into one operator has others.
+    check = {"check_tolerance": 1e-12, "probes": "off"}
+    kept = artifact(spec("convolves", example_inputs=[IMAGE], options={form: True}, check=check))
+
+    compared = {one.case: one for one in kept.check.comparisons}
+    (finding,) = kept.check.findings
+    assert kept.check.verdict is Verdict.REJECTED
+    assert (compared["example"].agrees, compared["example, as traced"].agrees) == (False, True)
+    assert (finding.kind, finding.evidence["form"]) == ("served-form-differs", form)
+    assert f"options.{form}" in str(finding.remedy)
+
+
+def test_where_the_archive_itself_differs_its_form_is_not_blamed(artifact: ArtifactOf) -> None:
+    kept = artifact(hostile(SAYS_VERIFIED + TRIPLES_WHEN_TRACED, options={"freeze": True}))
+
+    compared = {one.case: one for one in kept.check.comparisons}
+    assert not any(one.agrees for one in (compared["example"], compared["example, as traced"]))
+    assert [finding.kind for finding in kept.check.findings] == ["output-differs"]
+
+
+def test_a_check_input_of_another_shape_restricts(artifact: ArtifactOf) -> None:
+    longer = [tensor([[1.0], [2.0], [3.0]])]
+    kept = artifact(spec("bakes_a_size", example_inputs=[tensor([[1.0], [2.0]])], check={"check_inputs": [longer]}))
+
+    elsewhere = next(one for one in kept.check.comparisons if one.case == "check_inputs[0]")
+    assert kept.check.verdict is Verdict.RESTRICTED
+    assert (elsewhere.in_contract, elsewhere.agrees) == (False, False)
+
+
+def test_a_check_input_with_another_baked_value_lies_outside_the_contract(artifact: ArtifactOf) -> None:
+    other = {"example_inputs": [X], "example_kwarg_inputs": {"factor": 3.0}}
+    kept = artifact(
+        spec(
+            "functions", "scaled_by",
+            example_inputs=[X], example_kwarg_inputs={"factor": 2.0}, check={"check_inputs": [other]},
+        )
+    )  # fmt: skip
+
+    compared = next(one for one in kept.check.comparisons if one.case == "check_inputs[0]")
+    assert kept.check.verdict is Verdict.RESTRICTED
+    assert compared.difference == "factor: the trace was made with 2.0, and this call has 3.0"
+
+
+def test_a_check_input_that_eager_refuses_is_told_once_with_its_line(artifact: ArtifactOf) -> None:
+    check = {"check_inputs": [[tensor([[-1.0]])], [tensor([[-2.0]])]]}
+    kept = artifact(spec("refuses_negatives", example_inputs=[X], check=check))
+
+    refused = [finding for finding in kept.check.findings if finding.kind == "check-input-refused"]
+    assert [finding.evidence["case"] for finding in refused] == ["check_inputs[0]", "check_inputs[1]"]
+    assert refused[0].line == 7
+
+
+def test_a_check_input_that_the_reference_refuses_is_told_where_the_check_is_silent(artifact: ArtifactOf) -> None:
+    source = SAYS_VERIFIED + "def Net(x):\n    if (x < -50).any(): raise ValueError('too little')\n    return x * 2\n"
+    kept = artifact(hostile(source, check={"check_inputs": [[tensor([[-100.0]])]]}))
+
+    (refused,) = kept.check.findings
+    assert (refused.kind, refused.evidence["case"]) == ("check-input-refused", "check_inputs[0]")
+    assert refused.source is not None
+    assert "too little" in refused.source
+
+
+def test_a_model_that_is_another_one_each_time_is_refused(work: Work) -> None:
+    source = "import os, torch\nSIZE = os.getpid() % 997 + 1\ndef Net(x):\n    return x.new_zeros(SIZE)\n"
+    request = work(hostile(source))
+
+    assert request.failure is not None
+    assert request.failure.slug == "model-unrepeatable"
+    assert "forward has other outputs" in request.failure.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("normalised_weight", [X]),
+        ("refuses_to_be_copied", [X]),
+        ("looks_at_itself", [X]),
+        ("lazy", [X]),
+        ("initialised_at_random", [X]),
+        ("nested_output", [X]),
+        ("scripted_part", [X]),
+        ("writes_its_input", [X]),
+        ("holds_odd_objects", [X]),
+        ("hooks_itself", [tensor([[1.0, 2.0, 3.0]])]),
+        ("writes_a_buffer_anew", [X]),
+        ("keeps_a_register_of_its_classes", [X]),
+        ("caches_its_mask", [tensor([[1.0, 2.0], [3.0, 4.0]])]),
+        ("caches_its_mask_in_its_class", [FLOATS]),
+        ("keeps_its_last_output", [FLOATS]),
+        ("divides", [tensor([0.0, -1.0, 2.0])]),
+        ("encoder", [{"datatype": "FP32", "shape": [2, 5, 8], "random": {"seed": 0}}]),
+        ("every_datatype", EVERY_DATATYPE),
+    ],
+)
+def test_honest_models_keep_their_verdicts(work: Work, name: str, inputs: list[Any]) -> None:
+    assert work(spec(name, example_inputs=inputs)).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize(
+    "name", ["counts_calls", "counts_calls_to_sixty", "dropout_left_on", "skips_at_random", "writes_its_input_by_numpy"]
+)
+def test_what_the_check_alone_sees_rejects_all_the_same(work: Work, name: str) -> None:
+    assert work(spec(name, example_inputs=[X])).verdict is Verdict.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("kind", "submitted", "words"),
+    [
+        (
+            "output-differs",
+            spec("writes_into_a_view", example_inputs=[X], options={"force_outplace": True}),
+            "leave out options.force_outplace",
+        ),
+        ("output-differs", spec("counts_calls_in_a_buffer", example_inputs=[X]), "see hidden-state"),
+        (
+            "nondeterministic",
+            spec("dropout_in_training_only", example_inputs=[X], training=True),
+            "let `training` be false",
+        ),
+        ("nondeterministic", spec("dropout_left_on", example_inputs=[X]), "training=self.training"),
+    ],
+    ids=["force_outplace", "hidden state", "dropout in train mode", "dropout in eval mode"],
+)
+def test_the_remedy_is_of_what_was_asked_for_and_found(
+    artifact: ArtifactOf, kind: str, submitted: dict[str, Any], words: str
+) -> None:
+    findings = {one.kind: one for one in artifact(submitted).check.findings}
+
+    assert words in str(findings[kind].remedy)

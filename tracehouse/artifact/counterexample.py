@@ -1,0 +1,21 @@
+"""Counterexamples: the smallest inputs found on which eager and artifact differ, with both answers."""
+
+from pydantic import JsonValue
+
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.frozen import Frozen
+from tracehouse.tensors.tensor import TensorSpec
+
+
+class Counterexample(Frozen):
+    """`arrays` is an `.npz` of `input.<leaf>`, `eager.<leaf>` and `artifact.<leaf>`; `test` a pytest file."""
+
+    method: str
+    case: str
+    inputs: list[TensorSpec]
+    output: str
+    difference: str
+    eager: JsonValue = None
+    artifact: JsonValue = None
+    arrays: BlobRef
+    test: BlobRef

@@ -1,0 +1,8 @@
+"""File limits: how large the files of an artifact may be."""
+
+from tracehouse.byte_units import GIB, MIB
+
+PRINTOUTS_MAX_BYTES = 32 * MIB
+
+SOURCES_MAX_BYTES = MIB
+EXPORTED_MAX_BYTES = GIB

@@ -1,0 +1,101 @@
+"""Answers: what a trace becomes where Python is told otherwise of the values that were read, of one or of several."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from tracehouse.check.graph_diff.canonical import Canonical, Parting, difference
+from tracehouse.check.instrumentation.tracked_values import (
+    Following,
+    Question,
+    conversions_followed,
+    functions_followed,
+)
+from tracehouse.check.instrumentation.value_reads import Read, Reading, Replay
+from tracehouse.check.observe import Observation, watched_trace
+from tracehouse.check.oracle import TooSlow
+from tracehouse.check.target import Subject
+from tracehouse.differential.budget import Budget
+
+_TOGETHER_MAX = 3  # answers that are others at once
+_TRACES_MAX = 60
+
+_Worlds = Sequence[Callable[[], AbstractContextManager[None]]]
+Answers = frozenset[tuple[Question, bool]]
+
+
+def answered_otherwise(
+    subject: Subject, aside: Sequence[Read], observation: Observation, budget: Budget
+) -> list[tuple[Read, Parting]]:
+    """The reads of which other answers make another graph, several only together; none where it is the same for all.
+
+    Those that are `aside` are left as they are.
+    """
+    for worlds in ((functions_followed, conversions_followed), (functions_followed,)):
+        found = _parted(subject, aside, observation, budget, worlds)
+        if found is not None:
+            return found
+    return []
+
+
+def _parted(
+    subject: Subject, aside: Sequence[Read], observation: Observation, budget: Budget, worlds: _Worlds
+) -> list[tuple[Read, Parting]] | None:
+    """None where that values are followed makes another graph by itself, or none."""
+    waiting: deque[Answers] = deque([frozenset()])
+    tried: set[Answers] = set()
+    known: set[Question] = set()
+    while waiting and len(tried) < _TRACES_MAX and observation.baseline is not None:
+        if budget.is_spent:
+            budget.leave_out("other answers of what is read, several of them together")
+            break
+        answers = waiting.popleft()
+        if answers in tried:
+            continue
+        tried.add(answers)
+        following = Following(dict(answers))
+        reading = _reading(subject, aside, following, observation)
+        graph = _traced(subject, reading, observation, worlds)
+        parted = difference(observation.baseline, graph, limit=1) if graph is not None else []
+        if not answers and (graph is None or parted):
+            return None
+        if graph is None:
+            continue
+        if parted:
+            sites = {following.reads[question] for question, _ in answers}
+            return [(reading.reads[site], parted[0]) for site in sites]
+        if len(answers) < _TOGETHER_MAX:
+            new = [question for question in following.answers if question not in known]
+            known.update(new)
+            waiting.extendleft(reversed([*_with_one_more(answers, following, new)]))
+            waiting.extend(_with_one_more(answers, following, [one for one in following.answers if one not in new]))
+    return []
+
+
+def _with_one_more(answers: Answers, following: Following, questions: Iterable[Question]) -> Iterator[Answers]:
+    """With another answer than it was to one of the questions."""
+    given = {question for question, _ in answers}
+    for question in questions:
+        for other in (True, False):
+            if question not in given and following.answers.get(question, {other}) != {other}:
+                yield answers | {(question, other)}
+
+
+def _reading(subject: Subject, aside: Sequence[Read], following: Following, observation: Observation) -> Reading:
+    unchanged = [Replay(read.site, ()) for read in aside]
+    return Reading(subject.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
+
+
+def _traced(subject: Subject, reading: Reading, observation: Observation, worlds: _Worlds) -> Canonical | None:
+    try:
+        return watched_trace(subject, reading, within_s=observation.within_s, world=_together(worlds))
+    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
+        return None
+
+
+@contextmanager
+def _together(worlds: _Worlds) -> Iterator[None]:
+    with ExitStack() as stack:
+        for world in worlds:
+            stack.enter_context(world())
+        yield

@@ -1,0 +1,356 @@
+"""Probes: the example's inputs with other values, of the same shapes and datatypes.
+
+One hand-picked input proves nothing (x * 2 equals x - 1 at -1), so each kind of value is varied in more than one way.
+What a probe asks may be senseless to the model, which may then refuse it; but where it answers, so must the artifact.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import torch
+
+from tracehouse.eager.call import Call
+
+# torch can do little with its larger unsigned integers.
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
+Tensors = dict[str, torch.Tensor]
+Change = Callable[[torch.Tensor], torch.Tensor]
+# Of the integers that a leaf may hold, where that is known: the smallest and the largest.
+Ends = Mapping[str, tuple[int, int]]
+
+# The draws of a deep search, of each scale.
+_DRAWS_DEEP = 3
+
+
+def probes(
+    example: Call, *, searching: bool, deep: bool = False, ends: Ends = MappingProxyType({}), seed: int = 0
+) -> Iterator[tuple[str, Call]]:
+    """Variations of a call by their names, the likeliest to tell first, those that change nothing left out.
+
+    `searching` is for a model that reads values in Python, and so may branch on any of them: on single elements, on one
+    input alone, on extremes, on inputs that are equal. One that reads none computes the same with all values. `deep`
+    tries all that there is. Integers stay in the range that is known, or else near the one that was seen.
+    """
+    return distinct(example, _variations(example.tensors, searching or deep, deep, ends, seed))
+
+
+def distinct(example: Call, variations: Iterable[tuple[str, Tensors]]) -> Iterator[tuple[str, Call]]:
+    """Calls on these tensors, without those that are the example or came already."""
+    tried = {_digest(example.tensors)}
+    for name, varied in variations:
+        if (digest := _digest(varied)) not in tried:
+            tried.add(digest)
+            yield f"probe: {name}", example.with_tensors(varied)
+
+
+def _variations(tensors: Tensors, searching: bool, deep: bool, ends: Ends, seed: int) -> Iterator[tuple[str, Tensors]]:
+    for name, change in _CHANGES:
+        yield name, _changed(tensors, change)
+    yield from _in_range(tensors, ends)
+    yield "random", _drawn(tensors, ends, seed, 1.0)
+    if not searching:
+        return
+    yield "like inputs made equal", _made_equal(tensors)
+    changes = [*_SEARCHING_CHANGES, *(_DEEP_CHANGES if deep else [])]
+    for name, change in changes:
+        yield name, _changed(tensors, change)
+    yield from _random(tensors, ends, seed, _DRAWS_DEEP if deep else 1)
+    if len(tensors) == 1:
+        return
+    for name, change in [*_ALONE_CHANGES, *_CHANGES, *changes]:
+        for path, tensor in tensors.items():
+            yield f"{path!r} alone, {name}", {**tensors, path: change(tensor)}
+    if deep:
+        for path in tensors:
+            for name, varied in _random({path: tensors[path]}, ends, seed, _DRAWS_DEEP):
+                yield f"{path!r} alone, {name}", {**tensors, **varied}
+
+
+def _in_range(tensors: Tensors, ends: Ends) -> Iterator[tuple[str, Tensors]]:
+    """Integers at the ends of what the model takes: the last id of a vocabulary, and the first."""
+    known = {path: tensors[path] for path in ends if path in tensors and tensors[path].numel()}
+    if not known:
+        return
+    for name, first, second in (("both ends", 1, 0), ("the largest", 1, 1), ("the smallest", 0, 0)):
+        varied = {path: _alternating(tensor, ends[path][first], ends[path][second]) for path, tensor in known.items()}
+        yield f"integers at {name} of their range", {**tensors, **varied}
+
+
+def _alternating(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
+    flat = tensor.new_full((tensor.numel(),), second)
+    flat[::2] = first
+    return flat.reshape(tensor.shape)
+
+
+def _random(tensors: Tensors, ends: Ends, seed: int, draws: int) -> Iterator[tuple[str, Tensors]]:
+    for draw in range(1, draws + 1):
+        for scale in _SCALES:
+            name = f"random, {scale:g} times as large" + (f", draw {draw}" if draw > 1 else "")
+            yield name, _drawn(tensors, ends, seed + draw, scale)
+
+
+def _drawn(tensors: Tensors, ends: Ends, seed: int, scale: float) -> Tensors:
+    """Floats of both signs and of the example's size, times `scale`; integers of their range; any booleans."""
+    rng = np.random.default_rng(seed)
+    return {path: _draw(tensor, ends.get(path), rng, scale) for path, tensor in tensors.items()}
+
+
+def _draw(tensor: torch.Tensor, known: tuple[int, int] | None, rng: np.random.Generator, scale: float) -> torch.Tensor:
+    if tensor.is_floating_point():
+        most = torch.finfo(tensor.dtype).max
+        values = np.asarray(rng.standard_normal(tensor.shape)) * _size_of(tensor) * scale
+        return torch.as_tensor(np.clip(values, -most, most)).to(tensor)
+    low, high = (0, 1) if _is_bool(tensor) else known or extremes(tensor)
+    kind = np.uint64 if high > torch.iinfo(torch.int64).max else np.int64
+    drawn = rng.integers(low, high, tensor.shape, dtype=kind, endpoint=True)
+    return torch.from_numpy(np.asarray(drawn)).to(tensor)
+
+
+def _size_of(tensor: torch.Tensor) -> float:
+    """Of its numbers, on the whole; 1 where they are zeros."""
+    values = tensor.detach().double()
+    values = values[values.isfinite()]
+    return float(values.square().mean().sqrt()) or 1.0 if values.numel() else 1.0
+
+
+def _changed(tensors: Tensors, change: Change) -> Tensors:
+    return {path: change(tensor) for path, tensor in tensors.items()}
+
+
+def _made_equal(tensors: Tensors) -> Tensors:
+    alike: dict[tuple[torch.dtype, torch.Size], torch.Tensor] = {}
+    return {path: alike.setdefault((tensor.dtype, tensor.shape), tensor).clone() for path, tensor in tensors.items()}
+
+
+def _floats(change: Change) -> Change:
+    return lambda tensor: change(tensor) if tensor.is_floating_point() else tensor.clone()
+
+
+def _integers(change: Change) -> Change:
+    # Complex tensors are none, for they have no datatype.
+    return lambda tensor: tensor.clone() if tensor.is_floating_point() or _is_bool(tensor) else change(tensor)
+
+
+def _booleans(change: Change) -> Change:
+    return lambda tensor: change(tensor) if _is_bool(tensor) else tensor.clone()
+
+
+def _reversed(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values in other places, so that what is legal of each stays legal."""
+    flat = tensor.flatten()
+    signed = _SIGNED.get(tensor.dtype)
+    flipped = flat.flip(0) if signed is None else flat.view(signed).flip(0).view(tensor.dtype)
+    return flipped.reshape(tensor.shape)
+
+
+def _smallest(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.new_full(tensor.shape, extremes(tensor)[0])
+
+
+def _largest(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.new_full(tensor.shape, extremes(tensor)[1])
+
+
+def _other_constant(tensor: torch.Tensor) -> torch.Tensor:
+    """Integers that are all alike: zeros become ones and ones zeros, as in a mask, and others one more."""
+    smallest, largest = extremes(tensor)
+    return tensor.new_full(tensor.shape, _beside(tensor, largest)) if smallest == largest else tensor.clone()
+
+
+def _one_less(tensor: torch.Tensor) -> torch.Tensor:
+    smallest, largest = extremes(tensor)
+    constant = smallest == largest and smallest - 1 >= torch.iinfo(tensor.dtype).min
+    return tensor.new_full(tensor.shape, smallest - 1) if constant else tensor.clone()
+
+
+def _beside(tensor: torch.Tensor, value: int) -> int:
+    if value in (0, 1):
+        return 1 - value
+    return value + 1 if value < torch.iinfo(tensor.dtype).max else value - 1
+
+
+def _at(place: int, other: Callable[[torch.Tensor, int | float | bool], int | float | bool]) -> Change:
+    """One element alone changed, to what `other` makes of its tensor and its value."""
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        changed = tensor.clone(memory_format=torch.contiguous_format)
+        if tensor.numel():
+            flat = changed.flatten()
+            value = flat[place].item()
+            flat[place] = other(tensor, value)
+            changed = flat.reshape(tensor.shape)
+        return changed
+
+    return change
+
+
+def _other_integer(tensor: torch.Tensor, value: int | float | bool) -> int:
+    """Within the range that was seen, where there is one."""
+    smallest, largest = extremes(tensor)
+    if smallest == largest:
+        return _beside(tensor, smallest)
+    return smallest if value == largest else largest
+
+
+def _other_number(tensor: torch.Tensor, value: int | float | bool) -> int | float | bool:
+    if tensor.is_floating_point():
+        return value + 1.0
+    return not value if _is_bool(tensor) else _other_integer(tensor, value)
+
+
+def extremes(tensor: torch.Tensor) -> tuple[int, int]:
+    """By numpy, for torch has no extremes of its larger unsigned integers."""
+    values = tensor.cpu().numpy()
+    return (int(values.min()), int(values.max())) if tensor.numel() else (0, 0)
+
+
+def _masks(change: Change) -> Change:
+    """Of tensors that hold zeros and ones alone, whatever their datatype."""
+
+    def masked(tensor: torch.Tensor) -> torch.Tensor:
+        return change(tensor).to(tensor.dtype) if is_mask(tensor) else tensor.clone()
+
+    return masked
+
+
+def is_mask(tensor: torch.Tensor) -> bool:
+    """Whether it holds zeros and ones alone, whatever its datatype."""
+    if tensor.dim() == 0 or not tensor.numel():
+        return False
+    return _is_bool(tensor) or bool(((tensor == 0) | (tensor == 1)).all())
+
+
+def _places(tensor: torch.Tensor) -> torch.Tensor:
+    """Of each element, its place in the last dim."""
+    return torch.arange(tensor.shape[-1], device=tensor.device).expand(tensor.shape)
+
+
+def _padded_right(tensor: torch.Tensor) -> torch.Tensor:
+    return _places(tensor) < max(1, tensor.shape[-1] // 2)
+
+
+def _padded_left(tensor: torch.Tensor) -> torch.Tensor:
+    return _places(tensor) >= tensor.shape[-1] // 2
+
+
+def _ragged(tensor: torch.Tensor) -> torch.Tensor:
+    """Each row padded further than the one before it."""
+    rows = torch.arange(tensor[..., 0].numel(), device=tensor.device).reshape(tensor.shape[:-1])
+    return _places(tensor) < (tensor.shape[-1] - rows % tensor.shape[-1])[..., None]
+
+
+def _causal(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() < 2:
+        return tensor
+    rows = torch.arange(tensor.shape[-2], device=tensor.device)[:, None]
+    return (_places(tensor) <= rows).expand(tensor.shape)
+
+
+def _one_token(tensor: torch.Tensor) -> torch.Tensor:
+    return _places(tensor) == 0
+
+
+def _rows_rolled(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() == 0 or tensor.dtype in _SIGNED:
+        return tensor.clone()
+    return tensor.roll(1, 0)
+
+
+def _rows_alike(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() == 0 or not tensor.numel():
+        return tensor.clone()
+    return tensor[:1].expand(tensor.shape).clone(memory_format=torch.contiguous_format)
+
+
+def _all_equal(tensor: torch.Tensor) -> torch.Tensor:
+    return (
+        tensor.flatten()[0].expand(tensor.shape).clone(memory_format=torch.contiguous_format)
+        if tensor.numel()
+        else tensor.clone()
+    )
+
+
+def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
+    hot = torch.zeros_like(tensor)
+    if tensor.dim() and tensor.numel():
+        hot[..., tensor.shape[-1] // 2] = 1.0
+    return hot
+
+
+def _filled(value: Callable[[torch.finfo], float]) -> Change:
+    """With one number of its datatype, with the signs that it has."""
+    return lambda tensor: torch.full_like(tensor, value(torch.finfo(tensor.dtype))).copysign(tensor)
+
+
+def _is_bool(tensor: torch.Tensor) -> bool:
+    return tensor.dtype is torch.bool
+
+
+def _digest(tensors: Tensors) -> bytes:
+    """The same for equal values: a negative zero is one. Large inputs in all their variations are too much to keep."""
+    digest = hashlib.blake2b()
+    for tensor in tensors.values():
+        values = tensor.detach() + 0.0 if tensor.is_floating_point() else tensor
+        flat = values.cpu().flatten().clone(memory_format=torch.contiguous_format)
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.digest()
+
+
+_SCALES = (1.0, 0.01, 100.0)
+_CHANGES: list[tuple[str, Change]] = [
+    ("negated", _floats(torch.neg)),
+    ("zeros", _floats(torch.zeros_like)),
+    ("reversed order", _reversed),
+    ("other constants", _integers(_other_constant)),
+    ("booleans flipped", _booleans(torch.logical_not)),
+]
+_SEARCHING_CHANGES: list[tuple[str, Change]] = [
+    ("ten times as large", _floats(lambda tensor: tensor * 10)),
+    ("smallest integers", _integers(_smallest)),
+    ("largest integers", _integers(_largest)),
+    ("booleans all true", _booleans(torch.ones_like)),
+    ("first element changed", _at(0, _other_number)),
+    ("last element changed", _at(-1, _other_number)),
+    ("huge", _floats(lambda tensor: tensor * 1e4)),
+    ("tiny", _floats(lambda tensor: tensor * 1e-4)),
+    ("one less", _integers(_one_less)),
+    ("one not a number", _floats(_at(0, lambda *_: float("nan")))),
+    ("one infinite", _floats(_at(0, lambda *_: float("inf")))),
+    ("one infinite and negative", _floats(_at(-1, lambda *_: float("-inf")))),
+    ("all equal", _floats(_all_equal)),
+    ("one-hot", _floats(_one_hot)),
+    ("rows in another order", _rows_rolled),
+    ("masks padded right", _masks(_padded_right)),
+    ("masks padded left", _masks(_padded_left)),
+    ("masks of one token", _masks(_one_token)),
+    ("masks all ones", _masks(torch.ones_like)),
+    ("masks all zeros", _masks(torch.zeros_like)),
+]
+_DEEP_CHANGES: list[tuple[str, Change]] = [
+    ("masks causal", _masks(_causal)),
+    ("masks padded right, each row further", _masks(_ragged)),
+    ("rows alike", _rows_alike),
+    ("ones", _floats(torch.ones_like)),
+    ("minus ones", _floats(lambda tensor: -torch.ones_like(tensor))),
+    ("whole numbers", _floats(torch.round)),
+    ("absolute", _floats(torch.abs)),
+    ("all negative", _floats(lambda tensor: -tensor.abs())),
+    ("one more", _floats(lambda tensor: tensor + 1)),
+    ("a hundred times as small", _floats(lambda tensor: tensor / 100)),
+    ("one huge", _floats(_at(0, lambda tensor, _: torch.finfo(tensor.dtype).max / 4))),
+    ("largest numbers", _floats(_filled(lambda kind: kind.max))),
+    ("smallest numbers", _floats(_filled(lambda kind: kind.tiny))),
+    ("denormal numbers", _floats(_filled(lambda kind: kind.tiny / 4))),
+    ("none a number", _floats(lambda tensor: torch.full_like(tensor, float("nan")))),
+    ("all infinite", _floats(_filled(lambda _: float("inf")))),
+    ("last not a number", _floats(_at(-1, lambda *_: float("nan")))),
+    (
+        "last element one less",
+        _integers(_at(-1, lambda tensor, value: max(torch.iinfo(tensor.dtype).min, int(value) - 1))),
+    ),
+]
+# Inputs that were equal are not so any more, whatever they hold.
+_ALONE_CHANGES: list[tuple[str, Change]] = [("first element changed", _at(0, _other_number))]

@@ -1,0 +1,205 @@
+"""Observing the eager model on its example: the values that it reads in Python, and what it asks for besides."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from tracehouse.check.graph_diff.canonical import Canonical, Parting, canonical, difference
+from tracehouse.check.instrumentation.ambient_reads import (
+    TO_DLPACK,
+    AmbientRead,
+    Asked,
+    Asking,
+    ContextRead,
+    as_if_traced,
+    can_be_replaced,
+    others,
+)
+from tracehouse.check.instrumentation.value_reads import OF_MEMORY, Read, Reading, Site
+from tracehouse.check.oracle import Answer, TooSlow, stopped_after
+from tracehouse.check.target import Subject
+from tracehouse.differential.budget import Budget
+from tracehouse.eager.call import Call
+from tracehouse.errors import ModelRaised
+from tracehouse.torch_values.compare import compare
+
+# Eager, and a trace, may take so long: each has ended once already.
+RUN_S = 30.0
+# Where something is changed, a loop may not end: no longer then than so long, or so many times what it took unchanged.
+CHANGED_S = 1.0
+CHANGED_TIMES = 5
+
+
+@dataclass(frozen=True)
+class Observation:
+    """`baseline` is the graph of a trace whose reads were watched, to compare others with that are watched as well."""
+
+    answer: Answer | None
+    reads: list[Read]
+    recorded: frozenset[Site]  # of the reads, those that a trace comes by
+    ambient: list[AmbientRead]
+    contexts: list[ContextRead]
+    traced_otherwise: str | None  # how the answer differs where the model is told that it is being traced
+    numbers: frozenset[float]  # that tensors were compared with
+    baseline: Canonical | None
+    in_torch: bool  # whether operators could be watched
+    trace_s: float = 0.0  # what the baseline took
+
+    @property
+    def hands_memory_out(self) -> bool:
+        """Code that is not torch's may go to an address that it was given."""
+        by_function = any(one.name == TO_DLPACK for one in self.contexts)
+        return by_function or any(read.site.kind in OF_MEMORY for read in self.reads)
+
+    @property
+    def within_s(self) -> float:
+        """For a trace in which something is changed."""
+        return max(CHANGED_S, CHANGED_TIMES * self.trace_s)
+
+
+def observe(subject: Subject, budget: Budget) -> Observation:
+    """Nothing that the model raises comes out. What it asks for is tried within the budget."""
+    asking = Asking()
+    answer, reading = _eager_reads(subject, asking)
+    if subject.retrace is None:
+        return Observation(
+            answer, [], frozenset(), _ambient(subject, answer, asking.asked, None, budget), [*asking.contexts], None,
+            frozenset(), None, in_torch=False,
+        )  # fmt: skip
+    started = time.monotonic()
+    baseline, recorded, in_torch = _traced_reads(subject)
+    trace_s = time.monotonic() - started
+    return Observation(
+        answer=answer,
+        reads=_merged(recorded.reads if recorded else {}, reading.reads if reading else {}),
+        recorded=frozenset(recorded.reads) if recorded else frozenset(),
+        ambient=_ambient(subject, answer, asking.asked, baseline, budget),
+        contexts=[*asking.contexts],
+        traced_otherwise=_traced_otherwise(subject, answer, asking.contexts, budget),
+        numbers=frozenset(reading.taint.numbers) if reading else frozenset(),
+        baseline=baseline,
+        in_torch=in_torch,
+        trace_s=trace_s,
+    )
+
+
+def watched_trace(
+    subject: Subject,
+    reading: Reading,
+    call: Call | None = None,
+    within_s: float = RUN_S,
+    world: AbstractContextManager[Any] | None = None,
+) -> Canonical:
+    """The graph of a new trace, on the example or on another call, in a world of its own. Raises what tracing raises,
+    and TooSlow."""
+    with stopped_after(within_s):
+        module = subject.traced_again(call, within=_both(reading, world or nullcontext()))
+    return canonical(module, subject.method)
+
+
+@contextmanager
+def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+    with first, second:
+        yield
+
+
+def _eager_reads(subject: Subject, asking: Asking) -> tuple[Answer | None, Reading | None]:
+    for in_torch in (True, False):
+        reading = Reading(subject.call, in_torch=in_torch)
+        try:
+            with reading, asking:
+                return subject.eager.answer(subject.call, within_s=RUN_S), reading
+        except (ModelRaised, TooSlow):  # a model that traces functions itself does not get through a mode
+            continue
+    return None, None
+
+
+def _traced_reads(subject: Subject) -> tuple[Canonical | None, Reading | None, bool]:
+    for in_torch in (True, False):
+        reading = Reading(subject.call, in_torch=in_torch)
+        try:
+            return watched_trace(subject, reading), reading, in_torch
+        except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
+            continue
+    return None, None, False
+
+
+def _merged(recorded: dict[Site, Read], eager: dict[Site, Read]) -> list[Read]:
+    """What the two saw at a site. A size is a number in eager, and a tensor while it is traced."""
+    for site, read in eager.items():
+        if site in recorded:
+            recorded[site].numbers |= read.numbers
+            recorded[site].reach = read.reach  # while it is traced, no buffer can be looked into
+            if read.of == "values":
+                recorded[site].of = "values"
+    only_eager = [read for site, read in eager.items() if site not in recorded and read.of == "values"]
+    return [*recorded.values(), *only_eager]
+
+
+def _ambient(
+    subject: Subject, answer: Answer | None, asked: Iterable[Asked], baseline: Canonical | None, budget: Budget
+) -> list[AmbientRead]:
+    return [_tried(subject, answer, one, baseline, budget) for one in asked]
+
+
+def _tried(
+    subject: Subject, answer: Answer | None, asked: Asked, baseline: Canonical | None, budget: Budget
+) -> AmbientRead:
+    if not can_be_replaced(asked):
+        return AmbientRead(asked, "unknown", f"{asked.name}: nothing could be put in its place")
+    tried = 0
+    for name, world in others(asked):
+        if budget.is_spent:
+            budget.leave_out(f"{asked.name} at {asked.line.file}:{asked.line.line}, from {name!r} on")
+            return AmbientRead(asked, "unknown", "there was no time to put all others in its place")
+        try:
+            differs = None if answer is None else _answers_otherwise(subject, answer, world, budget)
+            if differs is None and baseline is not None and tried == 0:
+                differs = _traces_otherwise(subject, baseline, next(other for _, other in others(asked)), budget)
+        except (Exception, TooSlow):  # noqa: BLE001 - submitted code: such a world is none for this model
+            continue
+        if differs is not None:
+            return AmbientRead(asked, "harmful", f"with {name}, {differs}")
+        tried += 1
+    if not tried or answer is None:
+        return AmbientRead(asked, "unknown", "the model does not run where another is found")
+    return AmbientRead(asked, "harmless", "the answer and the graph are the same where another is found")
+
+
+def _answers_otherwise(
+    subject: Subject, answer: Answer, world: AbstractContextManager[Any], budget: Budget
+) -> str | None:
+    """The seed is the same, and so are the random numbers that are drawn by it."""
+    again = subject.eager.answer(subject.call, within_s=_within_s(budget), world=world)
+    found = compare(answer.outputs, again.outputs, 0.0 if answer.drew else subject.tolerance).difference
+    return None if found is None else f"{found.leaf} differs: {found.what}"
+
+
+def _within_s(budget: Budget) -> float:
+    """In another world a loop may not end."""
+    return min(RUN_S, max(CHANGED_S, budget.left_s))
+
+
+def _traces_otherwise(
+    subject: Subject, baseline: Canonical, world: AbstractContextManager[Any], budget: Budget
+) -> str | None:
+    graph = watched_trace(subject, Reading(subject.call), within_s=_within_s(budget), world=world)
+    parted = difference(baseline, graph, limit=1)
+    return f"another graph is recorded: {shown(parted[0])}" if parted else None
+
+
+def _traced_otherwise(
+    subject: Subject, answer: Answer | None, contexts: Iterable[ContextRead], budget: Budget
+) -> str | None:
+    if answer is None or not any(one.name == "torch.jit.is_tracing" for one in contexts):
+        return None
+    try:
+        return _answers_otherwise(subject, answer, as_if_traced(), budget)
+    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
+        return None
+
+
+def shown(parting: Parting) -> str:
+    return f"{parting.operator}: {parting.was} became {parting.is_}"

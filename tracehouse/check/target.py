@@ -1,0 +1,71 @@
+"""The subject of the check: one method of the model, its example, and the artifact that was made of it."""
+
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from tracehouse.artifact.manifest import Form
+from tracehouse.check.graph_diff.canonical import Canonical, canonical
+from tracehouse.check.instrumentation.value_reads import index_forgotten
+from tracehouse.check.oracle import Answer, Eager, stopped_after
+from tracehouse.eager.call import Call
+from tracehouse.eager.model import Model
+from tracehouse.torchscript.trace import Retrace
+
+# What eager is given for a call of other sizes or values: at least this, or so many times what the example took.
+_CALL_S = 1.0
+_CALL_TIMES_EXAMPLE = 20
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`retrace` is None where nothing was traced: the artifact was scripted or uploaded."""
+
+    model: Model
+    call: Call  # the example
+    eager: Eager
+    artifact: torch.jit.ScriptModule
+    form: Form
+    retrace: Retrace | None
+    tolerance: float
+    seed: int
+
+    @property
+    def method(self) -> str:
+        return self.call.method
+
+    @cached_property
+    def graph(self) -> Canonical:
+        """The artifact's."""
+        return canonical(self.artifact, self.method)
+
+    @property
+    def example(self) -> Answer:
+        """Eager's answer to the example. Raises ModelRaised."""
+        return self._timed_example[0]
+
+    @property
+    def call_s(self) -> float:
+        """How long eager may take for another call. Raises ModelRaised."""
+        return max(_CALL_S, _CALL_TIMES_EXAMPLE * self._timed_example[1])
+
+    @cached_property
+    def _timed_example(self) -> tuple[Answer, float]:
+        started = time.monotonic()
+        return self.eager.answer(self.call), time.monotonic() - started
+
+    def traced_again(
+        self,
+        call: Call | None = None,
+        within: AbstractContextManager[Any] | None = None,
+        *,
+        within_s: float | None = None,
+    ) -> torch.jit.ScriptModule:
+        """A new trace, of a fresh copy of the model: on the example, or on another call. Raises TooSlow."""
+        assert self.retrace is not None
+        with index_forgotten(), stopped_after(within_s):
+            return self.retrace(call or self.call, within or nullcontext())

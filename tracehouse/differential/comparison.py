@@ -1,0 +1,265 @@
+"""Closeness: whether two answers are the same, told from their nesting and their bytes alone.
+
+The one rule by which a trace is checked, verified, and proved again wherever it is loaded. It loads no torch, so that
+a parent can compare what its children gave. It is the same for every device: both sides compute on the one that the
+artifact is for, and TF32 is on or off for both, as torch and the source have it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from tracehouse.contract.structure import (
+    Argument,
+    BakedLeaf,
+    DictNode,
+    FixedLeaf,
+    ListNode,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+    baked_otherwise,
+    items_of,
+)
+from tracehouse.tensors.tensor import Datatype, Tensor, json_number
+from tracehouse.tensors.tensor import array as flat_array
+
+# What a format with few digits can be held to: a few units in the last place.
+_LEAST_TOLERANCE = {Datatype.FP16: 2e-3, Datatype.BF16: 1.6e-2}
+# Compared so many at a time, or an answer of a gigabyte would take several more.
+_CHUNK = 2**20
+
+# So many values tell the usual size of all.
+_SAMPLE = 2**16
+# What is left of numbers a thousand times as large still has four of float32's seven digits.
+_PROPORTION = 1000.0
+
+_KINDS: dict[type[Structure], str] = {
+    TensorLeaf: "a tensor",
+    ListNode: "a list",
+    TupleNode: "a tuple",
+    DictNode: "a dict",
+}
+
+Sides = tuple[str, str]
+SIDES: Sides = ("eager", "the artifact")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one leaf differs; `index`, `eager` and `artifact` tell of the largest difference, where there is one."""
+
+    leaf: str
+    what: str
+    index: list[int] | None = None
+    eager: JsonValue = None
+    artifact: JsonValue = None
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """Where, and what each gave: what a finding has to show."""
+        return {"index": self.index, "eager": self.eager, "artifact": self.artifact}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`largest` is over all leaves, and None where they cannot be subtracted."""
+
+    largest: float | None
+    difference: Difference | None
+
+    @property
+    def agrees(self) -> bool:
+        return self.difference is None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call returned: how it nests, and its leaves by their names."""
+
+    returns: Structure
+    leaves: Mapping[str, Tensor]
+
+
+def compare(eager: Answer, artifact: Answer, tolerance: float, sides: Sides = SIDES) -> Compared:
+    """The first leaf that differs by more than the tolerance, and the largest difference of all.
+
+    `sides` is what the two are called.
+    """
+    found = misplaced(eager.returns, artifact.returns, "output", sides)
+    if found is not None:
+        return Compared(None, found)
+    return over_all(compare_leaf(eager.leaves[name], artifact.leaves[name], tolerance, sides) for name in eager.leaves)
+
+
+def over_all(leaves: Iterable[Compared]) -> Compared:
+    """What was found leaf by leaf, of all of them."""
+    compared = list(leaves)
+    first = next((leaf.difference for leaf in compared if leaf.difference is not None), None)
+    largest = [leaf.largest for leaf in compared if leaf.largest is not None]
+    return Compared(max(largest, default=0.0) if len(largest) == len(compared) else None, first)
+
+
+def misplaced(eager: Structure, artifact: Structure, name: str, sides: Sides = SIDES) -> Difference | None:
+    """Where the two nest differently. A dict's keys have no order."""
+    match eager, artifact:
+        case DictNode(), DictNode():
+            keys, other_keys = list(eager.mapping), list(artifact.mapping)
+            if sorted(keys) != sorted(other_keys):
+                return Difference(name, f"{sides[0]} returns the keys {keys} there, and {sides[1]} {other_keys}")
+            pairs = [(key, item, artifact.mapping[key]) for key, item in eager.mapping.items()]
+        case (ListNode(), ListNode()) | (TupleNode(), TupleNode()):
+            items, others = items_of(eager), items_of(artifact)
+            if len(items) != len(others):
+                what = f"{sides[0]} returns {len(items)} items there, and {sides[1]} {len(others)}"
+                return Difference(name, what)
+            pairs = [(key, item, other) for (key, item), (_, other) in zip(items, others, strict=True)]
+        case _:
+            kind, other = _kind(eager), _kind(artifact)
+            if kind == other:
+                return None
+            return Difference(name, f"{sides[0]} returns {kind} there, and {sides[1]} {other}")
+    found = (misplaced(item, other, f"{name}.{key}", sides) for key, item, other in pairs)
+    return next((difference for difference in found if difference is not None), None)
+
+
+def given_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> Difference | None:
+    """Where a call gives another value than the one that the trace baked in."""
+    found = baked_otherwise(example, call)
+    if found is None:
+        return None
+    path, was, is_ = found
+    return Difference(path, f"the trace was made with {was}, and this call has {is_}")
+
+
+def compare_leaf(
+    eager: Tensor, artifact: Tensor, tolerance: float, sides: Sides = SIDES, *, rounding: float = 0.0
+) -> Compared:
+    """Datatype, shape and values; the name is the first one's. Floats that are so near to each other count as equal."""
+    if eager.datatype != artifact.datatype:
+        what = f"{sides[0]} gives {eager.datatype}, and {sides[1]} {artifact.datatype}"
+        return Compared(None, Difference(eager.name, what))
+    if tuple(eager.shape) != tuple(artifact.shape):
+        shapes = f"{sides[0]} gives shape {list(eager.shape)}, and {sides[1]} {list(artifact.shape)}"
+        return Compared(None, Difference(eager.name, shapes))
+    if memoryview(eager.data).cast("B") == memoryview(artifact.data).cast("B"):
+        return Compared(0.0, None)
+    is_float = eager.datatype.is_float
+    place, largest = _floats(eager, artifact, tolerance, rounding) if is_float else _integers(eager, artifact)
+    return Compared(largest, None if place is None else _difference_at(place, eager, artifact, sides))
+
+
+def allowance(eager: Tensor, tolerance: float) -> tuple[float, float]:
+    """The rtol and atol by which torch.testing.assert_close draws the same line."""
+    if not eager.datatype.is_float:
+        return 0.0, 0.0
+    relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
+    return relative, relative * _scale(_flat(eager))
+
+
+def largest_of(tensor: Tensor) -> float:
+    """The size of the largest number in it that is finite."""
+    values = _flat(tensor)
+    return max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
+
+
+_Found = tuple[int | None, float | None]  # the place that shows that they differ, and the largest difference
+
+
+def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) -> _Found:
+    expected, actual = _flat(eager), _flat(artifact)
+    relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
+    scale = _scale(expected)
+    farthest, largest, differ = 0, -1.0, False
+    for part in _parts(expected):
+        some, others = _as_float64(expected[part]), _as_float64(actual[part])
+        unlike = np.isfinite(some) != np.isfinite(others)
+        # Two infinities are equal, and their difference is none that counts.
+        unlike |= ~np.isfinite(some) & (some != others) & ~(np.isnan(some) & np.isnan(others))
+        if unlike.any():
+            return part.start + int(unlike.argmax()), None
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = np.where(np.isfinite(some), np.abs(some - others), 0.0)
+            differ |= bool((apart > relative * _finite(some) + relative * scale + rounding).any())
+        if (most := float(apart.max())) > largest:
+            farthest, largest = part.start + int(apart.argmax()), most
+    return (farthest if differ else None), largest
+
+
+def _scale(values: NDArray[np.generic]) -> float:
+    """The size of the numbers that made these: where such were added and took each other away, what is left of them is
+    no more exact than they were.
+
+    That is the largest of the values, but not one that is out of all proportion, as the smallest number of all that
+    masks a logit: beside it everything would be close. A value that fills many places counts once.
+    """
+    largest = max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
+    sizes = _finite(values[:: max(1, len(values) // _SAMPLE)])
+    sizes = np.sort(sizes[sizes > 0])  # not np.unique, whose first call imports a module: a runner cannot
+    sizes = sizes[np.append(True, sizes[1:] != sizes[:-1])] if sizes.size else sizes
+    return min(largest, _PROPORTION * float(sizes[(sizes.size - 1) // 2])) if sizes.size else largest
+
+
+def _integers(eager: Tensor, artifact: Tensor) -> _Found:
+    """Exactly, also beyond 2^53, where what differs is equal as floats."""
+    expected, actual = _flat(eager), _flat(artifact)
+    farthest, largest = None, 0.0
+    for part in _parts(expected):
+        differing = np.flatnonzero(expected[part] != actual[part])
+        if not differing.size:
+            continue
+        some, others = (_as_float64(side[part][differing]) for side in (expected, actual))
+        apart = np.abs(some - others)
+        if farthest is None or float(apart.max()) > largest:
+            farthest, largest = part.start + int(differing[apart.argmax()]), float(apart.max())
+    return farthest, largest
+
+
+def _finite(values: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Their sizes, 0 for what is not finite."""
+    sizes = np.abs(_as_float64(values))
+    return np.where(np.isfinite(sizes), sizes, 0.0)
+
+
+def _as_float64(values: NDArray[np.generic]) -> NDArray[np.float64]:
+    return values.astype(np.float64)
+
+
+def _parts(values: NDArray[np.generic]) -> list[slice]:
+    return [slice(start, start + _CHUNK) for start in range(0, len(values), _CHUNK)]
+
+
+def _difference_at(place: int, eager: Tensor, artifact: Tensor, sides: Sides) -> Difference:
+    index = _index(place, eager.shape)
+    first, second = (_value(_flat(side)[place]) for side in (eager, artifact))
+    return Difference(eager.name, f"{sides[0]} gives {first} at {index}, and {sides[1]} {second}", index, first, second)
+
+
+def _index(place: int, shape: Sequence[int]) -> list[int]:
+    index: list[int] = []
+    for size in reversed(shape):
+        place, within = divmod(place, size)
+        index.insert(0, within)
+    return index
+
+
+def _value(value: np.generic) -> JsonValue:
+    number = value.item()
+    return json_number(number) if isinstance(number, float) else number
+
+
+def _flat(tensor: Tensor) -> NDArray[Any]:
+    return flat_array(tensor.datatype, tensor.data)
+
+
+def _kind(node: Structure) -> str:
+    match node:
+        case BakedLeaf():
+            return f"the constant {node.baked!r}"
+        case FixedLeaf():
+            return f"the value {node.fixed!r}"
+    return _KINDS[type(node)]

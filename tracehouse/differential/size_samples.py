@@ -1,0 +1,170 @@
+"""Points: the sizes of a region that are worth being tried, the smallest first.
+
+Its corners, the sizes beside its holes, and some drawn at random.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+
+import numpy as np
+
+from tracehouse.contract.regions import SPANS_MAX, Region, Span
+
+Sizes = Mapping[str, int]
+
+# Of so many symbols each combination of their ends is a corner; of more, all ends at once, and each one alone.
+_CORNERS_OF = 3
+# Of a symbol's spans, so many ends from either side.
+_ENDS = 6
+
+
+def corners(region: Region) -> list[dict[str, int]]:
+    """The combinations of its symbols' smallest and largest sizes."""
+    ends = {symbol: _ends(spans) for symbol, spans in region.spans.items()}
+    if len(ends) <= _CORNERS_OF:
+        return each_once(dict(zip(ends, sizes, strict=True)) for sizes in product(*ends.values()))
+    lowest = {symbol: low for symbol, (low, _) in ends.items()}
+    highest = {symbol: high for symbol, (_, high) in ends.items()}
+    alone = [{**lowest, symbol: high} for symbol, high in highest.items()]
+    return each_once([lowest, *alone, highest])
+
+
+def borders(region: Region, example: Sizes) -> list[dict[str, int]]:
+    """The ends of each symbol's spans, the other symbols as in the example or as near to it as the region goes."""
+    middle = {symbol: nearest(spans, example[symbol]) for symbol, spans in region.spans.items()}
+    moved = ({**middle, symbol: end} for symbol, spans in region.spans.items() for end in _all_ends(spans))
+    return each_once([middle, *moved])
+
+
+def drawn(region: Region, rng: np.random.Generator) -> Iterator[dict[str, int]]:
+    """Sizes at random, without end; small ones as often as large ones."""
+    while True:
+        yield {symbol: _drawn(spans, rng) for symbol, spans in region.spans.items()}
+
+
+def every(region: Region, most: int) -> list[dict[str, int]]:
+    """Each of its sizes, the smallest first where they are more than `most`."""
+    sizes = {symbol: sizes_of(spans, most) for symbol, spans in region.spans.items()}
+    combined = (dict(zip(sizes, one, strict=True)) for one in islice(product(*sizes.values()), most * most))
+    return by_size(combined)[:most]
+
+
+def by_size(points: Iterable[Sizes]) -> list[dict[str, int]]:
+    """The smallest first."""
+    return sorted((dict(point) for point in points), key=lambda point: (_volume(point), sorted(point.items())))
+
+
+def each_once(points: Iterable[Sizes]) -> list[dict[str, int]]:
+    """In their order."""
+    return list({tuple(sorted(point.items())): dict(point) for point in points}.values())
+
+
+def nearest(spans: Iterable[Span], size: int) -> int:
+    """The size of those spans that is the nearest one."""
+    found = (_nearest(span, size) for span in spans)
+    return min(found, key=lambda one: (abs(one - size), one))
+
+
+def shrunk(point: Sizes, region: Region) -> dict[str, int] | None:
+    """With its largest size halved, or less; None where the region has none so small."""
+    for symbol, size in sorted(point.items(), key=lambda one: -one[1]):
+        smaller = [_below(span, size // 2) for span in region.spans[symbol] if span.low <= size // 2 < size]
+        if smaller:
+            return {**point, symbol: max(smaller)}
+    return None
+
+
+def spans_of(sizes: Iterable[int]) -> list[Span]:
+    """Runs of sizes that are equally far from one another."""
+    left = sorted(set(sizes))
+    spans: list[Span] = []
+    while left:
+        step = left[1] - left[0] if len(left) > 1 else 1
+        length = next((place for place in range(1, len(left)) if left[place] != left[0] + place * step), len(left))
+        length = length if length > 2 or step == 1 else 1  # two alone are no run
+        spans.append(Span(low=left[0], high=left[length - 1], step=step if length > 1 else 1))
+        left = left[length:]
+    return spans
+
+
+def sizes_of(spans: Iterable[Span], most: int) -> list[int]:
+    """The smallest of them."""
+    found: dict[int, None] = {}
+    for size in _sizes(spans):
+        found[size] = None
+        if len(found) == most:
+            break
+    return list(found)
+
+
+def boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
+    """Boxes that hold exactly these points."""
+    found: list[dict[str, list[int]]] = [{symbol: [size] for symbol, size in point.items()} for point in points]
+    for symbol in points[0] if points else ():
+        found = _joined(found, symbol)
+    return found
+
+
+def tested(sizes: Sequence[Sizes]) -> list[Region]:
+    """Regions of exactly these; where those of a symbol are too scattered to be said, of the smallest."""
+    return [
+        Region(spans={symbol: spans_of(found)[:SPANS_MAX] for symbol, found in box.items()}, known="tested")
+        for box in boxes(by_size(sizes))
+    ]
+
+
+def _joined(found: Sequence[dict[str, list[int]]], symbol: str) -> list[dict[str, list[int]]]:
+    """Those that differ in that symbol alone are one."""
+    by_others: dict[str, dict[str, list[int]]] = {}
+    for box in found:
+        others = repr([(name, sizes) for name, sizes in box.items() if name != symbol])
+        if others in by_others:
+            by_others[others][symbol] = sorted({*by_others[others][symbol], *box[symbol]})
+        else:
+            by_others[others] = dict(box)
+    return list(by_others.values())
+
+
+def _ends(spans: Sequence[Span]) -> tuple[int, int]:
+    return min(span.low for span in spans), max(_last(span) for span in spans)
+
+
+def _all_ends(spans: Iterable[Span]) -> list[int]:
+    ends = sorted({end for span in spans for end in (span.low, _last(span))})
+    return ends if len(ends) <= 2 * _ENDS else [*ends[:_ENDS], *ends[-_ENDS:]]
+
+
+def _last(span: Span) -> int:
+    return span.high - (span.high - span.low) % span.step
+
+
+def _below(span: Span, size: int) -> int:
+    most = min(size, span.high)
+    return most - (most - span.low) % span.step
+
+
+def _nearest(span: Span, size: int) -> int:
+    if size <= span.low:
+        return span.low
+    below = _below(span, size)
+    above = below + span.step
+    return above if above <= span.high and above - size < size - below else below
+
+
+def _drawn(spans: Sequence[Span], rng: np.random.Generator) -> int:
+    low, high = _ends(spans)
+    # As likely between 1 and 8 as between 8 and 64.
+    wanted = int(np.exp(rng.uniform(np.log(low + 1), np.log(high + 2)))) - 1
+    return nearest(spans, min(max(wanted, low), high))
+
+
+def _sizes(spans: Iterable[Span]) -> Iterator[int]:
+    for span in sorted(spans, key=lambda one: one.low):
+        yield from range(span.low, span.high + 1, span.step)
+
+
+def _volume(point: Sizes) -> int:
+    volume = 1
+    for size in point.values():
+        volume *= size + 1
+    return volume

@@ -1,0 +1,67 @@
+"""A call whose dims are what `dynamic` says, and the same at other sizes, which a bucket is traced and compared on."""
+
+from collections.abc import Mapping
+
+import torch
+
+from tracehouse.contract.dims import SymbolicDim, shape_at, solution, symbols_of
+from tracehouse.eager.call import Call
+from tracehouse.errors import ArgumentMismatch
+from tracehouse.spec.example_inputs import Dynamic
+from tracehouse.torch_values.resizing import along
+
+_REMEDY = "name in `dynamic` the inputs and dims of the examples, and give dims of different sizes different symbols"
+
+
+def resized(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
+    """The call with its declared dims as long as these symbols make them: its own values again and again, or cut off.
+
+    Every process does it alike, so that all have the same example. Raises ArgumentMismatch.
+    """
+    shapes = {name: _shape(name, tensor, dynamic, call.method) for name, tensor in call.tensors.items()}
+    if unknown := sorted(dynamic.keys() - shapes.keys()):
+        detail = f"dynamic names {unknown[0]!r}, which is no input: those of {call.method} are {', '.join(shapes)}"
+        raise ArgumentMismatch(detail, method=call.method, unknown=unknown, inputs=[*shapes], remedy=_REMEDY)
+    example = _solved(call, shapes)
+    if not set().union(*map(symbols_of, shapes.values())) & sizes.keys():
+        return call
+    wanted = {**example, **sizes}
+    return call.with_tensors(
+        {name: _resized(name, call.tensors[name], shape, wanted, call.method) for name, shape in shapes.items()}
+    )
+
+
+def _shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: str) -> tuple[SymbolicDim, ...]:
+    declared = dynamic.get(name, {})
+    if beyond := [dim for dim in declared if int(dim) >= tensor.dim()]:
+        raise ArgumentMismatch(
+            f"dynamic names dim {beyond[0]} of {name!r}, which has {tensor.dim()} dims, from 0 on",
+            method=method, input=name, remedy=_REMEDY,
+        )  # fmt: skip
+    return tuple(declared.get(str(dim), size) for dim, size in enumerate(tensor.shape))
+
+
+def _solved(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[str, int]:
+    """What the symbols are on the example."""
+    found = solution([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
+    if isinstance(found, dict):
+        return found
+    name = [*shapes][found.shape]
+    size, declared = call.tensors[name].shape[found.dim], shapes[name][found.dim]
+    other = f"has to be {found.expected} by the other dims" if found.expected is not None else "cannot be told from it"
+    raise ArgumentMismatch(
+        f"dim {found.dim} of {name!r} is {size} in the example; dynamic calls it {declared}, which {other}",
+        method=call.method, input=name, remedy=_REMEDY,
+    )  # fmt: skip
+
+
+def _resized(
+    name: str, tensor: torch.Tensor, shape: tuple[SymbolicDim, ...], sizes: Mapping[str, int], method: str
+) -> torch.Tensor:
+    for dim, size in enumerate(shape_at(shape, sizes)):
+        if size == tensor.shape[dim]:
+            continue
+        if size < 0 or not tensor.shape[dim]:
+            raise ArgumentMismatch(f"dim {dim} of {name!r} cannot have the size {size}", method=method, input=name)
+        tensor = along(tensor, dim, size)
+    return tensor

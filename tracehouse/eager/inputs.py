@@ -1,0 +1,130 @@
+"""Inputs: what the trace request says of its example inputs, made into torch's values."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+import safetensors.torch
+import torch
+
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.errors import InputsUnreadable
+from tracehouse.introspection import user_lines
+from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
+from tracehouse.tensors.tensor import Datatype
+from tracehouse.torch_values.tensors import DTYPES, datatype_of, from_bytes
+
+_KEYS_MAX = 50
+
+
+class InputFiles:
+    """The uploaded files that inputs refer to; each is read once."""
+
+    def __init__(self, open_file: Callable[[str], BinaryIO]) -> None:
+        self._open = open_file
+        self._read: dict[str, dict[str | None, torch.Tensor]] = {}
+
+    def tensor(self, reference: FileTensor) -> torch.Tensor:
+        """A tensor of its own: what a model does to it, no other input sees. Raises InputsUnreadable."""
+        if reference.file not in self._read:
+            self._read[reference.file] = _read(self._open(reference.file), reference.file)
+        found = self._read[reference.file]
+        key = reference.key if reference.key is not None or len(found) != 1 else next(iter(found))
+        if key not in found:
+            keys = [name for name in found if name is not None][:_KEYS_MAX]
+            wanted = "no key was given" if key is None else f"there is no {key!r}"
+            listed = f" ({', '.join(keys)})" if keys else ""
+            raise InputsUnreadable(
+                f"{reference.file!r} has {len(found)} tensors{listed}, and {wanted}",
+                file=reference.file, key=key, keys=keys, remedy="name the tensor under `key`",
+            )  # fmt: skip
+        tensor = found[key]
+        if datatype_of(tensor) is None:
+            raise InputsUnreadable(
+                f"a tensor in {reference.file!r} is {tensor.dtype}, which has no datatype", file=reference.file, key=key
+            )
+        # Row-major, as every tensor that the artifact is going to be asked with.
+        return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def materialise(tree: Any, files: InputFiles, device: str = "cpu") -> Any:
+    """The torch value of an input tree, its tensors on that device: the same values on each."""
+    match tree:
+        case InlineTensor():
+            return from_bytes(tree.datatype, tree.shape, tree.pack()).to(device)
+        case RandomTensor():
+            return draw(tree).to(device)
+        case FileTensor():
+            return files.tensor(tree).to(device)
+        case TupleInput():
+            return tuple(materialise(item, files, device) for item in tree.tuple)
+        case list():
+            return [materialise(item, files, device) for item in tree]
+        case dict():
+            return {key: materialise(item, files, device) for key, item in tree.items()}
+    return tree
+
+
+def draw(wanted: RandomTensor) -> torch.Tensor:
+    """The same request gives the same values."""
+    generator = torch.Generator().manual_seed(wanted.random.seed)
+    with torch.device("cpu"):  # whatever the source made torch's default
+        if wanted.datatype is Datatype.BOOL:
+            return torch.randint(0, 2, wanted.shape, generator=generator).bool()
+        if wanted.datatype.is_integer:
+            return _drawn_integers(wanted, generator)
+        return _drawn_floats(wanted, generator)
+
+
+def _drawn_integers(wanted: RandomTensor, generator: torch.Generator) -> torch.Tensor:
+    dtype, low, high = DTYPES[wanted.datatype], wanted.random.low, wanted.random.high
+    first, last = (0, 2) if low is None or high is None else (int(low), int(high))
+    if not torch.iinfo(dtype).min <= first < last <= min(torch.iinfo(dtype).max + 1, 2**63 - 1):
+        raise InputsUnreadable(
+            f"no {wanted.datatype} can be drawn from [{first}, {last})", datatype=wanted.datatype.value
+        )
+    return torch.randint(first, last, wanted.shape, generator=generator, dtype=torch.int64).to(dtype)
+
+
+def _drawn_floats(wanted: RandomTensor, generator: torch.Generator) -> torch.Tensor:
+    dtype, low, high = DTYPES[wanted.datatype], wanted.random.low, wanted.random.high
+    precise = torch.float64 if wanted.datatype is Datatype.FP64 else torch.float32
+    if low is None or high is None:
+        return torch.randn(wanted.shape, generator=generator, dtype=precise).to(dtype)
+    return (torch.rand(wanted.shape, generator=generator, dtype=precise) * (high - low) + low).to(dtype)
+
+
+def _read(file: BinaryIO, name: str) -> dict[str | None, torch.Tensor]:
+    """The file's tensors by their keys; the key of the only one in a `.npy`, or in a `.pt` with a bare one, is None."""
+    try:
+        return _tensors(_loaded(file, name.lower()))
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise out_of_memory(error) from error
+        raise InputsUnreadable(f"{name!r} cannot be read: {user_lines.text_of(error)}", file=name) from error
+
+
+def _loaded(file: BinaryIO, name: str) -> Any:
+    if name.endswith(".safetensors"):
+        return safetensors.torch.load(file.read())
+    if name.endswith((".npz", ".npy")):
+        loaded = np.load(file, allow_pickle=False)
+        return {key: loaded[key] for key in loaded.files} if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _tensors(loaded: Any) -> dict[str | None, torch.Tensor]:
+    if isinstance(loaded, Mapping):
+        return {str(key): _tensor(value) for key, value in loaded.items()}
+    if isinstance(loaded, list | tuple):
+        return {str(index): _tensor(value) for index, value in enumerate(loaded)}
+    return {None: _tensor(loaded)}
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, np.ndarray):
+        # Of another byte order than the machine's, numpy can have arrays and torch no tensors.
+        return torch.from_numpy(np.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))).reshape(value.shape)
+    raise TypeError(f"it holds a {type(value).__name__}, not only tensors")

@@ -1,0 +1,281 @@
+"""The model: made from its entrypoint, in eval mode or in the one that is asked for.
+
+An entrypoint may be
+
+- a class of nn.Module, which is called with `init`;
+- an nn.Module, or a method bound to one, for which `forward` then stands; it may be a ScriptModule already;
+- a function. If its signature takes `init` (nothing, where none was given), it is called as a factory, and what it
+  returns is the model, an nn.Module or a function. If it needs other arguments, or returns something else, then it is
+  itself what is traced.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Self
+
+import torch
+from torch.nn.parameter import UninitializedParameter
+
+from tracehouse.eager import state_snapshot
+from tracehouse.eager.call import Call
+from tracehouse.eager.copies import copied, uncopied
+from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.source import Source, seed_all
+from tracehouse.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelNotCopyable, ModelRaised
+from tracehouse.introspection import user_lines
+from tracehouse.spec.trace_spec import Init, Training
+
+_NAMES_MAX = 50
+
+
+class Function(torch.nn.Module):
+    """A plain function as a module, so that there is one way to trace."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.__dict__["forward"] = function  # setattr would take a callable object that is a module for a child
+
+
+class Model:
+    """A module, and copies of it for everything that may change it."""
+
+    def __init__(
+        self, module: torch.nn.Module, alias: str | None = None, make: Callable[[], torch.nn.Module] | None = None
+    ) -> None:
+        self.module = module
+        self.shared = state_snapshot.Shared()
+        self._alias = alias
+        self._make = make
+        self._device = "cpu"
+        self._dtype: torch.dtype | None = None
+        self._training: Training = "as-is"
+        self._remake: Callable[[torch.nn.Module], torch.nn.Module] | None = None
+
+    def set_mode(self, training: Training) -> None:
+        """Of every submodule; `as-is` leaves each as the source left it."""
+        self._training = training
+        with blamed(InitFailed, "setting the model's mode raised"):
+            self._in_mode(self.module)
+
+    def cast(self, dtype: torch.dtype | None) -> None:
+        """Its floating-point parameters and buffers, copies that are made from now on included; None leaves them."""
+        self._dtype = dtype
+        with blamed(InitFailed, f"casting the model to {dtype} raised", dtype=str(dtype)):
+            self._in_precision(self.module)
+
+    def move(self, device: str) -> None:
+        """To where it is traced, copies that are made from now on included; it is made where the source makes it."""
+        self._device = device
+        with blamed(InitFailed, f"moving the model to {device} raised"):
+            self._moved(self.module)
+
+    def remade(self, remake: Callable[[torch.nn.Module], torch.nn.Module]) -> Self:
+        """The same model, whose copies are changed by `remake`."""
+        other = copy.copy(self)
+        other._remake = remake
+        return other
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it is a ScriptModule: there is nothing left to trace or to script."""
+        return isinstance(self.module, torch.jit.ScriptModule)
+
+    def method_name(self, requested: str) -> str:
+        """The name of the method in Python."""
+        return self._alias if self._alias is not None and requested == "forward" else requested
+
+    def initialise(self, calls: Iterable[Call], seed: int) -> None:
+        """Give lazy modules their shapes, which they take from a first call."""
+        if any(isinstance(parameter, UninitializedParameter) for parameter in self.module.parameters()):
+            seed_all(seed)
+            for call in calls:
+                with torch.no_grad(), blamed(ModelRaised, f"{call.method} raised", method=call.method):
+                    call.cloned().run(self.module)
+
+    def fresh(self) -> torch.nn.Module:
+        """A copy that shares nothing but the parameters: they are large, and a call that writes them is found out.
+
+        What the source's globals and classes hold is put back too, so an older copy is not to be called again.
+        """
+        self.shared.restore()
+        try:
+            made = copied(self.module)
+        except Exception as error:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
+            made = self._made_again(error)
+        if self._remake is None:
+            return made
+        if made is self.module:
+            raise ModelNotCopyable("the model cannot be copied, so that none of its parts can be scripted in a copy")
+        return self._remake(made)
+
+    def _made_again(self, refused: Exception) -> torch.nn.Module:
+        if self._make is None:
+            return self.module  # an instance that cannot be copied: there is only this one
+        try:
+            with blamed(InitFailed, "making the model again raised"):
+                module = self._make()
+                module = self._moved(self._in_precision(module))
+                module.load_state_dict(self.module.state_dict())
+                return self._in_mode(module)
+        except InitFailed as error:
+            why = f"{type(refused).__name__}: {user_lines.text_of(refused)}"
+            raise ModelNotCopyable(
+                f"the model cannot be copied ({why}), and {error.detail}",
+                **(error.facts | {"attributes": uncopied(self.module)}),
+            ) from error
+
+    def _in_mode(self, module: torch.nn.Module) -> torch.nn.Module:
+        if self._training == "as-is":
+            return module
+        return module.train() if self._training else module.eval()
+
+    def _in_precision(self, module: torch.nn.Module) -> torch.nn.Module:
+        return module if self._dtype is None else module.to(self._dtype)
+
+    def _moved(self, module: torch.nn.Module) -> torch.nn.Module:
+        return module if self._device == "cpu" else module.to(self._device)
+
+
+def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> Model:
+    """Import the source and make the model. Raises a TraceError that names the line at fault."""
+    model = _found(source, entrypoint, init, seed)
+    model.set_mode(training)
+    return model
+
+
+def _found(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
+    module_name, _, path = entrypoint.partition(":")
+    found = _resolve(source, source.import_module(module_name, seed), path, entrypoint)
+    match found:
+        case type() if issubclass(found, torch.nn.Module):
+            _check_takes(found, init, entrypoint)
+            return _made(found, init, seed, entrypoint)
+        case type():
+            raise _unusable(entrypoint, f"{path!r} is a class, but not one of nn.Module")
+        case torch.nn.Module():
+            return _as_it_is(found, None, init, entrypoint)
+        case MethodType(__self__=torch.nn.Module() as owner):
+            return _as_it_is(owner, found.__name__, init, entrypoint)
+        case torch._C.ScriptMethod():
+            raise _unusable(
+                entrypoint,
+                f"{path!r} is a method of a ScriptModule",
+                remedy="let the entrypoint be the ScriptModule, and name the method under `methods`",
+            )
+        case torch.jit.ScriptFunction():  # it has no Python signature that would tell it from a factory
+            _check_no_init(init, entrypoint)
+            return Model(Function(found))
+    if not callable(found):
+        raise _unusable(entrypoint, f"{path!r} is of type {type(found).__name__}")
+    if inspect.isfunction(found) and _is_unbound(found):
+        raise _unusable(
+            entrypoint,
+            f"{path!r} is a method of a class",
+            remedy="let the entrypoint be the class, and name the method under `methods`",
+        )
+    if _takes(found, init):
+        return _made(found, init, seed, entrypoint)
+    if init.args or init.kwargs:
+        raise InitFailed(f"{path!r} does not take the arguments in `init`", parameters=_parameters(found))
+    return Model(Function(found))
+
+
+def _resolve(source: Source, module: ModuleType, path: str, entrypoint: str) -> Any:
+    found: Any = module
+    for name in path.split("."):
+        with blamed(InitFailed, f"reading {entrypoint!r} raised"):
+            try:
+                found = getattr(found, name)
+            except AttributeError as error:
+                names, modules = _names(found), source.modules_in(module.__name__) if found is module else []
+                there = [*names, *(f"the module {inner}" for inner in modules)]
+                raise EntrypointNotFound(
+                    f"there is no {name!r} in {entrypoint!r}; there is {', '.join(there) or 'nothing'}",
+                    entrypoint=entrypoint,
+                    names=names,
+                    modules=modules,
+                ) from error
+    return found
+
+
+def _names(owner: Any) -> list[str]:
+    """What could have been meant: the callables that were defined there come first."""
+    here = getattr(owner, "__name__", None)
+    names = [name for name, value in vars(owner).items() if not name.startswith("_") and callable(value)]
+    defined = [name for name in names if getattr(getattr(owner, name, None), "__module__", None) == here]
+    return (defined or names)[:_NAMES_MAX]
+
+
+def _made(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -> Model:
+    """Called once now, and again for a copy if the model refuses to be copied."""
+
+    def make() -> Any:
+        seed_all(seed)
+        with blamed(InitFailed, f"making {entrypoint!r} raised"):
+            return factory(*copy.deepcopy(init.args), **copy.deepcopy(init.kwargs))
+
+    result = make()
+    if isinstance(result, torch.nn.Module):
+        return Model(result, make=make)
+    if isinstance(result, MethodType) and isinstance(result.__self__, torch.nn.Module):
+        return Model(result.__self__, result.__name__)
+    if callable(result) and not isinstance(result, type):
+        return Model(Function(result))
+    if _parameters(factory) and not (init.args or init.kwargs or isinstance(factory, type)):
+        return Model(Function(factory))
+    raise _unusable(entrypoint, f"{entrypoint!r} was called as a factory, and returned a {type(result).__name__}")
+
+
+def _as_it_is(module: torch.nn.Module, method: str | None, init: Init, entrypoint: str) -> Model:
+    _check_no_init(init, entrypoint)
+    return Model(module, method)
+
+
+def _check_no_init(init: Init, entrypoint: str) -> None:
+    if init.args or init.kwargs:
+        raise InitFailed(f"{entrypoint!r} is a model already: it takes no `init`", entrypoint=entrypoint)
+
+
+def _check_takes(factory: Callable[..., Any], init: Init, entrypoint: str) -> None:
+    if not _takes(factory, init):
+        raise InitFailed(
+            f"{entrypoint!r} does not take the arguments in `init`: {_mismatch(factory, init)}",
+            parameters=_parameters(factory),
+            **user_lines.where(user_lines.of_function(getattr(factory, "__init__", None))),
+        )
+
+
+def _takes(function: Callable[..., Any], init: Init) -> bool:
+    return _mismatch(function, init) is None
+
+
+def _mismatch(function: Callable[..., Any], init: Init) -> str | None:
+    try:
+        inspect.signature(function).bind(*init.args, **init.kwargs)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # it has no signature, as torch.relu has none: only a call can tell
+        return None if init.args or init.kwargs else "it has no signature"
+    return None
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    try:
+        return [str(parameter) for parameter in inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        return []
+
+
+def _is_unbound(function: FunctionType) -> bool:
+    """Whether it was defined in a class's body and needs an instance."""
+    *owner, name = function.__qualname__.split(".")
+    holder: Any = inspect.getmodule(function)
+    for part in owner:
+        holder = getattr(holder, part, None)
+    return isinstance(holder, type) and inspect.isfunction(inspect.getattr_static(holder, name, None))
+
+
+def _unusable(entrypoint: str, detail: str, **facts: Any) -> EntrypointUnusable:
+    return EntrypointUnusable(detail, entrypoint=entrypoint, **facts)

@@ -1,0 +1,161 @@
+"""The contract as the examples show it: names, datatypes and shapes of every leaf, and how they nest."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import torch
+
+from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.structure import Argument, same_arguments
+from tracehouse.eager.call import Call
+from tracehouse.eager.error_translation import blamed
+from tracehouse.errors import (
+    ArgumentMismatch,
+    OutputNotJson,
+    OutputNotTensor,
+    OutputWithoutDatatype,
+    OutputWithoutValues,
+    UnsupportedOutput,
+)
+from tracehouse.introspection import user_lines
+from tracehouse.tensors.tensor import TensorSpec
+from tracehouse.torch_values import structure
+from tracehouse.torch_values.tensors import spec_of
+
+_REMEDY_OF_CONTAINER = (
+    "return a tuple or a NamedTuple, set options.strict to false where all values are of one type, or let `mode` be "
+    "auto or script, which keeps a dict or a list as it is"
+)
+
+
+def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
+    """From one call of each method and what eager answered."""
+    return Contract(methods={method: _observed(call, outputs[method]) for method, call in calls.items()})
+
+
+def same(example: Call, call: Call) -> bool:
+    """Whether a call lies inside the contract that the example makes."""
+    return same_arguments(arguments(example), arguments(call)) and _specs(example.tensors) == _specs(call.tensors)
+
+
+def arguments(call: Call) -> list[Argument]:
+    """The call's arguments, and how they nest."""
+    return [
+        Argument(name=name, structure=structure.describe(value, name, scripted=call.scripted))
+        for name, value in call.arguments.items()
+    ]
+
+
+def check_inputs(call: Call) -> None:
+    """Raises ArgumentMismatch where two leaves would have one name."""
+    twice = _twice([path for name, value in call.arguments.items() for path, _ in structure.leaves(value, name)])
+    if twice:
+        raise ArgumentMismatch(f"two inputs are called {twice[0]!r}", method=call.method, names=twice)
+
+
+def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: bool) -> None:
+    """Raises UnsupportedOutput where the eager model returns what an artifact cannot, or with `strict` a trace."""
+    line = user_lines.of_function(getattr(module, call.function, None))
+    where: dict[str, Any] = {"method": call.method, **user_lines.where(line)}
+    leaves = list(structure.leaves(outputs, "output"))
+    if not leaves:
+        raise UnsupportedOutput("the model returns no tensors", remedy="return at least one tensor", **where)
+    for name, leaf in leaves:
+        if not isinstance(leaf, torch.Tensor):
+            raise OutputNotTensor(
+                f"{name!r} is {_kind(leaf)}; an artifact returns tensors alone",
+                output=name, actual=type(leaf).__name__, remedy=_remedy(leaf), **where,
+            )  # fmt: skip
+        _check_tensor(name, leaf, **where)
+    check_output_names(outputs, **where)
+    if strict and not call.scripted and (container := _loose_container(outputs)) is not None:
+        raise UnsupportedOutput(
+            f"the model returns a {container}, whose size a trace cannot keep",
+            actual=container, remedy=_REMEDY_OF_CONTAINER, **where,
+        )  # fmt: skip
+
+
+def check_told(outputs: Any, *, method: str) -> None:
+    """In mode eager, where what is no tensor is told as a constant. Raises UnsupportedOutput where it cannot be."""
+    with blamed(OutputNotJson, "to name what it returned raised", method=method):
+        leaves = list(structure.leaves(outputs, "output"))
+        check_output_names(outputs, method=method)
+    for name, leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            _check_tensor(name, leaf, method=method)
+            continue
+        with blamed(OutputNotJson, f"to write {name!r} as JSON raised", method=method, output=name):
+            orjson.dumps(structure.constant(leaf))
+
+
+def _check_tensor(name: str, tensor: torch.Tensor, **where: Any) -> None:
+    if spec_of(name, tensor) is None:
+        kind = f"{tensor.dtype}, {tensor.layout}"
+        raise OutputWithoutDatatype(
+            f"{name!r} is {kind}, which has no datatype",
+            output=name, actual=kind, remedy=_remedy_of_datatype(tensor), **where,
+        )  # fmt: skip
+    if tensor.is_meta:
+        raise OutputWithoutValues(f"{name!r} is on the device meta, and has no values", output=name, **where)
+
+
+def _kind(leaf: Any) -> str:
+    return "None" if leaf is None else f"of type {type(leaf).__name__}"
+
+
+def _remedy(leaf: Any) -> str:
+    if leaf is None:
+        return "return a tensor on the example, an empty one where there is nothing, or leave that output out"
+    return "return tensors, in tuples, lists or dicts"
+
+
+def _remedy_of_datatype(leaf: torch.Tensor) -> str:
+    if leaf.is_complex():
+        return "return torch.view_as_real(y), whose last dimension is the real and the imaginary part"
+    if leaf.is_quantized:
+        return "return y.dequantize()"
+    if leaf.is_nested:
+        return "return torch.nested.to_padded_tensor(y, padding=0.0)"
+    return "return y.to_dense()" if leaf.layout is not torch.strided else "return y.to(torch.float32)"
+
+
+def _observed(call: Call, outputs: Any) -> MethodContract:
+    return MethodContract(
+        arguments=arguments(call),
+        inputs=[InputSpec.observed(spec) for spec in _specs(call.tensors)],
+        outputs=[OutputSpec.observed(spec) for spec in _specs(structure.tensors(outputs, "output"))],
+        returns=structure.describe(outputs, "output"),
+    )
+
+
+def _specs(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
+    return [spec for name, tensor in tensors.items() if (spec := spec_of(name, tensor)) is not None]
+
+
+def check_output_names(outputs: Any, **where: Any) -> None:
+    """Raises UnsupportedOutput where two leaves would have one name, or one a name that is no text."""
+    for name in structure.names(outputs, "output"):
+        if name != (shown := name.encode(errors="backslashreplace").decode()):
+            raise OutputNotJson(f"the name {shown!r} has lone surrogates, which no text has", output=shown, **where)
+    if twice := _twice([name for name, _ in structure.leaves(outputs, "output")]):
+        raise UnsupportedOutput(f"two outputs are called {twice[0]!r}", names=twice, **where)
+
+
+def _twice(names: list[str]) -> list[str]:
+    """A dict's keys may have dots, and make two leaves of one name."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def _loose_container(value: Any) -> str | None:
+    match value:
+        case Mapping():
+            return "dict"
+        case list():
+            return "list"
+        case tuple():
+            return next((found for item in value if (found := _loose_container(item)) is not None), None)
+    return None

@@ -1,0 +1,25 @@
+"""The submitted files that findings name, to be shown beside them: JSON, each path with its text."""
+
+import linecache
+from collections.abc import Iterable
+
+import orjson
+
+from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
+from tracehouse.findings.trace_check import Finding
+from tracehouse.introspection import paths, user_lines
+
+
+def of(findings: Iterable[Finding]) -> bytes:
+    """Those with most findings first, as far as they may be kept."""
+    named = [finding.file for finding in findings if finding.file is not None]
+    files = {paths.without_path(file): file for file in user_lines.submitted}
+    kept: dict[str, str] = {}
+    left = SOURCES_MAX_BYTES
+    for path in sorted(set(named) & files.keys(), key=named.count, reverse=True):
+        text = user_lines.cleaned("".join(linecache.getlines(files[path])))
+        left -= len(orjson.dumps(text))
+        if left < 0:
+            break
+        kept[path] = text
+    return orjson.dumps(kept)

@@ -1,0 +1,131 @@
+"""The submission as torch has it: its source imported, its model made and given its weights, its calls bound.
+
+Every program that needs the eager model loads it here, in the same order and from the same seed, so that all of them
+have the same one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+import torch
+
+from tracehouse.eager import inputs, model, observed_contract, precision, uploaded_archive, weights
+from tracehouse.eager.call import Call, CheckCall, bind
+from tracehouse.eager.declared_sizes import resized
+from tracehouse.eager.source import Source
+from tracehouse.errors import ArgumentMismatch
+from tracehouse.spec.conversion import Way
+from tracehouse.spec.example_inputs import CalledWith
+from tracehouse.spec.trace_spec import DeviceName, TraceSpec
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """`uploaded` reads the archive where one was submitted, which then is the model."""
+
+    model: model.Model
+    fit: weights.Fit
+    calls: dict[str, Call]
+    check_calls: list[CheckCall]
+    uploaded: Callable[[], bytes] | None = None
+
+    def as_scripted(self) -> "Loaded":
+        """Of methods that are compiled as they are written."""
+        calls = {method: call.as_scripted() for method, call in self.calls.items()}
+        check_calls = [CheckCall(given.name, given.call.as_scripted()) for given in self.check_calls]
+        return replace(self, calls=calls, check_calls=check_calls)
+
+
+class Submission:
+    """`files` are the descriptors of the uploaded files, by their names."""
+
+    def __init__(
+        self, spec: TraceSpec, way: Way, device: DeviceName, files: Mapping[str, int], *, source_max_bytes: int
+    ) -> None:
+        self._spec = spec
+        self._way = way
+        self.device = device
+        self._files = files
+        self._source_max_bytes = source_max_bytes
+        self._installed: Source | None = None
+
+    def load(self) -> Loaded:
+        """Raises a TraceError that names the line at fault."""
+        spec, seed = self._spec, self._spec.options.seed
+        loaded = self._from_source() if spec.source.archive is None else self._from_archive(spec.source.archive)
+        fit = self._weights(loaded.module)
+        loaded.cast(precision.dtype_of(spec.options.precision))
+        loaded.move(self.device)
+        calls, check_calls = self._calls(loaded)
+        loaded.initialise(calls.values(), seed)
+        name = spec.source.archive
+        uploaded = None if name is None else lambda: self._open(name).read()
+        made = Loaded(loaded, fit, calls, check_calls, uploaded)
+        return made.as_scripted() if self._way.mode == "script" or loaded.is_compiled else made
+
+    def forget(self) -> None:
+        """Let another source have its place, after a `load` that a process outlives."""
+        if self._installed is not None:
+            self._installed.uninstall()
+
+    def _from_source(self) -> model.Model:
+        spec = self._spec
+        self._installed = source = self._source()
+        source.install()
+        assert spec.source.entrypoint is not None  # as it was parsed
+        return model.load(source, spec.source.entrypoint, spec.source.init, spec.options.seed, spec.training)
+
+    def _from_archive(self, name: str) -> model.Model:
+        with self._open(name) as file:
+            return uploaded_archive.load(file, name)
+
+    def _source(self) -> Source:
+        source = self._spec.source
+        if source.files is not None:
+            return Source.inline(source.files)
+        assert source.file is not None  # as it was parsed
+        assert source.entrypoint is not None
+        module = source.entrypoint.partition(":")[0]
+        with self._open(source.file) as file:
+            return Source.uploaded(file, source.file, module, self._source_max_bytes)
+
+    def _weights(self, module: torch.nn.Module) -> weights.Fit:
+        wanted = self._spec.weights
+        if wanted is None:
+            return weights.Fit()
+        with self._open(wanted.file) as file:
+            return weights.fit(module, weights.read(file, wanted.file), strict=wanted.strict)
+
+    def _calls(self, loaded: model.Model) -> tuple[dict[str, Call], list[CheckCall]]:
+        uploaded = inputs.InputFiles(self._open)
+
+        def bound(method: str, given: CalledWith) -> Call:
+            args = [inputs.materialise(tree, uploaded, self.device) for tree in given.example_inputs]
+            kwargs = {
+                name: inputs.materialise(tree, uploaded, self.device)
+                for name, tree in given.example_kwarg_inputs.items()
+            }
+            call = bind(loaded.module, method, loaded.method_name(method), args, kwargs)
+            return precision.cast(call, self._spec.options.precision)
+
+        sizes = self._way.sizes
+        calls = {
+            method: resized(bound(method, given), given.dynamic, sizes) for method, given in self._spec.calls.items()
+        }
+        for call in calls.values():
+            observed_contract.check_inputs(call)
+        check_calls = []
+        for index, given in enumerate(self._spec.check.check_inputs):
+            case = f"check_inputs[{index}]"
+            try:
+                check_calls.append(CheckCall(case, bound(given.method, given)))
+            except ArgumentMismatch as error:
+                raise ArgumentMismatch(f"{case}: {error.detail}", **error.facts, case=case) from error
+        return calls, check_calls
+
+    def _open(self, name: str) -> BinaryIO:
+        """An uploaded file from its start; its descriptor stays open for the next reader."""
+        file = open(self._files[name], "rb", closefd=False)  # noqa: SIM115 - the caller's to close
+        file.seek(0)
+        return file

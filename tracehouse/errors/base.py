@@ -1,0 +1,112 @@
+"""Everything that can go wrong, by whose fault it is.
+
+A family says whose fault it is; a leaf's docstring is its title and then, where there is one, its remedy; its class
+name is its slug, and `facts` are the values a client can act on. Only `service.api.problems` knows which HTTP status
+a family has.
+
+ServiceError                service
+├─ CallerError              caller
+│  ├─ MalformedRequest               the body could not be read
+│  ├─ InvalidRequest                 the body was read and says something impossible
+│  ├─ PayloadTooLarge
+│  ├─ UnsupportedMediaType
+│  ├─ Unauthenticated                nobody that the service knows asks
+│  ├─ Forbidden                      it is not for whoever asks
+│  ├─ TooManyRequests                it may, later
+│  ├─ NotFound
+│  ├─ Conflict
+│  ├─ PreconditionFailed
+│  ├─ PreconditionRequired
+│  └─ ContractViolation              an inference input lies outside the artifact's contract
+├─ TraceError               model    an outcome of tracing; stored, never raised to a client
+│  └─ TracerLost            service  tried again, then final
+├─ InferenceError           model
+│  ├─ InferenceTimeout      model
+│  └─ RunnerLost            service
+├─ BlobMissing              service  a row names bytes that are gone
+└─ Unavailable              service  come back later
+"""
+
+import re
+from inspect import cleandoc
+from typing import Any, ClassVar, Literal
+
+from pydantic import JsonValue
+
+from tracehouse.frozen import Frozen
+
+Fault = Literal["caller", "model", "service"]
+
+
+class ServiceError(Exception):
+    """The service could not do what was asked"""
+
+    fault: ClassVar[Fault] = "service"
+
+    def __init__(self, detail: str, **facts: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.facts = facts
+
+    @classmethod
+    def slug(cls) -> str:
+        """`ShapeMismatch` → `shape-mismatch`."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+
+    @classmethod
+    def title(cls) -> str:
+        return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
+
+    @classmethod
+    def remedy(cls) -> str | None:
+        """What to do about it: the docstring's second paragraph."""
+        _, *lines = cleandoc(cls.__dict__.get("__doc__") or "").splitlines()
+        return " ".join(lines).strip() or None
+
+    def failure(self) -> "Failure":
+        return Failure(slug=self.slug(), detail=self.detail, facts=self.facts)
+
+
+class Failure(Frozen):
+    """An error as data: what crosses a pipe and what a row keeps."""
+
+    slug: str
+    detail: str
+    facts: dict[str, JsonValue] = {}
+
+
+class CallerError(ServiceError):
+    """The request cannot be answered as it stands"""
+
+    fault: ClassVar[Fault] = "caller"
+
+
+class InvalidRequest(CallerError):
+    """The request says something that cannot be done"""
+
+
+class NotFound(CallerError):
+    """There is no such thing here"""
+
+
+class TraceError(ServiceError):
+    """The model could not be traced"""
+
+    fault: ClassVar[Fault] = "model"
+
+
+class InferenceError(ServiceError):
+    """The artifact could not answer"""
+
+    fault: ClassVar[Fault] = "model"
+
+
+def by_slug() -> dict[str, type[ServiceError]]:
+    """Every error, the families too."""
+    found: dict[str, type[ServiceError]] = {}
+    waiting = [ServiceError]
+    while waiting:
+        error = waiting.pop()
+        found[error.slug()] = error
+        waiting.extend(error.__subclasses__())
+    return found

@@ -1,0 +1,192 @@
+"""The trace check: everything that was compared, what differed, by how much, and where in the source."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from tracehouse.frozen import Frozen
+
+
+class Verdict(StrEnum):
+    """verified: it agrees with the eager model wherever both were asked.
+    restricted: it disagrees outside a boundary that the contract states and enforces.
+    rejected: it disagrees in a way that no boundary on the inputs excludes.
+    """
+
+    VERIFIED = "verified"
+    RESTRICTED = "restricted"
+    REJECTED = "rejected"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """They stand from the best to the worst where they are named."""
+    return max(verdicts, key=[*Verdict].index)
+
+
+# Findings of these kinds reject a trace by themselves.
+UNSOUND = frozenset({"nondeterministic", "hidden-state", "fresh-inputs-refused", "baked-value", "ambient-read"})
+# And these restrict it: what they name lies outside the contract.
+RESTRICTING = frozenset({"baked-size"})
+
+# Raise it with every change after which the same model may get another verdict or contract, between releases as well.
+CHECK_VERSION = 1
+
+# Of a line that the tracer warned of, or that reads a value out of a tensor.
+Effect = Literal["harmless", "harmful", "unknown"]
+
+
+class Comparison(Frozen):
+    """One call of the eager model and of the artifact on the same inputs.
+
+    `case` is "example", "check_inputs[0]", what the check offered ("probe: zeros", "size: ...", "counterexample: ..."),
+    or "fresh 1" or "fresh at batch 3" for inputs that were drawn when the artifact was there already. Behind it stands
+    ", again" where it was asked once more after all others, ", as traced" of the archive itself where another form
+    of it is served, and ", gradients" where the way back is what was compared. `largest_difference` is the largest
+    absolute difference over all output leaves, null where they cannot be subtracted.
+    """
+
+    method: str
+    case: str
+    in_contract: bool = Field(description="Whether the contract takes these inputs. Elsewhere a difference restricts.")
+    agrees: bool
+    largest_difference: float | None = None
+    difference: str | None = Field(None, description="The first output leaf that differs, and how.")
+
+
+class Finding(Frozen):
+    """Something about the trace that a person must know: what, which line, how it is known, what to write instead."""
+
+    kind: str = Field(description="Its stable name, such as `tracer-warning` or `output-differs`.")
+    detail: str
+    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    line: int | None = None
+    source: str | None = Field(None, description="The text of that line.")
+    confirmed: bool | None = Field(None, description="True where inputs were found that show it; null where unknown.")
+    evidence: dict[str, JsonValue] = Field({}, description="What shows it: the method, the output, what each gave.")
+    remedy: str | None = Field(None, description="What to write instead.")
+    effect: Effect | None = Field(
+        None, description="Of a TracerWarning, or another read of a value: whether the artifact is wrong by it."
+    )
+    reason: str | None = Field(None, description="How the effect is known.")
+    counterexample: int | None = Field(None, description="The artifact's counterexample that shows it, by its number.")
+
+
+class Layer(Frozen):
+    """One layer of the check, of one method: what it did, how long that took, and what the budget left undone."""
+
+    name: Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
+    method: str
+    seconds: float
+    did: str
+    left_out: list[str] = []
+
+
+def reads_value(kind: str) -> bool:
+    """Whether a TracerWarning of that kind says that a tensor's value became Python's, which the trace then keeps."""
+    return kind.startswith("tensor-to-") or kind == "iterating"
+
+
+class TracerWarning(Frozen):
+    """A TracerWarning, and the line that caused it."""
+
+    method: str | None = Field(None, description="The method that torch was recording, or checking.")
+    kind: str = Field(
+        description="Its stable name, by what torch says: `tensor-to-python-boolean` and its like (`-integer`, "
+        "`-float`, `-complex`, `-number`, `-index`, `-list`), `tensor-to-numpy`, `iterating`, `len`, "
+        "`constant-registered`, `in-place`, `resized`, `container-output`, `output-differs`, "
+        "`nondeterministic-nodes`, or `other`."
+    )
+    message: str
+    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    line: int | None = None
+    source: str | None = Field(None, description="The text of that line.")
+
+
+class TracedNode(Frozen):
+    """A node of a recorded graph, and the line that made it."""
+
+    operator: str
+    text: str = Field(description="The node as torch prints it.")
+    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    line: int | None = None
+    source: str | None = Field(None, description="The text of that line.")
+
+
+class Divergence(Frozen):
+    """Where the graph of the trace and that of the check's own trace part: the first nodes that are not the same."""
+
+    trace: TracedNode
+    check: TracedNode
+
+
+class DifferingConstant(Frozen):
+    """A tensor that the trace has as a constant, and that was another one in the check's own trace."""
+
+    node: TracedNode
+    difference: str = Field(description="What differed, as torch says it.")
+
+
+class OutputDifference(Frozen):
+    """A top-level output of the artifact that is not the one of the Python function, or of the check's own trace."""
+
+    method: str | None = None
+    number: int = Field(description="As torch counts the method's top-level tensors, from 1.")
+    output: str | None = Field(None, description="The same output's name in the contract.")
+    other: Literal["Python function", "repeated trace"] = Field(description="What it was compared with.")
+    difference: str = Field(description="What differed, as torch says it.")
+
+
+class OutputRef(Frozen):
+    """An output leaf by its name in the contract."""
+
+    method: str
+    output: str
+
+
+class TorchCheck(Frozen):
+    """What torch's own check said, as data and in its own words. Ours decides.
+
+    It traces once more on the examples, and on each check input that nests as they do, and compares the graphs, their
+    constants, and the top-level outputs.
+    """
+
+    ran: bool
+    passed: bool | None = Field(None, description="Null where it did not run, or could not be brought to its end.")
+    error: str | None = Field(None, description="Why what it says is not to be taken at its word.")
+    message: str | None = Field(None, description="What it said, as text.")
+    method: str | None = Field(None, description="The method whose trace it refused; those after it were not checked.")
+    graph_diff: str | None = Field(None, description="How the two graphs differ, line by line as difflib.ndiff has it.")
+    first_diverging: Divergence | None = None
+    constants: list[DifferingConstant] = Field([], description="torch names the first.")
+    nondeterministic: list[TracedNode] = Field(
+        [], description="Where outputs differ: the nodes of the trace that may compute something else each time."
+    )
+    outputs: list[OutputDifference] = []
+    not_compared: list[OutputRef] = Field(
+        [], description="Outputs that it did not look at: those that nest, and those of methods that it did not reach."
+    )
+    warnings: list[TracerWarning] = []
+
+
+class TraceCheck(Frozen):
+    """`tolerance` is the relative one of every comparison here, and of the golden cases when they are replayed."""
+
+    verdict: Verdict
+    tolerance: float = 1e-5
+    comparisons: list[Comparison]
+    findings: list[Finding]
+    torch: TorchCheck
+    layers: list[Layer] = []
+    budget_s: float | None = None
+
+
+def verdict_of(comparisons: Iterable[Comparison], findings: Iterable[Finding]) -> Verdict:
+    """A difference on inputs that the contract takes rejects the trace; one on other inputs restricts it."""
+    findings = list(findings)
+    differing = [one for one in comparisons if not one.agrees]
+    if any(one.in_contract for one in differing) or any(finding.kind in UNSOUND for finding in findings):
+        return Verdict.REJECTED
+    restricts = differing or any(finding.kind in RESTRICTING for finding in findings)
+    return Verdict.RESTRICTED if restricts else Verdict.VERIFIED

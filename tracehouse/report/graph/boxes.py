@@ -1,0 +1,304 @@
+"""Boxes and edges: what a picture of a graph shows. A large one is folded by submodule, and opened by their paths.
+
+The process that wrote the printout may have made up anything: each name in it is looked at a few times, however many
+there are, and of what no model's graph has, a part is drawn.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice, pairwise
+from math import ceil
+
+from tracehouse.artifact.manifest import GraphNode, Printout
+
+# What a person still reads. A graph of more nodes is folded, until it can be taken in at a glance: whoever wants to see
+# more of a part opens it.
+READABLE_MAX = 100
+OVERVIEW_MAX = 30
+# Nobody reads as many, who opened all that there is: neighbours are then drawn as one.
+BOXES_MAX = 1500
+# No model's graph has as many as these; one that was made up could have them by the million.
+INPUTS_MAX = 500
+EDGES_MAX = 4000
+TITLE_MAX = 1000
+_VALUE_TITLE_MAX = 200
+_DEPTH_MAX = 20
+# Of a submodule's path: a longer one cannot be asked for, and a deeper one costs each box as many comparisons.
+_PATH_MAX = 500
+_STEPS_MAX = 50
+# `prim::If` has as many; no node of torch has more.
+_ENDS_MAX = 2
+_OPERATORS_SHOWN = 20
+
+# Of `Float(1, 2, strides=[2, 1], requires_grad=0, device=cpu)` the box has room for the shape.
+_BESIDE_SHAPE = re.compile(r", (strides|requires_grad|device)=[^)]*")
+_BLOCKS = {("prim::If", 0): "then", ("prim::If", 1): "else", ("prim::Loop", 0): "each time"}
+
+
+@dataclass(slots=True)
+class Box:
+    """One node or several, by their places in the printout. `opens` is the path that shows what is in it."""
+
+    label: str
+    type: str
+    title: str
+    module: str
+    nodes: list[int] = field(default_factory=list)
+    opens: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From one box to another, by their places."""
+
+    source: int
+    target: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """In the order in which the model computes: no edge points backwards."""
+
+    title: str
+    boxes: list[Box]
+    edges: list[Edge]
+
+
+def of_printout(printout: Printout, opened: Collection[str] = ()) -> Boxes:
+    """`opened` are submodules whose inside is shown, and the submodules that these stand in."""
+    shown = _without_constants(printout.nodes)
+    folded = _Folding(printout, shown, _with_ancestors(opened)).boxes()
+    inputs = [Box(name, "", f"input {name}", "") for name in islice(_inputs(printout, folded), INPUTS_MAX)]
+    boxes = [*inputs, *folded] or _left_out(printout)
+    if printout.outputs:
+        returned = ", ".join(printout.outputs)
+        boxes.append(Box("return", returned, f"return {returned}", ""))
+    title = " ".join(filter(None, [printout.kind, printout.method, printout.submodule]))
+    return Boxes(short(title, TITLE_MAX), boxes, _Wiring(printout, boxes, len(inputs)).edges())
+
+
+def _left_out(printout: Printout) -> list[Box]:
+    """Where a printout was too large to be kept whole, its text says so."""
+    return [Box("not drawn", "see the text", printout.text[-TITLE_MAX:], "")] if printout.text else []
+
+
+def _without_constants(nodes: Sequence[GraphNode]) -> list[int]:
+    """Strides, paddings, and the way to a weight are in the text; as boxes they would hide the operators."""
+    constant: set[str] = set()
+    shown = []
+    for place, node in enumerate(nodes):
+        is_list = node.operator.startswith(("prim::ListConstruct", "prim::TupleConstruct"))
+        if node.operator.startswith(("prim::Constant", "prim::GetAttr")) or (
+            is_list and constant.issuperset(node.inputs)
+        ):
+            constant.update(node.outputs)
+        else:
+            shown.append(place)
+    return shown
+
+
+def _inputs(printout: Printout, folded: Sequence[Box]) -> Iterator[str]:
+    """Those that are used. A weight is not drawn beside the folded submodule that has it, and alone uses it."""
+    user: dict[str, Box | None] = {}  # None where there are several
+    for box in folded:
+        for number in box.nodes:
+            for name in printout.nodes[number].inputs:
+                user[name] = box if user.get(name, box) is box else None
+    returned = frozenset(printout.outputs)
+    for name in dict.fromkeys(printout.inputs):
+        if name in returned or (name in user and not _is_weight_of(name, user[name])):
+            yield name
+
+
+def _is_weight_of(name: str, user: Box | None) -> bool:
+    return user is not None and bool(user.opens) and name.startswith(f"{user.opens}.")
+
+
+def _with_ancestors(paths: Iterable[str]) -> set[str]:
+    steps = [path.split(".")[:_STEPS_MAX] for path in dict.fromkeys(paths)]
+    return {".".join(each[:end]) for each in steps for end in range(1, len(each) + 1)}
+
+
+class _Folding:
+    """One box per node; where these are too many, one per run of nodes of the same submodule.
+
+    Only neighbours are joined: edges between runs point forwards as those between nodes do, so that no cycle arises,
+    and a submodule that is called twice is two boxes.
+    """
+
+    def __init__(self, printout: Printout, shown: Sequence[int], opened: set[str]) -> None:
+        self._nodes = printout.nodes
+        self._shown = shown
+        self._opened = opened
+        self._above = len(_steps(printout.submodule))
+        self._scopes = {place: _steps(self._nodes[place].scope) for place in shown}
+
+    def boxes(self) -> list[Box]:
+        if len(self._shown) <= READABLE_MAX:
+            return [self._box_of([place]) for place in self._shown]
+        depth, fold_own = self._readable()
+        for own in dict.fromkeys([fold_own, True]):
+            runs = self._runs(depth, self._opened, fold_own=own)
+            if len(runs) <= BOXES_MAX:
+                return [self._box_of(run, path) for path, run in runs]
+        size = ceil(len(self._shown) / BOXES_MAX)
+        return [self._box_of(self._shown[start : start + size]) for start in range(0, len(self._shown), size)]
+
+    def _readable(self) -> tuple[int, bool]:
+        """How deep submodules are shown as boxes of their own, and whether what lies between their calls is joined."""
+        deepest = min(_DEPTH_MAX, max(map(len, self._scopes.values())))
+        overviews = [(depth, OVERVIEW_MAX) for depth in range(deepest, self._above, -1)]
+        # Neighbours are apart at every depth that is greater than that of what they have in common.
+        neighbours = [(a == b, len(_common([a, b]))) for a, b in pairwise(self._scopes.values())]
+        apart = {
+            False: sorted(depth for _, depth in neighbours),
+            True: sorted(depth for is_same, depth in neighbours if not is_same),
+        }
+        for depth, most in [*overviews, (self._above + 1, READABLE_MAX)]:
+            for fold_own in (False, True):
+                if 1 < 1 + bisect_left(apart[fold_own], depth) <= most:
+                    return depth, fold_own
+        return self._above + 1, False
+
+    def _runs(self, depth: int, opened: set[str], *, fold_own: bool) -> list[tuple[str, list[int]]]:
+        def key(place: int) -> tuple[str, int]:
+            steps = self._scopes[place]
+            path = ".".join(steps[:depth])
+            for step in steps[depth:]:
+                if path not in opened:
+                    break
+                path = f"{path}.{step}"
+            is_apart = path in opened or (len(steps) < depth and not fold_own)
+            return path, place if is_apart else -1
+
+        return [(path, list(run)) for (path, _), run in groupby(self._shown, key)]
+
+    def _box_of(self, run: Sequence[int], path: str | None = None) -> Box:
+        if len(run) == 1:
+            return self._box_of_node(run[0])
+        nodes = [self._nodes[place] for place in run]
+        module = ".".join(_common(self._scopes[place] for place in run)) if path is None else path
+        how = [] if path is None else [f"open={path} shows them"]
+        operators = sorted({node.operator for node in nodes})[:_OPERATORS_SHOWN]
+        title = "\n".join([module, f"{len(run)} nodes", *how, *operators])
+        return Box(module or "the model", f"{len(run)} nodes", title, module, list(run), path)
+
+    def _box_of_node(self, place: int) -> Box:
+        node = self._nodes[place]
+        module = ".".join(self._scopes[place])
+        where = f"{node.file}:{node.line}" if node.file else ""
+        attributes = [f"{name} = {value}" for name, value in node.attributes.items()]
+        parts = [node.operator, ", ".join(node.types), *attributes, module, where, node.source]
+        type_ = _BESIDE_SHAPE.sub("", node.types[0]) if node.types else ""
+        return Box(self._label(node), type_, "\n".join(filter(None, parts)), module, [place])
+
+    def _label(self, node: GraphNode) -> str:
+        # A call's first input is the submodule that is called: it bears its name.
+        if node.operator == "prim::CallMethod" and node.inputs:
+            return f"{node.inputs[0]}()"
+        if (parent := _parent(self._nodes, node)) is None or node.operator not in ("prim::Param", "prim::Return"):
+            return node.operator
+        block = _BLOCKS.get((parent.operator, node.block or 0), f"block {node.block}")
+        return block if node.operator == "prim::Param" else f"end of {block}"
+
+
+class _Wiring:
+    """Which box takes what another one makes.
+
+    What a block gives back is made where the block ends, and used where its parent's outputs are. In a loop the way
+    back is not drawn: a picture of it would stand on its head.
+    """
+
+    def __init__(self, printout: Printout, boxes: Sequence[Box], inputs: int) -> None:
+        self._nodes = printout.nodes
+        self._boxes = boxes
+        self._outputs = printout.outputs
+        self._types = {
+            name: type_ for node in printout.nodes for name, type_ in zip(node.outputs, node.types, strict=False)
+        }
+        self._given = {box.label: place for place, box in enumerate(boxes[:inputs])}
+        self._makers: dict[str, int] = {}  # nodes, by their places in the printout
+        self._ends: dict[int, list[int]] = {}
+        self._heads: dict[tuple[int | None, int | None], int] = {}
+        self._place_of = {number: place for place, box in enumerate(boxes) for number in box.nodes}
+        self._edges: dict[tuple[int, int], Edge] = {}
+
+    def edges(self) -> list[Edge]:
+        for place, box in enumerate(self._boxes):
+            if len(self._edges) == EDGES_MAX:
+                break
+            for number in box.nodes:
+                self._wire(number, place)
+        for name in self._outputs:
+            self._take(name, len(self._boxes) - 1)
+        return list(self._edges.values())
+
+    def _wire(self, number: int, place: int) -> None:
+        node = self._nodes[number]
+        block = (node.parent, node.block)
+        for name in node.inputs:
+            self._take(name, place)
+        self._makers.update(dict.fromkeys(node.outputs, number))
+        if (parent := _parent(self._nodes, node)) is None or node.parent is None:
+            return
+        if node.operator == "prim::Param":
+            self._heads[block] = place
+            self._connect(self._place_of.get(node.parent, place), place, parent.operator)
+        elif all(self._block_of(name) != block for name in node.inputs):
+            self._connect(self._heads.get(block, place), place, parent.operator)
+        if node.operator == "prim::Return":
+            self._end(node.parent, place)
+
+    def _block_of(self, name: str) -> tuple[int | None, int | None] | None:
+        if (number := self._makers.get(name)) is None:
+            return None
+        return self._nodes[number].parent, self._nodes[number].block
+
+    def _end(self, number: int, place: int) -> None:
+        ends = self._ends.setdefault(number, [])
+        if place not in ends and len(ends) < _ENDS_MAX:
+            ends.append(place)
+
+    def _take(self, name: str, target: int) -> None:
+        for source in self._sources(name):
+            self._connect(source, target, name, self._types.get(name, ""))
+
+    def _sources(self, name: str) -> Sequence[int]:
+        number = self._makers.get(name)
+        if number is None:
+            return [self._given[name]] if name in self._given else []
+        return self._ends.get(number) or [self._place_of[number]]
+
+    def _connect(self, source: int, target: int, *titled: str) -> None:
+        if source < target and (source, target) not in self._edges and len(self._edges) < EDGES_MAX:
+            title = " : ".join(short(text, _VALUE_TITLE_MAX) for text in titled)
+            self._edges[source, target] = Edge(source, target, title)
+
+
+def short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _parent(nodes: Sequence[GraphNode], node: GraphNode) -> GraphNode | None:
+    """None for what was made up as well."""
+    return nodes[node.parent] if node.parent is not None and 0 <= node.parent < len(nodes) else None
+
+
+def _common(scopes: Iterable[Sequence[str]]) -> list[str]:
+    """The steps that they all begin with."""
+    steps = zip(*scopes, strict=False)
+    common = []
+    for each in steps:
+        if len(set(each)) > 1:
+            break
+        common.append(each[0])
+    return common
+
+
+def _steps(scope: str) -> list[str]:
+    """`layer1.0` → layer1, 0; artifacts from before have torch's own way of saying it, `__module.layer1.0`."""
+    path = scope.rpartition("/")[2][:_PATH_MAX]
+    return [step for step in path.split(".") if step and step != "__module"][:_STEPS_MAX]

@@ -1,0 +1,78 @@
+"""A graph in the language of Graphviz: the boxes of the picture, each submodule a cluster."""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from tracehouse.artifact.manifest import Printout
+from tracehouse.report.graph.boxes import TITLE_MAX, Box, of_printout, short
+from tracehouse.report.graph.svg import Link, hue
+
+_LABEL_MAX = 100
+_CLUSTERS_DEEP_MAX = 20
+
+# Graphviz reads a text up to its first zero; the others are no characters of UTF-8 or of a label.
+_NOT_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# `\N` or `\l` in a label would mean something to it.
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": ""})
+
+
+@dataclass(slots=True)
+class _Cluster:
+    path: str
+    boxes: list[int] = field(default_factory=list)
+    inside: dict[str, "_Cluster"] = field(default_factory=dict)
+
+
+def write(printout: Printout, opened: Collection[str] = (), link: Link | None = None) -> str:
+    """Well-formed, whatever the model named its values and files. What is folded has the address that opens it."""
+    drawn = of_printout(printout, opened)
+    edges = [f"  n{edge.source} -> n{edge.target} [tooltip={_text(edge.title)}];" for edge in drawn.edges]
+    return "\n".join(
+        [
+            f"digraph {_text(drawn.title)} {{",
+            '  node [shape=box, style="rounded,filled", fillcolor="#f6f8fa", fontname="monospace", fontsize=10];',
+            '  graph [fontname="monospace", fontsize=10, style="rounded", color="#8c959f"];',
+            *_statements(drawn.boxes, _clustered(drawn.boxes), link),
+            *edges,
+            "}\n",
+        ]
+    )
+
+
+def _clustered(boxes: list[Box]) -> _Cluster:
+    outermost = _Cluster("")
+    for place, box in enumerate(boxes):
+        # A folded submodule stands in the cluster of the one that it is a part of.
+        path = box.module.rpartition(".")[0] if box.opens is not None else box.module
+        cluster = outermost
+        for step in path.split(".")[:_CLUSTERS_DEEP_MAX] if path else []:
+            within = f"{cluster.path}.{step}" if cluster.path else step
+            cluster = cluster.inside.setdefault(step, _Cluster(within))
+        cluster.boxes.append(place)
+    return outermost
+
+
+def _statements(boxes: list[Box], cluster: _Cluster, link: Link | None, margin: str = "  ") -> Iterator[str]:
+    for place in cluster.boxes:
+        yield f"{margin}n{place} [{', '.join(_attributes(boxes[place], link))}];"
+    for inner in cluster.inside.values():
+        # Graphviz takes for a cluster what is so called; the path makes it another one than all others.
+        yield f"{margin}subgraph {_text(f'cluster_{inner.path}')} {{"
+        yield f"{margin}  label={_text(short(inner.path, _LABEL_MAX))};"
+        yield from _statements(boxes, inner, link, margin + "  ")
+        yield f"{margin}}}"
+
+
+def _attributes(box: Box, link: Link | None) -> Iterator[str]:
+    lines = "\n".join(short(line, _LABEL_MAX) for line in (box.label, box.type) if line)
+    yield f"label={_text(lines)}"
+    yield f"tooltip={_text(short(box.title, TITLE_MAX))}"
+    if box.module:
+        yield f'fillcolor="{hue(box.module) / 360:.3f} 0.08 1.0"'
+    if link is not None and box.opens is not None:
+        yield f"URL={_text(link(box.opens))}"
+
+
+def _text(text: str) -> str:
+    return f'"{_NOT_TEXT.sub("", text).translate(_ESCAPED)}"'

@@ -1,0 +1,67 @@
+"""Layout: a place for each box of a picture, and a way for each edge, so that what is computed first stands above."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+
+import igraph
+
+from tracehouse.report.graph.boxes import Edge
+
+# A layout gives an edge a place on each layer that it passes: edges beyond this many are drawn straight across.
+SPAN_MAX = 60
+# Over all edges: a layout takes a second for as many as these. The shortest ones are laid out.
+_PLACES_MAX = 30_000
+
+# In columns and layers.
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The places of the boxes; and of each edge the points that it passes, its ends among them."""
+
+    places: list[Place]
+    routes: list[list[Place]]
+
+
+def lay_out(boxes: int, edges: Sequence[Edge]) -> Layout:
+    if boxes == 0:
+        return Layout([], [])
+    layers = _layers(boxes, edges)
+    near = _near(edges, layers)
+    graph = igraph.Graph(boxes, [(edge.source, edge.target) for edge in near], directed=True)
+    layout = graph.layout_sugiyama(layers=layers, maxiter=20)
+    bends = dict(zip(near, layout.edge_routing, strict=True))
+    left = min(x for x, _ in chain(layout.coords, *layout.edge_routing))
+    places = [(x - left, y) for x, y in layout.coords]
+    routes = [
+        [places[edge.source], *((x - left, y) for x, y in bends.get(edge, ())), places[edge.target]] for edge in edges
+    ]
+    return Layout(places, routes)
+
+
+def _layers(boxes: int, edges: Iterable[Edge]) -> list[int]:
+    """Each box below all that it needs; one that needs nothing, just above its first use."""
+    layers = [0] * boxes
+    uses: dict[int, list[int]] = {}
+    fed = set()
+    for edge in sorted(edges, key=lambda edge: edge.target):
+        layers[edge.target] = max(layers[edge.target], layers[edge.source] + 1)
+        uses.setdefault(edge.source, []).append(edge.target)
+        fed.add(edge.target)
+    for source, targets in uses.items():
+        if source not in fed:
+            layers[source] = min(layers[target] for target in targets) - 1
+    return layers
+
+
+def _near(edges: Sequence[Edge], layers: Sequence[int]) -> list[Edge]:
+    """Those that the layout finds a way for."""
+
+    def span(edge: Edge) -> int:
+        return layers[edge.target] - layers[edge.source]
+
+    by_span = sorted((edge for edge in edges if span(edge) <= SPAN_MAX), key=span)
+    return by_span[: bisect_right(list(accumulate(map(span, by_span))), _PLACES_MAX)]

@@ -1,0 +1,68 @@
+"""A histogram of differences, as SVG: by powers of ten, and exact zeros by themselves."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import floor, isfinite, log10
+
+from tracehouse.findings.trace_check import Comparison
+from tracehouse.report.markup import Html, text
+
+_LOWEST, _HIGHEST = -12, 6  # what lies beyond stands in the outermost bins
+_WIDTH, _HEIGHT, _GAP, _BASE, _LEFT = 44, 120, 6, 150, 10
+_WIDTH_LEAST = 300  # or the words below are cut
+_ZERO, _NONE = "0", "none"
+
+
+def of(comparisons: Sequence[Comparison]) -> Html:
+    """How large the largest difference of each comparison was: of those that agree, and of those that differ."""
+    agreeing = Counter(_bin(one) for one in comparisons if one.agrees)
+    differing = Counter(_bin(one) for one in comparisons if not one.agrees)
+    bins = _bins(set(agreeing) | set(differing))
+    most = max((agreeing[name] + differing[name] for name in bins), default=1)
+    width = max(_WIDTH_LEAST, _LEFT * 2 + len(bins) * (_WIDTH + _GAP))
+    bars = "".join(_bar(place, name, agreeing[name], differing[name], most) for place, name in enumerate(bins))
+    said = "; ".join(f"{_shown(name)}: {agreeing[name]} agree, {differing[name]} differ" for name in bins)
+    return Html(
+        f'<svg role="img" viewBox="0 0 {width} {_BASE + 46}" width="{width}" height="{_BASE + 46}" '
+        f'aria-label="{text("Comparisons by their largest difference. " + said)}">'
+        '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+        '<rect width="6" height="6" fill="#b42318"/><rect width="2" height="6" fill="#ffffff"/></pattern></defs>'
+        f'<line x1="0" y1="{_BASE}" x2="{width}" y2="{_BASE}" stroke="#57606a"/>{bars}'
+        f'<text x="{width / 2:.0f}" y="{_BASE + 40}" text-anchor="middle">largest difference of a comparison</text>'
+        "</svg>"
+    )
+
+
+def _bin(one: Comparison) -> str | int:
+    size = one.largest_difference
+    if size is None or not isfinite(size):
+        return _NONE
+    return _ZERO if size == 0 else min(_HIGHEST, max(_LOWEST, floor(log10(abs(size)))))
+
+
+def _bins(named: set[str | int]) -> list[str | int]:
+    """Zero first; then all powers between the outermost ones, be they empty; then what has no number."""
+    powers = [name for name in named if isinstance(name, int)]
+    between: list[str | int] = [*range(min(powers), max(powers) + 1)] if powers else []
+    return [_ZERO, *between, *([_NONE] if _NONE in named else [])]
+
+
+def _bar(place: int, name: str | int, agreeing: int, differing: int, most: int) -> str:
+    x = _LEFT + place * (_WIDTH + _GAP)
+    of_agreeing, of_differing = _HEIGHT * agreeing / most, _HEIGHT * differing / most
+    top = _BASE - of_agreeing - of_differing
+    number = agreeing + differing
+    middle = x + _WIDTH / 2
+    return (
+        f'<rect x="{x}" y="{_BASE - of_agreeing:.1f}" width="{_WIDTH}" height="{of_agreeing:.1f}" fill="#1a7f5a"/>'
+        f'<rect x="{x}" y="{top:.1f}" width="{_WIDTH}" height="{of_differing:.1f}" fill="url(#hatch)" stroke="#b42318" '
+        f'stroke-width="{1 if differing else 0}"/>'
+        + (f'<text x="{middle:.0f}" y="{top - 5:.1f}" text-anchor="middle">{number}</text>' if number else "")
+        + f'<text x="{middle:.0f}" y="{_BASE + 18}" text-anchor="middle">{_shown(name)}</text>'
+    )
+
+
+def _shown(name: str | int) -> str:
+    if isinstance(name, str):
+        return "exact" if name == _ZERO else "none"
+    return f"1e{name}"

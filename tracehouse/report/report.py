@@ -1,0 +1,341 @@
+"""The report of an artifact: one page that a person can attach to a pull request, and that loads nothing.
+
+All of it may be the words of submitted code: whatever stands in it is escaped by `markup`.
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+
+import orjson
+
+from tracehouse.artifact.counterexample_files import arrays_file, test_file
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.dims import listed
+from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
+from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, Verdict
+from tracehouse.report import histogram, report_source
+from tracehouse.report.markup import Html, code, element, facts, folded, join, prose, section, table, text
+from tracehouse.report.report_source import group_of
+
+STYLE = files("tracehouse.report").joinpath("report.css").read_text("utf-8")
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+# What the page may do, also where it is opened from a disk.
+_PAGE_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+POLICY = f"{_PAGE_POLICY}; frame-ancestors 'none'; sandbox"
+
+_VERDICTS = {
+    Verdict.VERIFIED: "It gave what the eager model gave wherever both were asked. Its contract says for which inputs "
+    "that is known; all others are refused.",
+    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model takes. Those "
+    "are refused, so that no wrong answer leaves the service.",
+    Verdict.REJECTED: "It answers wrongly in a way that no boundary on its inputs excludes. It is not to be served.",
+}
+_OPEN_VERDICTS = _VERDICTS | {
+    Verdict.VERIFIED: "It gave what the eager model gave wherever both were asked. Its contract says for which inputs "
+    "that is known, and is open: sizes that were never tried are answered as well, with a warning.",
+    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model takes. Those "
+    "that are known are refused; the contract is open, so that sizes that were never tried are answered, with a "
+    "warning.",
+}
+_TAKEN = "What the artifact takes. Anything else is refused, and never answered."
+_TAKEN_OPEN = "What is known to be answered rightly. Sizes that were never tried are answered too, with a warning."
+_TAKEN_REJECTED = "What the artifact takes. It answers wrongly within that as well, as the findings say."
+_SIGNS = {Verdict.VERIFIED: "✓", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
+_REASONS = {
+    "model": "the eager model refuses others",
+    "trace": "the trace keeps this size, and answers others wrongly",
+    "untried": "no other size was tried",
+}
+_KNOWN = {
+    "proven": "proven: the two were shown to compute the same for every such size",
+    "sampled": "sampled: the same, but for a way that the model takes by the values of its inputs, "
+    "which was compared at the ends and at random inside",
+    "tested": "tested: both were called at each of these sizes",
+    "observed": "observed: on the example alone",
+}
+_MODES: dict[bool | str, str] = {True: "train", False: "eval", "as-is": "as the source leaves it"}
+_GROUPS = {
+    "harmful": "Harmful",
+    "unknown": "Of unknown effect",
+    "other": "Other findings",
+    "harmless": "Harmless",
+}
+
+
+def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
+    """The whole page. `sources` are the submitted files that findings name, by their paths."""
+    check = artifact.check
+    # What was found out about a line comes before what torch warned of there.
+    findings = sorted(check.findings, key=lambda finding: finding.kind == "tracer-warning")
+    title = f"Trace check of {artifact.entrypoint or 'an uploaded archive'}"
+    sections = [
+        _head(artifact, digest, title),
+        section("Contract", *_contract(artifact), name="contract"),
+        section("Findings", *_findings(findings), name="findings"),
+        *_counterexamples(artifact, digest),
+        report_source.shown(sources, findings),
+        section("What was compared", *_compared(check.comparisons, check.tolerance), name="compared"),
+        section("How it was checked", *_layers(check.layers, check.budget_s), name="layers"),
+        section("What torch alone would have said", *_torch(check.torch), name="torch"),
+        *_tried(artifact),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{text(_PAGE_POLICY)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{text(title)}: {check.verdict.value}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{join(sections, chr(10))}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _head(artifact: Artifact, digest: str, title: str) -> Html:
+    verdict = artifact.check.verdict
+    stamp = element("strong", f"{_SIGNS[verdict]} {verdict.value}", class_=f"verdict {verdict.value}")
+    versions = artifact.versions
+    about: list[tuple[str, object]] = [
+        ("Artifact", code(digest)),
+        ("Made with", f"torch {versions.torch}, Python {versions.python}, Tracehouse {versions.tracehouse}"),
+        ("Device", artifact.device),
+        ("Form", f"{artifact.form}; served {_served(artifact)}"),
+        ("Mode of the model", _MODES[artifact.training]),
+    ]
+    if artifact.precision:
+        about.append(("Cast to", artifact.precision))
+    if artifact.bucket:
+        about.append(("Bucket", listed(artifact.bucket)))
+    said = (_OPEN_VERDICTS if artifact.contract.open else _VERDICTS)[verdict]
+    return element("header", element("h1", title), element("p", stamp, " ", said), facts(about))
+
+
+def _served(artifact: Artifact) -> str:
+    return "as it is" if artifact.served_form is None else f"as torch.jit.{artifact.served_form} makes it"
+
+
+def _contract(artifact: Artifact) -> Iterator[Html]:
+    yield element("p", _taken(artifact), class_="note")
+    for name, method in artifact.contract.methods.items():
+        yield element("h3", "Method ", code(name))
+        headings = ("Input", "Datatype", "Shape", "Traced on", "Why sizes are fixed", "Values")
+        yield table(f"Inputs of {name}", headings, map(_input, method.inputs))
+        yield _regions(name, method)
+        yield from _batch(method)
+        yield from _baked(method.arguments)
+        yield table(f"Outputs of {name}", ("Output", "Datatype", "Shape"), map(_output, method.outputs))
+
+
+def _taken(artifact: Artifact) -> str:
+    if artifact.check.verdict is Verdict.REJECTED:
+        return _TAKEN_REJECTED
+    return _TAKEN_OPEN if artifact.contract.open else _TAKEN
+
+
+def _input(spec: InputSpec) -> Sequence[object]:
+    fixed = [
+        f"dim {dim}: {_REASONS[reason]}" for dim, reason in sorted(spec.fixed.items(), key=lambda one: int(one[0]))
+    ]
+    return code(spec.name), spec.datatype.value, _shape(spec.shape), _shape(spec.example), _lines(fixed), _values(spec)
+
+
+def _output(spec: OutputSpec) -> Sequence[object]:
+    shape = ["any" if dim == -1 else dim for dim in spec.shape]
+    return code(spec.name), spec.datatype.value, _shape(shape)
+
+
+def _shape(dims: Sequence[object]) -> Html:
+    return code(f"[{', '.join(map(str, dims))}]") if dims else Html("scalar")
+
+
+def _values(spec: InputSpec) -> str:
+    if spec.values is None:
+        return "any"
+    low = "any" if spec.values.low is None else str(spec.values.low)
+    high = "any" if spec.values.high is None else str(spec.values.high)
+    return f"{low} to {high} ({spec.values.known})"
+
+
+def _lines(lines: Sequence[object]) -> Html:
+    return join(map(text, lines), "<br>") if lines else Html("–")
+
+
+def _regions(name: str, method: MethodContract) -> Html:
+    regions = [one for one in method.regions if one.spans]
+    if not regions:
+        return element("p", f"{name} takes the sizes of its example, and no others.")
+    rows = ((str(region), _KNOWN[region.known]) for region in regions)
+    return table(f"Sizes that {name} takes", ("Sizes", "How that is known"), rows)
+
+
+def _batch(method: MethodContract) -> Iterator[Html]:
+    if method.batch is not None:
+        said = f"Rows along {method.batch.symbol} do not see one another, up to {method.batch.up_to} of them."
+        yield element("p", f"{said} Requests may be answered together.")
+
+
+def _baked(arguments: Sequence[Argument]) -> Iterator[Html]:
+    kept = [found for argument in arguments for found in _values_in(argument.name, argument.structure)]
+    if kept:
+        rows = ((code(path), code(value), how) for path, value, how in kept)
+        yield table("Values that must be sent as they were, or left out", ("Argument", "Value", "Why"), rows)
+
+
+def _values_in(path: str, structure: Structure) -> Iterator[tuple[str, str, str]]:
+    match structure:
+        case BakedLeaf():
+            yield path, _json(structure.baked), "the trace baked it in"
+        case FixedLeaf():
+            yield path, _json(structure.fixed), "no other value was tried"
+    for key, item in items_of(structure):
+        yield from _values_in(f"{path}.{key}", item)
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
+    if not findings:
+        yield element("p", "Nothing was found.")
+        return
+    numbered = list(enumerate(findings, start=1))
+    for group, title in _GROUPS.items():
+        members = [(number, one) for number, one in numbered if group_of(one) == group]
+        if not members:
+            continue
+        shown = join(_finding(number, one) for number, one in members)
+        if group == "harmless":
+            yield folded(f"{title}: {len(members)}, and why each of them is", shown)
+        else:
+            yield element("h3", f"{title}: {len(members)}")
+            yield shown
+
+
+def _finding(number: int, finding: Finding) -> Html:
+    where = f"{finding.file}:{finding.line}" if finding.file and finding.line else finding.file or ""
+    confirmed = {True: "yes: inputs were found that show it", False: "no input was found that shows it"}
+    about: list[tuple[str, object]] = [("Effect", finding.effect)] if finding.effect else []
+    if finding.reason:
+        about.append(("How that is known", prose(finding.reason)))
+    if finding.confirmed is not None:
+        about.append(("Confirmed", confirmed[finding.confirmed]))
+    if finding.counterexample is not None:
+        about.append(("Counterexample", _names(finding.counterexample)))
+    if finding.remedy:
+        about.append(("Write instead", prose(finding.remedy)))
+    if finding.evidence:
+        shown = join((join([key, ": ", code(_shown(value))]) for key, value in finding.evidence.items()), "<br>")
+        about.append(("Evidence", shown))
+    title = element("h4", f"{number}. {finding.kind}", *([" at ", code(where)] if where else []))
+    source = element("pre", finding.source, class_="line") if finding.source else Html("")
+    inside = join([title, source, element("p", prose(finding.detail)), facts(about)])
+    return Html(f'<article class="finding {group_of(finding)}" id="finding-{number}">{inside}</article>')
+
+
+def _names(number: int) -> Html:
+    return join([code(arrays_file(number)), " and ", code(test_file(number))])
+
+
+def _counterexamples(artifact: Artifact, digest: str) -> Iterator[Html]:
+    if not artifact.counterexamples:
+        return
+    rows = [
+        (
+            number,
+            f"{one.method}, {one.case}",
+            _lines([f"{spec.name} {spec.datatype.value} {list(spec.shape)}" for spec in one.inputs]),
+            f"{one.output}: {one.difference}",
+            _names(number),
+        )
+        for number, one in enumerate(artifact.counterexamples)
+    ]
+    headings = ("Number", "Call", "Inputs", "What differs", "Files")
+    yield section(
+        "Counterexamples",
+        table("The smallest inputs found that the artifact answers wrongly", headings, rows),
+        element(
+            "p",
+            "Each is downloaded by its number: ",
+            code(f"/artifacts/{digest}/counterexamples/0.npz"),
+            " and ",
+            code(f"/artifacts/{digest}/counterexamples/0.py"),
+            class_="note",
+        ),
+        name="counterexamples",
+    )
+
+
+def _compared(comparisons: Sequence[Comparison], tolerance: float) -> Iterator[Html]:
+    if not comparisons:
+        yield element("p", "Nothing was compared.")
+        return
+    differing = sum(not one.agrees for one in comparisons)
+    yield element(
+        "p",
+        f"{len(comparisons)} calls of the eager model and of the artifact on the same inputs, with a relative "
+        f"tolerance of {tolerance:g}: {len(comparisons) - differing} agree, {differing} differ.",
+    )
+    legend = (
+        "Solid green: calls that agree. Hatched red: calls that differ. “Exact” is no difference at all, “none” one "
+        "that is no number: other shapes, or only one of the two raises."
+    )
+    caption = element("figcaption", legend)
+    yield element("figure", Html(f'<div class="scroll">{histogram.of(comparisons)}</div>'), caption)
+    headings = ("Case", "Method", "In the contract", "Result", "Largest difference", "What differs")
+    yield folded("All comparisons", table("Comparisons", headings, map(_comparison, comparisons)))
+
+
+def _comparison(one: Comparison) -> Sequence[object]:
+    largest = "–" if one.largest_difference is None else f"{one.largest_difference:g}"
+    in_contract, result = "yes" if one.in_contract else "no", "✓ agrees" if one.agrees else "✗ differs"
+    return one.case, one.method, in_contract, result, largest, one.difference or "–"
+
+
+def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:
+    if budget_s is not None:
+        yield element("p", f"The check had a budget of {budget_s:g} s of processor time beside the trace.")
+    if not layers:
+        yield element("p", "No layers of it were told.")
+        return
+    rows = ((one.name, one.method, f"{one.seconds:.2f}", one.did, _lines(one.left_out)) for one in layers)
+    yield table("Layers of the check", ("Layer", "Method", "Seconds", "What it did", "What it left out"), rows)
+
+
+def _torch(check: TorchCheck) -> Iterator[Html]:
+    yield element("p", _torch_verdict(check))
+    if check.message:
+        yield folded("Its message", element("pre", check.message))
+    if not check.warnings:
+        yield element("p", "Its tracer warned of nothing.")
+        return
+    rows = (
+        (one.kind, code(f"{one.file}:{one.line}") if one.file else "–", code(one.source or ""), one.message)
+        for one in check.warnings
+    )
+    yield table("Warnings of its tracer", ("Kind", "Line", "Source", "Message"), rows)
+
+
+def _torch_verdict(check: TorchCheck) -> str:
+    if not check.ran:
+        return f"Its own check did not run{f': {check.error}' if check.error else '.'}"
+    if check.passed is None:
+        return f"Its own check could not be brought to its end{f': {check.error}' if check.error else '.'}"
+    return "Its own check passed." if check.passed else "Its own check refused the trace."
+
+
+def _tried(artifact: Artifact) -> Iterator[Html]:
+    if not artifact.tried:
+        return
+    rows = (
+        (one.way, one.verdict.value if one.verdict else "no artifact", "yes" if one.kept else "no", one.detail or "–")
+        for one in artifact.tried
+    )
+    headings = ("Way", "Verdict", "Kept as this artifact", "Why")
+    yield section("What was tried", table("Ways to make the artifact", headings, rows), name="tried")
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()

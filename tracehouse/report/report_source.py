@@ -1,0 +1,89 @@
+"""The numbered source in a report, its lines marked where something was found, and what that was beside them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tracehouse.findings.trace_check import RESTRICTING, UNSOUND, Finding
+from tracehouse.report.markup import Html, element, join, section, text
+
+# A longer file is shown around the lines that findings name.
+_WHOLE_LINES_MAX = 400
+_AROUND = 12
+_MARKS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
+_SAID_MAX_CHARACTERS = 300
+_WRONG = (
+    UNSOUND | RESTRICTING | {"output-differs", "output-differs-elsewhere", "served-form-differs", "gradients-differ"}
+)
+
+
+def shown(sources: Mapping[str, str], findings: Sequence[Finding]) -> Html:
+    """Every file that is there, with the numbers that the findings have in the report."""
+    if not sources:
+        return Html("")
+    files = join(_file(path, whole, findings) for path, whole in sources.items())
+    legend = element("p", "Marked lines: ✗ harmful, ? unknown, ✓ harmless, • another finding.", class_="note")
+    return section("Source", legend, files, name="source")
+
+
+def group_of(finding: Finding) -> str:
+    """How it weighs: by its effect or, where it has none, by its kind."""
+    if finding.effect is not None:
+        return finding.effect
+    return "harmful" if finding.kind in _WRONG else "other"
+
+
+def _file(path: str, whole: str, findings: Sequence[Finding]) -> Html:
+    lines = whole.removesuffix("\n").split("\n")
+    marked: dict[int, list[int]] = {}
+    for number, finding in enumerate(findings, start=1):
+        if finding.file == path and finding.line is not None and 0 < finding.line <= len(lines):
+            marked.setdefault(finding.line, []).append(number)
+    rows = join(
+        _line(number, lines[number - 1], [(place, findings[place - 1]) for place in marked.get(number, [])])
+        if number
+        else _gap()
+        for number in _numbers(len(lines), sorted(marked))
+    )
+    return Html(
+        f'<div class="scroll"><table class="source"><caption>{text(path)}</caption>'
+        '<thead><tr><th scope="col">Line</th><th scope="col">Mark</th>'
+        '<th scope="col">Text and findings</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _numbers(count: int, marked: Sequence[int]) -> Iterator[int]:
+    """The lines that are shown; 0 where some are left out."""
+    if count <= _WHOLE_LINES_MAX:
+        yield from range(1, count + 1)
+        return
+    last = 0
+    for number in sorted({near for line in marked for near in range(line - _AROUND, line + _AROUND + 1)}):
+        if 0 < number <= count:
+            if number > last + 1:
+                yield 0
+            yield number
+            last = number
+    if last < count:
+        yield 0
+
+
+def _gap() -> Html:
+    return Html('<tr><th scope="row">⋯</th><td></td><td class="note">lines left out</td></tr>')
+
+
+def _line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -> Html:
+    worst = next((group for group in _MARKS if any(group_of(one) == group for _, one in found)), None)
+    mark = _MARKS[worst] if worst else ""
+    said = join(_said(place, one) for place, one in found)
+    kind = f' class="marked {worst}"' if worst else ""
+    return Html(
+        f'<tr{kind}><th scope="row">{number}</th><td class="mark">{mark}</td>'
+        f"<td><pre>{text(line) or ' '}</pre>{said}</td></tr>"
+    )
+
+
+def _said(place: int, finding: Finding) -> Html:
+    is_harmless = finding.effect == "harmless" and finding.reason
+    detail = f"harmless: {finding.reason}" if is_harmless else finding.detail
+    short = detail if len(detail) <= _SAID_MAX_CHARACTERS else detail[:_SAID_MAX_CHARACTERS] + "…"
+    return element("p", element("a", f"{finding.kind} ({place})", href=f"#finding-{place}"), ": ", short, class_="said")

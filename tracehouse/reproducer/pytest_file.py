@@ -1,0 +1,285 @@
+"""Pytest files: a counterexample as a test that fails with torch alone, and passes once the model is mended.
+
+Written as text from the request, which is never looked into here: what it does, it does where a person runs it.
+"""
+
+import base64
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from math import isfinite, prod
+from textwrap import fill
+from typing import Any
+
+from tracehouse.differential.comparison import allowance
+from tracehouse.findings.trace_check import Finding
+from tracehouse.reproducer import pytest_templates
+from tracehouse.reproducer.counterexamples import Found
+from tracehouse.spec.conversion import Way
+from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
+from tracehouse.spec.trace_spec import DeviceName, TraceSpec
+from tracehouse.tensors.tensor import Datatype, Tensor, array
+
+# So many values are written out; more are packed.
+WRITTEN_MOST = 64
+# An uploaded file of more bytes is to be put beside the test.
+INLINE_BYTES = 256 * 1024
+_WIDTH = 116
+
+# Reads an uploaded file; None where it has more bytes than that.
+Read = Callable[[str, int], bytes | None]
+
+_DTYPES = {
+    Datatype.BOOL: "bool",
+    Datatype.UINT8: "uint8",
+    Datatype.UINT16: "uint16",
+    Datatype.UINT32: "uint32",
+    Datatype.UINT64: "uint64",
+    Datatype.INT8: "int8",
+    Datatype.INT16: "int16",
+    Datatype.INT32: "int32",
+    Datatype.INT64: "int64",
+    Datatype.FP16: "float16",
+    Datatype.BF16: "bfloat16",
+    Datatype.FP32: "float32",
+    Datatype.FP64: "float64",
+}
+
+
+def written(found: Found, spec: TraceSpec, way: Way, device: DeviceName, read: Read) -> str:
+    """The file's text."""
+    return _Written(found, spec, way, device, read).text()
+
+
+class _Written:
+    """One file, part by part."""
+
+    def __init__(self, found: Found, spec: TraceSpec, way: Way, device: DeviceName, read: Read) -> None:
+        self._found = found
+        self._spec = spec
+        self._way = way
+        self._device = device
+        self._read = read
+        self._method = found.trial.method
+
+    def text(self) -> str:
+        parts = self._of_source() if self._spec.source.archive is None else self._of_archive()
+        body = [part.strip("\n") for part in parts]
+        helpers = [pytest_templates.BESIDE.strip("\n")] if any("beside(" in part for part in body) else []
+        if any("unzipped(" in part for part in body):
+            helpers.append(pytest_templates.UNZIPPED.strip("\n"))
+        if any("unpacked(" in part for part in body):
+            helpers.append(pytest_templates.UNPACKED.strip("\n"))
+        text = "\n\n\n".join([*helpers, *body])
+        return f"{self._about()}\n\n{_imports(text)}\n\n{text}\n"
+
+    def _of_source(self) -> list[str]:
+        weights = self._spec.weights
+        make = pytest_templates.MAKE.replace("{weights}", "" if weights is None else pytest_templates.LOAD)
+        parts = [self._source(), self._settings(), *self._inputs(), pytest_templates.INSTALL, make]
+        if weights is not None:
+            is_safe = weights.file.lower().endswith(".safetensors")
+            parts.append(pytest_templates.SAFETENSORS if is_safe else pytest_templates.PICKLED)
+        parts.append(self._making())
+        state = (
+            [pytest_templates.TEST_OF_STATE] if any(one.kind == "hidden-state" for one in self._found.findings) else []
+        )
+        return [*parts, self._served(), pytest_templates.LEAVES, pytest_templates.TEST, *state]
+
+    def _making(self) -> str:
+        if self._way.mode == "script":
+            return pytest_templates.SCRIPT
+        return pytest_templates.TRACE if self._takes_tensors_alone() else pytest_templates.TRACE_ONE_CALL
+
+    def _of_archive(self) -> list[str]:
+        eager = self._tensors("eager", list(self._found.shown.eager.leaves.values()), "What its model returned.")
+        made = [eager, pytest_templates.ARCHIVE, self._served(), pytest_templates.LEAVES]
+        return [self._settings(), *self._inputs(), *made, pytest_templates.TEST_OF_ARCHIVE]
+
+    def _about(self) -> str:
+        spec, trial = self._spec, self._found.trial
+        name = spec.source.entrypoint or spec.source.archive
+        made = "scripted" if self._way.mode == "script" else "traced"
+        difference = self._found.difference
+        said = [
+            f"{self._method} of {name}, {made}, answers otherwise than the model does.",
+            f"Tried as {trial.case!r}: {difference.leaf!r} differs: {difference.what}.",
+        ]
+        # What torch warned of at a line says less than what was found out about it.
+        causes = sorted(self._found.findings, key=lambda finding: finding.kind == "tracer-warning")
+        said += [_told(finding) for finding in causes[:1]]
+        said.append("Run it with pytest, where torch is. It passes once the model is mended, in the text below.")
+        paragraphs = "\n\n".join(fill(_plain(one), _WIDTH) for one in said if one)
+        return f'"""{paragraphs}\n"""'
+
+    def _source(self) -> str:
+        source = self._spec.source
+        if source.files is not None:
+            files = "\n".join(f"    {_literal(path)}: {_literal(text)}," for path, text in source.files.items())
+            return f"# The source as it was submitted: mend it here.\nFILES = {{\n{files}\n}}"
+        assert source.file is not None  # as it was parsed
+        assert source.entrypoint is not None
+        data = self._bytes_of(source.file)
+        if source.file.lower().endswith(".zip"):
+            return f"FILES = unzipped({data})"
+        return f"FILES = {{{source.entrypoint.partition(':')[0].replace('.', '/') + '.py'!r}: {data}}}"
+
+    def _bytes_of(self, name: str) -> str:
+        data = self._read(name, INLINE_BYTES)
+        return f"beside({name!r})" if data is None else f"base64.b64decode({_wrapped(base64.b64encode(data))})"
+
+    def _settings(self) -> str:
+        spec = self._spec
+        relative, absolute = self._tolerances()
+        settings = {"METHOD": repr(self._method), "SEED": repr(spec.options.seed), "DEVICE": repr(self._device),
+                    "RTOL": repr(relative), "ATOL": repr(absolute)}  # fmt: skip
+        settings |= self._of_upload() if spec.source.archive is not None else self._of_model()
+        return "\n".join(f"{name} = {value}" for name, value in settings.items())
+
+    def _of_upload(self) -> dict[str, str]:
+        return {"ARCHIVE_NAME": repr(self._spec.source.archive)}
+
+    def _of_model(self) -> dict[str, str]:
+        spec, scripted = self._spec, self._way.scripted
+        precision = spec.options.precision
+        settings = {
+            "ENTRYPOINT": repr(spec.source.entrypoint),
+            "INIT_ARGS": repr(spec.source.init.args),
+            "INIT_KWARGS": repr(spec.source.init.kwargs),
+            "TRAINING": repr(spec.training),
+            "PRECISION": "None" if precision is None else f"torch.{precision}",
+        }
+        if spec.weights is not None:
+            settings |= {"WEIGHTS": self._bytes_of(spec.weights.file), "WEIGHTS_STRICT": repr(spec.weights.strict)}
+        if self._way.mode == "script":
+            return settings
+        options = {
+            "strict": spec.options.strict,
+            "_force_outplace": spec.options.force_outplace,
+            "check_trace": False,
+        }
+        return settings | {
+            "OPTIONS": repr(options),
+            "GRADIENTS": repr(spec.check.gradients),
+            "SCRIPTED": repr([part.name for part in scripted if not part.is_function]),
+            "SCRIPTED_FUNCTIONS": repr([part.name for part in scripted if part.is_function]),
+        }
+
+    def _tolerances(self) -> tuple[float, float]:
+        eager, tolerance = self._found.shown.eager, self._spec.check.check_tolerance
+        leaf = eager.leaves.get(self._found.difference.leaf)
+        found = [allowance(one, tolerance) for one in ([leaf] if leaf is not None else eager.leaves.values())]
+        return max((one[0] for one in found), default=tolerance), max((one[1] for one in found), default=0.0)
+
+    def _inputs(self) -> list[str]:
+        parts = []
+        if self._spec.source.archive is None:
+            parts.append(self._tensors("example", self._found.example.inputs, "What it is made on."))
+        parts.append(self._tensors("counterexample", self._found.shown.inputs, "What it is asked then."))
+        args, kwargs = self._arguments()
+        about = '"""How the method is called with these tensors."""'
+        return [*parts, f"def arguments(given):\n    {about}\n    return {args}, {kwargs}"]
+
+    def _tensors(self, name: str, tensors: Sequence[Tensor], says: str) -> str:
+        lines = "\n".join(f"        {tensor.name!r}: {_tensor(tensor)}," for tensor in tensors)
+        return f'def {name}():\n    """{says}"""\n    return {{\n{lines}\n    }}'
+
+    def _arguments(self) -> tuple[str, str]:
+        """The call as the request nests it, with the tensors by the names that the contract has for them."""
+        given = self._spec.calls[self._method]
+        names = [tensor.name for tensor in self._found.example.inputs]
+        of_keywords = {keyword: [name for name in names if name == keyword or name.startswith(f"{keyword}.")]
+                       for keyword in given.example_kwarg_inputs}  # fmt: skip
+        taken = {name for found in of_keywords.values() for name in found}
+        positional = iter([name for name in names if name not in taken])
+        args = [_tree(tree, positional) for tree in given.example_inputs]
+        kwargs = [f"{keyword!r}: {_tree(tree, iter(of_keywords[keyword]))}"
+                  for keyword, tree in given.example_kwarg_inputs.items()]  # fmt: skip
+        return f"[{', '.join(args)}]", f"{{{', '.join(kwargs)}}}"
+
+    def _takes_tensors_alone(self) -> bool:
+        given = self._spec.calls[self._method]
+        alone = all(isinstance(tree, InlineTensor | RandomTensor | FileTensor) for tree in given.example_inputs)
+        return alone and not given.example_kwarg_inputs
+
+    def _served(self) -> str:
+        form = self._spec.options.served_form
+        return pytest_templates.SERVED.format(
+            form="" if form is None else f"\n    module = torch.jit.{form}(module.eval())"
+        )
+
+
+def _tree(tree: Any, names: Iterator[str]) -> str:
+    match tree:
+        case InlineTensor() | RandomTensor() | FileTensor():
+            return f"given[{next(names, '')!r}]"
+        case TupleInput():
+            items = [_tree(item, names) for item in tree.tuple]
+            return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+        case list():
+            return f"[{', '.join(_tree(item, names) for item in tree)}]"
+        case dict():
+            return f"{{{', '.join(f'{key!r}: {_tree(item, names)}' for key, item in tree.items())}}}"
+    return repr(tree)
+
+
+def _tensor(tensor: Tensor) -> str:
+    dtype = f"torch.{_DTYPES[tensor.datatype]}"
+    if prod(tensor.shape) > WRITTEN_MOST:
+        packed = base64.b64encode(zlib.compress(bytes(tensor.data), 9))
+        return f"unpacked({dtype}, {tuple(tensor.shape)!r}, {_wrapped(packed)}).to(DEVICE)"
+    if not prod(tensor.shape):
+        return f"torch.zeros({tuple(tensor.shape)!r}, dtype={dtype}, device=DEVICE)"
+    values = array(tensor.datatype, tensor.data).reshape(tensor.shape).tolist()
+    return f"torch.tensor({_numbers(values)}, dtype={dtype}, device=DEVICE)"
+
+
+def _numbers(values: Any) -> str:
+    if isinstance(values, list):
+        return f"[{', '.join(map(_numbers, values))}]"
+    if isinstance(values, float) and not isfinite(values):
+        return f"float({str(values)!r})"
+    return repr(values)
+
+
+def _wrapped(encoded: bytes) -> str:
+    text = encoded.decode()
+    if len(text) <= _WIDTH // 2:
+        return repr(text)
+    lines = "\n".join(f"        {text[place : place + 88]!r}" for place in range(0, len(text), 88))
+    return f"(\n{lines}\n    )"
+
+
+def _literal(text: str) -> str:
+    """As Python reads it back, line by line where it has several."""
+    if "\n" not in text:
+        return repr(text)
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = re.sub(r'"\Z', '\\"', escaped)
+    escaped = "".join(char if char == "\n" or char.isprintable() else repr(char)[1:-1] for char in escaped)
+    return f'"""\\\n{escaped}"""'
+
+
+def _plain(text: str) -> str:
+    """For a docstring, whoever made it up."""
+    shown = "".join(char if char.isprintable() else " " for char in text)
+    return shown.replace("\\", "/").replace('"""', "'''")
+
+
+def _told(finding: Finding) -> str:
+    place = f" ({finding.file}, line {finding.line}: {(finding.source or '').strip()})" if finding.file else ""
+    remedy = f" What to write instead: {finding.remedy}." if finding.remedy else ""
+    return f"{finding.kind}{place}.{remedy}"
+
+
+_STANDARD = ("base64", "importlib", "inspect", "io", "random", "sys", "zipfile", "zlib")
+_OTHERS = ("numpy", "safetensors.torch", "torch")
+
+
+def _imports(text: str) -> str:
+    """Of what the text uses."""
+    standard = [f"import {module}" for module in _STANDARD if re.search(rf"\b{module}\.", text)]
+    if "Path(" in text:
+        standard.append("from pathlib import Path")
+    others = [f"import {module}" for module in _OTHERS if f"{module}." in text]
+    return "\n".join([*standard, "", *others])

@@ -1,0 +1,180 @@
+"""Example inputs: nested lists, tuples and dicts whose leaves are tensors, numbers, booleans, strings or null.
+
+torch calls what a trace is recorded on `example_inputs`, and what it is checked on `check_inputs`.
+"""
+
+from math import prod
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypeAliasType
+
+from tracehouse.byte_units import GIB
+from tracehouse.contract.dims import Expression
+from tracehouse.errors import InvalidTensor
+from tracehouse.frozen import Frozen
+from tracehouse.tensors.tensor import Datatype, Shape, pack
+
+# A tensor drawn at random costs the submitter no upload: without a cap, a line of JSON could ask for terabytes.
+RANDOM_TENSOR_MAX_BYTES = GIB
+
+
+class InlineTensor(Frozen):
+    """A tensor whose values are in the request."""
+
+    datatype: Datatype
+    shape: Shape
+    data: JsonValue = Field(description="Row-major, flat or nested.")
+
+    @model_validator(mode="after")
+    def _data_fits(self) -> Self:
+        try:
+            self.pack()
+        except InvalidTensor as error:
+            raise PydanticCustomError("invalid_tensor", "{detail}", {"detail": error.detail}) from error
+        return self
+
+    def pack(self) -> bytes:
+        return pack(self.datatype, self.shape, self.data)
+
+
+class RandomValues(Frozen):
+    """How a random tensor is drawn: uniform in [low, high), or standard normal where neither is given."""
+
+    seed: int = Field(0, ge=0, lt=2**63)
+    low: float | None = None
+    high: float | None = None
+
+    @model_validator(mode="after")
+    def _range_is_whole(self) -> Self:
+        if (self.low is None) != (self.high is None):
+            raise PydanticCustomError("half_range", "give both low and high, or neither")
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise PydanticCustomError("empty_range", "low must be less than high")
+        return self
+
+
+class RandomTensor(Frozen):
+    """A tensor drawn from a seeded generator: the same request gives the same values.
+
+    Without a range, floats are standard normal, integers are drawn from {0, 1} and booleans are fair coins.
+    """
+
+    datatype: Datatype
+    shape: Shape
+    random: RandomValues
+
+    @model_validator(mode="after")
+    def _not_too_large(self) -> Self:
+        if prod(self.shape) * self.datatype.item_bytes > RANDOM_TENSOR_MAX_BYTES:
+            raise PydanticCustomError("too_large", "a random tensor has at most 1 GiB")
+        return self
+
+
+class FileTensor(Frozen):
+    """A tensor in an uploaded `.safetensors`, `.npz` or `.pt` file; `key` may be left out where the file has one."""
+
+    file: str = Field(min_length=1)
+    key: str | None = None
+
+
+class TupleInput(Frozen):
+    """JSON has no tuples; torch tells them from lists."""
+
+    tuple: list["InputTree"]
+
+
+# Names that no member has: an error's location names the branch, and a pointer into the request must not.
+_TENSORS = ("inline-tensor", "random-tensor", "file-tensor")
+
+
+def _kind(value: Any) -> str | None:
+    match value:
+        case InlineTensor() | {"datatype": _, "data": _}:
+            return "inline-tensor"
+        case RandomTensor() | {"datatype": _, "random": _}:
+            return "random-tensor"
+        case {"datatype": _}:
+            return "inline-tensor"
+        case FileTensor() | {"file": str()}:
+            return "file-tensor"
+        case TupleInput():
+            return "tuple-of-inputs"
+        case {"tuple": _} if len(value) == 1:
+            return "tuple-of-inputs"
+        case dict():
+            return "dict-of-inputs"
+        case list() | tuple():
+            return "list-of-inputs"
+    return "scalar"
+
+
+if TYPE_CHECKING:
+    InputTree = Any  # mypy cannot follow a union that names itself
+else:
+    InputTree = TypeAliasType(
+        "InputTree",
+        Annotated[
+            Annotated[InlineTensor, Tag("inline-tensor")]
+            | Annotated[RandomTensor, Tag("random-tensor")]
+            | Annotated[FileTensor, Tag("file-tensor")]
+            | Annotated[TupleInput, Tag("tuple-of-inputs")]
+            | Annotated[dict[str, "InputTree"], Tag("dict-of-inputs")]
+            | Annotated[list["InputTree"], Tag("list-of-inputs")]
+            | Annotated[StrictBool | StrictInt | StrictFloat | StrictStr | None, Tag("scalar")],
+            Discriminator(_kind),
+        ],
+    )
+
+
+def _arguments(value: Any) -> Any:
+    """A single tensor stands for a list of one, as torch takes it."""
+    return [value] if _kind(value) in _TENSORS else value
+
+
+Arguments = Annotated[list[InputTree], BeforeValidator(_arguments), Field(max_length=256)]
+KeywordArguments = Annotated[dict[str, InputTree], Field(max_length=256)]
+
+
+class CalledWith(Frozen):
+    """One call of one method."""
+
+    example_inputs: Arguments = Field([], description="Positional arguments.")
+    example_kwarg_inputs: KeywordArguments = Field({}, description="Keyword arguments.")
+
+
+Dynamic = Annotated[dict[str, dict[Annotated[str, Field(pattern=r"^[0-9]{1,2}$")], Expression]], Field(max_length=200)]
+
+
+class MethodInputs(CalledWith):
+    """The example of one method."""
+
+    dynamic: Dynamic = Field(
+        {},
+        description="Which dims of which inputs are to vary, by the leaves' names in the contract: "
+        '`{"ids": {"1": "seq"}, "mask": {"1": "seq"}}`. Left out: the check finds them.',
+    )
+
+
+class CheckInput(CalledWith):
+    """A further call to compare on. A bare list is the positional arguments of `forward`."""
+
+    method: str = "forward"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_arguments(cls, value: Any) -> Any:
+        bare = isinstance(value, list) or _kind(value) in _TENSORS
+        return {"example_inputs": value} if bare else value

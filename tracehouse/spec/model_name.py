@@ -1,0 +1,28 @@
+"""Model names: how the models of a registry may be called."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+# No slash, @ or colon: `name@alias` and `name:version` must read in one way only, also in a URL.
+NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
+
+_NAME = re.compile(NAME_PATTERN)
+
+
+def _model_name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise PydanticCustomError(
+            "model_name",
+            "a name is 1 to 64 letters, digits, '.', '_' or '-', with a letter or digit at both ends",
+        )
+    return value
+
+
+ModelName = Annotated[
+    str,
+    AfterValidator(_model_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$", "maxLength": 64}),
+]

@@ -1,0 +1,228 @@
+"""Tensors in the Open Inference Protocol's vocabulary, and their JSON data as bytes and back."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from math import isfinite, isnan, prod
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, JsonValue
+
+from tracehouse.errors import InvalidTensor
+from tracehouse.frozen import Frozen
+
+Dim = Annotated[int, Field(ge=0, le=2**48)]
+Shape = Annotated[tuple[Dim, ...], Field(max_length=32)]
+
+
+class Datatype(StrEnum):
+    """The protocol's datatypes that torch has a dtype for (BYTES has none)."""
+
+    BOOL = "BOOL"
+    UINT8 = "UINT8"
+    UINT16 = "UINT16"
+    UINT32 = "UINT32"
+    UINT64 = "UINT64"
+    INT8 = "INT8"
+    INT16 = "INT16"
+    INT32 = "INT32"
+    INT64 = "INT64"
+    FP16 = "FP16"
+    BF16 = "BF16"
+    FP32 = "FP32"
+    FP64 = "FP64"
+
+    @property
+    def item_bytes(self) -> int:
+        return _NUMPY[self].itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self in _FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        return not self.is_float and self is not Datatype.BOOL
+
+
+_FLOATS = {Datatype.FP16, Datatype.BF16, Datatype.FP32, Datatype.FP64}
+
+# Little-endian as on the wire. numpy has no bfloat16: its bytes are held as uint16.
+_NUMPY = {
+    Datatype.BOOL: np.dtype("?"),
+    Datatype.UINT8: np.dtype("u1"),
+    Datatype.UINT16: np.dtype("<u2"),
+    Datatype.UINT32: np.dtype("<u4"),
+    Datatype.UINT64: np.dtype("<u8"),
+    Datatype.INT8: np.dtype("i1"),
+    Datatype.INT16: np.dtype("<i2"),
+    Datatype.INT32: np.dtype("<i4"),
+    Datatype.INT64: np.dtype("<i8"),
+    Datatype.FP16: np.dtype("<f2"),
+    Datatype.BF16: np.dtype("<u2"),
+    Datatype.FP32: np.dtype("<f4"),
+    Datatype.FP64: np.dtype("<f8"),
+}
+
+# JSON has no such numbers; these are the names that protobuf's JSON mapping gives them.
+_NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class TensorSpec(Frozen):
+    """What a tensor is, without its values."""
+
+    name: str
+    datatype: Datatype
+    shape: Shape
+
+    @property
+    def byte_size(self) -> int:
+        return prod(self.shape) * self.datatype.item_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor as it travels: row-major little-endian bytes. Never a Python list, never a pydantic field."""
+
+    name: str
+    datatype: Datatype
+    shape: tuple[int, ...]
+    data: bytes | bytearray | memoryview
+
+    @property
+    def spec(self) -> TensorSpec:
+        """What it is, without its values."""
+        return TensorSpec(name=self.name, datatype=self.datatype, shape=self.shape)
+
+
+def split(specs: Iterable[TensorSpec], body: bytes | bytearray | memoryview) -> list[Tensor]:
+    """The tensors whose bytes stand one after the other. Their sizes must add up to the body's."""
+    tensors, start = [], 0
+    for spec in specs:
+        end = start + spec.byte_size
+        tensors.append(Tensor(spec.name, spec.datatype, spec.shape, memoryview(body)[start:end]))
+        start = end
+    return tensors
+
+
+def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
+    """JSON `data`, flat or nested, as row-major bytes.
+
+    Raises InvalidTensor if it does not fit: a wrong count or nesting, a value of another kind, out of range.
+    """
+    flat = _flatten(data, tuple(shape))
+    kinds = set(map(type, flat))
+    if datatype is Datatype.BOOL:
+        return _packed(flat, kinds, {bool}, datatype)
+    if datatype.is_integer:
+        return _packed(flat, kinds, {int}, datatype)
+    if str in kinds:
+        flat = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in flat]
+        kinds = set(map(type, flat))
+    return _packed(flat, kinds, {int, float}, datatype)
+
+
+def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any]:
+    """Row-major bytes as a flat JSON list; what JSON cannot say becomes "NaN", "Infinity" or "-Infinity"."""
+    flat = array(datatype, data)
+    values: list[Any] = flat.tolist()
+    if datatype.is_float and not np.isfinite(flat).all():
+        return [json_number(value) for value in values]
+    return values
+
+
+def array(datatype: Datatype, data: bytes | bytearray | memoryview) -> NDArray[Any]:
+    """Row-major bytes as a flat array, which shows them where it can: bfloat16 becomes float32."""
+    flat = np.frombuffer(data, _NUMPY[datatype])
+    if datatype is Datatype.BF16:
+        return (flat.astype(np.uint32) << 16).view(np.float32)
+    # Any byte but 0 is true, whoever sent it.
+    return flat.view(np.uint8) != 0 if datatype is Datatype.BOOL else flat
+
+
+def array_bytes(datatype: Datatype, flat: NDArray[Any]) -> bytes:
+    """`array` undone."""
+    if datatype is Datatype.BF16:
+        return _rounded_to_bfloat16(flat.view(np.uint32))
+    return flat.astype(_NUMPY[datatype], copy=False).tobytes()
+
+
+def json_number(value: float) -> float | str:
+    """As JSON can say it."""
+    if isfinite(value):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def infer_shape(data: JsonValue) -> tuple[int, ...]:
+    """The shape that nested lists spell; ragged lists are found by `pack`."""
+    shape = []
+    while isinstance(data, list):
+        shape.append(len(data))
+        if not data:
+            break
+        data = data[0]
+    return tuple(shape)
+
+
+def _flatten(data: JsonValue, shape: tuple[int, ...]) -> list[Any]:
+    """`data` as a flat list of prod(shape) values; it is flat already or nested exactly as `shape`."""
+    values: list[Any] = data if isinstance(data, list) else [data]
+    nested = any(type(value) is list for value in values[:1])
+    if not nested:
+        if len(values) != prod(shape) or (isinstance(data, list) and not shape and len(values) != 1):
+            raise InvalidTensor(
+                f"shape {list(shape)} takes {prod(shape)} values, not {len(values)}",
+                expected=prod(shape),
+                actual=len(values),
+            )
+        return values
+    if len(values) != (shape[0] if shape else 1):
+        raise _nested_otherwise(shape)
+    for size in shape[1:]:
+        if any(type(value) is not list or len(value) != size for value in values):
+            raise _nested_otherwise(shape)
+        values = list(chain.from_iterable(values))
+    if list in set(map(type, values)):
+        raise _nested_otherwise(shape)
+    return values
+
+
+def _nested_otherwise(shape: tuple[int, ...]) -> InvalidTensor:
+    return InvalidTensor(f"the data's nesting does not spell shape {list(shape)}", expected=list(shape))
+
+
+def _packed(flat: list[Any], kinds: set[type], allowed: set[type], datatype: Datatype) -> bytes:
+    if not kinds <= allowed:
+        wrong = next(value for value in flat if type(value) not in allowed)
+        raise InvalidTensor(
+            f"{datatype} data cannot hold {_shown(wrong)}", datatype=datatype.value, actual=_shown(wrong)
+        )
+    if datatype is Datatype.BF16:
+        return _bfloat16(flat)
+    try:
+        # A float beyond float16's or float32's range would become infinity with no more than a warning.
+        with np.errstate(over="raise"):
+            return np.array(flat, _NUMPY[datatype]).tobytes()
+    except (OverflowError, FloatingPointError) as error:
+        raise InvalidTensor(f"a value is out of {datatype}'s range", datatype=datatype.value) from error
+
+
+def _bfloat16(flat: list[Any]) -> bytes:
+    """float32 rounded to nearest-even in its upper 16 bits, as torch rounds."""
+    return _rounded_to_bfloat16(np.frombuffer(_packed(flat, set(), set(), Datatype.FP32), np.uint32))
+
+
+def _rounded_to_bfloat16(single: NDArray[np.uint32]) -> bytes:
+    rounded = (single + 0x7FFF + ((single >> 16) & 1)) >> 16
+    # Rounding must not carry a NaN's payload into the sign or the exponent.
+    rounded = np.where(np.isnan(single.view(np.float32)), 0x7FC0, rounded)
+    return rounded.astype("<u2").tobytes()
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,75 @@
+"""A tensor file: tensors under their names, in the safetensors format.
+
+Written by hand: safetensors' own writer takes addresses, and the bytes must outlive the call.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO
+
+import orjson
+
+from tracehouse.tensors.tensor import Datatype, Tensor
+
+# As the format calls them.
+_NAMES = {
+    Datatype.BOOL: "BOOL",
+    Datatype.UINT8: "U8",
+    Datatype.UINT16: "U16",
+    Datatype.UINT32: "U32",
+    Datatype.UINT64: "U64",
+    Datatype.INT8: "I8",
+    Datatype.INT16: "I16",
+    Datatype.INT32: "I32",
+    Datatype.INT64: "I64",
+    Datatype.FP16: "F16",
+    Datatype.BF16: "BF16",
+    Datatype.FP32: "F32",
+    Datatype.FP64: "F64",
+}
+DATATYPES = {name: datatype for datatype, name in _NAMES.items()}
+
+_ABOUT = "__metadata__"
+_LENGTH = struct.Struct("<Q")
+_HEADER_ALIGNED_BYTES = 8
+
+
+def pieces(
+    tensors: Sequence[tuple[str, Tensor]], about: Mapping[str, str] | None = None
+) -> Iterator[bytes | bytearray | memoryview]:
+    """The file's bytes, piece by piece; `about` are texts that go with it."""
+    header: dict[str, object] = {_ABOUT: dict(about)} if about else {}
+    start = 0
+    for name, tensor in tensors:
+        end = start + len(tensor.data)
+        header[name] = {
+            "dtype": _NAMES[tensor.datatype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+        start = end
+    text = orjson.dumps(header)
+    text += b" " * (-len(text) % _HEADER_ALIGNED_BYTES)
+    yield _LENGTH.pack(len(text))
+    yield text
+    yield from (tensor.data for _, tensor in tensors)
+
+
+class TensorFile:
+    """One that `pieces` made, which is trusted to be as it says."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+        header = orjson.loads(file.read(length))
+        self.about: dict[str, str] = header.pop(_ABOUT, {})
+        self._entries = header
+        self._start = _LENGTH.size + length
+
+    def read(self, names: Iterable[str]) -> Iterator[Tensor]:
+        """Each when it is asked for."""
+        for name in names:
+            entry = self._entries[name]
+            start, end = entry["data_offsets"]
+            self._file.seek(self._start + start)
+            yield Tensor(name, DATATYPES[entry["dtype"]], tuple(entry["shape"]), self._file.read(end - start))

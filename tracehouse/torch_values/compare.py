@@ -1,0 +1,41 @@
+"""Comparing what two calls gave in this process: the rule is in `closeness`."""
+
+from typing import Any
+
+import torch
+
+from tracehouse.differential.comparison import SIDES, Compared, Difference, Sides, compare_leaf, misplaced, over_all
+from tracehouse.tensors.tensor import Tensor
+from tracehouse.torch_values import structure
+from tracehouse.torch_values.tensors import datatype_of, to_bytes
+
+
+def compare(eager: Any, artifact: Any, tolerance: float, name: str = "output", sides: Sides = SIDES) -> Compared:
+    """The first leaf that differs by more than the tolerance, and the largest difference of all.
+
+    `sides` is what the two are called.
+    """
+    found = misplaced(structure.describe(eager, name), structure.describe(artifact, name), name, sides)
+    if found is not None:
+        return Compared(None, found)
+    expected, actual = structure.tensors(eager, name), structure.tensors(artifact, name)
+    return over_all(_compared(path, expected[path], actual[path], tolerance, sides) for path in expected)
+
+
+def copied(value: Any) -> Any:
+    """The outputs as they are now: a later call may write into the memory that they show."""
+    return structure.mapped(value, "", lambda _, tensor: tensor.detach().clone())
+
+
+def _compared(path: str, eager: torch.Tensor, artifact: torch.Tensor, tolerance: float, sides: Sides) -> Compared:
+    first, second = _leaf(path, eager), _leaf(path, artifact)
+    if first is not None and second is not None:
+        return compare_leaf(first, second, tolerance, sides)
+    kinds = [f"{side.dtype}, {side.layout}" for side in (eager, artifact)]
+    what = f"{sides[0]} gives {kinds[0]}, and {sides[1]} {kinds[1]}: these are not compared"
+    return Compared(None, Difference(path, what))
+
+
+def _leaf(name: str, tensor: torch.Tensor) -> Tensor | None:
+    datatype = datatype_of(tensor)
+    return None if datatype is None else Tensor(name, datatype, tuple(tensor.shape), to_bytes(tensor))

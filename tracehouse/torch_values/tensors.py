@@ -1,0 +1,74 @@
+"""Tensors as bytes and as torch's own, in the protocol's datatypes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from tracehouse.errors import InvalidTensor
+from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
+
+DTYPES = {
+    Datatype.BOOL: torch.bool,
+    Datatype.UINT8: torch.uint8,
+    Datatype.UINT16: torch.uint16,
+    Datatype.UINT32: torch.uint32,
+    Datatype.UINT64: torch.uint64,
+    Datatype.INT8: torch.int8,
+    Datatype.INT16: torch.int16,
+    Datatype.INT32: torch.int32,
+    Datatype.INT64: torch.int64,
+    Datatype.FP16: torch.float16,
+    Datatype.BF16: torch.bfloat16,
+    Datatype.FP32: torch.float32,
+    Datatype.FP64: torch.float64,
+}
+_DATATYPES = {dtype: datatype for datatype, dtype in DTYPES.items()}
+
+
+def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray | memoryview) -> torch.Tensor:
+    """A tensor with memory of its own, aligned as torch wants it. Raises InvalidTensor if the size does not fit."""
+    tensor = torch.empty(tuple(shape), dtype=DTYPES[datatype], device="cpu")
+    given = memoryview(data).nbytes
+    if given != tensor.nbytes:
+        raise InvalidTensor(
+            f"{datatype} of shape {list(shape)} has {tensor.nbytes} bytes, not {given}",
+            expected=tensor.nbytes,
+            actual=given,
+        )
+    _bytes_of(tensor)[:] = np.frombuffer(data, np.uint8)
+    return tensor
+
+
+def to_bytes(tensor: torch.Tensor) -> memoryview:
+    """Row-major bytes. They may be the tensor's own memory: use them before it changes."""
+    return _bytes_of(tensor.detach().cpu().resolve_neg().contiguous()).data
+
+
+def packed(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
+    """As they travel; each must have a datatype. Their bytes may be the tensors' own, as those of `to_bytes`."""
+    specs = [spec_of(name, tensor) for name, tensor in named.items()]
+    return [
+        Tensor(spec.name, spec.datatype, spec.shape, to_bytes(named[spec.name])) for spec in specs if spec is not None
+    ]
+
+
+def unpacked(tensors: Iterable[Tensor], device: str = "cpu") -> dict[str, torch.Tensor]:
+    """As torch's own on that device, by their names."""
+    return {tensor.name: from_bytes(tensor.datatype, tensor.shape, tensor.data).to(device) for tensor in tensors}
+
+
+def datatype_of(tensor: torch.Tensor) -> Datatype | None:
+    """None for what has no datatype in the protocol: complex, quantised, sparse or nested tensors."""
+    return None if tensor.layout is not torch.strided or tensor.is_nested else _DATATYPES.get(tensor.dtype)
+
+
+def spec_of(name: str, tensor: torch.Tensor) -> TensorSpec | None:
+    """None where `datatype_of` is."""
+    datatype = datatype_of(tensor)
+    return None if datatype is None else TensorSpec(name=name, datatype=datatype, shape=tuple(tensor.shape))
+
+
+def _bytes_of(tensor: torch.Tensor) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
+    # Of a single element the stride says nothing, and view asks for one of 1 all the same.
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()

@@ -1,0 +1,83 @@
+"""A candidate: what may become the artifact, made of a submission in one of the ways that there are."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from tracehouse.artifact.manifest import Form
+from tracehouse.eager import uploaded_archive
+from tracehouse.eager.call import Call
+from tracehouse.eager.model import Model
+from tracehouse.eager.submission import Loaded
+from tracehouse.findings.trace_check import Finding
+from tracehouse.spec.conversion import Part, Way
+from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.torchscript import script, script_targets
+from tracehouse.torchscript.trace import Retrace, Traced, again, trace
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A compiled module and its archive, how it came about, and what there is to know of that.
+
+    `retrace` traces a method of it once more; None where nothing was traced.
+    """
+
+    traced: Traced
+    form: Form
+    findings: list[Finding] = field(default_factory=list)
+    retrace: Retrace | None = None
+
+
+def candidate_of(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
+    """Made in that way, of a fresh copy of the model. `outputs` are eager's on the examples. Raises TraceError."""
+    if loaded.model.is_compiled:
+        return _kept(loaded)
+    return _scripted(loaded) if way.mode == "script" else _traced(loaded, spec, way, outputs)
+
+
+def _kept(loaded: Loaded) -> Candidate:
+    """Of a model that is compiled already: there is nothing to make of it. What was uploaded stays byte by byte."""
+    module = loaded.model.fresh()
+    assert isinstance(module, torch.jit.ScriptModule)  # as what it is a copy of
+    if loaded.uploaded is not None:
+        return Candidate(script.untraced(module, loaded.uploaded()), "uploaded", uploaded_archive.findings(module))
+    return Candidate(script.as_it_is(module, loaded.calls), "scripted", [script.already_scripted()])
+
+
+def _scripted(loaded: Loaded) -> Candidate:
+    """The calls of what is loaded must be scripted ones."""
+    return Candidate(script.script(loaded.model, loaded.calls), "scripted")
+
+
+def _traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
+    made = trace(
+        _with_scripted(loaded.model, way.scripted),
+        loaded.calls,
+        spec.options,
+        outputs=outputs,
+        check=spec.check.check_trace,
+        tolerance=spec.check.check_tolerance,
+        check_calls=loaded.check_calls,
+        gradients=spec.check.gradients,
+    )
+    loaded.model.shared.restore()  # the functions that were scripted
+    retrace = partial(_traced_again, loaded.model, spec, way)
+    return Candidate(made, "mixed" if way.scripted else "traced", retrace=retrace)
+
+
+def _traced_again(
+    model: Model, spec: TraceSpec, way: Way, call: Call, within: AbstractContextManager[Any]
+) -> torch.jit.ScriptModule:
+    try:
+        return again(_with_scripted(model, way.scripted), call, spec.options, within, gradients=spec.check.gradients)
+    finally:
+        model.shared.restore()
+
+
+def _with_scripted(model: Model, wanted: Sequence[Part]) -> Model:
+    return model.remade(lambda copy: script_targets.scripted(copy, wanted, script.part)) if wanted else model

@@ -1,0 +1,83 @@
+"""Nodes: what a printout says of each node of a graph."""
+
+from typing import Any, Protocol
+
+import torch
+
+from tracehouse.artifact.manifest import GraphNode
+from tracehouse.introspection import script_graphs, user_lines
+from tracehouse.torchscript import tensor_constants
+from tracehouse.torchscript.scopes import Place
+
+_ATTRIBUTE_MAX_CHARACTERS = 120
+
+
+class Where(Protocol):
+    """Asked for one node after the other, in their order."""
+
+    def place(self, node: script_graphs.Node) -> Place: ...
+
+
+def of_graph(graph: script_graphs.Graph, where: Where) -> list[GraphNode]:
+    """In the order of the graph's text; the nodes of blocks stand behind the node that has them."""
+    told: list[GraphNode] = []
+
+    def tell(node: script_graphs.Node, parent: int | None, block: int | None) -> None:
+        place = len(told)
+        told.append(_told(node, where.place(node), parent, block))
+        for number, nested in enumerate(node.blocks()):
+            for each in (nested.paramNode(), *nested.nodes(), nested.returnNode()):
+                tell(each, place, number)
+
+    for node in graph.nodes():
+        tell(node, None, None)
+    return told
+
+
+def _told(node: script_graphs.Node, place: Place, parent: int | None, block: int | None) -> GraphNode:
+    outputs = list(node.outputs())
+    line = script_graphs.line_of(node) or place.called_at
+    return GraphNode(
+        operator=node.kind(),
+        inputs=[value.debugName() for value in node.inputs()],
+        outputs=[value.debugName() for value in outputs],
+        types=[_type(value.type()) for value in outputs],
+        attributes=_attributes(node),
+        scope=place.scope,
+        file=line.file if line else None,
+        line=line.line if line else None,
+        source=line.source if line else None,
+        parent=parent,
+        block=block,
+    )
+
+
+def _type(kind: Any) -> str:
+    """`Float(1, 3)` where the trace knows the tensor, and TorchScript's own word where not."""
+    if kind.kind() != "TensorType" or (sizes := kind.sizes()) is None or (scalar := kind.scalarType()) is None:
+        return str(kind)
+    return f"{scalar}({', '.join(map(str, sizes))})"
+
+
+def _attributes(node: script_graphs.Node) -> dict[str, str]:
+    return {name: _short(_value(node, name)) for name in node.attributeNames()}
+
+
+def _value(node: script_graphs.Node, name: str) -> Any:
+    """The graph keeps a constant's True as 1: its value knows better."""
+    if node.kind() == "prim::Constant" and name == "value":
+        return node.output().toIValue()
+    kind = node.kindOf(name)
+    # A graph in a graph, and a type, are in the text.
+    return getattr(node, kind)(name) if kind in ("i", "f", "s", "t", "is", "fs", "ss", "ival") else kind
+
+
+def _short(value: Any) -> str:
+    match value:
+        case torch.Tensor():
+            text = tensor_constants.described(value)
+        case str():
+            text = user_lines.cleaned(value)
+        case _:
+            text = str(value)
+    return user_lines.shortened(text, _ATTRIBUTE_MAX_CHARACTERS)

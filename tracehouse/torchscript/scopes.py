@@ -1,0 +1,152 @@
+"""Scopes: the submodule that a node belongs to, where torch does not say, and the user's line that called it.
+
+The tracer writes the submodule into each operator. It does not for what was scripted, nor for the reading of weights.
+Of those an inlined graph has the calls that they came in by, `block(Block).1(Linear)`: each by the last name alone of
+the module that was called. The graphs from before the inlining have the names before it.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+
+from tracehouse.introspection import script_graphs, user_lines
+
+_STEP = re.compile(r"([^.()]+)\([^()]*\)")
+# How torch calls a method of the module itself, and a function.
+_SELF, _FUNCTION = "SELF", "UNKNOWN_INSTANCE"
+
+
+class Place(NamedTuple):
+    """`called_at` is the nearest call in the user's own code, for what is not in it itself."""
+
+    scope: str
+    called_at: user_lines.Line | None = None
+
+
+@dataclass(frozen=True)
+class _Call:
+    """In a method's graph: of what, by which name, and in which line."""
+
+    name: str
+    path: str
+    method: str | None
+    line: user_lines.Line | None
+
+
+@dataclass
+class _Frame:
+    """A call that is gone through: its name, where its nodes belong, the calls in it, and how many of them are past."""
+
+    name: str
+    place: Place
+    calls: list[_Call]
+    past: int = 0
+
+
+@dataclass
+class Scopes:
+    """Of one module's graphs."""
+
+    module: torch.jit.ScriptModule
+    _parts: dict[str, torch.jit.ScriptModule] = field(init=False)
+    _calls: dict[tuple[str, str], list[_Call]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._parts = dict(script_graphs.parts(self.module))
+
+    def calls(self, path: str, method: str | None) -> list[_Call]:
+        """Those that the method makes, in the order of its graph."""
+        if method is None:
+            return []
+        if (path, method) not in self._calls:
+            part = self._parts.get(path)
+            graph = script_graphs.methods(part).get(method) if part is not None else None
+            self._calls[path, method] = [] if graph is None else _calls_in(graph.graph, path)
+        return self._calls[path, method]
+
+
+@dataclass(frozen=True)
+class Stay:
+    """In a graph into which nothing was inlined: all is that submodule's."""
+
+    path: str
+
+    def place(self, node: script_graphs.Node) -> Place:
+        return Place(of_name(node.scopeName()) or self.path)
+
+
+class Walk:
+    """Through one inlined graph, node by node in its order."""
+
+    def __init__(self, scopes: Scopes, path: str, method: str) -> None:
+        self._scopes = scopes
+        self._frames = [_Frame("", Place(path), scopes.calls(path, method))]
+        self._hierarchy = ""
+
+    def place(self, node: script_graphs.Node) -> Place:
+        if scope := node.scopeName():
+            return Place(of_name(scope))
+        hierarchy = node.getModuleHierarchy()
+        if hierarchy == self._hierarchy:
+            return self._frames[-1].place
+        # Constants are pooled: one that stands before a call does not begin it.
+        begins = node.kind() != "prim::Constant"
+        frames = self._entered(_STEP.findall(hierarchy), begins=begins)
+        if begins:
+            self._frames, self._hierarchy = frames, hierarchy
+        return frames[-1].place
+
+    def _entered(self, names: list[str], *, begins: bool) -> list[_Frame]:
+        """The frames of those calls; one that is gone through already stays."""
+        frames = self._frames[:1]
+        for frame, name in zip(self._frames[1:], names, strict=False):
+            if frame.name != name:
+                break
+            frames.append(frame)
+        for name in names[len(frames) - 1 :]:
+            frames.append(self._call(frames[-1], name, begins=begins))
+        return frames
+
+    def _call(self, caller: _Frame, name: str, *, begins: bool) -> _Frame:
+        """The next one of that name; where it was optimised away, or is unknown, of a name that the caller has."""
+        ahead = [*range(caller.past, len(caller.calls)), *range(caller.past)]
+        at = next((at for at in ahead if caller.calls[at].name == name), None)
+        if at is None:
+            return _Frame(name, caller.place, [])
+        call = caller.calls[at]
+        if begins:
+            caller.past = at + 1
+        place = Place(call.path, call.line or caller.place.called_at)
+        return _Frame(name, place, self._scopes.calls(call.path, call.method))
+
+
+def of_name(name: str) -> str:
+    """`__module.layer/__module.layer.0` → `layer.0`: the last one is the whole path."""
+    return name.rpartition("/")[2].removeprefix("__module").removeprefix(".")
+
+
+def _calls_in(graph: script_graphs.Graph, path: str) -> list[_Call]:
+    modules = {value.debugName(): path for value in list(graph.inputs())[:1]}
+    itself = next(iter(modules), None)
+    calls = []
+    for node in script_graphs.nodes(graph):
+        match node.kind():
+            case "prim::GetAttr":
+                if (holder := modules.get(node.input().debugName())) is not None:
+                    modules[node.output().debugName()] = script_graphs.dotted(holder, node.s("name"))
+            case "prim::CallMethod":
+                calls.append(_call_of_method(node, modules, itself, path))
+            case "prim::CallFunction":
+                calls.append(_Call(_FUNCTION, path, None, script_graphs.line_of(node)))
+    return calls
+
+
+def _call_of_method(node: Any, modules: dict[str, str], itself: str | None, path: str) -> _Call:
+    called = node.inputsAt(0).debugName()
+    to = modules.get(called)
+    line = script_graphs.line_of(node)
+    if to is None:
+        return _Call(_FUNCTION, path, None, line)
+    return _Call(_SELF if called == itself else to.rpartition(".")[2], to, node.s("name"), line)

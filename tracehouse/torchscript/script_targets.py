@@ -1,0 +1,101 @@
+"""Parts of a model, its submodules and the functions of its source: which of them a line belongs to, and scripting them
+in a copy, so that a trace of the copy keeps their control flow.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from tracehouse.introspection import user_lines
+from tracehouse.spec.conversion import PARTS_MAX, Part
+
+Compile = Callable[[Any], Any]
+
+
+def at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[Part]:
+    """The parts that the lines are in, each once; none where one is in the model's own methods, or in no part.
+
+    Nor where a part has a name that no Part has, as a ModuleDict's keys may be.
+    """
+    with suppress(ValidationError):
+        return _at(model, wanted)
+    return []
+
+
+def scripted(model: torch.nn.Module, parts: Sequence[Part], compiled: Compile) -> torch.nn.Module:
+    """The same model, changed. Functions are changed where they are defined, for whoever puts them back."""
+    modules = {part.name: model.get_submodule(part.name) for part in parts if not part.is_function}
+    made = {id(module): compiled(module) for module in modules.values()}  # one that has two names stays one
+    for name, module in modules.items():
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, made[id(module)])
+    for part in parts:
+        if part.is_function:
+            _replace(part.name, compiled)
+    return model
+
+
+def _at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[Part]:
+    parts: dict[Part, None] = {}
+    for line in wanted:
+        here = [*_submodules_at(model, line), *_functions_at(line)] if line else []
+        if not here:
+            return []
+        parts |= dict.fromkeys(here)
+    return list(parts) if len(parts) <= PARTS_MAX else []
+
+
+def _submodules_at(model: torch.nn.Module, line: user_lines.Line) -> Iterator[Part]:
+    for name, module in model.named_modules(remove_duplicate=False):
+        if name and any(_holds(function, line) for function in _methods(type(module))):
+            yield Part(name=name)
+
+
+def _methods(kind: type) -> Iterator[FunctionType]:
+    for base in kind.__mro__:
+        if base is torch.nn.Module:
+            return
+        yield from (value for value in vars(base).values() if isinstance(value, FunctionType))
+
+
+def _functions_at(line: user_lines.Line) -> Iterator[Part]:
+    for name, module, function in _functions():
+        if function.__module__ == module and _holds(function, line):
+            yield Part(name=f"{module}.{name}", is_function=True)
+
+
+def _functions() -> Iterator[tuple[str, str, FunctionType]]:
+    """Those that stand in the source's modules under a name, imported ones too."""
+    for module in user_lines.submitted.values():
+        for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
+            if isinstance(value, FunctionType):
+                yield name, module, value
+
+
+def _replace(name: str, compiled: Compile) -> None:
+    module, _, function_name = name.rpartition(".")
+    function = getattr(sys.modules[module], function_name)
+    made = compiled(function)
+    for other_name, other_module, other in _functions():
+        if other is function:
+            setattr(sys.modules[other_module], other_name, made)
+
+
+def _holds(function: FunctionType, line: user_lines.Line) -> bool:
+    code = inspect.unwrap(function).__code__
+    return user_lines.is_user(code.co_filename) and any(
+        user_lines.line_at(code.co_filename, number) == line for number in _numbers(code)
+    )
+
+
+def _numbers(code: CodeType) -> set[int]:
+    """Of the lines that its instructions are on, those of functions inside it too."""
+    own = {number for _, _, number in code.co_lines() if number is not None}
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return own.union(*map(_numbers, inner))

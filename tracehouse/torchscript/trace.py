@@ -1,0 +1,207 @@
+"""Tracing: the only caller of torch.jit.trace_module; its warnings and its own check come out as data."""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any, TextIO
+
+import torch
+from torch.jit._trace import TracerWarning
+
+from tracehouse.differential.comparison import given_otherwise
+from tracehouse.eager import observed_contract
+from tracehouse.eager.call import Call, CheckCall, bake
+from tracehouse.eager.model import Model
+from tracehouse.errors import UntraceableModel
+from tracehouse.findings.trace_check import TorchCheck
+from tracehouse.introspection import paths, user_lines
+from tracehouse.spec.trace_spec import TraceOptions
+from tracehouse.torchscript import torch_check
+from tracehouse.torchscript.torch_check import Warned
+from tracehouse.torchscript.trace_errors import refusal
+
+
+@dataclass(frozen=True)
+class Traced:
+    module: torch.jit.ScriptModule
+    archive: bytes
+    warnings: list[Warned]  # of what could not be recorded
+    torch_check: TorchCheck
+
+
+# Traces one method once more, on another call, under a context. Raises what tracing raises.
+Retrace = Callable[[Call, AbstractContextManager[Any]], torch.jit.ScriptModule]
+_Warnings = dict[Warned, None]  # in order, each once: the check traces again
+
+
+def trace(
+    model: Model,
+    calls: Mapping[str, Call],
+    options: TraceOptions,
+    *,
+    outputs: Mapping[str, Any],
+    check: bool,
+    tolerance: float,
+    check_calls: Sequence[CheckCall] = (),
+    gradients: bool = False,
+) -> Traced:
+    """Trace the calls' methods. Raises UntraceableModel or UnsupportedOutput.
+
+    `outputs` are eager's, by method. What torch's own check finds is reported, and decides nothing.
+    """
+    check_names(model, calls)
+    recording = _Recording(model, calls, check_calls, options, tolerance, gradients)
+    warned: _Warnings = {}
+    failed: Exception | None = None
+    with _recorded(warned):
+        try:
+            module = recording.traced(check=check)
+        except Exception as error:
+            if not check:
+                raise refusal(error, model, calls) from error
+            failed = error
+            module = recording.unchecked()
+        archive = recording.saved(module)
+        erred = recording.error_of_check(failed)
+    said = [*warned]
+    told = torch_check.told(module, outputs, said, failed, erred) if check else torch_check.not_run(said)
+    return Traced(module, archive, [one for one in said if not one.of_check], told)
+
+
+def again(
+    model: Model, call: Call, options: TraceOptions, within: AbstractContextManager[Any], *, gradients: bool
+) -> torch.jit.ScriptModule:
+    """The call's method alone, traced once more as it was, in a context. Raises whatever tracing raises."""
+    recording = _Recording(model, {call.method: call}, (), options, 1.0, gradients)
+    with warnings.catch_warnings(action="ignore"):
+        return recording.traced(check=False, within=within)
+
+
+def check_names(model: Model, calls: Mapping[str, Call]) -> None:
+    """torch writes an archive with other names than ASCII ones, and cannot read it."""
+    named = [("parameter", name) for call in calls.values() for name in call.arguments]
+    named += [("method", method) for method in calls]
+    for path, part in model.module.named_modules():
+        held = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        named += [("attribute", path), ("class", type(part).__name__), *(("attribute", name) for name, _ in held)]
+    for kind, name in named:
+        if not name.isascii():
+            raise UntraceableModel(
+                f"torch cannot load an archive in which the {kind} {name!r} has letters outside ASCII",
+                name=name,
+                remedy=f"rename the {kind} with the letters a to z",
+            )
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """Traces of one model, each on a new copy, for a trace and a check of it run the copy several times."""
+
+    model: Model
+    calls: Mapping[str, Call]
+    check_calls: Sequence[CheckCall]
+    options: TraceOptions
+    tolerance: float
+    gradients: bool
+
+    def traced(
+        self, *, check: bool, gradients: bool | None = None, within: AbstractContextManager[Any] | None = None
+    ) -> torch.jit.ScriptModule:
+        module = self.model.fresh()
+        bake(module, self.calls)
+        # Without gradients, because that is how eager is asked and how the artifact is served: a model may take another
+        # path with them (nn.TransformerEncoder does), and the trace would keep it. torch's own check runs without, too.
+        # With them only where the artifact is to have the same gradients, for not every path has any.
+        # Not in inference mode: its tensors cannot be saved as a parameter, nor used where a model enables gradients.
+        with torch.set_grad_enabled(self.gradients if gradients is None else gradients), within or nullcontext():
+            traced: torch.jit.ScriptModule = torch.jit.trace_module(
+                module,
+                _handed_over(self.calls),
+                check_trace=check,
+                check_inputs=self._check_inputs() if check else None,
+                check_tolerance=self.tolerance,
+                strict=self.options.strict,
+                _force_outplace=self.options.force_outplace,
+                _store_inputs=self.options.store_inputs,
+            )
+        return traced
+
+    def _check_inputs(self) -> list[dict[str, tuple[Any, ...]]]:
+        """Each for all methods, as torch wants them, and none that it could not call the trace with."""
+        fitting = [given.call for given in self.check_calls if self._fits(given.call)]
+        return [_handed_over(calls) for calls in (self.calls, *({**self.calls, call.method: call} for call in fitting))]
+
+    def _fits(self, call: Call) -> bool:
+        example = self.calls[call.method]
+        return given_otherwise(observed_contract.arguments(example), observed_contract.arguments(call)) is None
+
+    def unchecked(self) -> torch.jit.ScriptModule:
+        try:
+            return self.traced(check=False)
+        except Exception as error:
+            raise refusal(error, self.model, self.calls) from error
+
+    def saved(self, module: torch.jit.ScriptModule) -> bytes:
+        """What torch.jit.save writes, without its copies."""
+        try:
+            archive: bytes = module.save_to_buffer()
+        except Exception as error:
+            raise refusal(error, self.model, self.calls) from error
+        return archive
+
+    def error_of_check(self, failed: Exception | None) -> str | None:
+        """Why the check failed where it is the check's doing: it records without gradients, whatever the trace did."""
+        if failed is None or not self.gradients:
+            return None
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                self.traced(check=True, gradients=False)
+        except Exception:  # noqa: BLE001 - torch's check fails for another reason, or the model's code raises
+            return None
+        return (
+            "the trace was recorded with gradients, and torch's check records without them, where the model takes "
+            "another path: a trace that is recorded without them passes; ours decides"
+        )
+
+
+def _handed_over(calls: Mapping[str, Call]) -> dict[str, tuple[Any, ...]]:
+    return {method: call.cloned().handed_over() for method, call in calls.items()}
+
+
+@contextmanager
+def _recorded(warned: _Warnings) -> Iterator[None]:
+    with warnings.catch_warnings():
+        # torch hides what its own libraries cause by a filter on "torch.(?!jit)", which hides torchvision's as well.
+        warnings.filterwarnings("always", category=TracerWarning)
+        # torch.jit says at each call that it is deprecated, from 2.14 on in a FutureWarning, which Python prints: the
+        # user did not call it.
+        warnings.filterwarnings("ignore", message=r"`torch\.jit\.")
+        print_warning = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if not issubclass(category, TracerWarning):
+                print_warning(message, category, filename, lineno, file, line)
+                return
+            if not user_lines.is_library_of_torch(filename):
+                caller = sys._getframe(1)
+                warned[_warned(str(message), caller)] = None
+
+        warnings.showwarning = show
+        yield
+
+
+def _warned(message: str, caller: FrameType) -> Warned:
+    text = paths.without_paths_in_stacks(user_lines.cleaned(message)).strip()
+    found = Warned(text, user_lines.of_frame(caller), torch_check.method_recorded(caller))
+    # What the check warns of is said of a whole method, and has no line.
+    return replace(found, line=None) if found.of_check else found

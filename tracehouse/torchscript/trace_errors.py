@@ -1,0 +1,167 @@
+"""Refusals: what torch says when it cannot trace or save a model becomes a named problem with the user's line."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from tracehouse.eager.call import Call
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.model import Function, Model
+from tracehouse.errors import (
+    BackwardHooks,
+    CompiledModel,
+    ConstantRequiresGrad,
+    CustomAutogradFunction,
+    MixedInput,
+    MixedOutput,
+    ModuleNotRegistered,
+    OutputNotTraced,
+    SharedParameters,
+    TraceError,
+    TracingNested,
+    UnsupportedDict,
+    UnsupportedOutput,
+    UntraceableModel,
+)
+from tracehouse.introspection import script_graphs, user_lines
+from tracehouse.torchscript import torch_check
+
+# By how what torch says begins: which of our errors it is.
+_NAMED: list[tuple[str, type[TraceError]]] = [
+    ("Cannot insert a Tensor that requires grad", ConstantRequiresGrad),
+    ("TracedModules don't support parameter sharing", SharedParameters),
+    ("Modules that have backward hooks", BackwardHooks),
+    ("Could not export Python function call", CustomAutogradFunction),
+    ("Dictionary inputs to traced functions must have consistent", MixedOutput),
+    ("List inputs to traced functions must have consistent", MixedOutput),
+    ("Tried to trace", ModuleNotRegistered),
+    ("Tracing can't be nested", TracingNested),
+    ("Detected that you are using FX to torch.jit.trace a dynamo-optimized function", CompiledModel),
+    ("cannot be understood by the tracer, only outputs matching", UnsupportedDict),
+    ("of traced region did not have observable data dependence", OutputNotTraced),
+    ("Encountering a dict at the output of the tracer", UnsupportedOutput),
+    ("Only tensors, lists, tuples of tensors", UnsupportedOutput),
+    ("List trace inputs must have elements", UnsupportedOutput),
+]
+# Where an error's own remedy does not say it.
+_REMEDIES = {
+    "Encountering a dict at the output of the tracer": (
+        "return a tuple or a NamedTuple, set options.strict to false where all values are of one type, or let `mode` "
+        "be auto or script"
+    ),
+    "Only tensors, lists, tuples of tensors": "return tensors, in tuples, lists or dicts",
+    "List trace inputs must have elements": "leave empty lists out of what is returned",
+}
+_OF_A_FUNCTION = (
+    "let the entrypoint be an nn.Module that makes it, or the module that holds it, in __init__; or detach it"
+)
+_FUNCTION_NAME = re.compile(r"Could not export Python function call '(.*?)'")
+
+
+def refusal(error: Exception, model: Model, calls: Mapping[str, Call]) -> TraceError:
+    """What torch raised while it traced or saved."""
+    if isinstance(error, TraceError):
+        return error
+    if is_out_of_memory(error):
+        return out_of_memory(error)
+    text = user_lines.whole_text_of(error)  # torch prints values first, and whole
+    method = torch_check.method_checked(error)
+    facts = user_lines.facts_of(error) | ({"method": method} if method else {})
+    for words, kind in _NAMED:
+        if words in text:
+            return _named(kind, words, text, facts, model, calls)
+    return UntraceableModel(f"tracing raised {type(error).__name__}: {user_lines.shown_text_of(error)}", **facts)
+
+
+def _named(
+    kind: type[TraceError], words: str, text: str, facts: dict[str, Any], model: Model, calls: Mapping[str, Call]
+) -> TraceError:
+    # What is wrong stands in one line, among values, stacks and graphs.
+    detail = text[text.index(words) :].splitlines()[0].rstrip()
+    remedy = {"remedy": _REMEDIES[words]} if words in _REMEDIES else {}
+    if kind is MixedOutput and (mixed := next(_mixed_inputs(calls), None)) is not None:
+        kind, facts = MixedInput, facts | mixed
+    if kind is ConstantRequiresGrad and isinstance(model.module, Function):
+        remedy = {"remedy": _OF_A_FUNCTION}
+    seen = _SEEN[kind](model.module, text) if kind in _SEEN else {}
+    where = _line_of_method(model, calls.get(facts.get("method", "")))
+    return kind(f"torch refused: {detail}", **(where | facts | seen | remedy))
+
+
+def _line_of_method(model: Model, call: Call | None) -> dict[str, Any]:
+    """Where torch raised in no line of the user's."""
+    return {} if call is None else user_lines.where(user_lines.of_function(getattr(model.module, call.function, None)))
+
+
+def _shared_parameters(module: torch.nn.Module, _: str) -> dict[str, Any]:
+    for path, part in module.named_modules():
+        names: dict[int, str] = {}
+        for name, tensor in [*part._parameters.items(), *part._buffers.items()]:
+            if tensor is None:
+                continue
+            if id(tensor) in names:
+                both = [script_graphs.dotted(path, one) for one in (names[id(tensor)], name)]
+                return {"names": both, **user_lines.where(user_lines.of_attribute(type(part), name))}
+            names[id(tensor)] = name
+    return {}
+
+
+def _backward_hooks(module: torch.nn.Module, _: str) -> dict[str, Any]:
+    for path, part in module.named_modules():
+        for hook in part._backward_hooks.values():
+            return {"module": path, **user_lines.where(user_lines.of_function(hook))}
+    return {}
+
+
+def _autograd_function(_: torch.nn.Module, text: str) -> dict[str, Any]:
+    name = _FUNCTION_NAME.search(text)
+    return {"function": name[1] if name else None, **user_lines.where(user_lines.of_stack(text))}
+
+
+# What torch does not say, to be seen in the model or in its text.
+_SEEN: dict[type[TraceError], Callable[[torch.nn.Module, str], dict[str, Any]]] = {
+    SharedParameters: _shared_parameters,
+    BackwardHooks: _backward_hooks,
+    CustomAutogradFunction: _autograd_function,
+}
+
+
+def _mixed_inputs(calls: Mapping[str, Call]) -> Iterator[dict[str, Any]]:
+    for call in calls.values():
+        for name, value in call.arguments.items():
+            if (path := _mixed(value, name)) is not None:
+                yield {"method": call.method, "input": path}
+
+
+def _mixed(value: Any, path: str) -> str | None:
+    """The list or dict in it whose tensors and containers are not all alike."""
+    match value:
+        case Mapping():
+            items = [*value.items()]
+        case list() | tuple():
+            items = [*enumerate(value)]
+        case _:
+            return None
+    kinds = {_kind(item) for _, item in items} - {None}
+    if len(kinds) > 1 and not isinstance(value, tuple):
+        return path
+    return next((found for key, item in items if (found := _mixed(item, f"{path}.{key}")) is not None), None)
+
+
+def _kind(value: Any) -> Any:
+    """The type that torch gives it; None of what is baked in, and not handed over."""
+    match value:
+        case torch.Tensor():
+            return "Tensor"
+        case Mapping():
+            kinds = {_kind(item) for item in value.values()} - {None}
+            return ("dict", frozenset(kinds)) if kinds else None
+        case list():
+            kinds = {_kind(item) for item in value} - {None}
+            return ("list", frozenset(kinds)) if kinds else None
+        case tuple():
+            kinds_in_order = tuple(kind for item in value if (kind := _kind(item)) is not None)
+            return ("tuple", kinds_in_order) if kinds_in_order else None
+    return None

@@ -1,0 +1,144 @@
+"""Train mode: what in the graphs behaves as it does in training, because a submodule is in that mode."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tracehouse.findings.trace_check import Finding
+from tracehouse.introspection import script_graphs, user_lines
+from tracehouse.torchscript import scopes
+
+_SHOWN_MAX = 50
+_NAMED_MAX = 3
+# Where an operator takes the mode and, if it draws random numbers, how likely it is to drop a value.
+_DROPOUTS = {
+    **dict.fromkeys(
+        ("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"), (2, 1)
+    ),
+    **{f"{kind}_": (2, 1) for kind in ("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout")},
+    **dict.fromkeys(("aten::rrelu", "aten::rrelu_"), (3, None)),
+    **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), (6, 5)),
+    "aten::scaled_dot_product_attention": (None, 4),
+}
+# Where a norm takes whether it uses the batch's statistics, and the running ones that it then updates.
+_NORMS = {"aten::batch_norm": (5, 3), "aten::instance_norm": (5, 3)}
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A node of a submodule that is in train mode."""
+
+    method: str
+    path: str
+    type: str
+    operator: str
+    line: user_lines.Line | None
+
+
+def found(model: torch.nn.Module, traced: torch.jit.ScriptModule) -> list[Finding]:
+    """For each method, what draws random numbers and what goes by the batch; nothing where all are in eval mode."""
+    parts = dict(model.named_modules(remove_duplicate=False))
+    if not any(map(_in_train_mode, parts.values())):
+        return []
+    known = scopes.Scopes(traced)
+    findings: list[Finding] = []
+    for name, method in script_graphs.methods(traced).items():
+        drawing: dict[tuple[str, str], _Seen] = {}
+        updating: dict[tuple[str, str], _Seen] = {}
+        for node, place in _placed(known, name, method.inlined_graph):
+            part = parts.get(place.scope)
+            if part is None or not _in_train_mode(part):
+                continue
+            line = script_graphs.line_of(node) or place.called_at
+            seen = _Seen(name, place.scope, type(part).__name__, node.kind(), line)
+            if _draws(node):
+                drawing.setdefault((seen.path, seen.operator), seen)
+            elif _goes_by_the_batch(node):
+                updating.setdefault((seen.path, seen.operator), seen)
+        findings += [_drawn(list(drawing.values()))] if drawing else []
+        findings += [_updated(list(updating.values()))] if updating else []
+    return findings
+
+
+def _in_train_mode(part: torch.nn.Module) -> bool:
+    """A frozen ScriptModule has no mode."""
+    return bool(getattr(part, "training", False))
+
+
+def _placed(known: scopes.Scopes, method: str, graph: Any) -> Iterator[tuple[script_graphs.Node, scopes.Place]]:
+    walk = scopes.Walk(known, "", method)
+    for node in script_graphs.nodes(graph):
+        yield node, walk.place(node)
+
+
+def is_off(node: script_graphs.Node) -> bool:
+    """Whether it is a dropout that is known to drop nothing."""
+    return node.kind() in _DROPOUTS and not _draws(node)
+
+
+def _draws(node: script_graphs.Node) -> bool:
+    if node.kind() not in _DROPOUTS:
+        return False
+    mode, probability = _DROPOUTS[node.kind()]
+    return _is_set(node, mode) and _is_set(node, probability)
+
+
+def _goes_by_the_batch(node: script_graphs.Node) -> bool:
+    if node.kind() not in _NORMS:
+        return False
+    mode, running = _NORMS[node.kind()]
+    return _is_set(node, mode) and node.inputsAt(running).type().kind() != "NoneType"
+
+
+def _is_set(node: script_graphs.Node, place: int | None) -> bool:
+    """Unless it is known to be off: a scripted method reads it off the module, which is in train mode."""
+    if place is None or place >= node.inputsSize():
+        return True
+    value = node.inputsAt(place).toIValue()
+    return value is None or bool(value)
+
+
+def _drawn(seen: list[_Seen]) -> Finding:
+    return _finding(
+        seen,
+        "draws" if len(seen) == 1 else "draw",
+        "random numbers at each call, so that no two answers are alike",
+        "let training be false, which is how a model is served",
+    )
+
+
+def _updated(seen: list[_Seen]) -> Finding:
+    return _finding(
+        seen,
+        "normalises" if len(seen) == 1 else "normalise",
+        "by the batch alone: what is answered for one row depends on all the others. Each call changes the running "
+        "statistics, which no answer shows, and which a runner forgets when it ends",
+        "let training be false, so that the running statistics are used and none are changed",
+    )
+
+
+def _finding(seen: list[_Seen], does: str, what: str, remedy: str) -> Finding:
+    named = ", ".join(f"{one.path or 'the model'} ({one.type})" for one in seen[:_NAMED_MAX])
+    more = f" and {len(seen) - _NAMED_MAX} more" if len(seen) > _NAMED_MAX else ""
+    line = next((one.line for one in seen if one.line is not None), None)
+    return Finding(
+        kind="training-mode",
+        detail=f"in train mode, {named}{more} {does} {what}",
+        confirmed=True,
+        evidence={
+            "method": seen[0].method,
+            "modules": [
+                {
+                    "path": one.path,
+                    "type": one.type,
+                    "operator": one.operator,
+                    "line": one.line.line if one.line else None,
+                }
+                for one in seen[:_SHOWN_MAX]
+            ],
+        },
+        remedy=remedy,
+        **user_lines.where(line),
+    )

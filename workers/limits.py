@@ -1,0 +1,38 @@
+"""What one attempt at a trace request may use, each of its children for itself but the wall clock together."""
+
+from service.sandbox.channel import BODY_MAX_BYTES
+from service.sandbox.limits import Limits
+from tracehouse.byte_units import MIB
+from tracehouse.frozen import Frozen
+from tracehouse.spec.trace_spec import DeviceName
+
+
+class TraceLimits(Frozen):
+    """What one attempt may use."""
+
+    wall_s: float
+    cpu_s: int
+    memory_mib: int
+    threads: int
+    log_max_bytes: int
+    source_max_bytes: int
+    child_threads_max: int
+    child_open_files_max: int
+    result_max_bytes: int = BODY_MAX_BYTES
+    export_s: float = 60.0  # of the wall clock, what torch.export may have where it is asked for
+
+    @property
+    def threads_per_side(self) -> int:
+        """The two sides of a verification compute at the same time."""
+        return max(1, self.threads // 2)
+
+    def of_child(self, device: DeviceName) -> Limits:
+        """What each child may use."""
+        limits = Limits(
+            address_space_mib=self.memory_mib,
+            cpu_s=self.cpu_s,
+            file_size_mib=max(1, self.result_max_bytes // MIB),
+            open_files=self.child_open_files_max,
+            threads=self.child_threads_max,
+        )
+        return limits.on(device)

@@ -1,0 +1,197 @@
+"""The tracing child as the worker sees it: what it says is parsed, bounded and kept, and none of it believed."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from service.domain.trace_request import Stage
+from service.protocol.bounds import LAYERS_MAX, cut_layer
+from service.protocol.messages import Failed
+from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, TriedExport, from_tracer
+from service.sandbox.channel import MalformedFrame
+from service.sandbox.child import Child
+from service.storage.blobs import Staged
+from tracehouse.artifact.file_limits import PRINTOUTS_MAX_BYTES, SOURCES_MAX_BYTES
+from tracehouse.artifact.manifest import Form
+from tracehouse.differential.offered_cases import CASES_MAX, CASES_MAX_BYTES
+from tracehouse.errors import LimitExceeded
+from tracehouse.findings.trace_check import Layer
+from tracehouse.tensors.tensor import Tensor, split
+from workers.limits import TraceLimits
+from workers.printed_log import PrintedLog
+from workers.processes.exits import malformed
+from workers.processes.export_progress import Exports
+
+TRACER = "workers.programs.tracer"
+
+_FILES = {"archive", "printouts"}
+_SOURCES, _EXPORTED = "sources", "exported"
+_STAGES = {Stage.LOADING, Stage.TRACING, Stage.CHECKING, Stage.PRINTING}
+
+
+@dataclass(frozen=True)
+class OfferedCase:
+    """Inputs that the tracing child tried, and offers."""
+
+    name: str
+    method: str
+    inputs: list[Tensor]
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """All that is left of a tracing child: its last word, and what came before."""
+
+    traced: Traced
+    files: Mapping[str, Staged]
+    offered: Sequence[OfferedCase]
+
+
+class TracerSide:
+    """`start` it, `hear` it until it has traced or failed, and then take what it has `handed_over`."""
+
+    def __init__(
+        self,
+        child: Child,
+        request: Trace,
+        limits: TraceLimits,
+        until: float,
+        printed: PrintedLog,
+        stage: Callable[[], Staged],
+    ) -> None:
+        self._child = child
+        self._request = request
+        self._limits = limits
+        self._until = until
+        self._printed = printed
+        self._stage = stage
+        self._offered: list[OfferedCase] = []
+        self._layers = 0
+        self.files: dict[str, Staged] = {}
+
+    def start(self) -> None:
+        self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
+
+    def hear(self) -> Progress | LayerDone | File | Case | Traced | TriedExport | Failed:
+        """What it says next; a file's or a case's bytes are here by then."""
+        if time.monotonic() > self._until:  # a child that never stops talking is never waited for
+            raise TimeoutError
+        header, size = self._next_header(self._until)
+        match message := from_tracer.validate_python(header):
+            case Progress() if message.stage not in _STAGES:
+                raise MalformedFrame(f"{message.stage.value} is not for it to say")
+            case TriedExport() | File(name="exported"):
+                raise MalformedFrame(f"{message.kind} came before its last word")
+            case File():
+                self._take_file(message.name, size)
+            case Case():
+                self._take_case(message, size)
+            case LayerDone():
+                self._take_layer(message.layer)
+        return message
+
+    def hear_exports(self, exports: Exports) -> None:
+        """What it tells of torch.export after its last word."""
+        now = time.monotonic()
+        export_s = max(0.0, min(self._limits.export_s, (self._until - now) / 2))  # for it is verified after this
+        try:
+            while not exports.are_complete:
+                self._hear_export(exports, now + export_s)
+        except TimeoutError:
+            raise LimitExceeded(f"it took longer than {export_s:.3g} s", limit="export", limit_s=export_s) from None
+        finally:
+            if not exports.have_program:
+                self.files.pop(_EXPORTED, None)
+
+    def handed_over(self, said: Traced) -> HandedOver:
+        """All that it was to hand over, with its last word. Raises ModelCrashed."""
+        if not self._is_answer(said):
+            raise malformed("it traced something else than it was asked to")
+        if self.files.keys() - {_SOURCES, _EXPORTED} != _FILES:
+            raise malformed(f"of its files, {sorted(self.files)} came")
+        return HandedOver(said, self.files, self._offered)
+
+    def _next_header(self, until: float) -> tuple[dict[str, JsonValue], int]:
+        self._printed.flush_until_ready(self._child.channel, until)
+        return self._child.channel.receive_header(until)
+
+    def _hear_export(self, exports: Exports, until: float) -> None:
+        if time.monotonic() > until:
+            raise TimeoutError
+        header, size = self._next_header(until)
+        match message := from_tracer.validate_python(header):
+            case File(name="exported") if exports.expect_program and _EXPORTED not in self.files:
+                self._take_exported(exports, size, until)
+            case TriedExport():
+                exports.take(message.attempt)
+            case _:
+                raise MalformedFrame(f"{message.kind} came after its last word")
+
+    def _take_exported(self, exports: Exports, size: int, until: float) -> None:
+        """One that is too large costs no more than itself."""
+        if size > self._result_bytes_left:
+            exports.refuse_program(f"it cannot be kept: the artifact may have {self._limits.result_max_bytes} bytes")
+            self._child.channel.copy_body(_Nowhere(), until)
+            return
+        exported = self._stage()
+        self._child.channel.copy_body(exported, until)
+        self.files[_EXPORTED] = exported
+
+    @property
+    def _result_bytes_left(self) -> int:
+        return self._limits.result_max_bytes - sum(staged.byte_size for staged in self.files.values())
+
+    def _take_file(self, name: str, size: int) -> None:
+        if name in self.files:
+            raise MalformedFrame(f"the file {name!r} came twice")
+        if name == "printouts" and size > PRINTOUTS_MAX_BYTES:
+            raise _too_large("the printouts", PRINTOUTS_MAX_BYTES)
+        if name == _SOURCES and size > SOURCES_MAX_BYTES:
+            raise _too_large("the sources", SOURCES_MAX_BYTES)
+        if size > self._result_bytes_left:
+            raise _too_large("the artifact", self._limits.result_max_bytes)
+        self.files[name] = self._stage()
+        self._child.channel.copy_body(self.files[name], self._until)
+
+    def _take_case(self, said: Case, size: int) -> None:
+        taken = sum(len(tensor.data) for case in self._offered for tensor in case.inputs)
+        if len(self._offered) == CASES_MAX or size > CASES_MAX_BYTES - taken:
+            raise MalformedFrame("it offers more cases than it may")
+        if size != sum(spec.byte_size for spec in said.inputs):
+            raise MalformedFrame("the bytes that came are not those of the case's inputs")
+        body = self._child.channel.receive_body(self._until)
+        self._offered.append(OfferedCase(said.name, said.method, split(said.inputs, body)))
+
+    def _take_layer(self, layer: Layer) -> None:
+        """Each is told to whoever watches, and kept: so they are few, and short."""
+        self._layers += 1
+        if self._layers > LAYERS_MAX or layer.method not in self._request.spec.calls or cut_layer(layer) != layer:
+            raise MalformedFrame("it tells of more layers than it may")
+
+    def _is_answer(self, said: Traced) -> bool:
+        spec = self._request.spec
+        answered = (said.entrypoint, set(said.contract.methods), said.check.tolerance)
+        asked = (spec.source.entrypoint, set(spec.calls), spec.check.check_tolerance)
+        return answered == asked and said.form in _forms(self._request)
+
+
+def _forms(request: Trace) -> set[Form]:
+    """Those that an artifact can have which was made so: a source may give a ScriptModule, which is kept as it is."""
+    if request.spec.source.archive is not None:
+        return {"uploaded"}
+    if request.way.mode == "script":
+        return {"scripted"}
+    return {"scripted", "mixed" if request.way.scripted else "traced"}
+
+
+class _Nowhere:
+    """Where a body goes that is not kept."""
+
+    def write(self, data: memoryview, /) -> None:
+        pass
+
+
+def _too_large(what: str, most: int) -> LimitExceeded:
+    return LimitExceeded(f"{what} may have {most} bytes, and has more", limit="result", limit_bytes=most)

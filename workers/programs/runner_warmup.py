@@ -1,0 +1,38 @@
+"""Warms a process that packers and runners alone are forked from: a small archive, loaded and called in each form.
+
+torch imports modules at the first use of this and that, and a runner in its jail can read no file. What `warmup` does
+beyond this takes several times as long, and is for those who trace.
+"""
+
+import gc
+import io
+import warnings
+
+import torch
+
+# A process that ever ran more than one thread hangs every child forked from it; a child raises the number again.
+torch.set_num_threads(1)
+torch.set_num_interop_threads(1)
+
+from tracehouse.differential import golden  # noqa: E402
+
+
+def _warm() -> None:
+    example = torch.zeros(1, 3, 8, 8)
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()).eval()
+    saved = io.BytesIO()
+    with torch.no_grad():
+        torch.jit.save(torch.jit.trace(module, example, check_trace=False), saved)
+    saved.seek(0)
+    with torch.inference_mode():
+        loaded: torch.jit.ScriptModule = torch.jit.load(saved, map_location="cpu")
+        for form in (loaded, torch.jit.freeze(loaded), torch.jit.optimize_for_inference(loaded)):
+            for _ in range(golden.CALLS_TO_SPECIALISE):
+                form(example)
+    _ = repr(example)
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    _warm()
+gc.collect()

@@ -1,0 +1,95 @@
+"""Warms the process that every child is forked from, so that no child pays for what all of them need.
+
+Imported for its effect: torch loaded and on one thread, and one trace request done from its source to its printouts,
+its archive loaded and called in each form, because torch imports hundreds of modules at the first use of this and that.
+It goes back through no graph: in a process forked from one that ever did, autograd refuses to.
+"""
+
+import gc
+import io
+import random
+import warnings
+
+import numpy as np
+import torch
+
+# A process that ever ran more than one thread hangs every child forked from it; a child raises the number again.
+torch.set_num_threads(1)
+torch.set_num_interop_threads(1)
+
+from service.protocol.tracer import Trace  # noqa: E402
+from service.sandbox.channel import Buffer, Channel, Header  # noqa: E402
+from tracehouse.differential import golden  # noqa: E402
+from tracehouse.spec.trace_spec import TraceSpec  # noqa: E402
+from workers.programs.tracer import Tracing  # noqa: E402
+
+# A little of what most models are made of, and a branch on a value, for which the check does most.
+SOURCE = """\
+import torch
+
+
+class EveryKind(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(3, 4, 3)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.attention = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+        self.recurrence = torch.nn.LSTM(4, 4, batch_first=True)
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, image):
+        pooled = torch.relu(self.norm(self.convolution(image))).mean((2, 3)).unsqueeze(1)
+        attended, _ = self.attention(pooled, pooled, pooled)
+        remembered, _ = self.recurrence(attended)
+        if remembered.sum() > 1e9:
+            return remembered
+        return torch.softmax(self.linear(remembered), -1)
+"""
+SPEC = {
+    "model": "warm",
+    "source": {"files": {"warm.py": SOURCE}, "entrypoint": "warm:EveryKind"},
+    "example_inputs": [{"datatype": "FP32", "shape": [1, 3, 8, 8], "random": {}}],
+}
+
+
+class _Keeper(Channel):
+    """Keeps the archive, and hears nothing else of it."""
+
+    def __init__(self) -> None:
+        self.archive = b""
+
+    def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:  # noqa: ARG002
+        if header.get("name") == "archive":
+            self.archive = b"".join(buffers)
+
+
+def _warm() -> None:
+    spec = TraceSpec.model_validate(SPEC)
+    request = Trace(spec=spec, way=spec.way, files={}, device="cpu", threads=1, source_max_bytes=len(SOURCE))
+    keeper = _Keeper()
+    tracing = Tracing(keeper, request, [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tracing.run()
+        _load(keeper.archive)
+    tracing.forget()
+    weights = io.BytesIO()
+    torch.save({"weight": torch.zeros(1)}, weights)
+    weights.seek(0)
+    torch.load(weights, weights_only=True)
+    _ = repr(torch.zeros(1))
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
+
+
+def _load(archive: bytes) -> None:
+    with torch.inference_mode():
+        loaded: torch.jit.ScriptModule = torch.jit.load(io.BytesIO(archive), map_location="cpu")
+        for form in (loaded, torch.jit.freeze(loaded), torch.jit.optimize_for_inference(loaded)):
+            for _ in range(golden.CALLS_TO_SPECIALISE):
+                form(torch.zeros(1, 3, 8, 8))
+
+
+_warm()
+gc.collect()

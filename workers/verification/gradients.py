@@ -1,0 +1,116 @@
+"""Gradients in the verification: the way back through the artifact against the way back through the eager model.
+
+What both return is weighted by numbers that both draw alike, and d/d each floating-point input and d/d each parameter
+are compared, with the outputs as they are while gradients are on.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from service.protocol.messages import EXAMPLE
+from tracehouse.differential import golden, random_inputs
+from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.comparison import SIDES, Compared, Difference, Sides, compare_leaf, largest_of, over_all
+from tracehouse.errors import AnswerTooLarge, Failure
+from tracehouse.tensors.gradient_names import GRADIENT
+from tracehouse.tensors.tensor import Datatype, Tensor
+from workers.processes.eager import ArtifactSide, EagerSide, Gradients, what_happened
+
+# Of so many rounds of fresh inputs that are drawn, the first that eager takes are compared on.
+ROUNDS, ROUNDS_DRAWN = 2, 8
+# A gradient that is zero but for rounding, as that of a bias before a softmax or a batch norm, has some of these of the
+# largest one: numbers of that size were added, and took each other away.
+_ROUNDINGS = 16
+_EPSILON = {Datatype.FP16: 2**-10, Datatype.BF16: 2**-7, Datatype.FP32: 2**-23, Datatype.FP64: 2**-52}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was compared, by its case; `left_out` says why that is not all."""
+
+    cases: list[tuple[str, Compared]]
+    left_out: str | None = None
+
+
+def compare_on(
+    example: BoundCall, eager: EagerSide, artifact: ArtifactSide, tolerance: float, within_s: float
+) -> Found:
+    """On the example, so often that the artifact's way back is the specialised one, and on fresh inputs."""
+
+    def asked(inputs: Sequence[Tensor], within_s: float | None = None) -> Compared | str:
+        seed = int.from_bytes(os.urandom(8)) >> 1
+        eager.ask_gradients(example, inputs, seed=seed, within_s=within_s)
+        artifact.ask_gradients(example, inputs, seed=seed)
+        return _compared(eager.gradients(), artifact.gradients(), tolerance)
+
+    on_example: list[Compared] = []
+    for _ in range(golden.CALLS_TO_SPECIALISE):
+        found = asked(example.inputs)
+        if isinstance(found, str):
+            return Found([], found)
+        on_example.append(found)
+    cases = [(EXAMPLE, next((one for one in on_example if not one.agrees), on_example[0]))]
+    left_out = "on fresh inputs, for its inputs hold no values that could be varied"
+    rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
+    for inputs in islice(random_inputs.rounds(example.inputs, rng), ROUNDS_DRAWN):
+        found = asked(inputs, within_s)
+        if isinstance(found, str):
+            left_out = f"on fresh inputs: {found}"
+            continue
+        cases.append((f"fresh {len(cases)}", found))
+        if len(cases) > ROUNDS:
+            break
+    return Found(cases, left_out if len(cases) == 1 else None)
+
+
+def compare(eager: Gradients, artifact: Gradients, tolerance: float, sides: Sides = SIDES) -> Compared:
+    """Where there is none of something, it is zero."""
+    found = _one_sided(eager, artifact, sides) or _one_sided(artifact, eager, sides[::-1])
+    if found is not None:
+        return Compared(None, found)
+    gradients = [tensor for name, tensor in eager.tensors.items() if name.startswith(GRADIENT)]
+    largest = max(map(largest_of, gradients), default=0.0)
+    pairs = [_pair(name, eager, artifact) for name in {**eager.tensors, **artifact.tensors}]
+    return over_all(
+        compare_leaf(some, other, tolerance, sides, rounding=_rounding(some, largest)) for some, other in pairs
+    )
+
+
+def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, tolerance: float) -> Compared | str:
+    """Or why there is nothing to compare."""
+    if isinstance(eager, Failure):
+        return eager.detail
+    if isinstance(artifact, Failure):
+        if artifact.slug == AnswerTooLarge.slug():
+            return artifact.detail
+        return Compared(None, Difference("output", what_happened(artifact)))
+    if not any(name.startswith(GRADIENT) for name in [*eager.tensors, *artifact.tensors]):
+        return "what it returns has no gradient, of no input and of no parameter"
+    return compare(eager, artifact, tolerance)
+
+
+def _one_sided(has: Gradients, other: Gradients, sides: Sides) -> Difference | None:
+    there = {*other.tensors, *other.without}
+    missing = next((name for name in [*has.tensors, *has.without] if name not in there), None)
+    return None if missing is None else Difference(missing, f"{sides[0]} has it, and {sides[1]} has not")
+
+
+def _pair(name: str, eager: Gradients, artifact: Gradients) -> tuple[Tensor, Tensor]:
+    some, other = eager.tensors.get(name), artifact.tensors.get(name)
+    given = some or other
+    assert given is not None  # one of both has it
+    return some or _zeros(given), other or _zeros(given)
+
+
+def _rounding(eager: Tensor, largest: float) -> float:
+    if not eager.name.startswith(GRADIENT):
+        return 0.0
+    return _ROUNDINGS * _EPSILON.get(eager.datatype, 0.0) * largest  # submitted code may call an integer a gradient
+
+
+def _zeros(like: Tensor) -> Tensor:
+    return Tensor(like.name, like.datatype, like.shape, bytes(len(like.data)))
