@@ -265,7 +265,7 @@ def opened(contract: dict[str, Any]) -> tuple[str, float]:
     for region in contract["regions"]:
         sizes = [sum((one["high"] - one["low"]) // one["step"] + 1 for one in spans)
                  for spans in region["spans"].values()]  # fmt: skip
-        counts[region["known"]] += int(torch.tensor(sizes).prod()) if sizes else 0
+        counts[region["basis"]] += int(torch.tensor(sizes).prod()) if sizes else 0
     ends: dict[str, list[int]] = {}
     for region in contract["regions"]:
         for name, found in region["spans"].items():

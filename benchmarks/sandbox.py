@@ -20,7 +20,7 @@ from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from tracehouse.byte_units import MIB
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
 
 HERE = Path(__file__).parent
@@ -46,7 +46,12 @@ SPEC = {
     "example_inputs": [{"datatype": "FP32", "shape": [1, 16], "random": {}}],
 }
 TRACE = Trace(
-    spec=TraceSpec.model_validate(SPEC), way=Way(), files={}, device="cpu", threads=2, source_max_bytes=len(SOURCE)
+    spec=TraceSpec.model_validate(SPEC),
+    way=Conversion(),
+    files={},
+    device="cpu",
+    threads=2,
+    source_max_bytes=len(SOURCE),
 ).model_dump(mode="json")
 
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.api.http.connection import bounded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.engine.embedded import EmbeddedEngine
@@ -119,7 +119,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         await run_in_threadpool(zygote.close)
         await run_in_threadpool(store.close)
 
-    parts = Parts(
+    parts = AppContext(
         store=store,
         engine=engine,
         pool=pool,
@@ -188,6 +188,6 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         app = self.config.app
         assert isinstance(app, FastAPI)
-        parts: Parts = app.state.parts
+        parts: AppContext = app.state.parts
         parts.stopping.set()
         await super().shutdown(sockets)

@@ -18,7 +18,7 @@ from service.storage.blobs import Staged
 from service.storage.database import Store
 from tracehouse.errors import TraceError
 from tracehouse.findings.trace_check import Layer
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
 from workers import auto_mode, buckets, eager_run
 from workers.device_trace import DeviceTrace
@@ -76,7 +76,7 @@ class Attempt:
                 error.facts = {**error.facts, "device": device}
             raise
 
-    def _made(self, device: DeviceName, way: Way) -> DeviceTrace:
+    def _made(self, device: DeviceName, way: Conversion) -> DeviceTrace:
         self._stage_reached = Stage.QUEUED
         told = self._report, self._report_layer
         trace = DeviceTrace(self._request, device, way, self._children, *told, self._staged)

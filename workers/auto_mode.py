@@ -7,11 +7,11 @@ then the whole model. Each way is a device trace of its own, with its own childr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tracehouse.artifact.conversion_attempt import Tried
+from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import ArchiveUnusable, ModelCrashed, TraceError, UnsupportedOutput, UntraceableModel
 from tracehouse.findings.trace_check import RESTRICTING, TraceCheck, Verdict, reads_value
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from workers.device_trace import DeviceTrace
 
 # What tracing cannot do, scripting may: all else would be the same again. A trace can crash its process: an operator
@@ -22,12 +22,12 @@ _OF_VALUES = frozenset({"baked-value"})
 _BEST = 0, False
 _RANK = [*Verdict]  # from the best to the worst
 
-Make = Callable[[Way], DeviceTrace]
+Make = Callable[[Conversion], DeviceTrace]
 
 
 @dataclass(frozen=True)
 class _Attempted:
-    way: Way
+    way: Conversion
     came: DeviceTrace | TraceError
 
     @property
@@ -43,17 +43,19 @@ class _Attempted:
         """So that nothing else need be tried."""
         return self.rank[:2] == _BEST
 
-    def tried(self, *, kept: bool) -> Tried:
+    def tried(self, *, kept: bool) -> ConversionAttempt:
         if isinstance(self.came, TraceError):
             verdict, detail = None, self.came.detail
         else:
             verdict, detail = self.came.check.verdict, "; ".join(_doubts(self.came.check))
-        return Tried(way=str(self.way), verdict=verdict, kept=kept, detail=detail[:_DETAIL_MAX_CHARACTERS] or None)
+        return ConversionAttempt(
+            way=str(self.way), verdict=verdict, kept=kept, detail=detail[:_DETAIL_MAX_CHARACTERS] or None
+        )
 
 
 def made(make: Make) -> DeviceTrace:
     """The best of the ways, which knows what was tried. Raises what tracing raised, where no way gives an artifact."""
-    attempted = [_attempted(make, Way(), tolerated=_OF_TRACING)]
+    attempted = [_attempted(make, Conversion(), tolerated=_OF_TRACING)]
     for way in _further(attempted[0]):
         if attempted[-1].is_best:
             break
@@ -61,11 +63,11 @@ def made(make: Make) -> DeviceTrace:
     best = min(attempted, key=lambda one: one.rank)
     if isinstance(best.came, TraceError):
         raise best.came
-    best.came.tried = [one.tried(kept=one is best) for one in attempted]
+    best.came.attempts = [one.tried(kept=one is best) for one in attempted]
     return best.came
 
 
-def _attempted(make: Make, way: Way, *, tolerated: tuple[type[TraceError], ...]) -> _Attempted:
+def _attempted(make: Make, way: Conversion, *, tolerated: tuple[type[TraceError], ...]) -> _Attempted:
     try:
         return _Attempted(way, make(way))
     except tolerated as error:
@@ -74,13 +76,13 @@ def _attempted(make: Make, way: Way, *, tolerated: tuple[type[TraceError], ...])
         return _Attempted(way, error)
 
 
-def _further(first: _Attempted) -> list[Way]:
-    whole = Way(mode="script")
+def _further(first: _Attempted) -> list[Conversion]:
+    whole = Conversion(mode="script")
     if isinstance(first.came, TraceError):
         return [whole]
     if first.came.form != "traced":  # it was a ScriptModule already
         return []
-    return [Way(scripted=first.came.in_doubt), whole] if first.came.in_doubt else [whole]
+    return [Conversion(scripted=first.came.in_doubt), whole] if first.came.in_doubt else [whole]
 
 
 def _doubts(check: TraceCheck) -> Sequence[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 
-from tracehouse.artifact.conversion_attempt import Tried
+from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.dims import linear
 from tracehouse.contract.input_spec import InputSpec
@@ -13,7 +13,7 @@ from tracehouse.contract.regions import Span
 from tracehouse.errors import TraceError
 from tracehouse.findings.remedies import ADVICE_ON_BUCKETS
 from tracehouse.findings.trace_check import Finding, Verdict
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
 from workers.device_trace import DeviceTrace
 
@@ -22,7 +22,7 @@ _DETAIL_MAX_CHARACTERS = 1000
 _TIMES_LEFT = 2.0
 
 Sizes = Mapping[str, Sequence[Span]]
-Make = Callable[[Way], DeviceTrace]
+Make = Callable[[Conversion], DeviceTrace]
 
 
 def made(kept: DeviceTrace, spec: TraceSpec, make: Make, until: float) -> list[DeviceTrace]:
@@ -66,11 +66,11 @@ class _Buckets:
         sound = [one for one in made if one.check.verdict is not Verdict.REJECTED]
         registered = made if self._spec.accept_unsound else sound or made
         if not registered:
-            self._kept.tried = [*self._before(kept=True), *self._tried(symbol, came, None)]
+            self._kept.attempts = [*self._before(kept=True), *self._tried(symbol, came, None)]
             self._kept.findings = [*map(_without_offer, self._kept.findings), *_left_out(symbol, came, [])]
             return [self._kept]
         for one in registered:
-            one.tried = [*self._before(kept=False), *self._tried(symbol, came, one)]
+            one.attempts = [*self._before(kept=False), *self._tried(symbol, came, one)]
             one.findings = [*map(_without_offer, one.findings), *_left_out(symbol, came, registered)]
         return registered
 
@@ -89,19 +89,21 @@ class _Buckets:
         finally:
             self._slowest_s = max(self._slowest_s, time.monotonic() - began)
 
-    def _before(self, *, kept: bool) -> list[Tried]:
+    def _before(self, *, kept: bool) -> list[ConversionAttempt]:
         """What was tried before there were buckets."""
         way, verdict = str(self._kept.way), self._kept.check.verdict
-        tried = self._kept.tried or [Tried(way=way, verdict=verdict, kept=True)]
+        tried = self._kept.attempts or [ConversionAttempt(way=way, verdict=verdict, kept=True)]
         return tried if kept else [one.model_copy(update={"kept": False}) for one in tried]
 
-    def _tried(self, symbol: str, came: dict[int, DeviceTrace | str], kept: DeviceTrace | None) -> Iterator[Tried]:
+    def _tried(
+        self, symbol: str, came: dict[int, DeviceTrace | str], kept: DeviceTrace | None
+    ) -> Iterator[ConversionAttempt]:
         for size, one in came.items():
             way = str(self._kept.way.model_copy(update={"sizes": {symbol: size}}))
             if isinstance(one, str):
-                yield Tried(way=way, verdict=None, kept=False, detail=one[:_DETAIL_MAX_CHARACTERS])
+                yield ConversionAttempt(way=way, verdict=None, kept=False, detail=one[:_DETAIL_MAX_CHARACTERS])
             else:
-                yield Tried(way=way, verdict=one.check.verdict, kept=one is kept)
+                yield ConversionAttempt(way=way, verdict=one.check.verdict, kept=one is kept)
 
 
 def _left_out(symbol: str, came: dict[int, DeviceTrace | str], registered: Sequence[DeviceTrace]) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from service.protocol.tracer import File, LayerDone, Progress, Traced
 from service.sandbox.child import Child, Exit
 from service.storage.blobs import Staged
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
-from tracehouse.artifact.conversion_attempt import Tried
+from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.exportability import Exportability
 from tracehouse.artifact.manifest import Artifact, Form
@@ -26,15 +26,15 @@ from tracehouse.errors import TraceError
 from tracehouse.findings.trace_check import Finding, Layer, TraceCheck, Verdict
 from tracehouse.reproducer import counterexamples, pytest_file
 from tracehouse.reproducer.counterexamples import Found
-from tracehouse.spec.conversion import Part, Way
+from tracehouse.spec.conversion import Conversion, ScriptTarget
 from tracehouse.spec.trace_spec import DeviceName
 from workers.limits import TraceLimits
 from workers.processes import packer
 from workers.processes.children import Children
-from workers.processes.eager import RUNNER, ArtifactSide, EagerSide
+from workers.processes.eager import RUNNER, ArtifactProcess, EagerProcess
 from workers.processes.exits import of_archive, of_model, of_upload, talking, told
 from workers.processes.export_progress import Exports
-from workers.processes.tracer import TRACER, HandedOver, TracerSide
+from workers.processes.tracer import TRACER, HandedOver, TracerProcess
 from workers.verification.examples import Prepared, Sides, prepare
 from workers.verification.verification import Verification, Verified
 
@@ -50,7 +50,7 @@ class DeviceTrace:
         self,
         request: TraceRequest,
         device: DeviceName,
-        way: Way,
+        way: Conversion,
         children: Children,
         report: Callable[[Stage, float], object],
         report_layer: Callable[[DeviceName, Layer], object],
@@ -64,12 +64,12 @@ class DeviceTrace:
         self._report_layer = report_layer
         self._stage = stage
         self._held = ExitStack()  # until `run` ends
-        self._eager: EagerSide | None = None
+        self._eager: EagerProcess | None = None
         self._prepared: Future[Prepared]  # from when the archive is there
         self._exportability: Exportability | None = None
         self._handed_over: HandedOver
         self._verified: Verified
-        self.tried: list[Tried] = []
+        self.attempts: list[ConversionAttempt] = []
 
     def run(self) -> None:
         """Raises TraceError."""
@@ -104,7 +104,7 @@ class DeviceTrace:
         return self._handed_over.traced.form
 
     @property
-    def in_doubt(self) -> list[Part]:
+    def in_doubt(self) -> list[ScriptTarget]:
         """The parts of the model that are worth being scripted, as the tracing child says: nobody's verdict hangs on
         it."""
         return self._handed_over.traced.in_doubt
@@ -119,7 +119,7 @@ class DeviceTrace:
             device=self._device,
             entrypoint=said.entrypoint,
             form=said.form,
-            tried=self.tried,
+            attempts=self.attempts,
             training=spec.training,
             precision=spec.options.precision,
             contract=self._verified.contract,
@@ -160,7 +160,7 @@ class DeviceTrace:
             printing = self.way == self._request.spec.way
             child = children.forked(while_it_lives, TRACER, self._device, printing=printing)
             request = children.told_to_trace(self._device, self.way, children.limits.threads)
-            tracer = TracerSide(child, request, children.limits, children.until, children.printed, self._stage)
+            tracer = TracerProcess(child, request, children.limits, children.until, children.printed, self._stage)
             try:
                 with talking(child, children.limits, children.cancellation, self._blame):
                     tracer.start()
@@ -180,7 +180,7 @@ class DeviceTrace:
         is_loading = self._eager is None
         return (of_upload if is_loading and self._request.spec.source.archive is not None else of_model)(end, limits)
 
-    def _heard(self, tracer: TracerSide) -> Traced | Failed:
+    def _heard(self, tracer: TracerProcess) -> Traced | Failed:
         while True:
             match said := tracer.hear():
                 case LayerDone():
@@ -194,7 +194,7 @@ class DeviceTrace:
                 case Traced() | Failed():
                     return said
 
-    def _heard_of_export(self, tracer: TracerSide, child: Child, said: Traced) -> Exportability:
+    def _heard_of_export(self, tracer: TracerProcess, child: Child, said: Traced) -> Exportability:
         """Whatever goes wrong there costs no more than that: the trace is here."""
         self._report(Stage.EXPORTING, 0.8)
         children = self._children
@@ -207,7 +207,7 @@ class DeviceTrace:
             exports.cut_short(error.detail)
         return exports.exportability
 
-    def _start_eager(self) -> EagerSide:
+    def _start_eager(self) -> EagerProcess:
         """It loads while the tracing child works on, and is told nothing of what that one makes."""
         self._eager = self._children.eager(self._held, self._device, self.way)
         return self._eager
@@ -274,12 +274,12 @@ class DeviceTrace:
             if side is not None:
                 self._held.callback(side.kill)
 
-    def _artifact(self, archive: Staged) -> ArtifactSide:
+    def _artifact(self, archive: Staged) -> ArtifactProcess:
         return self._as_side(self._forked_with(self._held, RUNNER, archive))
 
-    def _as_side(self, child: Child) -> ArtifactSide:
+    def _as_side(self, child: Child) -> ArtifactProcess:
         children = self._children
-        return ArtifactSide(child, children.limits, children.cancellation, children.until)
+        return ArtifactProcess(child, children.limits, children.cancellation, children.until)
 
     def _forked_with(self, held: ExitStack, program: str, *staged: Staged) -> Child:
         with ExitStack() as opened:

@@ -7,7 +7,7 @@ from service.domain.eager_outputs import Returned, pieces
 from service.storage.blobs import Staged
 from tracehouse.spec.trace_spec import TraceSpec
 from workers.processes.children import Children
-from workers.processes.eager import REFERENCE, EagerSide
+from workers.processes.eager import REFERENCE, EagerProcess
 
 
 def run(spec: TraceSpec, children: Children) -> list[Returned]:
@@ -16,7 +16,7 @@ def run(spec: TraceSpec, children: Children) -> list[Returned]:
     returned: list[Returned] = []
     with ExitStack() as while_it_lives:
         child = children.forked(while_it_lives, REFERENCE, device, printing=True)
-        eager = EagerSide(child, children.limits, children.cancellation, children.until, children.printed)
+        eager = EagerProcess(child, children.limits, children.cancellation, children.until, children.printed)
         eager.start(children.told_to_trace(device, spec.way, children.limits.threads))
         for call, answer in eager.runs(spec):
             outputs = list(answer.answer.leaves.values())

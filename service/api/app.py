@@ -22,7 +22,7 @@ from service.api import (
     report,
     trace_requests,
 )
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.api.http import cors
 from service.api.http.access_log import AccessLog
 from service.api.http.head import Head
@@ -50,7 +50,7 @@ class App(FastAPI):
         return AccessLog(SecurityHeaders(Head(super().build_middleware_stack())))
 
 
-def create_app(parts: Parts, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
+def create_app(parts: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
     """`cors_origins` are the pages from elsewhere that a browser lets use the service: none, there is no CORS."""
     app = App(
         title="Tracehouse",

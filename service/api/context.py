@@ -16,7 +16,7 @@ from service.storage.database import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class AppContext:
     """What `main` built. `stopping` is set when the server begins to shut down, so that open streams end."""
 
     store: Store
@@ -41,8 +41,8 @@ class Parts:
 
 
 # Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.
-async def _parts(request: Request) -> Parts:
-    parts: Parts = request.app.state.parts
+async def _parts(request: Request) -> AppContext:
+    parts: AppContext = request.app.state.parts
     return parts
 
 
@@ -54,6 +54,6 @@ async def _engine(request: Request) -> Engine:
     return (await _parts(request)).engine
 
 
-PartsDep = Annotated[Parts, Depends(_parts)]
+PartsDep = Annotated[AppContext, Depends(_parts)]
 StoreDep = Annotated[Store, Depends(_store)]
 EngineDep = Annotated[Engine, Depends(_engine)]

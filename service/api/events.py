@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
-from service.api.context import Parts, PartsDep
+from service.api.context import AppContext, PartsDep
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead
 from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_responses
 from service.api.trace_requests import RequestId
@@ -47,8 +47,8 @@ async def watch(
         str | None, Header(alias="Last-Event-ID", description="The same, as a browser sends it that was cut off.")
     ] = None,
 ) -> Response:
-    """Kinds: `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, did, left_out}: a layer of
-    the check that is done, and how many steps of it the budget cut), `log` ({text}), and at last `end`
+    """Kinds: `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, summary, left_out}: a layer
+    of the check that is done, and how many steps of it the budget cut), `log` ({text}), and at last `end`
     ({state, verdict}).
 
     Everything is told from the beginning, or after a given event, so that no watcher misses any.
@@ -63,7 +63,7 @@ async def watch(
     return EventSourceResponse(_told(parts, caller.tenant, request_id, seq), headers=headers)
 
 
-def _refuse_beyond(parts: Parts, caller: Caller) -> None:
+def _refuse_beyond(parts: AppContext, caller: Caller) -> None:
     """Where there are keys, no tenant takes up all streams alone."""
     if len(parts.streams) >= parts.streams_max:
         raise TooManyStreams("too many event streams are open", limit=parts.streams_max)
@@ -77,7 +77,7 @@ def _seq(last_event_id: str) -> int:
     return int(last_event_id)
 
 
-async def _told(parts: Parts, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
+async def _told(parts: AppContext, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
     parts.streams[stream := object()] = tenant
     try:
         with listening(parts.store.changes, request_id) as changed:

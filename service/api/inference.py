@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field, JsonValue
 
 from service.api import inference_json
-from service.api.context import Parts, PartsDep
+from service.api.context import AppContext, PartsDep
 from service.api.http.access import ACCESS_RESPONSES, Caller, MayInfer
 from service.api.http.body import aside, check_is_json, parse_json, read_text
 from service.api.inference_json import InBucket, InferenceRequest
@@ -217,7 +217,7 @@ class _Choice:
     contract: Contract
 
 
-async def _resolve(parts: Parts, caller: Caller, model: str, device: DeviceName | None) -> _Served:
+async def _resolve(parts: AppContext, caller: Caller, model: str, device: DeviceName | None) -> _Served:
     ref = ModelRef.parse(model)
     return await run_in_threadpool(_find, parts.store, caller.tenant, ref, device)
 
@@ -251,7 +251,7 @@ def _contract(store: Store, tenant: str, digest: str) -> Contract:
 
 
 async def _answer(
-    parts: Parts, caller: Caller, served: _Served, method: str, body: JsonValue, byte_size: int
+    parts: AppContext, caller: Caller, served: _Served, method: str, body: JsonValue, byte_size: int
 ) -> Response:
     buckets = [InBucket(choice.sizes, choice.contract.method(method)) for choice in served.choices]
     is_open = served.choices[0].contract.open

@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import Field
 
-from service.api.context import EngineDep, Parts, PartsDep, StoreDep
+from service.api.context import AppContext, EngineDep, PartsDep, StoreDep
 from service.api.downloads import attachment, partial_responses
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
 from service.api.pagination import Cursor, Limit, link_next
@@ -236,7 +236,7 @@ def _idempotency_key(value: str | None) -> str | None:
     return value
 
 
-def _submit(parts: Parts, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
+def _submit(parts: AppContext, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
     submitted = TraceRequest.submitted(
         submission.spec, submission.files, torch_version=parts.torch_version, tenant=caller.tenant
     )

@@ -9,7 +9,7 @@ from time import monotonic
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.domain.trace_request import TraceStatus
 from service.storage.changes import Changes
 
@@ -17,7 +17,7 @@ from service.storage.changes import Changes
 LOOK_S = 0.5
 
 
-async def wait_for_end(parts: Parts, http: Request, request: TraceStatus, wait_s: float) -> TraceStatus:
+async def wait_for_end(parts: AppContext, http: Request, request: TraceStatus, wait_s: float) -> TraceStatus:
     """The request as it stands when it has ended, the time is over, or nobody waits any more."""
     until = monotonic() + wait_s
     with listening(parts.store.changes, request.id) as changed:

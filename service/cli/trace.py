@@ -269,7 +269,7 @@ def _place(finding: dict[str, Any]) -> tuple[Any, Any]:
 
 def _making(artifact: dict[str, Any]) -> Iterator[str]:
     """What mode auto did, and what is made of the archive where it is served."""
-    if artifact["tried"]:
+    if artifact["attempts"]:
         yield _made_by(artifact)
     if artifact["optimize_for_inference"] or artifact["freeze"]:
         form = "optimize_for_inference" if artifact["optimize_for_inference"] else "freeze"
@@ -277,10 +277,12 @@ def _making(artifact: dict[str, Any]) -> Iterator[str]:
 
 
 def _made_by(artifact: dict[str, Any]) -> str:
-    [kept] = [tried for tried in artifact["tried"] if tried["kept"]]
+    [kept] = [attempt for attempt in artifact["attempts"] if attempt["kept"]]
     if kept["way"] == "trace" and artifact["form"] != "traced":
         return f"made by: no way of its own, for the model was {artifact['form']} before"
-    others = [f"{each['way']} → {each['verdict'] or 'no artifact'}" for each in artifact["tried"] if each is not kept]
+    others = [
+        f"{each['way']} → {each['verdict'] or 'no artifact'}" for each in artifact["attempts"] if each is not kept
+    ]
     return f"made by: {kept['way']}" + (f" (tried: {'; '.join(others)})" if others else "")
 
 

@@ -67,7 +67,7 @@ def cut_check(check: TraceCheck) -> TraceCheck:
 
 def cut_layer(layer: Layer) -> Layer:
     left_out = [_text(one, LEFT_OUT_MAX_CHARACTERS) for one in layer.left_out[:LEFT_OUT_MAX]]
-    return _with_short_texts(layer, did=_text(layer.did, LEFT_OUT_MAX_CHARACTERS), left_out=left_out)
+    return _with_short_texts(layer, summary=_text(layer.summary, LEFT_OUT_MAX_CHARACTERS), left_out=left_out)
 
 
 def excess_of(message: JsonValue) -> str | None:

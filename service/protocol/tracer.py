@@ -13,7 +13,7 @@ from tracehouse.contract.contract import Contract, MethodClaim
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.frozen import Frozen
-from tracehouse.spec.conversion import Parts, Way
+from tracehouse.spec.conversion import Conversion, ScriptTargets
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -23,7 +23,7 @@ class Trace(Frozen):
 
     kind: Literal["trace"] = "trace"
     spec: TraceSpec
-    way: Way
+    way: Conversion
     files: dict[str, int]
     device: DeviceName
     threads: int
@@ -84,7 +84,7 @@ class Traced(Frozen):
     buffers: list[TensorSpec]
     attributes: ModuleAttributes
     constants: TensorConstants
-    in_doubt: Parts  # that read the values of tensors, if no other code does
+    in_doubt: ScriptTargets  # that read the values of tensors, if no other code does
     missing_weights: list[str]
     unexpected_weights: list[str]
     versions: Versions

@@ -24,7 +24,7 @@ from tracehouse.artifact.printouts import Printouts
 from tracehouse.eager.source import Source
 from tracehouse.errors import Failure
 from tracehouse.findings.trace_check import Comparison, Finding, Layer, Verdict
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import split
 from workers.limits import TraceLimits
@@ -142,7 +142,7 @@ def artifact(work: Work, store: Store) -> ArtifactOf:
 def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
     """The tracing child's program, run in this process."""
 
-    def run(submitted: dict[str, Any], files: dict[str, bytes] | None = None, way: Way | None = None) -> Told:
+    def run(submitted: dict[str, Any], files: dict[str, bytes] | None = None, way: Conversion | None = None) -> Told:
         ours, theirs = socket.socketpair()
         told = Told()
         listener = threading.Thread(target=_listen, args=(Channel(ours), told))

@@ -250,7 +250,13 @@ def test_a_child_that_tells_of_its_progress_again_and_again_is_stopped(work: Wor
     assert len(store.events.after(TENANT, request.id, 0, 100)) < 10
 
 
-LAYER = {"name": "probe", "method": "forward", "seconds": 0.5, "did": "tried 9 inputs", "left_out": ["sizes above 64"]}
+LAYER = {
+    "name": "probe",
+    "method": "forward",
+    "seconds": 0.5,
+    "summary": "tried 9 inputs",
+    "left_out": ["sizes above 64"],
+}
 
 
 def test_watchers_see_each_layer_of_the_check(work: Work, store: Store) -> None:
@@ -261,7 +267,7 @@ def test_watchers_see_each_layer_of_the_check(work: Work, store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layer", "times"), [(LAYER, 1000), ({**LAYER, "method": "other"}, 1), ({**LAYER, "did": "x" * 100_000}, 1)]
+    ("layer", "times"), [(LAYER, 1000), ({**LAYER, "method": "other"}, 1), ({**LAYER, "summary": "x" * 100_000}, 1)]
 )
 def test_a_child_that_tells_of_more_layers_than_it_may_is_stopped(
     work: Work, store: Store, layer: dict[str, Any], times: int

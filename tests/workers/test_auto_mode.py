@@ -25,7 +25,7 @@ def auto(name: str, entrypoint: str = "Net", *inputs: Any, **members: Any) -> di
 def test_a_trace_without_doubts_is_kept(work: Work, store: Store) -> None:
     kept = artifact_of(store, work(auto("linear", "Net", {"datatype": "FP32", "shape": [1, 4], "random": {}})))
 
-    assert (kept.form, [tried.way for tried in kept.tried]) == ("traced", ["trace"])
+    assert (kept.form, [attempt.way for attempt in kept.attempts]) == ("traced", ["trace"])
 
 
 def test_the_submodule_that_branches_is_scripted(work: Work, store: Store) -> None:
@@ -33,7 +33,7 @@ def test_the_submodule_that_branches_is_scripted(work: Work, store: Store) -> No
     kept = artifact_of(store, ended)
 
     assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "mixed")
-    assert [(tried.way, tried.verdict) for tried in kept.tried] == [
+    assert [(attempt.way, attempt.verdict) for attempt in kept.attempts] == [
         ("trace", Verdict.REJECTED),
         ("trace, with gate scripted", Verdict.VERIFIED),
     ]
@@ -44,8 +44,8 @@ def test_the_function_that_branches_is_scripted(work: Work, store: Store) -> Non
     kept = artifact_of(store, ended)
 
     assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "mixed")
-    assert kept.tried[-1].way == "trace, with branches_in_a_function.clipped scripted"
-    assert [tried.kept for tried in kept.tried] == [False, True]
+    assert kept.attempts[-1].way == "trace, with branches_in_a_function.clipped scripted"
+    assert [attempt.kept for attempt in kept.attempts] == [False, True]
 
 
 def test_a_part_of_a_name_that_cannot_be_told_is_scripted_with_the_whole(work: Work, store: Store) -> None:
@@ -63,7 +63,7 @@ def test_a_part_of_a_name_that_cannot_be_told_is_scripted_with_the_whole(work: W
     files = {**auto("branches_in_a_part")["source"]["files"], "named.py": source}
     ended = work({**auto("branches_in_a_part"), "source": {"files": files, "entrypoint": "named:Named"}})
 
-    assert [tried.way for tried in artifact_of(store, ended).tried] == ["trace", "script"]
+    assert [attempt.way for attempt in artifact_of(store, ended).attempts] == ["trace", "script"]
 
 
 def test_a_model_that_branches_itself_is_scripted_whole(work: Work, store: Store) -> None:
@@ -71,7 +71,7 @@ def test_a_model_that_branches_itself_is_scripted_whole(work: Work, store: Store
     kept = artifact_of(store, ended)
 
     assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "scripted")
-    assert [tried.way for tried in kept.tried] == ["trace", "script"]
+    assert [attempt.way for attempt in kept.attempts] == ["trace", "script"]
 
 
 def test_where_no_way_is_right_the_trace_stays_and_says_why(work: Work, store: Store) -> None:
@@ -79,8 +79,8 @@ def test_where_no_way_is_right_the_trace_stays_and_says_why(work: Work, store: S
     kept = artifact_of(store, ended)
 
     assert (ended.verdict, kept.form, ended.model) == (Verdict.REJECTED, "traced", None)
-    assert [tried.kept for tried in kept.tried] == [True, False]
-    [_, scripted] = kept.tried
+    assert [attempt.kept for attempt in kept.attempts] == [True, False]
+    [_, scripted] = kept.attempts
     assert (scripted.way, scripted.verdict) == ("script", None)
     assert "torch cannot script this" in (scripted.detail or "")
 
@@ -102,7 +102,7 @@ def test_what_the_source_prints_is_logged_once(work: Work, store: Store) -> None
     ended = work(auto("branches_aloud"))
     logged = "".join(store.events.log(TENANT, ended.id))
 
-    assert [tried.way for tried in artifact_of(store, ended).tried] == ["trace", "script"]
+    assert [attempt.way for attempt in artifact_of(store, ended).attempts] == ["trace", "script"]
     assert logged.count("here it is") == 1
 
 
@@ -110,7 +110,7 @@ def test_a_read_that_only_validates_is_no_doubt(work: Work, store: Store) -> Non
     kept = artifact_of(store, work(auto("refuses_negatives", "Net", tensor([1.0, 2.0]))))
 
     assert [finding.effect for finding in kept.check.findings if finding.effect] == ["harmless"]
-    assert [tried.way for tried in kept.tried] == ["trace"]
+    assert [attempt.way for attempt in kept.attempts] == ["trace"]
 
 
 def test_a_size_that_a_trace_keeps_is_open_in_a_script(work: Work, store: Store) -> None:
@@ -119,7 +119,7 @@ def test_a_size_that_a_trace_keeps_is_open_in_a_script(work: Work, store: Store)
     kept = artifact_of(store, ended)
 
     assert (ended.verdict, kept.form) == (Verdict.VERIFIED, "scripted")
-    assert [(tried.way, tried.verdict) for tried in kept.tried] == [
+    assert [(attempt.way, attempt.verdict) for attempt in kept.attempts] == [
         ("trace", Verdict.RESTRICTED),
         ("script", Verdict.VERIFIED),
     ]

@@ -73,7 +73,7 @@ def test_one_model_version_has_them_all_and_what_was_tried(artifacts: Artifacts,
         (artifact.bucket, artifact.digest) for artifact in ended.artifacts
     ]
     [first, _] = [store.artifacts.get(TENANT, one.digest) for one in ended.artifacts]
-    assert [(one.way, one.kept) for one in first.tried] == [
+    assert [(one.way, one.kept) for one in first.attempts] == [
         ("trace", False),
         ("trace, for seq 2", True),
         ("trace, for seq 6", False),
@@ -84,7 +84,7 @@ def test_where_a_script_takes_all_listed_sizes_it_stands_alone(artifacts: Artifa
     [only] = artifacts(submitted(mode="auto", buckets={"seq": [2, 6]}))
 
     assert (only.bucket, only.form) == ({}, "scripted")
-    assert [(one.way, one.kept) for one in only.tried] == [("trace", False), ("script", True)]
+    assert [(one.way, one.kept) for one in only.attempts] == [("trace", False), ("script", True)]
     [said] = [one for one in only.check.findings if one.kind == "buckets-not-needed"]
     assert said.evidence == {"symbol": "seq", "sizes": [2, 6]}
 
@@ -114,14 +114,14 @@ def test_a_size_that_the_model_refuses_is_left_out_and_said(artifacts: Artifacts
     [left_out] = [one for one in only.check.findings if one.kind == "bucket-left-out"]
     assert left_out.evidence == {"sizes": {"seq": 8}}
     assert "too long" in left_out.detail
-    assert [(one.way, one.verdict) for one in only.tried][-1] == ("trace, for seq 8", None)
+    assert [(one.way, one.verdict) for one in only.attempts][-1] == ("trace, for seq 8", None)
 
 
 def test_where_no_bucket_can_be_made_the_artifact_of_the_example_stays(artifacts: Artifacts) -> None:
     [only] = artifacts(submitted("Longest", buckets={"seq": [8, 9]}))
 
     assert only.bucket == {}
-    assert [(one.way, one.kept) for one in only.tried] == [
+    assert [(one.way, one.kept) for one in only.attempts] == [
         ("trace", True),
         ("trace, for seq 8", False),
         ("trace, for seq 9", False),
@@ -141,8 +141,8 @@ def test_one_artifact_is_not_enough_where_it_takes_a_listed_size_with_fewer_othe
     ids = InputSpec(name="ids", datatype=Datatype.INT64, shape=("batch", "seq"), example=(2, 16))
     output = OutputSpec(name="output", datatype=Datatype.INT64, shape=("batch", "seq"))
     regions = [
-        Region(spans={"batch": [Span(low=1, high=256)], "seq": [Span(low=8, high=31)]}, known="proven"),
-        Region(spans={"batch": [Span(low=2, high=2)], "seq": [Span(low=32, high=32)]}, known="tested"),
+        Region(spans={"batch": [Span(low=1, high=256)], "seq": [Span(low=8, high=31)]}, basis="proven"),
+        Region(spans={"batch": [Span(low=2, high=2)], "seq": [Span(low=32, high=32)]}, basis="tested"),
     ]
     contract = Contract(
         methods={

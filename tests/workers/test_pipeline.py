@@ -18,24 +18,24 @@ def test_each_layer_is_told_as_it_ends_and_kept(run: Run) -> None:
 
     assert [layer.name for layer in told.layers] == LAYERS
     assert told.traced.check.layers == told.layers
-    assert all(layer.did for layer in told.layers)
+    assert all(layer.summary for layer in told.layers)
 
 
 def test_layers_say_what_they_did_in_plain_sentences(run: Run) -> None:
     told = run(spec("branches_on_data", example_inputs=[X]))
 
-    did = {layer.name: layer.did for layer in told.layers}
-    assert did["observe"].startswith("1 read of values")
-    assert did["flip"] == "1 read: 1 harmful"
-    assert did["probe"] == "other values at the example's sizes"
+    summary = {layer.name: layer.summary for layer in told.layers}
+    assert summary["observe"].startswith("1 read of values")
+    assert summary["flip"] == "1 read: 1 harmful"
+    assert summary["probe"] == "other values at the example's sizes"
 
 
 def test_reads_of_sizes_are_told_apart_from_those_of_values(run: Run) -> None:
     told = run(spec("loops_over_its_rows", example_inputs=[X]))
 
-    [did] = [layer.did for layer in told.layers if layer.name == "flip"]
-    assert "1 read of sizes, which calls of other sizes judge" in did
-    assert "unknown" not in did
+    [summary] = [layer.summary for layer in told.layers if layer.name == "flip"]
+    assert "1 read of sizes, which calls of other sizes judge" in summary
+    assert "unknown" not in summary
 
 
 def test_every_batch_of_a_linear_layer_is_proven(run: Run) -> None:
@@ -46,7 +46,7 @@ def test_every_batch_of_a_linear_layer_is_proven(run: Run) -> None:
     assert told.verdict is Verdict.VERIFIED
     assert [*claim.shapes.values()] == [("batch", 4)]
     assert [*claim.fixed.values()] == [{"1": "model"}]
-    assert (str(region), region.known) == ("batch 1 to 256", "proven")
+    assert (str(region), region.basis) == ("batch 1 to 256", "proven")
     assert claim.batch is not None
     assert claim.batch.symbol == "batch"
 

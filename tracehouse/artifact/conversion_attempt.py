@@ -6,7 +6,7 @@ from tracehouse.findings.trace_check import Verdict
 from tracehouse.frozen import Frozen
 
 
-class Tried(Frozen):
+class ConversionAttempt(Frozen):
     """A way that was tried, and what came of it."""
 
     way: str = Field(

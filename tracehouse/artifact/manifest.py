@@ -1,18 +1,18 @@
 """An artifact: immutable, named by the SHA-256 of its manifest, which names its bytes by theirs."""
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import FailFast, Field
+from pydantic import FailFast, Field, model_validator
 
 from tracehouse.artifact.blob import BlobRef
-from tracehouse.artifact.conversion_attempt import Tried
+from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.exportability import Exportability
 from tracehouse.contract.contract import Contract
 from tracehouse.findings.trace_check import TraceCheck
-from tracehouse.frozen import Frozen
+from tracehouse.frozen import Frozen, with_new_names
 from tracehouse.spec.trace_spec import DeviceName, Precision, ServedForm, Training, served_form
 from tracehouse.tensors.tensor import Shape, TensorSpec
 
@@ -115,7 +115,7 @@ class Artifact(Frozen):
         "traced",
         description="How the archive came about; `mixed`: traced, with some parts of the model scripted by mode auto.",
     )
-    tried: list[Tried] = Field([], description="The ways that mode auto tried, in their order.")
+    attempts: list[ConversionAttempt] = Field([], description="The ways that mode auto tried, in their order.")
     training: Training = Field(False, description="The mode of the model, as it was asked for.")
     precision: Precision | None = Field(None, description="What model and inputs were cast to first; null: nothing.")
     contract: Contract
@@ -146,6 +146,11 @@ class Artifact(Frozen):
     missing_weights: list[str] = []
     unexpected_weights: list[str] = []
     versions: Versions
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_name(cls, document: Any) -> Any:
+        return with_new_names(document, {"tried": "attempts"})
 
     @property
     def served_form(self) -> ServedForm | None:

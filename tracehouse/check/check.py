@@ -12,10 +12,10 @@ from typing import Any
 from tracehouse.artifact.manifest import Form
 from tracehouse.check import findings, scripted_graphs
 from tracehouse.check.inputs.layouts import layouts
-from tracehouse.check.inputs.probes import Ends, probes
-from tracehouse.check.oracle import Answer, Eager, Observed, TooSlow, artifact_answer
-from tracehouse.check.pipeline import Found, MethodCheck, Say, Wishes
-from tracehouse.check.target import Subject
+from tracehouse.check.inputs.probes import ValueBounds, probes
+from tracehouse.check.oracle import Answer, EagerOracle, Observed, TooSlow, artifact_answer
+from tracehouse.check.pipeline import Found, MethodCheck, RequestedSizes, Say
+from tracehouse.check.target import Target
 from tracehouse.contract.contract import MethodClaim
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Compared, Difference, given_otherwise
@@ -66,7 +66,7 @@ class Check:
 
     def __init__(self, model: Model, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
         self._model = model
-        self._eager = Eager(model, seed)
+        self._eager = EagerOracle(model, seed)
         self._calls = calls
         self._tolerance = tolerance
         self._seed = seed
@@ -94,7 +94,7 @@ class Check:
         retrace: Retrace | None,
         check_calls: Sequence[CheckCall],
         options: CheckOptions,
-        wishes: Mapping[str, Wishes],
+        wishes: Mapping[str, RequestedSizes],
         say: Say,
     ) -> Checked:
         """`wishes` are by methods; `say` is told each layer as it ends."""
@@ -106,11 +106,11 @@ class Check:
             self._check_repeated(call)
         for given in check_calls:
             self._check_given(given)
-        subjects = {
-            method: Subject(self._model, call, self._eager, traced.module, form, retrace, self._tolerance, self._seed)
+        targets = {
+            method: Target(self._model, call, self._eager, traced.module, form, retrace, self._tolerance, self._seed)
             for method, call in self._calls.items()
         }
-        found = self._found(subjects, Budget(options.budget_s), wishes, say) if options.probes != "off" else {}
+        found = self._found(targets, Budget(options.budget_s), wishes, say) if options.probes != "off" else {}
         self._tell_of_draws()
         if form != "traced":
             self._read_graphs()
@@ -141,7 +141,7 @@ class Check:
         )
 
     def _found(
-        self, subjects: Mapping[str, Subject], budget: Budget, wishes: Mapping[str, Wishes], say: Say
+        self, targets: Mapping[str, Target], budget: Budget, wishes: Mapping[str, RequestedSizes], say: Say
     ) -> dict[str, Found]:
         """What the layers come to, method by method; each has its part of the time that is left."""
 
@@ -150,10 +150,10 @@ class Check:
             say(layer)
 
         found: dict[str, Found] = {}
-        for number, (method, subject) in enumerate(subjects.items()):
+        for number, (method, target) in enumerate(targets.items()):
             warned = [one for one in self._traced.warnings if one.method in (method, None)]
-            share = budget.share(1 / (len(subjects) - number))
-            check = MethodCheck(subject, warned, wishes.get(method, Wishes()), share, told)
+            share = budget.share(1 / (len(targets) - number))
+            check = MethodCheck(target, warned, wishes.get(method, RequestedSizes()), share, told)
             found[method] = check.run(partial(self._probe, method, share))
         return found
 
@@ -194,7 +194,7 @@ class Check:
         compared = self._compared(given.call, answer)
         self._record(given.call, given.name, compared, in_contract=observed_contract.same(example, given.call))
 
-    def _probe(self, method: str, budget: Budget, ends: Ends) -> None:
+    def _probe(self, method: str, budget: Budget, ends: ValueBounds) -> None:
         wanted_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * self._example_s[method]) * (10 if self._deep else 1)
         own = Budget(min(wanted_s, max(PROBES_S, budget.left_s)))
         left_out: list[str] = []

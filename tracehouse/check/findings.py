@@ -9,7 +9,7 @@ from tracehouse.check.claim import Tried
 from tracehouse.check.flip import remedies
 from tracehouse.check.flip.flip import Judged
 from tracehouse.check.graph_diff import canonical
-from tracehouse.check.graph_diff.canonical import Parting
+from tracehouse.check.graph_diff.canonical import GraphDivergence
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.instrumentation.ambient_reads import AmbientRead
@@ -160,16 +160,16 @@ def dynamic_refused(method: str, symbol: str, dims: str, error: ModelRaised) -> 
     )
 
 
-def _told_of(parting: Parting | None) -> str:
+def _told_of(parting: GraphDivergence | None) -> str:
     """How a trace at that size differs from the artifact."""
     match parting:
         case None:
             return ""
-        case Parting(kind="struct", was=canonical.NOTHING):
+        case GraphDivergence(kind="struct", was=canonical.NOTHING):
             return f"; a trace there has more steps, {parting.is_} the first of them"
-        case Parting(kind="struct"):
+        case GraphDivergence(kind="struct"):
             return f"; a trace there has fewer steps, and not this {parting.was}"
-        case Parting(kind="const"):
+        case GraphDivergence(kind="const"):
             return f"; a trace there has {parting.is_} in the place of {parting.was} in {parting.operator}"
     return f"; a trace there hands other values to {parting.operator}"
 
@@ -454,7 +454,7 @@ def place_of(check: TorchCheck) -> user_lines.Line | None:
     return next(found, None) or torch_check.line_of_parting(check.graph_diff or "")
 
 
-def _shown(parting: Parting | None) -> dict[str, JsonValue] | None:
+def _shown(parting: GraphDivergence | None) -> dict[str, JsonValue] | None:
     if parting is None:
         return None
     return {"kind": parting.kind, "operator": parting.operator, "was": parting.was, "is": parting.is_}

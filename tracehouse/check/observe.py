@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from tracehouse.check.graph_diff.canonical import Canonical, Parting, canonical, difference
+from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
 from tracehouse.check.instrumentation.ambient_reads import (
     TO_DLPACK,
     AmbientRead,
@@ -19,7 +19,7 @@ from tracehouse.check.instrumentation.ambient_reads import (
 )
 from tracehouse.check.instrumentation.value_reads import OF_MEMORY, Read, Reading, Site
 from tracehouse.check.oracle import Answer, TooSlow, stopped_after
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
@@ -59,25 +59,25 @@ class Observation:
         return max(CHANGED_S, CHANGED_TIMES * self.trace_s)
 
 
-def observe(subject: Subject, budget: Budget) -> Observation:
+def observe(target: Target, budget: Budget) -> Observation:
     """Nothing that the model raises comes out. What it asks for is tried within the budget."""
     asking = Asking()
-    answer, reading = _eager_reads(subject, asking)
-    if subject.retrace is None:
+    answer, reading = _eager_reads(target, asking)
+    if target.retrace is None:
         return Observation(
-            answer, [], frozenset(), _ambient(subject, answer, asking.asked, None, budget), [*asking.contexts], None,
+            answer, [], frozenset(), _ambient(target, answer, asking.asked, None, budget), [*asking.contexts], None,
             frozenset(), None, in_torch=False,
         )  # fmt: skip
     started = time.monotonic()
-    baseline, recorded, in_torch = _traced_reads(subject)
+    baseline, recorded, in_torch = _traced_reads(target)
     trace_s = time.monotonic() - started
     return Observation(
         answer=answer,
         reads=_merged(recorded.reads if recorded else {}, reading.reads if reading else {}),
         recorded=frozenset(recorded.reads) if recorded else frozenset(),
-        ambient=_ambient(subject, answer, asking.asked, baseline, budget),
+        ambient=_ambient(target, answer, asking.asked, baseline, budget),
         contexts=[*asking.contexts],
-        traced_otherwise=_traced_otherwise(subject, answer, asking.contexts, budget),
+        traced_otherwise=_traced_otherwise(target, answer, asking.contexts, budget),
         numbers=frozenset(reading.taint.numbers) if reading else frozenset(),
         baseline=baseline,
         in_torch=in_torch,
@@ -86,7 +86,7 @@ def observe(subject: Subject, budget: Budget) -> Observation:
 
 
 def watched_trace(
-    subject: Subject,
+    target: Target,
     reading: Reading,
     call: Call | None = None,
     within_s: float = RUN_S,
@@ -95,8 +95,8 @@ def watched_trace(
     """The graph of a new trace, on the example or on another call, in a world of its own. Raises what tracing raises,
     and TooSlow."""
     with stopped_after(within_s):
-        module = subject.traced_again(call, within=_both(reading, world or nullcontext()))
-    return canonical(module, subject.method)
+        module = target.traced_again(call, within=_both(reading, world or nullcontext()))
+    return canonical(module, target.method)
 
 
 @contextmanager
@@ -105,22 +105,22 @@ def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any
         yield
 
 
-def _eager_reads(subject: Subject, asking: Asking) -> tuple[Answer | None, Reading | None]:
+def _eager_reads(target: Target, asking: Asking) -> tuple[Answer | None, Reading | None]:
     for in_torch in (True, False):
-        reading = Reading(subject.call, in_torch=in_torch)
+        reading = Reading(target.call, in_torch=in_torch)
         try:
             with reading, asking:
-                return subject.eager.answer(subject.call, within_s=RUN_S), reading
+                return target.eager.answer(target.call, within_s=RUN_S), reading
         except (ModelRaised, TooSlow):  # a model that traces functions itself does not get through a mode
             continue
     return None, None
 
 
-def _traced_reads(subject: Subject) -> tuple[Canonical | None, Reading | None, bool]:
+def _traced_reads(target: Target) -> tuple[Canonical | None, Reading | None, bool]:
     for in_torch in (True, False):
-        reading = Reading(subject.call, in_torch=in_torch)
+        reading = Reading(target.call, in_torch=in_torch)
         try:
-            return watched_trace(subject, reading), reading, in_torch
+            return watched_trace(target, reading), reading, in_torch
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             continue
     return None, None, False
@@ -139,13 +139,13 @@ def _merged(recorded: dict[Site, Read], eager: dict[Site, Read]) -> list[Read]:
 
 
 def _ambient(
-    subject: Subject, answer: Answer | None, asked: Iterable[Asked], baseline: Canonical | None, budget: Budget
+    target: Target, answer: Answer | None, asked: Iterable[Asked], baseline: Canonical | None, budget: Budget
 ) -> list[AmbientRead]:
-    return [_tried(subject, answer, one, baseline, budget) for one in asked]
+    return [_tried(target, answer, one, baseline, budget) for one in asked]
 
 
 def _tried(
-    subject: Subject, answer: Answer | None, asked: Asked, baseline: Canonical | None, budget: Budget
+    target: Target, answer: Answer | None, asked: Asked, baseline: Canonical | None, budget: Budget
 ) -> AmbientRead:
     if not can_be_replaced(asked):
         return AmbientRead(asked, "unknown", f"{asked.name}: nothing could be put in its place")
@@ -155,9 +155,9 @@ def _tried(
             budget.leave_out(f"{asked.name} at {asked.line.file}:{asked.line.line}, from {name!r} on")
             return AmbientRead(asked, "unknown", "there was no time to put all others in its place")
         try:
-            differs = None if answer is None else _answers_otherwise(subject, answer, world, budget)
+            differs = None if answer is None else _answers_otherwise(target, answer, world, budget)
             if differs is None and baseline is not None and tried == 0:
-                differs = _traces_otherwise(subject, baseline, next(other for _, other in others(asked)), budget)
+                differs = _traces_otherwise(target, baseline, next(other for _, other in others(asked)), budget)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: such a world is none for this model
             continue
         if differs is not None:
@@ -169,11 +169,11 @@ def _tried(
 
 
 def _answers_otherwise(
-    subject: Subject, answer: Answer, world: AbstractContextManager[Any], budget: Budget
+    target: Target, answer: Answer, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
     """The seed is the same, and so are the random numbers that are drawn by it."""
-    again = subject.eager.answer(subject.call, within_s=_within_s(budget), world=world)
-    found = compare(answer.outputs, again.outputs, 0.0 if answer.drew else subject.tolerance).difference
+    again = target.eager.answer(target.call, within_s=_within_s(budget), world=world)
+    found = compare(answer.outputs, again.outputs, 0.0 if answer.drew else target.tolerance).difference
     return None if found is None else f"{found.leaf} differs: {found.what}"
 
 
@@ -183,23 +183,23 @@ def _within_s(budget: Budget) -> float:
 
 
 def _traces_otherwise(
-    subject: Subject, baseline: Canonical, world: AbstractContextManager[Any], budget: Budget
+    target: Target, baseline: Canonical, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
-    graph = watched_trace(subject, Reading(subject.call), within_s=_within_s(budget), world=world)
+    graph = watched_trace(target, Reading(target.call), within_s=_within_s(budget), world=world)
     parted = difference(baseline, graph, limit=1)
     return f"another graph is recorded: {shown(parted[0])}" if parted else None
 
 
 def _traced_otherwise(
-    subject: Subject, answer: Answer | None, contexts: Iterable[ContextRead], budget: Budget
+    target: Target, answer: Answer | None, contexts: Iterable[ContextRead], budget: Budget
 ) -> str | None:
     if answer is None or not any(one.name == "torch.jit.is_tracing" for one in contexts):
         return None
     try:
-        return _answers_otherwise(subject, answer, as_if_traced(), budget)
+        return _answers_otherwise(target, answer, as_if_traced(), budget)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
         return None
 
 
-def shown(parting: Parting) -> str:
+def shown(parting: GraphDivergence) -> str:
     return f"{parting.operator}: {parting.was} became {parting.is_}"

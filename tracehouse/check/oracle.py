@@ -83,7 +83,7 @@ class Observed:
     reads_values: bool  # of tensors, in Python: it may branch on them
 
 
-class Eager:
+class EagerOracle:
     """Calls on the untouched model: where a call changes it, the next call gets another copy."""
 
     def __init__(self, model: Model, seed: int) -> None:

@@ -16,7 +16,7 @@ from tracehouse.check.flip.flip import Judged
 from tracehouse.check.graphs import baked_sizes, baked_values, find_size_groups
 from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
 from tracehouse.check.graphs.baked_values import BakedValue
-from tracehouse.check.inputs.probes import Ends
+from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.instrumentation.value_reads import IN_TORCH
 from tracehouse.check.observe import Observation, observe
 from tracehouse.check.oracle import TooSlow, artifact_answer
@@ -25,7 +25,7 @@ from tracehouse.check.probe.value_ranges import Values, value_ranges
 from tracehouse.check.prove import size_grid
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.contract.contract import Batch, MethodClaim
 from tracehouse.contract.dims import listed
 from tracehouse.contract.regions import Region
@@ -53,7 +53,7 @@ _MODEL_TAKES_ONE_SIZE = "nothing: the model keeps what it first made for the exa
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RequestedSizes:
     """What the request says of sizes: which dims vary, and for which sizes the artifact is wanted."""
 
     dynamic: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -73,8 +73,10 @@ class Found:
 class MethodCheck:
     """`run` it once, with what probes the values of the example's shapes, which is told the ends of integers."""
 
-    def __init__(self, subject: Subject, warned: Sequence[Warned], wishes: Wishes, budget: Budget, say: Say) -> None:
-        self._subject = subject
+    def __init__(
+        self, target: Target, warned: Sequence[Warned], wishes: RequestedSizes, budget: Budget, say: Say
+    ) -> None:
+        self._target = target
         self._warned = warned
         self._wishes = wishes
         self._budget = budget
@@ -92,7 +94,7 @@ class MethodCheck:
         self._values = Values()
         self._batch: Batch | None = None
 
-    def run(self, probe: Callable[[Ends], None]) -> Found:
+    def run(self, probe: Callable[[ValueBounds], None]) -> Found:
         self._layer("observe", self._observe)
         self._layer("graphs", self._graphs)
         self._layer("flip", self._flip)
@@ -102,10 +104,10 @@ class MethodCheck:
         warnings = [self._of_warning(warned) for warned in self._warned]
         return Found(
             [
-                *(findings.baked_read(self._subject.method, one) for one in self._told_reads),
-                *(findings.unsettled_read(self._subject.method, line, why) for line, why in self._unsettled(warnings)),
-                *(findings.baked_value(self._subject.method, one) for one in self._told_values),
-                *(findings.baked_size(self._subject.method, one) for one in self._told_sizes),
+                *(findings.baked_read(self._target.method, one) for one in self._told_reads),
+                *(findings.unsettled_read(self._target.method, line, why) for line, why in self._unsettled(warnings)),
+                *(findings.baked_value(self._target.method, one) for one in self._told_values),
+                *(findings.baked_size(self._target.method, one) for one in self._told_sizes),
                 *self._findings,
             ],
             warnings,
@@ -117,16 +119,18 @@ class MethodCheck:
         budget = self._budget.share(_SHARES[name])
         started = time.monotonic()
         try:
-            did = work(budget)
+            summary = work(budget)
         except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code: anything may come out of it
-            did = "it broke off"
-            self._findings.append(findings.layer_failed(name, self._subject.method, error))
+            summary = "it broke off"
+            self._findings.append(findings.layer_failed(name, self._target.method, error))
         seconds = round(time.monotonic() - started, 4)
-        self._say(Layer(name=name, method=self._subject.method, seconds=seconds, did=did, left_out=budget.left_out()))
+        self._say(
+            Layer(name=name, method=self._target.method, seconds=seconds, summary=summary, left_out=budget.left_out())
+        )
 
     def _observe(self, budget: Budget) -> str:
-        self._observation = seen = observe(self._subject, budget)
-        method = self._subject.method
+        self._observation = seen = observe(self._target, budget)
+        method = self._target.method
         self._findings += [findings.ambient_read(method, read) for read in seen.ambient if read.effect != "harmless"]
         asked = next((one.line for one in seen.contexts if one.name == "torch.jit.is_tracing"), None)
         if seen.traced_otherwise is not None and asked is not None:
@@ -134,16 +138,16 @@ class MethodCheck:
         return f"{_counted(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
 
     def _graphs(self, budget: Budget) -> str:
-        if self._subject.form == "uploaded" and not self._wishes.dynamic:
+        if self._target.form == "uploaded" and not self._wishes.dynamic:
             return "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
-        self._groups = groups = find_size_groups.find(self._subject, self._wishes.dynamic, budget.share(0.5))
+        self._groups = groups = find_size_groups.find(self._target, self._wishes.dynamic, budget.share(0.5))
         self._findings += [
-            findings.dynamic_refused(self._subject.method, symbol, groups.dims_of(symbol), error)
+            findings.dynamic_refused(self._target.method, symbol, groups.dims_of(symbol), error)
             for symbol, error in groups.refused.items()
         ]
-        self._tried = baked_sizes.compare(self._subject, groups, self._wishes.sizes, budget.share(0.5))
-        self._baked_values = baked_values.compare_values(self._subject, budget)
-        self._baked_sizes = baked_sizes.baked(self._subject, groups, self._tried, budget)
+        self._tried = baked_sizes.compare(self._target, groups, self._wishes.sizes, budget.share(0.5))
+        self._baked_values = baked_values.compare_values(self._target, budget)
+        self._baked_sizes = baked_sizes.baked(self._target, groups, self._tried, budget)
         self._tell_of_state(self._tried)
         names = ", ".join(groups.symbols) or "none"
         return f"sizes that may vary: {names}; {_counted(len(self._tried), 'call')} of other sizes"
@@ -151,7 +155,7 @@ class MethodCheck:
     def _flip(self, budget: Budget) -> str:
         if self._observation is None:
             return "nothing: no read was observed"
-        self._judged = flip.judge(self._subject, self._observation, budget)
+        self._judged = flip.judge(self._target, self._observation, budget)
         for one in self._judged:
             if one.counterexample is not None and one.effect == "harmful":
                 self._show(f"value at {one.line.file}:{one.line.line}", one.counterexample)
@@ -171,7 +175,7 @@ class MethodCheck:
         for symbol, said in self._wishes.sizes.items():
             if symbol in wanted and len(wanted[symbol]) < len(range(said.low, said.high + 1, said.step)):
                 budget.leave_out(f"sizes of {symbol} beyond {wanted[symbol][0]} to {wanted[symbol][-1]}")
-        self._proof = proof = prove(self._subject, self._groups, wanted, budget, harmless)
+        self._proof = proof = prove(self._target, self._groups, wanted, budget, harmless)
         border = [*(one.sizes for one in proof.refuted), *proof.tries]
         border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
         known = [dict(one.sizes) for one in self._tried]
@@ -181,14 +185,14 @@ class MethodCheck:
             if proof.unproven and not self._baked_sizes and not any(region.has(point) for region in proof.regions)
         ]
         more = baked_sizes.at(
-            self._subject, self._groups, [point for point in border if dict(point) not in known], budget
+            self._target, self._groups, [point for point in border if dict(point) not in known], budget
         )
         if any(one.is_wrong for one in more):
-            self._baked_sizes = baked_sizes.baked(self._subject, self._groups, [*self._tried, *more], budget)
+            self._baked_sizes = baked_sizes.baked(self._target, self._groups, [*self._tried, *more], budget)
         self._tried += more
         self._tell_of_state(more)
         self._findings += [
-            findings.proof_void(self._subject.method, region, one)
+            findings.proof_void(self._target.method, region, one)
             for region, one in voided(proof.regions, self._concrete())
         ]
         for left in proof.unproven:
@@ -206,17 +210,17 @@ class MethodCheck:
         if told is None or told.after is None or self._keeps_a_size:
             return
         self._keeps_a_size = True
-        subject = self._subject
-        line = subject.eager.line_of_state(subject.call)
-        changed = subject.eager.changed_by(told.call, subject.call, tolerance=subject.tolerance, within_s=_CALL_S)
+        target = self._target
+        line = target.eager.line_of_state(target.call)
+        changed = target.eager.changed_by(told.call, target.call, tolerance=target.tolerance, within_s=_CALL_S)
         self._findings.append(
-            findings.keeps_a_size(subject.call, told.after, line)
+            findings.keeps_a_size(target.call, told.after, line)
             if changed is None
-            else findings.hidden_state(subject.call, changed, line)
+            else findings.hidden_state(target.call, changed, line)
         )
 
-    def _probe(self, budget: Budget, probe: Callable[[Ends], None]) -> str:
-        self._values = value_ranges(self._subject, self._groups, budget)
+    def _probe(self, budget: Budget, probe: Callable[[ValueBounds], None]) -> str:
+        self._values = value_ranges(self._target, self._groups, budget)
         for name, call in self._values.differing:
             self._show(name, call)
         probe(self._values.ends)
@@ -235,7 +239,7 @@ class MethodCheck:
             return _NOTHING_TO_CLAIM
         if self._keeps_a_size:
             return _MODEL_TAKES_ONE_SIZE
-        certified = certificate.certify(self._subject, self._groups, _BATCH_MAX, budget, ends=self._values.ends)
+        certified = certificate.certify(self._target, self._groups, _BATCH_MAX, budget, ends=self._values.ends)
         if not isinstance(certified, Batch):
             return f"one by one: {certified.reason}"
         self._batch = certified
@@ -276,16 +280,16 @@ class MethodCheck:
 
     def _differs(self, call: Call) -> bool:
         """Whether eager answers, and the artifact otherwise or not at all."""
-        subject = self._subject
+        target = self._target
         try:
-            eager = subject.eager.answer(call, within_s=_CALL_S)
+            eager = target.eager.answer(call, within_s=_CALL_S)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             return False
         try:
-            artifact = artifact_answer(subject.artifact, call, subject.seed)
+            artifact = artifact_answer(target.artifact, call, target.seed)
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
             return True
-        return not compare(eager.outputs, artifact.outputs, subject.tolerance).agrees
+        return not compare(eager.outputs, artifact.outputs, target.tolerance).agrees
 
     @property
     def _is_wrong(self) -> bool:

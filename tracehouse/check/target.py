@@ -1,4 +1,4 @@
-"""The subject of the check: one method of the model, its example, and the artifact that was made of it."""
+"""The target of the check: one method of the model, its example, and the artifact that was made of it."""
 
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +11,7 @@ import torch
 from tracehouse.artifact.manifest import Form
 from tracehouse.check.graph_diff.canonical import Canonical, canonical
 from tracehouse.check.instrumentation.value_reads import index_forgotten
-from tracehouse.check.oracle import Answer, Eager, stopped_after
+from tracehouse.check.oracle import Answer, EagerOracle, stopped_after
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
 from tracehouse.torchscript.trace import Retrace
@@ -22,12 +22,12 @@ _CALL_TIMES_EXAMPLE = 20
 
 
 @dataclass(frozen=True)
-class Subject:
+class Target:
     """`retrace` is None where nothing was traced: the artifact was scripted or uploaded."""
 
     model: Model
     call: Call  # the example
-    eager: Eager
+    eager: EagerOracle
     artifact: torch.jit.ScriptModule
     form: Form
     retrace: Retrace | None

@@ -294,7 +294,7 @@ def _with_example(regions: Sequence[Region], sizes: Mapping[str, int]) -> list[R
     if not sizes or any(region.has(sizes) for region in regions):
         return [*regions]
     spans = {symbol: [Span(low=size, high=size)] for symbol, size in sizes.items()}
-    return [*regions[: REGIONS_MAX - 1], Region(spans=spans, known="observed")]
+    return [*regions[: REGIONS_MAX - 1], Region(spans=spans, basis="observed")]
 
 
 def _free(symbols: Iterable[str], regions: Iterable[Region]) -> list[str]:

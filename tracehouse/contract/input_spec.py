@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tracehouse.contract.dims import Linear, SymbolicShape, linear
-from tracehouse.contract.regions import Known
-from tracehouse.frozen import Frozen
+from tracehouse.contract.regions import Basis
+from tracehouse.frozen import Frozen, with_new_names
 from tracehouse.tensors.tensor import Datatype, Shape, TensorSpec
 
 # Why a dim has one size alone. model: eager refuses others. trace: another one is answered otherwise than eager does.
@@ -24,7 +24,12 @@ class ValueRange(Frozen):
 
     low: Integer | None = None
     high: Integer | None = None
-    known: Known
+    basis: Basis
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_name(cls, document: Any) -> Any:
+        return with_new_names(document, {"known": "basis"})
 
     def has(self, low: int, high: int) -> bool:
         """Whether values from `low` to `high` lie in it."""

@@ -1,13 +1,13 @@
 """Regions: the boxes of sizes that a contract takes."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tracehouse.contract.dims import SIZE_MAX, Symbol
-from tracehouse.frozen import Frozen
+from tracehouse.frozen import Frozen, with_new_names
 
 REGIONS_MAX = 64
 
@@ -18,7 +18,7 @@ SPANS_MAX = 256
 # by calls at its ends and at random inside.
 # tested: by a call of both at each of these sizes.
 # observed: on the example alone.
-Known = Literal["proven", "sampled", "tested", "observed"]
+Basis = Literal["proven", "sampled", "tested", "observed"]
 
 
 class Span(Frozen):
@@ -50,11 +50,16 @@ class Region(Frozen):
     """A box of sizes, each combination of which is known to be right in the same way."""
 
     spans: dict[Symbol, Spans] = Field(max_length=64, description="By symbol, the sizes that it may have here.")
-    known: Known = Field(
+    basis: Basis = Field(
         description="`proven`: for every size, by running the Python and the traced graph on symbols. `sampled`: so "
         "for one way through the model; on others, which its inputs' values take, by calls at the ends and at random "
         "inside. `tested`: by a call at each of these very sizes. `observed`: on the example alone."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_name(cls, document: Any) -> Any:
+        return with_new_names(document, {"known": "basis"})
 
     def has(self, sizes: Mapping[str, int]) -> bool:
         """Whether these sizes, one for each of its symbols, lie in it."""

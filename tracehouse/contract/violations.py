@@ -5,7 +5,7 @@ from typing import Any
 
 from tracehouse.contract.dims import Conflict, listed
 from tracehouse.contract.input_spec import InputSpec, Reason
-from tracehouse.contract.regions import Known, Region, Span
+from tracehouse.contract.regions import Basis, Region, Span
 from tracehouse.errors import DatatypeMismatch, ShapeMismatch, SizeOutOfRange, SizesDisagree, ValueOutOfRange
 
 # A problem tells no more of what a contract takes: the manifest has it all.
@@ -14,7 +14,7 @@ _SPANS_MAX = 100
 _REGIONS_SHOWN = 4
 _DIMS_SHOWN = 4
 
-_BEST_FIRST: list[Known] = ["proven", "sampled", "tested", "observed"]
+_BEST_FIRST: list[Basis] = ["proven", "sampled", "tested", "observed"]
 _WHY: dict[Reason, str] = {
     "model": "the model itself takes no other size there",
     "trace": "the trace has that size baked in, and answers others wrongly",
@@ -32,7 +32,7 @@ _INSTEAD: dict[Reason, str] = {
 def datatype_mismatch(spec: InputSpec, actual: str) -> DatatypeMismatch:
     return DatatypeMismatch(
         f"input {spec.name!r} is {actual}, not {spec.datatype}",
-        input=spec.name, expected=spec.datatype.value, actual=actual, known="observed",
+        input=spec.name, expected=spec.datatype.value, actual=actual, basis="observed",
     )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def shape_mismatch(spec: InputSpec, actual: list[int] | str) -> ShapeMismatch:
     """Of a shape that has another number of dims, or of nested lists that spell none."""
     return ShapeMismatch(
         f"input {spec.name!r} is {actual}, not {_shown(spec)}",
-        input=spec.name, expected=list(spec.shape), actual=actual, known="observed",
+        input=spec.name, expected=list(spec.shape), actual=actual, basis="observed",
         remedy=f"Send {len(spec.shape)} dims, as the example of the trace had.",
     )  # fmt: skip
 
@@ -48,14 +48,14 @@ def shape_mismatch(spec: InputSpec, actual: list[int] | str) -> ShapeMismatch:
 def fixed_otherwise(spec: InputSpec, dim: int, actual: Sequence[int]) -> ShapeMismatch:
     """Of a dim that has one size alone."""
     reason = spec.reason(dim)
-    known: Known = "observed" if reason == "untried" else "tested"
+    basis: Basis = "observed" if reason == "untried" else "tested"
     allowed = Span(low=spec.example[dim], high=spec.example[dim])
     return ShapeMismatch(
         f"input {spec.name!r} is {list(actual)}, not {_shown(spec)}: dim {dim} has to be {spec.shape[dim]}, for "
         f"{_WHY[reason]}",
-        input=spec.name, dim=dim, size=actual[dim], allowed=[_span(allowed, known)],
+        input=spec.name, dim=dim, size=actual[dim], allowed=[_span(allowed, basis)],
         expected=list(spec.shape), actual=list(actual), reason=reason,
-        known=known, remedy=_INSTEAD[reason],
+        basis=basis, remedy=_INSTEAD[reason],
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def sizes_disagree(inputs: Sequence[InputSpec], shapes: Sequence[Sequence[int]],
     return SizesDisagree(
         f"dim {conflict.dim} of input {spec.name!r} is {size}, and {has_to}: {is_to_be}",
         input=spec.name, dim=conflict.dim, size=size, expected=conflict.expected, expression=str(dim),
-        sizes=conflict.sizes, others=others, known="tested",
+        sizes=conflict.sizes, others=others, basis="tested",
     )  # fmt: skip
 
 
@@ -88,8 +88,8 @@ def size_out_of_range(
     for symbol in sizes:
         if all(symbol in symbols for symbols in missed):
             return _one_out_of_range(inputs, symbol, sizes, regions, others_fit=False)
-    shown = [(_shortened(region), region.known) for region in regions[:_REGIONS_SHOWN]]
-    together = "; or ".join(f"{region} ({known})" for region, known in shown)
+    shown = [(_shortened(region), region.basis) for region in regions[:_REGIONS_SHOWN]]
+    together = "; or ".join(f"{region} ({basis})" for region, basis in shown)
     return SizeOutOfRange(
         f"{listed(sizes)} do not go together; those that do are: {together}{_more(len(regions) - _REGIONS_SHOWN)}",
         sizes=dict(sizes), dims=[dim for symbol in sizes for dim in _dims_of(inputs, symbol, sizes)],
@@ -102,7 +102,7 @@ def known_wrong(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> SizeOu
     return SizeOutOfRange(
         f"the artifact is known to be wrong with {listed(sizes)}: it was seen to answer otherwise than the model",
         sizes=dict(sizes), dims=[dim for symbol in sizes for dim in _dims_of(inputs, symbol, sizes)],
-        reason="trace", known="tested", remedy=_INSTEAD["trace"],
+        reason="trace", basis="tested", remedy=_INSTEAD["trace"],
     )  # fmt: skip
 
 
@@ -111,9 +111,9 @@ def value_out_of_range(spec: InputSpec, place: list[int], value: int) -> ValueOu
     low, high = spec.values.low, spec.values.high
     allowed = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
     return ValueOutOfRange(
-        f"input {spec.name!r} has {value} at {place}, and its values are {allowed} ({spec.values.known}): the model "
+        f"input {spec.name!r} has {value} at {place}, and its values are {allowed} ({spec.values.basis}): the model "
         "raises on others",
-        input=spec.name, value=value, place=place, allowed={"low": low, "high": high}, known=spec.values.known,
+        input=spec.name, value=value, place=place, allowed={"low": low, "high": high}, basis=spec.values.basis,
         remedy=f"Send values of {spec.name!r} that are {allowed}.",
     )  # fmt: skip
 
@@ -129,15 +129,15 @@ def _one_out_of_range(
     """Of the one size that is to be another one; those in the regions would do."""
     size, dims = sizes[symbol], _dims_of(inputs, symbol, sizes)
     others = {other: size for other, size in sizes.items() if other != symbol}
-    allowed = _joined((span, region.known) for region in regions for span in region.spans[symbol])
+    allowed = _joined((span, region.basis) for region in regions for span in region.spans[symbol])
     given = f" with {listed(others)}" if others and others_fit else ""
     wanted = f'`sizes` {{"{symbol}": {{"low": {size}, "high": {size}}}}}'
     return SizeOutOfRange(
         f"{symbol} is {size} ({_where(dims)}), and{given} may be {_either(allowed)}: no other size is known to be "
         "answered rightly",
         input=dims[0]["input"], dim=dims[0]["dim"], symbol=symbol, size=size, sizes=dict(sizes), dims=dims,
-        allowed=[_span(span, known) for span, known in allowed[:_SPANS_MAX]],
-        known=allowed[0][1] if len({known for _, known in allowed}) == 1 else "mixed",
+        allowed=[_span(span, basis) for span, basis in allowed[:_SPANS_MAX]],
+        basis=allowed[0][1] if len({basis for _, basis in allowed}) == 1 else "mixed",
         remedy=f"Send one of those sizes. If the model itself takes {symbol} {size}, which the contract does not tell, "
         f"trace it again with {wanted}, or with a call of this size among `check.check_inputs`.",
     )  # fmt: skip
@@ -148,8 +148,8 @@ def _where(dims: Sequence[dict[str, Any]]) -> str:
     return named + _more(len(dims) - _DIMS_SHOWN)
 
 
-def _either(spans: Sequence[tuple[Span, Known]]) -> str:
-    named = " or ".join(f"{span} ({known})" for span, known in spans[:_SPANS_SHOWN])
+def _either(spans: Sequence[tuple[Span, Basis]]) -> str:
+    named = " or ".join(f"{span} ({basis})" for span, basis in spans[:_SPANS_SHOWN])
     return named + _more(len(spans) - _SPANS_SHOWN)
 
 
@@ -157,21 +157,21 @@ def _shortened(region: Region) -> Region:
     return region.model_copy(update={"spans": {symbol: spans[:_SPANS_SHOWN] for symbol, spans in region.spans.items()}})
 
 
-def _joined(spans: Iterable[tuple[Span, Known]]) -> list[tuple[Span, Known]]:
+def _joined(spans: Iterable[tuple[Span, Basis]]) -> list[tuple[Span, Basis]]:
     """In their order; those that follow one another, and are known alike, as one, and none that is known better."""
-    joined: list[tuple[Span, Known]] = []
-    for span, known in sorted(set(spans), key=lambda one: (one[1], one[0].step, one[0].low, one[0].high)):
+    joined: list[tuple[Span, Basis]] = []
+    for span, basis in sorted(set(spans), key=lambda one: (one[1], one[0].step, one[0].low, one[0].high)):
         last = joined[-1] if joined else None
-        if last and last[1] == known and last[0].step == span.step == 1 and span.low <= last[0].high + 1:
-            joined[-1] = Span(low=last[0].low, high=max(span.high, last[0].high)), known
+        if last and last[1] == basis and last[0].step == span.step == 1 and span.low <= last[0].high + 1:
+            joined[-1] = Span(low=last[0].low, high=max(span.high, last[0].high)), basis
             continue
-        joined.append((span, known))
+        joined.append((span, basis))
     wide = [one for one in joined if one[0].high > one[0].low][:_SPANS_MAX]
     known_best = [one for one in joined if not any(_is_within(one, other) for other in wide if other is not one)]
     return sorted(known_best, key=lambda one: (one[0].low, one[0].high))
 
 
-def _is_within(one: tuple[Span, Known], other: tuple[Span, Known]) -> bool:
+def _is_within(one: tuple[Span, Basis], other: tuple[Span, Basis]) -> bool:
     """Whether the other one says more than this one does."""
     covers = other[0].step == 1 and other[0].low <= one[0].low and one[0].high <= other[0].high
     return covers and _BEST_FIRST.index(other[1]) <= _BEST_FIRST.index(one[1])
@@ -191,8 +191,8 @@ def _place(spec: InputSpec, dim: int, size: int) -> dict[str, Any]:
     return {"input": spec.name, "dim": dim, "size": size}
 
 
-def _span(span: Span, known: Known) -> dict[str, Any]:
-    return {**span.model_dump(), "known": known}
+def _span(span: Span, basis: Basis) -> dict[str, Any]:
+    return {**span.model_dump(), "basis": basis}
 
 
 def _more(number: int) -> str:

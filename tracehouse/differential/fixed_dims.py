@@ -18,7 +18,7 @@ def closed_shape(shape: SymbolicShape, sizes: Mapping[str, int]) -> SymbolicShap
 def closed_region(region: Region, closed: Collection[str]) -> Region:
     """Without these symbols."""
     spans = {symbol: spans for symbol, spans in region.spans.items() if symbol not in closed}
-    return Region(spans=spans, known=region.known)
+    return Region(spans=spans, basis=region.basis)
 
 
 def closed_dims(

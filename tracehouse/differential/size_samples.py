@@ -108,7 +108,7 @@ def boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
 def tested(sizes: Sequence[Sizes]) -> list[Region]:
     """Regions of exactly these; where those of a symbol are too scattered to be said, of the smallest."""
     return [
-        Region(spans={symbol: spans_of(found)[:SPANS_MAX] for symbol, found in box.items()}, known="tested")
+        Region(spans={symbol: spans_of(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested")
         for box in boxes(by_size(sizes))
     ]
 

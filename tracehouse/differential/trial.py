@@ -29,7 +29,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Trial:
+class DifferentialRun:
     """One call of both. `compared` is None where the eager model refused, or nothing can be said.
 
     `ranges` has the smallest and the largest of each input of integers; `outputs` are eager's; `call` says how the

@@ -15,7 +15,7 @@ from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.declared_sizes import resized
 from tracehouse.eager.source import Source
 from tracehouse.errors import ArgumentMismatch
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import CalledWith
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 
@@ -41,7 +41,7 @@ class Submission:
     """`files` are the descriptors of the uploaded files, by their names."""
 
     def __init__(
-        self, spec: TraceSpec, way: Way, device: DeviceName, files: Mapping[str, int], *, source_max_bytes: int
+        self, spec: TraceSpec, way: Conversion, device: DeviceName, files: Mapping[str, int], *, source_max_bytes: int
     ) -> None:
         self._spec = spec
         self._way = way

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
-from tracehouse.frozen import Frozen
+from tracehouse.frozen import Frozen, with_new_names
 
 
 class Verdict(StrEnum):
@@ -79,8 +79,13 @@ class Layer(Frozen):
     name: Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
     method: str
     seconds: float
-    did: str
+    summary: str
     left_out: list[str] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_name(cls, document: Any) -> Any:
+        return with_new_names(document, {"did": "summary"})
 
 
 def reads_value(kind: str) -> bool:

@@ -171,7 +171,7 @@ def size_differs(
             "case": case,
             "sizes": dict(sizes),
             "region": str(region),
-            "known": region.known,
+            "basis": region.basis,
             "output": difference.leaf,
             **difference.evidence,
         },

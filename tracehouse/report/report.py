@@ -51,7 +51,7 @@ _REASONS = {
     "trace": "the trace keeps this size, and answers others wrongly",
     "untried": "no other size was tried",
 }
-_KNOWN = {
+_BASIS = {
     "proven": "proven: the two were shown to compute the same for every such size",
     "sampled": "sampled: the same, but for a way that the model takes by the values of its inputs, "
     "which was compared at the ends and at random inside",
@@ -155,7 +155,7 @@ def _values(spec: InputSpec) -> str:
         return "any"
     low = "any" if spec.values.low is None else str(spec.values.low)
     high = "any" if spec.values.high is None else str(spec.values.high)
-    return f"{low} to {high} ({spec.values.known})"
+    return f"{low} to {high} ({spec.values.basis})"
 
 
 def _lines(lines: Sequence[object]) -> Html:
@@ -166,7 +166,7 @@ def _regions(name: str, method: MethodContract) -> Html:
     regions = [one for one in method.regions if one.spans]
     if not regions:
         return element("p", f"{name} takes the sizes of its example, and no others.")
-    rows = ((str(region), _KNOWN[region.known]) for region in regions)
+    rows = ((str(region), _BASIS[region.basis]) for region in regions)
     return table(f"Sizes that {name} takes", ("Sizes", "How that is known"), rows)
 
 
@@ -296,7 +296,7 @@ def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:
     if not layers:
         yield element("p", "No layers of it were told.")
         return
-    rows = ((one.name, one.method, f"{one.seconds:.2f}", one.did, _lines(one.left_out)) for one in layers)
+    rows = ((one.name, one.method, f"{one.seconds:.2f}", one.summary, _lines(one.left_out)) for one in layers)
     yield table("Layers of the check", ("Layer", "Method", "Seconds", "What it did", "What it left out"), rows)
 
 
@@ -323,11 +323,11 @@ def _torch_verdict(check: TorchCheck) -> str:
 
 
 def _tried(artifact: Artifact) -> Iterator[Html]:
-    if not artifact.tried:
+    if not artifact.attempts:
         return
     rows = (
         (one.way, one.verdict.value if one.verdict else "no artifact", "yes" if one.kept else "no", one.detail or "–")
-        for one in artifact.tried
+        for one in artifact.attempts
     )
     headings = ("Way", "Verdict", "Kept as this artifact", "Why")
     yield section("What was tried", table("Ways to make the artifact", headings, rows), name="tried")

@@ -15,7 +15,7 @@ from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, Difference
-from tracehouse.differential.trial import Shown, Trial
+from tracehouse.differential.trial import DifferentialRun, Shown
 from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
@@ -34,7 +34,7 @@ class Found:
     """A counterexample of the method whose example is `example`, and the findings that it shows, by their places."""
 
     example: BoundCall
-    trial: Trial
+    trial: DifferentialRun
     shown: Shown
     difference: Difference
     findings: list[Finding] = field(default_factory=list)
@@ -54,7 +54,9 @@ class Found:
         )
 
 
-def among(trials: Iterable[Trial], examples: Mapping[str, BoundCall], findings: Sequence[Finding]) -> list[Found]:
+def among(
+    trials: Iterable[DifferentialRun], examples: Mapping[str, BoundCall], findings: Sequence[Finding]
+) -> list[Found]:
     """At most four, the smallest first, each of which shows another finding or is of another cause."""
     chosen: list[Found] = []
     covered: list[Finding] = []
@@ -98,7 +100,7 @@ def shaped(tensor: Tensor) -> NDArray[Any]:
     return array(tensor.datatype, tensor.data).reshape(tensor.shape)
 
 
-def _shown(trials: Iterable[Trial], examples: Mapping[str, BoundCall]) -> list[tuple[Trial, Shown]]:
+def _shown(trials: Iterable[DifferentialRun], examples: Mapping[str, BoundCall]) -> list[tuple[DifferentialRun, Shown]]:
     return [(one, one.shown) for one in trials if one.shown is not None and one.is_as_in(examples[one.method])]
 
 
@@ -106,11 +108,11 @@ def _size(shown: Shown) -> int:
     return sum(len(tensor.data) for tensor in shown.inputs)
 
 
-def _is_of_sizes(trial: Trial, example: BoundCall) -> bool:
+def _is_of_sizes(trial: DifferentialRun, example: BoundCall) -> bool:
     return trial.inputs != example.specs
 
 
-def _shows(trial: Trial, example: BoundCall, finding: Finding) -> bool:
+def _shows(trial: DifferentialRun, example: BoundCall, finding: Finding) -> bool:
     if finding.evidence.get("method", trial.method) != trial.method:
         return False
     is_named = finding.line is not None and trial.case.endswith(f" {finding.file}:{finding.line}")

@@ -15,7 +15,7 @@ from tracehouse.differential.comparison import allowance
 from tracehouse.findings.trace_check import Finding
 from tracehouse.reproducer import pytest_templates
 from tracehouse.reproducer.counterexamples import Found
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor, array
@@ -46,7 +46,7 @@ _DTYPES = {
 }
 
 
-def written(found: Found, spec: TraceSpec, way: Way, device: DeviceName, read: Read) -> str:
+def written(found: Found, spec: TraceSpec, way: Conversion, device: DeviceName, read: Read) -> str:
     """The file's text."""
     return _Written(found, spec, way, device, read).text()
 
@@ -54,7 +54,7 @@ def written(found: Found, spec: TraceSpec, way: Way, device: DeviceName, read: R
 class _Written:
     """One file, part by part."""
 
-    def __init__(self, found: Found, spec: TraceSpec, way: Way, device: DeviceName, read: Read) -> None:
+    def __init__(self, found: Found, spec: TraceSpec, way: Conversion, device: DeviceName, read: Read) -> None:
         self._found = found
         self._spec = spec
         self._way = way

@@ -12,21 +12,21 @@ _PART_NAME = r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$"
 _NAMED_MAX = 10
 
 
-class Part(Frozen):
+class ScriptTarget(Frozen):
     """A submodule under its dotted name, or a function of the source as `module.name`."""
 
     name: str = Field(max_length=500, pattern=_PART_NAME)
     is_function: bool = False
 
 
-Parts = Annotated[list[Part], Field(max_length=PARTS_MAX)]
+ScriptTargets = Annotated[list[ScriptTarget], Field(max_length=PARTS_MAX)]
 
 
-class Way(Frozen):
+class Conversion(Frozen):
     """Traced, where `scripted` are parts that are scripted first; or scripted whole."""
 
     mode: Literal["trace", "script"] = "trace"
-    scripted: Parts = []
+    scripted: ScriptTargets = []
     sizes: dict[str, int] = Field({}, description="Of symbols that the examples are given first, for a bucket.")
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from tracehouse.contract.dims import SIZE_MAX, Symbol, linear
 from tracehouse.contract.regions import Span
 from tracehouse.frozen import Frozen
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import Arguments, CheckInput, Dynamic, KeywordArguments, MethodInputs
 from tracehouse.spec.model_name import ModelName
 
@@ -364,9 +364,9 @@ class TraceSpec(Frozen):
         return {"forward": forward, **self.methods}
 
     @property
-    def way(self) -> Way:
+    def way(self) -> Conversion:
         """How the artifact is made; mode auto begins with this."""
-        return Way(mode="script" if self.mode == "script" else "trace")
+        return Conversion(mode="script" if self.mode == "script" else "trace")
 
     @property
     def pool(self) -> str:

@@ -14,7 +14,7 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
 from tracehouse.eager.submission import Loaded
 from tracehouse.findings.trace_check import Finding
-from tracehouse.spec.conversion import Part, Way
+from tracehouse.spec.conversion import Conversion, ScriptTarget
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.torchscript import script, script_targets
 from tracehouse.torchscript.trace import Retrace, Traced, again, trace
@@ -33,7 +33,7 @@ class Candidate:
     retrace: Retrace | None = None
 
 
-def candidate_of(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
+def candidate_of(loaded: Loaded, spec: TraceSpec, way: Conversion, outputs: Mapping[str, Any]) -> Candidate:
     """Made in that way, of a fresh copy of the model. `outputs` are eager's on the examples. Raises TraceError."""
     if loaded.model.is_compiled:
         return _kept(loaded)
@@ -54,7 +54,7 @@ def _scripted(loaded: Loaded) -> Candidate:
     return Candidate(script.script(loaded.model, loaded.calls), "scripted")
 
 
-def _traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any]) -> Candidate:
+def _traced(loaded: Loaded, spec: TraceSpec, way: Conversion, outputs: Mapping[str, Any]) -> Candidate:
     made = trace(
         _with_scripted(loaded.model, way.scripted),
         loaded.calls,
@@ -71,7 +71,7 @@ def _traced(loaded: Loaded, spec: TraceSpec, way: Way, outputs: Mapping[str, Any
 
 
 def _traced_again(
-    model: Model, spec: TraceSpec, way: Way, call: Call, within: AbstractContextManager[Any]
+    model: Model, spec: TraceSpec, way: Conversion, call: Call, within: AbstractContextManager[Any]
 ) -> torch.jit.ScriptModule:
     try:
         return again(_with_scripted(model, way.scripted), call, spec.options, within, gradients=spec.check.gradients)
@@ -79,5 +79,5 @@ def _traced_again(
         model.shared.restore()
 
 
-def _with_scripted(model: Model, wanted: Sequence[Part]) -> Model:
+def _with_scripted(model: Model, wanted: Sequence[ScriptTarget]) -> Model:
     return model.remade(lambda copy: script_targets.scripted(copy, wanted, script.part)) if wanted else model

@@ -13,12 +13,12 @@ import torch
 from pydantic import ValidationError
 
 from tracehouse.introspection import user_lines
-from tracehouse.spec.conversion import PARTS_MAX, Part
+from tracehouse.spec.conversion import PARTS_MAX, ScriptTarget
 
 Compile = Callable[[Any], Any]
 
 
-def at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[Part]:
+def at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
     """The parts that the lines are in, each once; none where one is in the model's own methods, or in no part.
 
     Nor where a part has a name that no Part has, as a ModuleDict's keys may be.
@@ -28,7 +28,7 @@ def at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list
     return []
 
 
-def scripted(model: torch.nn.Module, parts: Sequence[Part], compiled: Compile) -> torch.nn.Module:
+def scripted(model: torch.nn.Module, parts: Sequence[ScriptTarget], compiled: Compile) -> torch.nn.Module:
     """The same model, changed. Functions are changed where they are defined, for whoever puts them back."""
     modules = {part.name: model.get_submodule(part.name) for part in parts if not part.is_function}
     made = {id(module): compiled(module) for module in modules.values()}  # one that has two names stays one
@@ -41,8 +41,8 @@ def scripted(model: torch.nn.Module, parts: Sequence[Part], compiled: Compile) -
     return model
 
 
-def _at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[Part]:
-    parts: dict[Part, None] = {}
+def _at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
+    parts: dict[ScriptTarget, None] = {}
     for line in wanted:
         here = [*_submodules_at(model, line), *_functions_at(line)] if line else []
         if not here:
@@ -51,10 +51,10 @@ def _at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> lis
     return list(parts) if len(parts) <= PARTS_MAX else []
 
 
-def _submodules_at(model: torch.nn.Module, line: user_lines.Line) -> Iterator[Part]:
+def _submodules_at(model: torch.nn.Module, line: user_lines.Line) -> Iterator[ScriptTarget]:
     for name, module in model.named_modules(remove_duplicate=False):
         if name and any(_holds(function, line) for function in _methods(type(module))):
-            yield Part(name=name)
+            yield ScriptTarget(name=name)
 
 
 def _methods(kind: type) -> Iterator[FunctionType]:
@@ -64,10 +64,10 @@ def _methods(kind: type) -> Iterator[FunctionType]:
         yield from (value for value in vars(base).values() if isinstance(value, FunctionType))
 
 
-def _functions_at(line: user_lines.Line) -> Iterator[Part]:
+def _functions_at(line: user_lines.Line) -> Iterator[ScriptTarget]:
     for name, module, function in _functions():
         if function.__module__ == module and _holds(function, line):
-            yield Part(name=f"{module}.{name}", is_function=True)
+            yield ScriptTarget(name=f"{module}.{name}", is_function=True)
 
 
 def _functions() -> Iterator[tuple[str, str, FunctionType]]:

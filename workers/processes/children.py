@@ -11,11 +11,11 @@ from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Profile
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
-from tracehouse.spec.conversion import Way
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
 from workers.limits import TraceLimits
 from workers.printed_log import PrintedLog
-from workers.processes.eager import REFERENCE, EagerSide
+from workers.processes.eager import REFERENCE, EagerProcess
 from workers.processes.exits import END_S
 
 _LOG_TAIL_BYTES = 4000
@@ -77,7 +77,7 @@ class Children:
         with self._blobs.open(blob.digest) as file:
             return file.read()
 
-    def told_to_trace(self, device: DeviceName, way: Way, threads: int) -> Trace:
+    def told_to_trace(self, device: DeviceName, way: Conversion, threads: int) -> Trace:
         """What a child that has the submission is sent first."""
         return Trace(
             spec=self._request.spec,
@@ -88,9 +88,9 @@ class Children:
             source_max_bytes=self.limits.source_max_bytes,
         )
 
-    def eager(self, held: ExitStack, device: DeviceName, way: Way) -> EagerSide:
+    def eager(self, held: ExitStack, device: DeviceName, way: Conversion) -> EagerProcess:
         """The eager model, which has begun to load."""
-        side = EagerSide(self.forked(held, REFERENCE, device), self.limits, self.cancellation, self.until)
+        side = EagerProcess(self.forked(held, REFERENCE, device), self.limits, self.cancellation, self.until)
         side.start(self.told_to_trace(device, way, self.limits.threads_per_side))
         return side
 

@@ -90,7 +90,7 @@ class _Side(ABC):
         """Why it went without a last word."""
 
 
-class EagerSide(_Side):
+class EagerProcess(_Side):
     """The reference. `start` it, hear its `calls`, then ask: an answer, or the failure with which it refuses.
 
     What is `printed` meanwhile goes on its way while it is waited for.
@@ -193,7 +193,7 @@ class EagerSide(_Side):
         return message, body
 
 
-class ArtifactSide(_Side):
+class ArtifactProcess(_Side):
     """The archive, loaded by what is going to serve it: in the form that is going to be served, or as it was traced."""
 
     # Which of torch.jit's forms was made of it.

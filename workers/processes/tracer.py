@@ -49,7 +49,7 @@ class HandedOver:
     offered: Sequence[OfferedCase]
 
 
-class TracerSide:
+class TracerProcess:
     """`start` it, `hear` it until it has traced or failed, and then take what it has `handed_over`."""
 
     def __init__(

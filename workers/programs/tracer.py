@@ -22,11 +22,11 @@ from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from tracehouse.artifact.manifest import Versions
 from tracehouse.check import findings
 from tracehouse.check.check import Check, Checked, Offered
-from tracehouse.check.pipeline import Say, Wishes
+from tracehouse.check.pipeline import RequestedSizes, Say
 from tracehouse.eager import observed_contract, source_excerpts
 from tracehouse.exported.export import Export
 from tracehouse.findings.trace_check import Layer
-from tracehouse.spec.conversion import Part
+from tracehouse.spec.conversion import ScriptTarget
 from tracehouse.torch_values.tensors import packed
 from tracehouse.torchscript import metadata, printouts, script_targets
 from tracehouse.torchscript.candidate import Candidate, candidate_of
@@ -122,14 +122,14 @@ class Tracing:
     def _checked(self, candidate: Candidate, say: Say) -> Checked:
         """How it compares with eager; `say` is told each layer."""
         spec = self._spec
-        wishes = {method: Wishes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
+        wishes = {method: RequestedSizes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
         made, check_calls = candidate.traced, self._loaded.check_calls
         checked = self._check.run(made, candidate.form, candidate.retrace, check_calls, spec.check, wishes, say)
         of_options = [*findings.deprecated_options(self._spec.options), *findings.options_without_effect(self._spec)]
         found = [*candidate.findings, *checked.check.findings, *of_options]
         return replace(checked, check=checked.check.model_copy(update={"findings": found}))
 
-    def _in_doubt(self, traced: Recorded) -> list[Part]:
+    def _in_doubt(self, traced: Recorded) -> list[ScriptTarget]:
         read = [warned.line for warned in traced.warnings if warned.reads_value]
         return script_targets.at(self._loaded.model.module, read)
 

@@ -16,18 +16,18 @@ import numpy as np
 from tracehouse.contract.contract import Batch, MethodClaim, MethodContract
 from tracehouse.contract.dims import listed, shape_at
 from tracehouse.contract.input_spec import Reason, ValueRange
-from tracehouse.contract.regions import REGIONS_MAX, Known, Region
+from tracehouse.contract.regions import REGIONS_MAX, Basis, Region
 from tracehouse.differential import batch_rows, random_inputs, size_samples
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Answer
 from tracehouse.differential.fixed_dims import closed_dims, closed_region, closed_shape
 from tracehouse.differential.size_samples import Sizes
-from tracehouse.differential.trial import Trial
+from tracehouse.differential.trial import DifferentialRun
 from tracehouse.findings import verification
 from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
-from workers.verification.differential_runs import Trials
+from workers.verification.differential_runs import DifferentialTester
 
 # Of a region that is proven, so many sizes at random beside its corners and borders; with probes "deep", more.
 DRAWN, DRAWN_DEEP = 4, 24
@@ -39,7 +39,7 @@ TRIAL_BYTES, TRIAL_TIMES_EXAMPLE = 2**20, 8
 LEAST_TIMES_EXAMPLE = 2
 WRONG_MAX = 256
 # Of regions that are known so, the ends and some sizes inside stand for all; of others, each size stands for itself.
-_RANGES: tuple[Known, ...] = ("proven", "sampled")
+_RANGES: tuple[Basis, ...] = ("proven", "sampled")
 # From one size to the next, so many times the bytes: what that takes can be told.
 _STEP = 8
 # Of the numbers of rows that a region has, so many are looked at for two that add up to a third.
@@ -47,7 +47,7 @@ _ROWS_TRIED = 16
 
 
 @dataclass(frozen=True)
-class Held:
+class VerifiedClaim:
     """What is left of a claim, what eager returned at which sizes, and what is to be said of the rest."""
 
     claim: MethodClaim
@@ -56,8 +56,14 @@ class Held:
 
 
 def repeated(
-    trials: Trials, call: BoundCall, contract: MethodContract, claim: MethodClaim, budget: Budget, *, deep: bool
-) -> Held:
+    trials: DifferentialTester,
+    call: BoundCall,
+    contract: MethodContract,
+    claim: MethodClaim,
+    budget: Budget,
+    *,
+    deep: bool,
+) -> VerifiedClaim:
     """`contract` is the one that the claim would make of the example's."""
     rng = np.random.default_rng()
     return _Repeating(trials, call, contract, claim, budget, rng, DRAWN_DEEP if deep else DRAWN).held()
@@ -68,7 +74,7 @@ class _Repeating:
 
     def __init__(
         self,
-        trials: Trials,
+        trials: DifferentialTester,
         call: BoundCall,
         contract: MethodContract,
         claim: MethodClaim,
@@ -96,7 +102,7 @@ class _Repeating:
         self._draws = 0
         self._findings: list[Finding] = []
 
-    def held(self) -> Held:
+    def held(self) -> VerifiedClaim:
         values = {leaf: ends for leaf, ends in self._claim.values.items() if self._range_holds(leaf, ends)}
         for region in self._claim.regions:
             self._try(region)
@@ -111,9 +117,9 @@ class _Repeating:
         left_out = self._budget.left_out()
         if left_out:
             self._findings.append(verification.sizes_left_out(self._call.method, left_out, self._budget.seconds))
-        return Held(claim, answers, self._findings)
+        return VerifiedClaim(claim, answers, self._findings)
 
-    def _tried(self) -> Iterator[tuple[Sizes, Trial]]:
+    def _tried(self) -> Iterator[tuple[Sizes, DifferentialRun]]:
         """All trials of the method whose inputs nest as the example's, and have its ranks; and their sizes."""
         for trial in self._trials.all:
             if trial.method == self._call.method and trial.is_as_in(self._call):
@@ -123,7 +129,7 @@ class _Repeating:
 
     def _try(self, region: Region) -> None:
         """The smallest size and one drawn at random whatever the budget, the others within it."""
-        if region.known not in _RANGES:
+        if region.basis not in _RANGES:
             some = size_samples.every(region, EVERY_MOST)
             least, further = some[:1], some[1:]
         else:
@@ -155,7 +161,7 @@ class _Repeating:
         self._pace = self._bytes_of(sizes), time.monotonic() - began
         self._quickest_s = min(self._quickest_s, self._pace[1])
 
-    def _regions(self, tried: Sequence[tuple[Sizes, Trial]]) -> list[Region]:
+    def _regions(self, tried: Sequence[tuple[Sizes, DifferentialRun]]) -> list[Region]:
         """Those that hold, and beside them the very sizes that came out right."""
         held = [region for region in self._claim.regions if self._holds(region, tried)]
         wrong = [sizes for sizes, trial in tried if trial.differs or (trial.agrees and not self._is_right(trial))]
@@ -165,7 +171,7 @@ class _Repeating:
                  and not any(region.has(sizes) for region in held)]  # fmt: skip
         return [*held, *size_samples.tested(alone)][:REGIONS_MAX]
 
-    def _holds(self, region: Region, tried: Sequence[tuple[Sizes, Trial]]) -> bool:
+    def _holds(self, region: Region, tried: Sequence[tuple[Sizes, DifferentialRun]]) -> bool:
         inside = [(sizes, trial) for sizes, trial in tried if region.has(sizes) and sizes != self._example]
         for sizes, trial in inside:
             if (difference := trial.difference) is not None:
@@ -180,16 +186,16 @@ class _Repeating:
                 )
                 return False
         if any(self._is_right(trial) for _, trial in inside):
-            return region.known in _RANGES
+            return region.basis in _RANGES
         if inside:
             self._findings.append(verification.sizes_refused(self._call.method, region, inside[-1][1].refusal))
         return False
 
-    def _tells_of_sizes(self, trial: Trial) -> bool:
+    def _tells_of_sizes(self, trial: DifferentialRun) -> bool:
         """Whether it is the size that makes it differ, and not chance, or what makes the example differ as well."""
         return trial.differs and not trial.by_chance and not self._example_differs
 
-    def _is_right(self, trial: Trial) -> bool:
+    def _is_right(self, trial: DifferentialRun) -> bool:
         """Whether both gave the same, and what the contract says of outputs is true of it, their sizes aside."""
         expected = {(spec.name, spec.datatype, len(spec.shape)) for spec in self._contract.outputs}
         return trial.agrees and {(spec.name, spec.datatype, len(spec.shape)) for spec in trial.outputs} == expected

@@ -10,7 +10,7 @@ from tracehouse.differential import golden, out_of_memory
 from tracehouse.differential.both_forms import Both
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, compare
-from tracehouse.differential.trial import Ranges, Shown, Trial
+from tracehouse.differential.trial import DifferentialRun, Ranges, Shown
 from tracehouse.errors import Failure
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
 from workers.processes.eager import EagerAnswer
@@ -24,42 +24,44 @@ CALL_TIMES_EXAMPLE = 20
 SHOWN_BYTES = 64 * 2**20
 
 
-class Trials:
+class DifferentialTester:
     """Asks both sides, one call after the other."""
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
         self._sides = prepared.sides
         self._seed = prepared.sides.spec.options.seed
-        self._kept: list[tuple[Trial, golden.Case]] = []
+        self._kept: list[tuple[DifferentialRun, golden.Case]] = []
         self._left_shown_bytes = SHOWN_BYTES
-        self.all: list[Trial] = []
+        self.all: list[DifferentialRun] = []
 
     @property
     def tolerance(self) -> float:
         return self._sides.spec.check.check_tolerance
 
-    def add(self, trial: Trial) -> Trial:
+    def add(self, trial: DifferentialRun) -> DifferentialRun:
         self.all.append(trial)
         return trial
 
-    def add_example(self, method: str) -> Trial:
+    def add_example(self, method: str) -> DifferentialRun:
         """What both gave on it before."""
         prepared = self._prepared
         call, eager, both = prepared.examples[method], prepared.answers[method], prepared.compared[method]
         return self.add(self._compared(call, call.case, call.inputs, eager, both, prepared.artifact_answers[method]))
 
-    def ask(self, call: BoundCall, case: str, inputs: Sequence[Tensor], *, keep: bool = False) -> Trial:
+    def ask(self, call: BoundCall, case: str, inputs: Sequence[Tensor], *, keep: bool = False) -> DifferentialRun:
         """Ask both at once, as in that call; what agrees may be `keep`t as a golden case."""
         self._sides.eager.ask(call, inputs, seed=self._seed, within_s=self.within_s(call.method))
         self._sides.ask_artifact(call, inputs)
         eager, answers = self._sides.eager.answer(), self._sides.artifact_answers()
         if isinstance(eager, Failure):
             answered = isinstance(answers[0], Answer)
-            return self.add(Trial(call, case, _specs(inputs), _ranges(inputs), None, [], False, eager, answered))
+            return self.add(
+                DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, [], False, eager, answered)
+            )
         if any(isinstance(one, str) and out_of_memory.is_said_in(one) for one in answers):
             # It has as much as the eager model, and needs a little more for the same: that is no answer.
-            return self.add(Trial(call, case, _specs(inputs), _ranges(inputs), None, _of(eager), eager.drew))
+            return self.add(DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, _of(eager), eager.drew))
         both = self._sides.compared(eager, answers)
         trial = self._compared(call, case, inputs, eager, both, answers[0])
         by_chance = trial.differs and trial.drew and not self._is_repeated(call, inputs, eager)
@@ -73,7 +75,7 @@ class Trials:
         self._sides.artifact.ask(call, inputs)
         return self._sides.artifact.answer()
 
-    def golden(self, trials: Iterable[Trial]) -> list[golden.Case]:
+    def golden(self, trials: Iterable[DifferentialRun]) -> list[golden.Case]:
         """Of those trials, the cases that were kept."""
         wanted = {id(trial) for trial in trials}
         return [case for trial, case in self._kept if id(trial) in wanted]
@@ -90,12 +92,12 @@ class Trials:
         eager: EagerAnswer,
         both: Both,
         artifact: Answer | str,
-    ) -> Trial:
+    ) -> DifferentialRun:
         shown = None
         # Of numbers that are drawn at random, no other call gives the same again.
         if not both.served.agrees and not eager.drew:
             shown = self._shown(Shown(inputs, eager.answer, artifact))
-        return Trial(call, case, _specs(inputs), _ranges(inputs), both, _of(eager), eager.drew, shown=shown)
+        return DifferentialRun(call, case, _specs(inputs), _ranges(inputs), both, _of(eager), eager.drew, shown=shown)
 
     def _is_repeated(self, call: BoundCall, inputs: Sequence[Tensor], first: EagerAnswer) -> bool:
         """Whether eager answers the same with other random numbers."""

@@ -13,7 +13,7 @@ from tracehouse.differential.comparison import SIDES, Answer, Compared, Differen
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Tensor
-from workers.processes.eager import ArtifactSide, EagerAnswer, EagerSide
+from workers.processes.eager import ArtifactProcess, EagerAnswer, EagerProcess
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Sides:
     """
 
     spec: TraceSpec
-    eager: EagerSide
-    artifact: ArtifactSide
-    as_traced: ArtifactSide | None = None
+    eager: EagerProcess
+    artifact: ArtifactProcess
+    as_traced: ArtifactProcess | None = None
 
     def wait(self) -> None:
         """Until the artifact is loaded. Raises ArchiveUnusable: of the form that is served where that one alone is."""
@@ -50,11 +50,11 @@ class Sides:
         self.ask_artifact(call, call.inputs)
         return self.compared(eager, self.artifact_answers())
 
-    def _asked(self) -> list[ArtifactSide]:
+    def _asked(self) -> list[ArtifactProcess]:
         as_traced = self.as_traced if self.spec.options.served_form is not None else None
         return [side for side in (self.artifact, as_traced) if side is not None]
 
-    def _compared(self, eager: EagerAnswer, side: ArtifactSide, answer: Answer | str) -> Compared:
+    def _compared(self, eager: EagerAnswer, side: ArtifactProcess, answer: Answer | str) -> Compared:
         if isinstance(answer, str):
             return Compared(None, Difference("output", answer))
         return compare(eager.answer, answer, self.spec.check.check_tolerance, (SIDES[0], side.name))

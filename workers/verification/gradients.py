@@ -18,7 +18,7 @@ from tracehouse.differential.comparison import SIDES, Compared, Difference, Side
 from tracehouse.errors import AnswerTooLarge, Failure
 from tracehouse.tensors.gradient_names import GRADIENT
 from tracehouse.tensors.tensor import Datatype, Tensor
-from workers.processes.eager import ArtifactSide, EagerSide, Gradients, what_happened
+from workers.processes.eager import ArtifactProcess, EagerProcess, Gradients, what_happened
 
 # Of so many rounds of fresh inputs that are drawn, the first that eager takes are compared on.
 ROUNDS, ROUNDS_DRAWN = 2, 8
@@ -37,7 +37,7 @@ class Found:
 
 
 def compare_on(
-    example: BoundCall, eager: EagerSide, artifact: ArtifactSide, tolerance: float, within_s: float
+    example: BoundCall, eager: EagerProcess, artifact: ArtifactProcess, tolerance: float, within_s: float
 ) -> Found:
     """On the example, so often that the artifact's way back is the specialised one, and on fresh inputs."""
 

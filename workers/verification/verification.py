@@ -23,7 +23,7 @@ from tracehouse.differential.both_forms import Both
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Compared, Difference, compare, given_otherwise
-from tracehouse.differential.trial import Trial
+from tracehouse.differential.trial import DifferentialRun
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.findings import verification
 from tracehouse.findings.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
@@ -34,8 +34,8 @@ from workers.processes.eager import EagerAnswer
 from workers.processes.exits import malformed
 from workers.processes.tracer import OfferedCase
 from workers.verification import claims, gradients
-from workers.verification.claims import Held
-from workers.verification.differential_runs import Trials
+from workers.verification.claims import VerifiedClaim
+from workers.verification.differential_runs import DifferentialTester
 from workers.verification.examples import Prepared
 
 # At least and at most so many rounds of fresh inputs are compared on, the further ones within the time; and of so many
@@ -73,7 +73,7 @@ class Verification:
         self._said = said
         self._seed = prepared.sides.spec.options.seed
         self._tolerance = prepared.sides.spec.check.check_tolerance
-        self._trials = Trials(prepared)
+        self._trials = DifferentialTester(prepared)
         self._comparisons: list[Comparison] = []
         self._findings: list[Finding] = []
 
@@ -108,7 +108,7 @@ class Verification:
         example = self._prepared.examples[given.method]
         if (baked := given_otherwise(example.arguments, given.arguments)) is not None:
             both = Both(Compared(None, baked))
-            self._trials.add(Trial(given, given.case, given.specs, {}, both, []))
+            self._trials.add(DifferentialRun(given, given.case, given.specs, {}, both, []))
             return
         self._trials.ask(given, given.case, given.inputs, keep=True)
 
@@ -118,7 +118,7 @@ class Verification:
             raise malformed("it offered inputs that the contract does not take")
         self._trials.ask(example, case.name, case.inputs, keep=True)
 
-    def _held(self, observed: Contract) -> dict[str, Held]:
+    def _held(self, observed: Contract) -> dict[str, VerifiedClaim]:
         """Of what was claimed, by methods."""
         spec = self._sides.spec
         if spec.check.probes == "off":
@@ -182,7 +182,7 @@ class Verification:
             if trial.refusal is not None and trial.call.case != EXAMPLE:
                 self._doubt(verification.refuses_check_input(trial.case, trial.refusal))
 
-    def _takes(self, contract: Contract, trial: Trial) -> bool:
+    def _takes(self, contract: Contract, trial: DifferentialRun) -> bool:
         method = contract.methods[trial.method]
         if not trial.is_as_in(self._prepared.examples[trial.method]) or not method.takes(trial.inputs):
             return False
@@ -224,7 +224,7 @@ class Verification:
         if found.left_out is not None:
             self._findings.append(verification.gradients_not_compared(method, found.left_out))
 
-    def _record(self, trial: Trial, case: str, compared: Both, *, in_contract: bool) -> None:
+    def _record(self, trial: DifferentialRun, case: str, compared: Both, *, in_contract: bool) -> None:
         method = trial.method
         self._list(method, case, compared.served, in_contract=in_contract)
         known = self._said.check.findings
@@ -296,7 +296,7 @@ def _claimed(observed: MethodContract, claim: MethodClaim) -> MethodContract:
         raise malformed(f"it claims what its example is not: {text_of(error)}") from error
 
 
-def _contract(observed: Contract, held: Mapping[str, Held], *, is_open: bool) -> Contract:
+def _contract(observed: Contract, held: Mapping[str, VerifiedClaim], *, is_open: bool) -> Contract:
     claimed = {method: observed.methods[method].claimed(one.claim, one.answers) for method, one in held.items()}
     return Contract(methods={**observed.methods, **claimed}, open=is_open)
 

@@ -7,7 +7,7 @@ from fastapi import Depends, Request, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
-from service.api.context import Parts, PartsDep
+from service.api.context import AppContext, PartsDep
 from service.api.http.local import CrossSiteRequest, ForeignHost
 from service.api.problems import problem_responses
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
@@ -69,7 +69,7 @@ async def _caller(
     return Caller(key.tenant, key)
 
 
-def _count(request: Request, parts: Parts, key: ApiKey) -> None:
+def _count(request: Request, parts: AppContext, key: ApiKey) -> None:
     """Raises RateLimited."""
     allowance = parts.request_rate.take(key.prefix, key.requests_per_minute or parts.key_requests_per_minute)
     request.state.reply_headers.update(allowance.headers)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.api.problems import RequestTimeout, invalid_body
 from service.api.waiting import LOOK_S
 from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
@@ -82,7 +82,7 @@ async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
 
     Raises RequestTimeout where it stops arriving, and ShuttingDown where the service stops meanwhile.
     """
-    parts: Parts = request.app.state.parts
+    parts: AppContext = request.app.state.parts
     if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
         raise UnsupportedMediaType("no content encoding is taken", actual=encoding[:80], supported=["identity"])
     declared = request.headers.get("content-length", "")
@@ -107,7 +107,7 @@ async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
         yield bytes(batch)
 
 
-async def _receive(request: Request, parts: Parts) -> Message:
+async def _receive(request: Request, parts: AppContext) -> Message:
     until = monotonic() + parts.request_idle_s
     while (left_s := until - monotonic()) > 0:
         try:

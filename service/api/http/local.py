@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.api.problems import reply
 from service.domain.errors import Forbidden
 
@@ -41,7 +41,7 @@ class Local:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            parts: Parts = scope["app"].state.parts
+            parts: AppContext = scope["app"].state.parts
             request = Request(scope)
             if not parts.keys_required and (error := self._refused(request)) is not None:
                 await reply(request, error)(scope, receive, send)

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.domain import eager_outputs
 from service.domain.api_key import Scope
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
@@ -165,7 +165,7 @@ def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
     return engine
 
 
-def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
+def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
     pool = Pool(
         Zygote([], tier=Tier.NONE),
         store.blobs,
@@ -175,7 +175,7 @@ def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
         waiting_max=4,
         infer_timeout_s=5,
     )
-    return Parts(
+    return AppContext(
         store=store,
         engine=engine,
         pool=pool,
@@ -242,12 +242,12 @@ def engine(store: Store, tracer: Tracer) -> Iterator[EmbeddedEngine]:
 
 
 @pytest.fixture
-def parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
+def parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
     return make_parts(store, engine, state_dir)
 
 
 @pytest.fixture
-def app(parts: Parts) -> FastAPI:
+def app(parts: AppContext) -> FastAPI:
     return create_app(parts)
 
 

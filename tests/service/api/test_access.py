@@ -14,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.domain.api_key import Scope
 from service.engine.embedded import EmbeddedEngine
 from service.storage.database import Store
@@ -67,7 +67,7 @@ PROTECTED = [
 
 
 @pytest.fixture
-def parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Parts:
+def parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
     return replace(make_parts(store, engine, state_dir), keys_required=True)
 
 
@@ -199,7 +199,7 @@ def test_a_key_that_is_used_too_often_is_told_when_to_come_back(client: TestClie
     assert client.get("/trace", headers=other).status_code == 200
 
 
-def test_a_key_without_a_number_of_its_own_has_the_services(parts: Parts, store: Store) -> None:
+def test_a_key_without_a_number_of_its_own_has_the_services(parts: AppContext, store: Store) -> None:
     headers = authorized(store)
     with TestClient(create_app(replace(parts, key_requests_per_minute=1))) as client:
         assert client.get("/trace", headers=headers).status_code == 200
@@ -244,7 +244,7 @@ def test_what_fits_a_keys_limit_is_taken(client: TestClient, store: Store) -> No
 
 
 @pytest.mark.slow
-def test_no_tenant_takes_up_all_event_streams(parts: Parts, store: Store) -> None:
+def test_no_tenant_takes_up_all_event_streams(parts: AppContext, store: Store) -> None:
     app = create_app(replace(parts, tenant_streams_max=1))
     one, other = authorized(store, tenant="one"), authorized(store, tenant="other")
     with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=20) as client:

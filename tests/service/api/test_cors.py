@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from tests.service.api.conftest import local, problem, spec
 
 FRIEND = "https://friend.example"
@@ -18,7 +18,7 @@ PREFLIGHT = {
 
 
 @pytest.fixture
-def open_to_a_friend(parts: Parts) -> Iterator[TestClient]:
+def open_to_a_friend(parts: AppContext) -> Iterator[TestClient]:
     with local(create_app(parts, cors_origins=[FRIEND])) as client:
         yield client
 

@@ -7,7 +7,7 @@ import safetensors
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from tests.service.api.conftest import local, problem, spec
 
 WAIT = {"prefer": "wait=30"}
@@ -44,7 +44,7 @@ def test_the_outputs_are_told_call_by_call_as_inference_tells_them(client: TestC
     }
 
 
-def test_outputs_that_are_too_large_for_an_answer_are_had_as_a_file(parts: Parts) -> None:
+def test_outputs_that_are_too_large_for_an_answer_are_had_as_a_file(parts: AppContext) -> None:
     with local(create_app(replace(parts, answer_max_bytes=100))) as client:
         path = ran(client)["links"]["outputs"]
         refused, file = client.get(path), client.get(f"{path}?format=safetensors")

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api.context import Parts
+from service.api.context import AppContext
 from tests.service.api.conftest import Tracer, problem, spec
 
 Told = tuple[int, str, dict[str, Any]]
@@ -88,7 +88,7 @@ def test_events_come_while_they_happen_with_heartbeats_between(live: httpx.Clien
     assert [(kind, data) for _, kind, data in rest] == [("end", {"state": "cancelled", "verdict": None})]
 
 
-def test_an_open_stream_ends_when_the_service_stops(live: httpx.Client, tracer: Tracer, parts: Parts) -> None:
+def test_an_open_stream_ends_when_the_service_stops(live: httpx.Client, tracer: Tracer, parts: AppContext) -> None:
     request = live.post("/trace", json=spec("stays")).json()
 
     with live.stream("GET", request["links"]["events"]) as answer:

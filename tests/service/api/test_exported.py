@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.domain.api_key import DEFAULT_TENANT
 from service.domain.outcome import Succeeded
 from service.domain.trace_request import TraceRequest
@@ -88,7 +88,7 @@ def test_a_format_that_there_is_not(client: TestClient, exported: str) -> None:
     problem(client.get(f"{exported}/archive", params={"format": "onnx"}), 422, "invalid-request")
 
 
-def test_another_tenants_exported_program_is_not_there(parts: Parts, exported: str) -> None:
+def test_another_tenants_exported_program_is_not_there(parts: AppContext, exported: str) -> None:
     with local(create_app(replace(parts, keys_required=True))) as keyed:
         ours, theirs = (authorized(parts.store, tenant=tenant) for tenant in (DEFAULT_TENANT, "others"))
 

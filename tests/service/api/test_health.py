@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from service.api import health
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.sandbox.tiers import Tier
 from service.storage.database import Store
 from tests.service.api.conftest import local, problem
@@ -27,7 +27,7 @@ def test_it_says_how_submitted_code_is_confined_and_what_that_does_not_cover(cli
     assert any("kernel" in gap for gap in sandbox["not_covered"])
 
 
-def test_without_isolation_it_says_so_in_its_readiness_and_on_its_page(parts: Parts) -> None:
+def test_without_isolation_it_says_so_in_its_readiness_and_on_its_page(parts: AppContext) -> None:
     client = local(create_app(replace(parts, tier=Tier.NONE)))
 
     assert client.get("/readyz").json()["sandbox"]["tier"] == "i-accept-no-isolation"
@@ -38,7 +38,7 @@ def test_with_isolation_the_page_has_no_warning(client: TestClient) -> None:
     assert "No isolation" not in client.get("/docs").text
 
 
-def test_without_a_sandbox_it_lives_but_is_not_ready(parts: Parts) -> None:
+def test_without_a_sandbox_it_lives_but_is_not_ready(parts: AppContext) -> None:
     client = local(create_app(replace(parts, sandbox_alive=lambda: False)))
 
     answer = client.get("/readyz")
@@ -48,7 +48,7 @@ def test_without_a_sandbox_it_lives_but_is_not_ready(parts: Parts) -> None:
     assert client.get("/livez").status_code == 200
 
 
-def test_without_its_database_it_is_not_ready(parts: Parts, tmp_path: Path) -> None:
+def test_without_its_database_it_is_not_ready(parts: AppContext, tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path / 'gone' / 'tracehouse.db'}", (tmp_path / "gone").as_uri())
     store.close()
     for file in (tmp_path / "gone").glob("tracehouse.db*"):
@@ -66,7 +66,7 @@ def test_without_room_on_the_disk_it_is_not_ready(client: TestClient, monkeypatc
     assert problem(client.get("/readyz"), 503, "disk-full")["free"] > 0
 
 
-def test_while_it_stops_it_is_not_ready(client: TestClient, parts: Parts) -> None:
+def test_while_it_stops_it_is_not_ready(client: TestClient, parts: AppContext) -> None:
     parts.stopping.set()
 
     problem(client.get("/readyz"), 503, "shutting-down")

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.domain.api_key import DEFAULT_TENANT
 from service.domain.outcome import Succeeded
 from service.domain.trace_request import TraceRequest
@@ -57,7 +57,7 @@ def engine(store: Store) -> Iterator[EmbeddedEngine]:
 
 
 @pytest.fixture(scope="module")
-def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, torch_zygote: Zygote) -> Parts:
+def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, torch_zygote: Zygote) -> AppContext:
     limits = Limits(address_space_mib=4096, cpu_s=None)
     pool = Pool(
         torch_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
@@ -66,7 +66,7 @@ def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, torch_zygote: Z
 
 
 @pytest.fixture(scope="module")
-def client(parts: Parts) -> Iterator[TestClient]:
+def client(parts: AppContext) -> Iterator[TestClient]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
@@ -251,7 +251,7 @@ def claimed(artifact: Artifact, claim: MethodClaim, *, is_open: bool = False) ->
 BATCHED = MethodClaim(
     shapes={"input": ("batch", 2)},
     fixed={"input": {"1": "model"}},
-    regions=[Region(spans={"batch": [Span(low=1, high=4)]}, known="proven")],
+    regions=[Region(spans={"batch": [Span(low=1, high=4)]}, basis="proven")],
 )
 ROW = [-2.0, 3.0]
 
@@ -282,7 +282,7 @@ def test_a_size_that_the_contract_does_not_take_is_refused_with_those_that_it_do
     document = problem(asked({"args": [[ROW] * 5]}, "/infer/batched"), 422, "size-out-of-range")
 
     assert (document["symbol"], document["size"]) == ("batch", 5)
-    assert document["allowed"] == [{"low": 1, "high": 4, "step": 1, "known": "proven"}]
+    assert document["allowed"] == [{"low": 1, "high": 4, "step": 1, "basis": "proven"}]
     assert document["dims"] == [{"input": "input", "dim": 0, "size": 5}]
     assert '"batch": {"low": 5, "high": 5}' in document["remedy"]
 
@@ -318,7 +318,7 @@ def test_an_answer_may_carry_both_warnings(asked: Asked, batched: Artifact, regi
 def test_values_outside_the_contract_are_refused(asked: Asked, store: Store, trace, register: Register) -> None:
     import torch
 
-    ids = MethodClaim(shapes={}, values={"input": ValueRange(low=0, high=3, known="tested")})
+    ids = MethodClaim(shapes={}, values={"input": ValueRange(low=0, high=3, basis="tested")})
     register("ids", claimed(trace(store.blobs, torch.nn.Embedding(4, 2), torch.tensor([1, 2])), ids))
 
     document = problem(asked({"args": [[1, 4]]}, "/infer/ids"), 422, "value-out-of-range")
@@ -336,7 +336,7 @@ def bucketed(store: Store, trace, register: Register) -> list[Artifact]:
             return x * float(x.shape[1])
 
     claim = MethodClaim(
-        shapes={"x": ("batch", 0)}, regions=[Region(spans={"batch": [Span(low=1, high=4)]}, known="tested")]
+        shapes={"x": ("batch", 0)}, regions=[Region(spans={"batch": [Span(low=1, high=4)]}, basis="tested")]
     )
     artifacts = []
     for length in (2, 3, 5):
@@ -453,7 +453,7 @@ def test_what_is_not_there_is_told(asked, path: str, status: int, code: str) -> 
 def test_a_refusal_tells_what_was_expected(asked) -> None:
     document = problem(asked({"inputs": {"x": [[1.0, 2.0, 3.0]]}}), 422, "shape-mismatch")
     assert (document["input"], document["expected"], document["actual"]) == ("x", [2, 2], [1, 3])
-    assert document["known"] == "observed"
+    assert document["basis"] == "observed"
 
 
 def test_malformed_json_is_pointed_at(asked) -> None:

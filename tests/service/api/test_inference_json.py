@@ -179,7 +179,7 @@ def test_a_shape_mismatch_tells_what_was_expected() -> None:
         inference_json.read({"inputs": {"x": [[1.0, 2.0, 3.0]]}}, METHOD)
     facts = refused.value.facts
     assert (facts["input"], facts["expected"], facts["actual"]) == ("x", [2, 2], [1, 3])
-    assert facts["known"] == "observed"
+    assert facts["basis"] == "observed"
 
 
 def test_a_refusal_stays_short_however_much_was_sent() -> None:
@@ -287,7 +287,7 @@ SYMBOLIC = MethodContract(
     ],
     outputs=[output("output", 2)],
     returns=TensorLeaf(tensor="output"),
-    regions=[Region(spans={"batch": [Span(low=0, high=9)], "seq": [Span(low=0, high=9)]}, known="proven")],
+    regions=[Region(spans={"batch": [Span(low=0, high=9)], "seq": [Span(low=0, high=9)]}, basis="proven")],
 )
 PAIRS = [[[1, 2], [3, 4]]]
 
@@ -372,7 +372,7 @@ def one_input(
         inputs=[x],
         outputs=[output("output", 2)],
         returns=TensorLeaf(tensor="output"),
-        regions=[Region(spans={symbol: [Span(low=0, high=4)] for symbol in symbols}, known="tested")]
+        regions=[Region(spans={symbol: [Span(low=0, high=4)] for symbol in symbols}, basis="tested")]
         if symbols
         else [],
     )

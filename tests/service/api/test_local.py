@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from tests.service.api.conftest import problem, spec
 
 HERE = "http://127.0.0.1:8000"
@@ -122,7 +122,7 @@ def test_a_page_from_elsewhere_loads_nothing_either(client: TestClient, mode: st
 
 
 @pytest.fixture
-def keyed(parts: Parts) -> Iterator[TestClient]:
+def keyed(parts: AppContext) -> Iterator[TestClient]:
     with TestClient(create_app(replace(parts, keys_required=True)), base_url="http://service.example") as client:
         yield client
 

@@ -13,7 +13,7 @@ from service.domain.api_key import DEFAULT_TENANT
 from service.storage.artifacts import keep as keep_artifact
 from service.storage.database import Store
 from tests.conftest import NO_BLOB, keep, make_artifact
-from tracehouse.artifact.conversion_attempt import Tried
+from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Batch, Contract, MethodContract
@@ -84,7 +84,7 @@ def contract() -> Contract:
         shape=("batch", 8),
         example=(2, 8),
         fixed={"1": "trace"},
-        values=ValueRange(low=0, high=999, known="tested"),
+        values=ValueRange(low=0, high=999, basis="tested"),
     )
     method = MethodContract(
         arguments=[
@@ -95,8 +95,8 @@ def contract() -> Contract:
         outputs=[OutputSpec(name="output", datatype=Datatype.FP32, shape=("batch", -1))],
         returns=TensorLeaf(tensor="output"),
         regions=[
-            Region(spans={"batch": [Span(low=1, high=32)]}, known="proven"),
-            Region(spans={"batch": [Span(low=48, high=48)]}, known="tested"),
+            Region(spans={"batch": [Span(low=1, high=32)]}, basis="proven"),
+            Region(spans={"batch": [Span(low=48, high=48)]}, basis="tested"),
         ],
         batch=Batch(symbol="batch", up_to=32, inputs={"ids": 0}, outputs={"output": 0}),
     )
@@ -144,7 +144,7 @@ def check(**changes: Any) -> TraceCheck:
         "findings": findings,
         "torch": TorchCheck(ran=True, passed=True, warnings=[warning]),
         "layers": [
-            Layer(name="probe", method="forward", seconds=0.25, did="tried 12 inputs", left_out=["sizes above 64"])
+            Layer(name="probe", method="forward", seconds=0.25, summary="tried 12 inputs", left_out=["sizes above 64"])
         ],
         "budget_s": 15.0,
     }
@@ -180,9 +180,9 @@ def report(steady: TestClient, store: Store) -> Callable[..., Read]:
             "check": check(),
             "sources": keep(store.blobs, json.dumps(files or {"net.py": SOURCE}).encode()),
             "counterexamples": [shown],
-            "tried": [
-                Tried(way="trace", verdict=Verdict.REJECTED, kept=True),
-                Tried(way="script", verdict=None, kept=False, detail="torch cannot script this"),
+            "attempts": [
+                ConversionAttempt(way="trace", verdict=Verdict.REJECTED, kept=True),
+                ConversionAttempt(way="script", verdict=None, kept=False, detail="torch cannot script this"),
             ],
         }
         artifact = make_artifact(**(whole | members))
@@ -322,7 +322,7 @@ def test_nothing_that_was_submitted_is_markup(report: Callable[..., Read]) -> No
     )
     compared = Comparison(method=HOSTILE, case=HOSTILE, in_contract=True, agrees=False, difference=HOSTILE)
     torch = TorchCheck(ran=True, passed=False, message=HOSTILE, warnings=[TracerWarning(kind=HOSTILE, message=HOSTILE)])
-    layer = Layer(name="flip", method=HOSTILE, seconds=0, did=HOSTILE, left_out=[HOSTILE])
+    layer = Layer(name="flip", method=HOSTILE, seconds=0, summary=HOSTILE, left_out=[HOSTILE])
     hostile = check(findings=[found], comparisons=[compared], torch=torch, layers=[layer])
     spec = InputSpec(name=HOSTILE, datatype=Datatype.FP32, shape=(1,), example=(1,))
     method = MethodContract(
@@ -366,7 +366,7 @@ def test_sources_that_cannot_be_read_are_left_out(report: Callable[..., Read], s
 
 def test_an_artifact_of_nothing_but_a_verdict_has_a_page(report: Callable[..., Read]) -> None:
     nothing = TraceCheck(verdict=Verdict.VERIFIED, comparisons=[], findings=[], torch=TorchCheck(ran=False))
-    page = report(check=nothing, contract=Contract(methods={}), counterexamples=[], tried=[], entrypoint=None).whole
+    page = report(check=nothing, contract=Contract(methods={}), counterexamples=[], attempts=[], entrypoint=None).whole
 
     assert "Trace check of an uploaded archive" in page
     assert "Nothing was found." in page

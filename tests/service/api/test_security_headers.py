@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.api.http.connection import bounded
 from service.storage.database import Store
 from tests.service.api.conftest import authorized, serving, spec
@@ -114,7 +114,7 @@ def test_what_may_change_is_kept_by_nobody(steady: TestClient, path: str) -> Non
     assert steady.get(path).headers["cache-control"] == "no-store"
 
 
-def test_no_cache_is_told_to_show_it_to_anybody(parts: Parts, store: Store) -> None:
+def test_no_cache_is_told_to_show_it_to_anybody(parts: AppContext, store: Store) -> None:
     headers = authorized(store)
     with TestClient(create_app(replace(parts, keys_required=True))) as client:
         traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30", **headers}).json()

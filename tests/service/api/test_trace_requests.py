@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api import trace_requests
-from service.api.context import Parts
+from service.api.context import AppContext
 from service.api.prefer import preferred_wait_s
 from tests.service.api.conftest import Tracer, problem, spec
 
@@ -90,7 +90,7 @@ def test_a_request_that_no_worker_takes_says_so_at_once_and_can_be_cancelled(
     assert (cancelled["state"], cancelled["waiting"]) == ("cancelled", None)
 
 
-def test_waiting_ends_when_the_service_stops(client: TestClient, parts: Parts) -> None:
+def test_waiting_ends_when_the_service_stops(client: TestClient, parts: AppContext) -> None:
     parts.stopping.set()
 
     assert client.post("/trace", json=spec("stays"), headers={"prefer": "wait=60"}).status_code == 202

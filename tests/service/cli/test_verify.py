@@ -53,7 +53,7 @@ def open_batch(method: MethodContract) -> MethodContract:
         InputSpec(name=one.name, datatype=one.datatype, shape=("batch", 2), example=(3, 2)) for one in method.inputs
     ]
     outputs = [OutputSpec(name=one.name, datatype=one.datatype, shape=("batch", 2)) for one in method.outputs]
-    regions = [Region(spans={"batch": [Span(low=1, high=8)]}, known="proven")]
+    regions = [Region(spans={"batch": [Span(low=1, high=8)]}, basis="proven")]
     return method.model_copy(update={"inputs": inputs, "outputs": outputs, "regions": regions})
 
 
@@ -262,7 +262,7 @@ def test_golden_cases_of_sizes_that_the_contract_cannot_have_fail(packed: Callab
 @pytest.mark.parametrize(("end", "code"), [(2**40, 0), (2**70, 2)])
 def test_values_beyond_what_the_datatype_has_are_not_drawn(packed: Callable[..., Path], end: int, code: int) -> None:
     def change(method: dict[str, Any]) -> None:
-        method["inputs"][0]["values"] = {"low": -end, "high": end, "known": "tested"}
+        method["inputs"][0]["values"] = {"low": -end, "high": end, "basis": "tested"}
 
     ended = verify(forged(packed(Doubled(), dtype=torch.int32), change))
 

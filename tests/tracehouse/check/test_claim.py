@@ -18,7 +18,7 @@ def tried(agrees: bool, **sizes: int) -> Tried:
 
 def proven(**spans: tuple[int, int]) -> Region:
     boxes = {"batch": (2, 2), "seq": (5, 5), "past": (3, 3), **spans}
-    return Region(spans={name: [Span(low=low, high=high)] for name, (low, high) in boxes.items()}, known="proven")
+    return Region(spans={name: [Span(low=low, high=high)] for name, (low, high) in boxes.items()}, basis="proven")
 
 
 def test_a_proven_region_is_claimed() -> None:
@@ -33,7 +33,7 @@ def test_what_was_tried_alone_is_claimed_size_by_size() -> None:
 
     assert said.shapes["ids"] == ("batch", 5)
     assert said.fixed["ids"] == {"1": "untried"}
-    assert [(str(region), region.known) for region in said.regions] == [("batch 1 or 3 to 4 or 17", "tested")]
+    assert [(str(region), region.basis) for region in said.regions] == [("batch 1 or 3 to 4 or 17", "tested")]
 
 
 def test_a_symbol_that_differs_elsewhere_is_fixed_by_the_trace_and_taken_out_of_sums() -> None:

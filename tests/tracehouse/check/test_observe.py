@@ -79,11 +79,11 @@ def test_tensors_read_as_ever_afterwards(load: Load) -> None:
 
 
 def test_attention_takes_its_fast_path_while_it_is_watched(load: Load) -> None:
-    subject, _ = traced(load("encoder"), torch.randn(2, 3, 8))
-    with Reading(subject.call):
-        watched = subject.eager.answer(subject.call)
+    target, _ = traced(load("encoder"), torch.randn(2, 3, 8))
+    with Reading(target.call):
+        watched = target.eager.answer(target.call)
 
-    assert torch.equal(watched.outputs, subject.eager.answer(subject.call).outputs)
+    assert torch.equal(watched.outputs, target.eager.answer(target.call).outputs)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.tracehouse.check.retraced import subject_of
+from tests.tracehouse.check.retraced import target_of
 from tracehouse.check.graphs import baked_sizes, find_size_groups
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import Model
@@ -28,33 +28,33 @@ def source_of(line: user_lines.Line | None) -> str:
     ],
 )
 def test_the_line_that_reads_what_a_call_left_is_told(load: Load, name: str, source: str) -> None:
-    subject = subject_of(load(name), torch.ones(2, 3))
-    assert source_of(subject.eager.line_of_state(subject.call)) == source
+    target = target_of(load(name), torch.ones(2, 3))
+    assert source_of(target.eager.line_of_state(target.call)) == source
 
 
 def test_the_line_that_has_python_draw_is_told(load: Load) -> None:
-    subject = subject_of(load("draws_a_constant"), torch.ones(2, 2))
-    assert source_of(subject.eager.line_of_draw(subject.call)) == "drawn = torch.tensor([random.random(), 1.0])"
+    target = target_of(load("draws_a_constant"), torch.ones(2, 2))
+    assert source_of(target.eager.line_of_draw(target.call)) == "drawn = torch.tensor([random.random(), 1.0])"
 
 
 def test_a_model_that_draws_nothing_has_no_such_line(load: Load) -> None:
-    subject = subject_of(load("refuses_negatives"), torch.ones(2, 3))
-    assert subject.eager.line_of_draw(subject.call) is None
+    target = target_of(load("refuses_negatives"), torch.ones(2, 3))
+    assert target.eager.line_of_draw(target.call) is None
 
 
 def test_a_call_of_another_size_that_changes_later_answers_is_noticed(load: Load) -> None:
-    subject = subject_of(load("pads_to_the_longest_so_far"), torch.ones(2, 3))
+    target = target_of(load("pads_to_the_longest_so_far"), torch.ones(2, 3))
     budget = Budget(60)
-    found = baked_sizes.compare(subject, find_size_groups.find(subject, {}, budget), {}, budget)
+    found = baked_sizes.compare(target, find_size_groups.find(target, {}, budget), {}, budget)
     assert [one.after.what for one in found if one.after is not None]
 
 
 def test_a_call_that_is_refused_leaves_the_copy_to_be_used_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = subject_of(load("refuses_negatives"), torch.ones(2, 3))
+    target = target_of(load("refuses_negatives"), torch.ones(2, 3))
     made = []
     fresh = Model.fresh
     monkeypatch.setattr(Model, "fresh", lambda model: made.append(model) or fresh(model))
     for _ in range(3):
         with pytest.raises(Exception, match="raised"):
-            subject.eager.answer(subject.call.with_tensors({"x": -torch.ones(2, 3)}))
+            target.eager.answer(target.call.with_tensors({"x": -torch.ones(2, 3)}))
     assert len(made) <= 1

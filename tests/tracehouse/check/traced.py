@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.oracle import Eager
-from tracehouse.check.target import Subject
+from tracehouse.check.oracle import EagerOracle
+from tracehouse.check.target import Target
 from tracehouse.eager.call import Call, bind
 from tracehouse.eager.model import Model
 from tracehouse.spec.trace_spec import TraceOptions
@@ -18,10 +18,10 @@ Load = Callable[..., Model]
 TOLERANCE = 1e-5
 
 
-def traced(model: Model, *args: Any) -> tuple[Subject, list[Warned]]:
+def traced(model: Model, *args: Any) -> tuple[Target, list[Warned]]:
     """And what the tracer warned of."""
     call = bind(model.module, "forward", model.method_name("forward"), args, {})
-    eager = Eager(model, 0)
+    eager = EagerOracle(model, 0)
     outputs = {"forward": eager.answer(call).outputs}
     options = TraceOptions()
     made = trace.trace(model, {"forward": call}, options, outputs=outputs, check=False, tolerance=TOLERANCE)
@@ -29,4 +29,4 @@ def traced(model: Model, *args: Any) -> tuple[Subject, list[Warned]]:
     def retrace(again: Call, within: AbstractContextManager[Any]) -> torch.jit.ScriptModule:
         return trace.again(model, again, options, within, gradients=False)
 
-    return Subject(model, call, eager, made.module, "traced", retrace, TOLERANCE, 0), made.warnings
+    return Target(model, call, eager, made.module, "traced", retrace, TOLERANCE, 0), made.warnings

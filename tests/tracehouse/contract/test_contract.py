@@ -173,14 +173,14 @@ def spans(*ends: tuple[int, int]) -> list[Span]:
 
 
 REGIONS = [
-    Region(spans={"batch": spans((1, 4)), "seq": spans((1, 8)), "kept": spans((0, 9))}, known="proven"),
-    Region(spans={"batch": spans((1, 4)), "seq": spans((32, 32)), "kept": spans((0, 9))}, known="tested"),
-    Region(spans={"batch": spans((1, 64)), "seq": spans((1, 1)), "kept": spans((0, 9))}, known="tested"),
+    Region(spans={"batch": spans((1, 4)), "seq": spans((1, 8)), "kept": spans((0, 9))}, basis="proven"),
+    Region(spans={"batch": spans((1, 4)), "seq": spans((32, 32)), "kept": spans((0, 9))}, basis="tested"),
+    Region(spans={"batch": spans((1, 64)), "seq": spans((1, 1)), "kept": spans((0, 9))}, basis="tested"),
 ]
 CLAIM = MethodClaim(
     shapes={"ids": ("batch", "seq"), "mask": ("batch", "seq"), "state": (2, "batch", 16), "past": ("kept", 16)},
     fixed={"state": {"0": "model", "2": "trace"}},
-    values={"ids": ValueRange(low=0, high=29, known="tested")},
+    values={"ids": ValueRange(low=0, high=29, basis="tested")},
     regions=REGIONS,
     wrong=[{"batch": 8, "seq": 8, "kept": 4}],
 )
@@ -215,7 +215,7 @@ def test_a_size_outside_is_refused_with_those_that_go_with_the_others() -> None:
     assert (facts["symbol"], facts["size"]) == ("seq", 9)
     assert facts["sizes"] == {"batch": 3, "seq": 9, "kept": 4}
     assert facts["dims"] == [{"input": "ids", "dim": 1, "size": 9}, {"input": "mask", "dim": 1, "size": 9}]
-    assert [(one["low"], one["high"], one["known"]) for one in facts["allowed"]] == [
+    assert [(one["low"], one["high"], one["basis"]) for one in facts["allowed"]] == [
         (1, 8, "proven"),
         (32, 32, "tested"),
     ]
@@ -228,11 +228,11 @@ def test_a_size_outside_is_said_in_words() -> None:
 
     assert error.slug() == "size-out-of-range"
     assert error.detail.startswith("kept is 10 (dim 0 of input 'past'), and with batch 2, seq 3 may be 0 to 9 (proven)")
-    assert error.facts["known"] == "proven"
+    assert error.facts["basis"] == "proven"
 
 
 def test_sizes_that_follow_one_another_are_told_as_one_span() -> None:
-    regions = [Region(spans={"n": spans((size, size))}, known="tested") for size in (3, 2, 1, 5)]
+    regions = [Region(spans={"n": spans((size, size))}, basis="tested") for size in (3, 2, 1, 5)]
     method = one_input(("n",), (3,), regions)
 
     allowed = refusal([tensor(method.inputs[0], shape=(4,))], method).facts["allowed"]
@@ -246,9 +246,9 @@ def test_several_sizes_outside_are_told_one_that_nothing_goes_with() -> None:
 
 def test_sizes_that_are_each_taken_and_not_together_are_told_those_that_go_together() -> None:
     regions = [
-        Region(spans={"a": spans((1, 1)), "b": spans((1, 1)), "c": spans((1, 1))}, known="tested"),
-        Region(spans={"a": spans((2, 2)), "b": spans((2, 2)), "c": spans((2, 2))}, known="tested"),
-        Region(spans={"a": spans((3, 3)), "b": spans((3, 3)), "c": spans((3, 3))}, known="tested"),
+        Region(spans={"a": spans((1, 1)), "b": spans((1, 1)), "c": spans((1, 1))}, basis="tested"),
+        Region(spans={"a": spans((2, 2)), "b": spans((2, 2)), "c": spans((2, 2))}, basis="tested"),
+        Region(spans={"a": spans((3, 3)), "b": spans((3, 3)), "c": spans((3, 3))}, basis="tested"),
     ]
     method = one_input(("a", "b", "c"), (1, 1, 1), regions)
 
@@ -283,9 +283,9 @@ def test_a_fixed_dim_tells_why_it_is_fixed(
     error = refusal(sent(**changes))
 
     assert error.slug() == "shape-mismatch"
-    assert (error.facts["dim"], error.facts["reason"], error.facts["known"]) == (dim, reason, known)
+    assert (error.facts["dim"], error.facts["reason"], error.facts["basis"]) == (dim, reason, known)
     assert remedy in error.facts["remedy"]
-    assert error.facts["allowed"] == [{"low": 16 if dim else 2, "high": 16 if dim else 2, "step": 1, "known": known}]
+    assert error.facts["allowed"] == [{"low": 16 if dim else 2, "high": 16 if dim else 2, "step": 1, "basis": known}]
 
 
 def test_another_rank_is_refused() -> None:
@@ -301,12 +301,12 @@ def test_a_value_outside_its_range_is_told_with_its_place(ids: list[int], place:
 
     assert error.slug() == "value-out-of-range"
     assert (error.facts["place"], error.facts["value"]) == (place, value)
-    assert (error.facts["allowed"], error.facts["known"]) == ({"low": 0, "high": 29}, "tested")
+    assert (error.facts["allowed"], error.facts["basis"]) == ({"low": 0, "high": 29}, "tested")
 
 
 @pytest.mark.parametrize(("low", "high", "taken"), [(0, None, True), (None, 0, True), (1, None, False)])
 def test_a_range_may_have_one_end(low: int | None, high: int | None, taken: bool) -> None:
-    ids = SIZED.inputs[0].model_copy(update={"values": ValueRange(low=low, high=high, known="tested")})
+    ids = SIZED.inputs[0].model_copy(update={"values": ValueRange(low=low, high=high, basis="tested")})
     method = SIZED.model_copy(update={"inputs": [ids, *SIZED.inputs[1:]]})
 
     if taken:
@@ -316,8 +316,8 @@ def test_a_range_may_have_one_end(low: int | None, high: int | None, taken: bool
 
 
 def test_no_values_lie_in_every_range() -> None:
-    regions = [Region(spans={"n": spans((0, 2))}, known="tested")]
-    method = one_input(("n",), (2,), regions, values={"x": ValueRange(low=1, known="tested")}, datatype=Datatype.INT64)
+    regions = [Region(spans={"n": spans((0, 2))}, basis="tested")]
+    method = one_input(("n",), (2,), regions, values={"x": ValueRange(low=1, basis="tested")}, datatype=Datatype.INT64)
 
     assert method.accept([tensor(method.inputs[0], shape=(0,))]).tensors
 
@@ -401,13 +401,13 @@ def test_the_examples_own_sizes_are_always_inside() -> None:
     claimed = OBSERVED.claimed(CLAIM.model_copy(update={"regions": REGIONS[1:]}))
 
     assert claimed.accept(sent()).warnings == []
-    assert claimed.regions[-1].known == "observed"
+    assert claimed.regions[-1].basis == "observed"
     assert claimed.regions[-1].has({"batch": 2, "seq": 3, "kept": 4})
     assert not claimed.regions[-1].has({"batch": 2, "seq": 4, "kept": 4})
 
 
 def test_the_examples_own_sizes_are_inside_whatever_else_there_is() -> None:
-    tried = [Region(spans=REGIONS[0].spans | {"seq": spans((size, size))}, known="tested") for size in range(10, 74)]
+    tried = [Region(spans=REGIONS[0].spans | {"seq": spans((size, size))}, basis="tested") for size in range(10, 74)]
     claimed = OBSERVED.claimed(CLAIM.model_copy(update={"regions": tried}))
 
     assert claimed.takes([one.spec for one in sent()])
@@ -423,8 +423,8 @@ def test_a_dim_without_a_reason_was_never_tried() -> None:
     "changes",
     [
         {"shapes": CLAIM.shapes | {"other": ("seq",)}},
-        {"values": {"other": ValueRange(low=0, known="tested")}},
-        {"values": {"state": ValueRange(low=0, known="tested")}},
+        {"values": {"other": ValueRange(low=0, basis="tested")}},
+        {"values": {"state": ValueRange(low=0, basis="tested")}},
         {"fixed": {"other": {"0": "model"}}},
         {"fixed": {"ids": {"0": "model"}}},
         {"fixed": {"state": {"7": "model"}}},
@@ -459,7 +459,7 @@ def test_sizes_known_to_be_wrong_are_left_out_where_they_are_the_examples() -> N
     "changes",
     [
         {"regions": []},
-        {"regions": [*REGIONS, Region(spans={"batch": spans((1, 4)), "seq": spans((1, 8))}, known="proven")]},
+        {"regions": [*REGIONS, Region(spans={"batch": spans((1, 4)), "seq": spans((1, 8))}, basis="proven")]},
         {"regions": REGIONS[1:]},
         {"inputs": SIZED.inputs[:3], "arguments": SIZED.arguments[:3]},
         {"wrong": [{"batch": 1, "seq": 1, "kept": 1}]},
@@ -513,7 +513,7 @@ def test_what_no_answers_tell_of_an_output_is_left_open() -> None:
 
 
 def test_a_symbol_of_one_size_leaves_nothing_of_an_output_open() -> None:
-    pinned = [Region(spans={"batch": spans((1, 4)), "seq": spans((3, 3)), "kept": spans((4, 4))}, known="tested")]
+    pinned = [Region(spans={"batch": spans((1, 4)), "seq": spans((3, 3)), "kept": spans((4, 4))}, basis="tested")]
     answers = [({"batch": 3, "seq": 3, "kept": 4}, answer(3, 7, 16))]
 
     assert OBSERVED.claimed(CLAIM.model_copy(update={"regions": pinned}), answers).outputs[0].shape == ("batch", 7, 16)

@@ -71,7 +71,7 @@ def test_a_span_goes_in_steps() -> None:
 
 def test_a_region_is_a_box() -> None:
     region = Region(
-        spans={"batch": [Span(low=1, high=4)], "seq": [Span(low=1, high=1), Span(low=8, high=16)]}, known="tested"
+        spans={"batch": [Span(low=1, high=4)], "seq": [Span(low=1, high=1), Span(low=8, high=16)]}, basis="tested"
     )
     assert region.has({"batch": 4, "seq": 8})
     assert not region.has({"batch": 5, "seq": 8})

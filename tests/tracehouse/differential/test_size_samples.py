@@ -13,7 +13,7 @@ def region(**spans: list[tuple[int, int, int]]) -> Region:
     return Region(
         spans={symbol: [Span(low=low, high=high, step=step) for low, high, step in found]
                for symbol, found in spans.items()},
-        known="proven",
+        basis="proven",
     )  # fmt: skip
 
 
@@ -92,4 +92,4 @@ def test_boxes_hold_these_points_and_no_others() -> None:
 def test_a_size_of_nothing_is_not_made_smaller_for_ever() -> None:
     spans = {"rows": [Span(low=0, high=0)], "length": [Span(low=7, high=9)]}
 
-    assert size_samples.shrunk({"rows": 0, "length": 8}, Region(spans=spans, known="tested")) is None
+    assert size_samples.shrunk({"rows": 0, "length": 8}, Region(spans=spans, basis="tested")) is None

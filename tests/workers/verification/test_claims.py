@@ -61,7 +61,7 @@ def span(low: int, high: int, step: int = 1) -> dict[str, int]:
 
 
 def region(known: str, **spans: list[dict[str, int]]) -> dict[str, Any]:
-    return {"spans": spans, "known": known}
+    return {"spans": spans, "basis": known}
 
 
 def submitted(source: str, claim: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def forward(kept: Artifact) -> MethodContract:
 
 
 def regions(kept: Artifact) -> list[str]:
-    return [f"{one.known}: {one}" for one in forward(kept).regions]
+    return [f"{one.basis}: {one}" for one in forward(kept).regions]
 
 
 def kinds(kept: Artifact) -> dict[str, Finding]:
@@ -211,7 +211,7 @@ def test_a_certificate_of_leaves_that_there_are_not_is_a_fault_of_the_process(wo
         {"shapes": {"x": ["batch", 5]}, "regions": [region("proven", batch=[span(1, 8)])]},
         {"shapes": {"x": ["3*batch", 4]}, "regions": [region("proven", batch=[span(1, 8)])]},
         {"shapes": {"x": ["a+b", "a"]}, "regions": [region("proven", c=[span(1, 8)])]},
-        {**BATCH, "regions": [region("proven", batch=[span(1, 8)])], "values": {"x": {"low": 0, "known": "tested"}}},
+        {**BATCH, "regions": [region("proven", batch=[span(1, 8)])], "values": {"x": {"low": 0, "basis": "tested"}}},
         {**BATCH, "regions": [region("proven", batch=[span(1, 8)])], "wrong": [{"batch": 3}]},
     ],
 )
@@ -235,10 +235,10 @@ def test_a_range_of_integers_is_repeated_at_its_ends(claimed: Claimed) -> None:
     ids = tensor([[1, 3, 4, 7]], "INT64")
     shapes = {"shapes": {"x": [1, 4]}}
     right = claimed(
-        LOOKS_IDS_UP, {**shapes, "values": {"x": {"low": 0, "high": 9, "known": "tested"}}}, example_inputs=[ids]
+        LOOKS_IDS_UP, {**shapes, "values": {"x": {"low": 0, "high": 9, "basis": "tested"}}}, example_inputs=[ids]
     )
     forged = claimed(
-        LOOKS_IDS_UP, {**shapes, "values": {"x": {"low": 0, "high": 10, "known": "tested"}}}, example_inputs=[ids]
+        LOOKS_IDS_UP, {**shapes, "values": {"x": {"low": 0, "high": 10, "basis": "tested"}}}, example_inputs=[ids]
     )
 
     assert forward(right).inputs[0].values is not None
@@ -298,5 +298,5 @@ def test_a_case_within_a_region_takes_the_region_away(claimed: Claimed) -> None:
     claim = {**BATCH_AND_LENGTH, "regions": [region("proven", batch=[span(1, 900)], seq=[span(1, 900)])]}
     kept = claimed(OFFERING + source, claim)
 
-    assert not any(one.known == "proven" for one in forward(kept).regions)
+    assert not any(one.basis == "proven" for one in forward(kept).regions)
     assert kinds(kept)["baked-size"].evidence["case"] == "counterexample: large"

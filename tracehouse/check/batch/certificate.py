@@ -12,10 +12,10 @@ import torch
 
 from tracehouse.check.batch import drawn_rows
 from tracehouse.check.batch.drawn_rows import Row
-from tracehouse.check.inputs.probes import Ends, extremes
+from tracehouse.check.inputs.probes import ValueBounds, extremes
 from tracehouse.check.oracle import Answer, TooSlow, artifact_answer
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import SymbolicDim, linear
 from tracehouse.contract.structure import Structure
@@ -44,7 +44,7 @@ class Unbatched:
 
 
 def certify(
-    subject: Subject, groups: Groups, up_to: int, budget: Budget, *, ends: Ends | None = None
+    target: Target, groups: Groups, up_to: int, budget: Budget, *, ends: ValueBounds | None = None
 ) -> Batch | Unbatched:
     """A certificate for up to so many rows, or for fewer where the time is short.
 
@@ -53,7 +53,7 @@ def certify(
     refused = None if _candidates(groups) else Unbatched(_why_none(groups))
     for symbol in _candidates(groups):
         try:
-            rows = _Rows(subject, symbol, _dims(groups, symbol), ends or {}, budget)
+            rows = _Rows(target, symbol, _dims(groups, symbol), ends or {}, budget)
             return rows.certified(up_to)
         except _Refused as error:
             refused = refused or Unbatched(str(error))
@@ -96,11 +96,11 @@ class _Refused(Exception):
 class _Rows:
     """Rows of several kinds along one symbol, and what the artifact answers to each alone."""
 
-    def __init__(self, subject: Subject, symbol: str, dims: Dims, ends: Ends, budget: Budget) -> None:
-        self._subject = subject
+    def __init__(self, target: Target, symbol: str, dims: Dims, ends: ValueBounds, budget: Budget) -> None:
+        self._target = target
         self._symbol = symbol
         self._dims = dims
-        integers = {path: tensor for path, tensor in subject.call.tensors.items()
+        integers = {path: tensor for path, tensor in target.call.tensors.items()
                     if not tensor.is_floating_point() and tensor.dtype is not torch.bool}  # fmt: skip
         self._ends = {path: ends[path] if path in ends else extremes(tensor) for path, tensor in integers.items()}
         self._budget = budget
@@ -119,7 +119,7 @@ class _Rows:
 
     def _taken(self) -> list[Row]:
         """The first kinds of rows that eager takes, of which not all are the same."""
-        for rows in drawn_rows.drawn(self._subject.call.tensors, self._dims, self._subject.seed):
+        for rows in drawn_rows.drawn(self._target.call.tensors, self._dims, self._target.seed):
             if self._eager_answer(rows) is not None and self._eager_answer(rows[:1]) is not None:
                 return rows
         raise _Refused(f"eager takes no rows along {self._symbol} that differ from one another, or not one alone")
@@ -150,7 +150,7 @@ class _Rows:
     def _largest(self, up_to: int) -> int:
         """The most rows that were answered as each of them is alone."""
         certified = 0
-        traced = self._subject.form != "scripted"
+        traced = self._target.form != "scripted"
         sizes = [size for size in _SIZES_OF_A_TRACE if size < up_to] if traced else [*range(2, up_to)]
         for size in [*sizes, up_to]:
             if size > 1 and not self._has_time_for(size):
@@ -197,7 +197,7 @@ class _Rows:
             raise _Refused("there was no time to try")
         started = time.monotonic()
         try:
-            answer = artifact_answer(self._subject.artifact, self._call(rows), self._subject.seed)
+            answer = artifact_answer(self._target.artifact, self._call(rows), self._target.seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise _Refused(f"{len(rows)} rows at once need too much memory") from error
@@ -212,7 +212,7 @@ class _Rows:
         if self._budget.is_spent:
             raise _Refused("there was no time to try")
         try:
-            answer = self._subject.eager.answer(self._call(rows), within_s=min(_EAGER_S, self._budget.left_s) or 0.001)
+            answer = self._target.eager.answer(self._call(rows), within_s=min(_EAGER_S, self._budget.left_s) or 0.001)
         except (ServiceError, TooSlow):
             return None
         return self._leaves(answer)
@@ -228,7 +228,7 @@ class _Rows:
 
     def _compare(self, answer: Tensors, expected: Tensors, otherwise: str) -> None:
         """Raises _Refused."""
-        difference = compare(expected, answer, self._subject.tolerance, sides=("a row alone", "with others")).difference
+        difference = compare(expected, answer, self._target.tolerance, sides=("a row alone", "with others")).difference
         if difference is not None:
             raise _Refused(f"{otherwise}{difference.leaf.removeprefix('output.')}: {difference.what}")
 
@@ -236,4 +236,4 @@ class _Rows:
         return self._row_s * rows * _GROWTH < self._budget.left_s
 
     def _call(self, rows: Sequence[Row]) -> Call:
-        return self._subject.call.with_tensors(drawn_rows.joined(rows, self._dims))
+        return self._target.call.with_tensors(drawn_rows.joined(rows, self._dims))

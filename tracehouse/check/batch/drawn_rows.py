@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from tracehouse.check.inputs.probes import Ends, is_mask
+from tracehouse.check.inputs.probes import ValueBounds, is_mask
 
 # Rows that differ from one another; a larger batch has them several times.
 KINDS = 6
@@ -38,7 +38,7 @@ def is_same(row: Row, other: Row) -> bool:
     return all(_same(tensor, other[path]) for path, tensor in row.items())
 
 
-def intrusive(ends: Ends) -> list[tuple[str, Change]]:
+def intrusive(ends: ValueBounds) -> list[tuple[str, Change]]:
     """Changes of a row, by their names, to what must not show in another one's answer."""
     return [
         ("numbers that are none", _floats(lambda tensor: torch.full_like(tensor, float("nan")))),
@@ -102,7 +102,7 @@ def _booleans(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     return lambda row: {path: change(tensor) if tensor.dtype is torch.bool else tensor for path, tensor in row.items()}
 
 
-def _integers(ends: Ends, which: int) -> Change:
+def _integers(ends: ValueBounds, which: int) -> Change:
     def change(path: str, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_floating_point() or tensor.dtype is torch.bool:
             return tensor

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from tracehouse.check.graph_diff.canonical import Canonical, Parting, difference
+from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, difference
 from tracehouse.check.instrumentation.tracked_values import (
     Following,
     Question,
@@ -14,7 +14,7 @@ from tracehouse.check.instrumentation.tracked_values import (
 from tracehouse.check.instrumentation.value_reads import Read, Reading, Replay
 from tracehouse.check.observe import Observation, watched_trace
 from tracehouse.check.oracle import TooSlow
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 
 _TOGETHER_MAX = 3  # answers that are others at once
@@ -25,22 +25,22 @@ Answers = frozenset[tuple[Question, bool]]
 
 
 def answered_otherwise(
-    subject: Subject, aside: Sequence[Read], observation: Observation, budget: Budget
-) -> list[tuple[Read, Parting]]:
+    target: Target, aside: Sequence[Read], observation: Observation, budget: Budget
+) -> list[tuple[Read, GraphDivergence]]:
     """The reads of which other answers make another graph, several only together; none where it is the same for all.
 
     Those that are `aside` are left as they are.
     """
     for worlds in ((functions_followed, conversions_followed), (functions_followed,)):
-        found = _parted(subject, aside, observation, budget, worlds)
+        found = _parted(target, aside, observation, budget, worlds)
         if found is not None:
             return found
     return []
 
 
 def _parted(
-    subject: Subject, aside: Sequence[Read], observation: Observation, budget: Budget, worlds: _Worlds
-) -> list[tuple[Read, Parting]] | None:
+    target: Target, aside: Sequence[Read], observation: Observation, budget: Budget, worlds: _Worlds
+) -> list[tuple[Read, GraphDivergence]] | None:
     """None where that values are followed makes another graph by itself, or none."""
     waiting: deque[Answers] = deque([frozenset()])
     tried: set[Answers] = set()
@@ -54,8 +54,8 @@ def _parted(
             continue
         tried.add(answers)
         following = Following(dict(answers))
-        reading = _reading(subject, aside, following, observation)
-        graph = _traced(subject, reading, observation, worlds)
+        reading = _reading(target, aside, following, observation)
+        graph = _traced(target, reading, observation, worlds)
         parted = difference(observation.baseline, graph, limit=1) if graph is not None else []
         if not answers and (graph is None or parted):
             return None
@@ -81,14 +81,14 @@ def _with_one_more(answers: Answers, following: Following, questions: Iterable[Q
                 yield answers | {(question, other)}
 
 
-def _reading(subject: Subject, aside: Sequence[Read], following: Following, observation: Observation) -> Reading:
+def _reading(target: Target, aside: Sequence[Read], following: Following, observation: Observation) -> Reading:
     unchanged = [Replay(read.site, ()) for read in aside]
-    return Reading(subject.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
+    return Reading(target.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
 
 
-def _traced(subject: Subject, reading: Reading, observation: Observation, worlds: _Worlds) -> Canonical | None:
+def _traced(target: Target, reading: Reading, observation: Observation, worlds: _Worlds) -> Canonical | None:
     try:
-        return watched_trace(subject, reading, within_s=observation.within_s, world=_together(worlds))
+        return watched_trace(target, reading, within_s=observation.within_s, world=_together(worlds))
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
         return None
 

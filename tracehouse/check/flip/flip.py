@@ -15,11 +15,11 @@ from tracehouse.check.flip.answer_search import answered_otherwise
 from tracehouse.check.flip.input_search import Found, search
 from tracehouse.check.flip.remedies import remedy_for
 from tracehouse.check.flip.replacements import beside, instead_of
-from tracehouse.check.graph_diff.canonical import Canonical, Parting, difference
+from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, difference
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, Change, Read, Reading
 from tracehouse.check.observe import Observation, shown, watched_trace
 from tracehouse.check.oracle import TooSlow
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Effect
@@ -38,7 +38,7 @@ _RAISING = ("_assert", "_check", "_check_value", "_check_index", "_check_type", 
 class Flip:
     """What became of the trace where a read was changed."""
 
-    parting: Parting | None = None
+    parting: GraphDivergence | None = None
     unchanged: bool = False
     validated: bool = False  # every other value that was tried is refused by the model itself
     raised: str | None = None  # every other value that was tried is refused by an operator
@@ -51,7 +51,7 @@ class Judged:
     read: Read
     effect: Effect
     reason: str
-    parting: Parting | None = None
+    parting: GraphDivergence | None = None
     counterexample: Call | None = None
     confirmed: bool | None = None
 
@@ -64,9 +64,9 @@ class Judged:
         return remedy_for(self.read)
 
 
-def judge(subject: Subject, observation: Observation, budget: Budget) -> list[Judged]:
+def judge(target: Target, observation: Observation, budget: Budget) -> list[Judged]:
     """Every read that was observed, the costly ones only while there is time."""
-    if subject.retrace is None:
+    if target.retrace is None:
         return []
     judged = {read.site: _at_once(read, observation) for read in observation.reads}
     waiting = sorted(
@@ -77,25 +77,25 @@ def judge(subject: Subject, observation: Observation, budget: Budget) -> list[Ju
         if budget.is_spent:
             budget.leave_out(f"changing what is read at {', '.join(_place(one) for one in waiting[place:])}")
             break
-        flipped = flip(subject, read, observation, budget) if _can_be_flipped(read, observation) else Flip()
+        flipped = flip(target, read, observation, budget) if _can_be_flipped(read, observation) else Flip()
         judged[read.site] = _by_flip(read, flipped)
         if judged[read.site] is None:
             taken.append((read, flipped))
-    others = answered_otherwise(subject, [read for read, _ in taken], observation, budget)
+    others = answered_otherwise(target, [read for read, _ in taken], observation, budget)
     taken += [(read, Flip(parting=parting)) for read, parting in others]
     if taken:
-        found = search(subject, [read for read, _ in taken], observation.numbers, budget)
+        found = search(target, [read for read, _ in taken], observation.numbers, budget)
         for read, flipped in taken:
             of_read = found[read.site]
-            seen = _seen_on_others(subject, read, flipped, of_read, observation)
-            sides = not seen.parting or _takes_another_side(subject, of_read, observation, budget)
+            seen = _seen_on_others(target, read, flipped, of_read, observation)
+            sides = not seen.parting or _takes_another_side(target, of_read, observation, budget)
             judged[read.site] = _by_search(read, seen, of_read, both_sides=sides)
     late = "there was no time to try another value"
     reads = [*observation.reads, *(read for read, _ in others if read not in observation.reads)]
     return [judged[read.site] or Judged(read, "unknown", late) for read in reads]
 
 
-def flip(subject: Subject, read: Read, observation: Observation, budget: Budget) -> Flip:
+def flip(target: Target, read: Read, observation: Observation, budget: Budget) -> Flip:
     """The trace with other values in the place of what is read."""
     assert observation.baseline is not None
     unchanged, checked, raised = False, False, None
@@ -104,7 +104,7 @@ def flip(subject: Subject, read: Read, observation: Observation, budget: Budget)
             budget.leave_out(f"another changed value at {_place(read)}")
             break
         try:
-            graph = _changed_trace(subject, change, observation)
+            graph = _changed_trace(target, change, observation)
         except TooSlow:
             raised = raised or "it did not end"
             continue
@@ -122,7 +122,7 @@ def flip(subject: Subject, read: Read, observation: Observation, budget: Budget)
 
 
 def effect_of_warning(
-    warned: Warned, judged: Sequence[Judged], parted: Sequence[Parting] = ()
+    warned: Warned, judged: Sequence[Judged], parted: Sequence[GraphDivergence] = ()
 ) -> tuple[Effect, str, Judged | None]:
     """Of a TracerWarning, by the reads of its line; `parted` is where a trace on other values was another one."""
     of_line = [one for one in judged if one.line == warned.line]
@@ -194,7 +194,7 @@ def _by_search(read: Read, flipped: Flip, found: Found, *, both_sides: bool) -> 
     return Judged(read, effect, f"{went}; {reached}", flipped.parting)
 
 
-def _seen_on_others(subject: Subject, read: Read, flipped: Flip, found: Found, observation: Observation) -> Flip:
+def _seen_on_others(target: Target, read: Read, flipped: Flip, found: Found, observation: Observation) -> Flip:
     """Of a read that was not changed: what a trace is on inputs that read another value by themselves."""
     tried = flipped.parting is not None or flipped.raised is not None
     if tried or found.counterexample is not None or not found.examples or observation.baseline is None:
@@ -202,28 +202,28 @@ def _seen_on_others(subject: Subject, read: Read, flipped: Flip, found: Found, o
     if read.catches or read.site not in observation.recorded:
         return flipped
     try:
-        graph = _trace_on(subject, found.examples[0], observation)
+        graph = _trace_on(target, found.examples[0], observation)
     except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code: anything may come out of it
         return Flip(raised=type(error).__name__)
     parted = difference(observation.baseline, graph, limit=1)
     return Flip(parting=parted[0]) if parted else Flip(unchanged=True)
 
 
-def _takes_another_side(subject: Subject, found: Found, observation: Observation, budget: Budget) -> bool:
+def _takes_another_side(target: Target, found: Found, observation: Observation, budget: Budget) -> bool:
     """Whether a trace on one of the inputs is another one: a number may lead to the same as the example's."""
     for call in found.examples:
         if budget.is_spent or observation.baseline is None or found.counterexample is not None:
             return False
         try:
-            if difference(observation.baseline, _trace_on(subject, call, observation), limit=1):
+            if difference(observation.baseline, _trace_on(target, call, observation), limit=1):
                 return True
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             continue
     return False
 
 
-def _trace_on(subject: Subject, call: Call, observation: Observation) -> Canonical:
-    return watched_trace(subject, Reading(call, in_torch=observation.in_torch), call, observation.within_s)
+def _trace_on(target: Target, call: Call, observation: Observation) -> Canonical:
+    return watched_trace(target, Reading(call, in_torch=observation.in_torch), call, observation.within_s)
 
 
 def _can_be_flipped(read: Read, observation: Observation) -> bool:
@@ -231,9 +231,9 @@ def _can_be_flipped(read: Read, observation: Observation) -> bool:
     return read.site in observation.recorded and read.site.kind not in _NOT_CHANGED and not read.catches
 
 
-def _changed_trace(subject: Subject, change: Change, observation: Observation) -> Canonical:
-    reading = Reading(subject.call, change, in_torch=observation.in_torch)
-    return watched_trace(subject, reading, within_s=observation.within_s)
+def _changed_trace(target: Target, change: Change, observation: Observation) -> Canonical:
+    reading = Reading(target.call, change, in_torch=observation.in_torch)
+    return watched_trace(target, reading, within_s=observation.within_s)
 
 
 def _changes(read: Read) -> Iterator[Change]:

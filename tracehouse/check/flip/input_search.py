@@ -11,7 +11,7 @@ from tracehouse.check.inputs.probes import probes
 from tracehouse.check.inputs.thresholds import aimed
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, Read, Reading, Replay, Site
 from tracehouse.check.oracle import Answer, TooSlow, artifact_answer
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
@@ -64,20 +64,20 @@ class Found:
         return self.counterexample is not None or self.agreed >= enough
 
 
-def search(subject: Subject, reads: Sequence[Read], numbers: Iterable[float], budget: Budget) -> dict[Site, Found]:
+def search(target: Target, reads: Sequence[Read], numbers: Iterable[float], budget: Budget) -> dict[Site, Found]:
     """One run of eager tells what all of them read."""
     found = {read.site: Found(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
     example = {read.site: read.values for read in reads}
     named = sorted(number for read in reads for number in read.numbers)
     at_hand = (number for read in reads for number in read.reach.numbers)
     aims = [*dict.fromkeys([*sorted(numbers), *named, *at_hand])]
-    for name, call in candidates(subject.call, aims[:_NUMBERS_MAX]):
+    for name, call in candidates(target.call, aims[:_NUMBERS_MAX]):
         if all(one.is_enough for one in found.values()):
             break
         if budget.is_spent:
             budget.leave_out(f"looking for inputs that read other values, from {name!r} on")
             break
-        _try(subject, call, example, found)
+        _try(target, call, example, found)
     return found
 
 
@@ -88,35 +88,35 @@ def candidates(example: Call, numbers: Iterable[float]) -> Iterator[tuple[str, C
         yield from (one for one in pair if one is not None)
 
 
-def _try(subject: Subject, call: Call, example: dict[Site, list[Any]], found: dict[Site, Found]) -> None:
+def _try(target: Target, call: Call, example: dict[Site, list[Any]], found: dict[Site, Found]) -> None:
     reading = Reading(call, in_torch=any(site.kind == IN_TORCH for site in found))
     try:
         with reading:
-            answer = subject.eager.answer(call, within_s=_CALL_S)
+            answer = target.eager.answer(call, within_s=_CALL_S)
     except (ModelRaised, TooSlow):  # such values are none for this model
         return
     reached = [site for site, values in example.items() if repr(_values(reading, site)) != repr(values)]
     if all(found[site].is_enough for site in reached):
         return
-    difference = _difference(subject, call, answer)
+    difference = _difference(target, call, answer)
     tells = any(map(_tells, structure.tensors(answer.outputs, "output").values()))
     for site in reached:
         others = {other: example[other] for other in reached if other != site}
-        differs = difference if difference is None or not others else _alone(subject, call, others, difference)
+        differs = difference if difference is None or not others else _alone(target, call, others, difference)
         found[site].note(call, repr(_values(reading, site)), differs, tells=tells)
 
 
-def _alone(subject: Subject, call: Call, others: dict[Site, list[Any]], difference: str) -> str | None:
+def _alone(target: Target, call: Call, others: dict[Site, list[Any]], difference: str) -> str | None:
     """How the two differ by one site alone, where the others read what they did on the example, as the trace has it."""
     if not all(isinstance(value, int | float) for values in others.values() for value in values):
         return difference
     replays = [Replay(site, values) for site, values in others.items()]
     try:
         with Reading(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
-            answer = subject.eager.answer(call, within_s=_CALL_S)
+            answer = target.eager.answer(call, within_s=_CALL_S)
     except (ModelRaised, TooSlow):  # it cannot be told which of them it is
         return difference
-    return _difference(subject, call, answer)
+    return _difference(target, call, answer)
 
 
 def _tells(tensor: torch.Tensor) -> bool:
@@ -130,9 +130,9 @@ def _values(reading: Reading, site: Site) -> list[Any]:
     return read.values if read else []
 
 
-def _difference(subject: Subject, call: Call, eager: Answer) -> str | None:
+def _difference(target: Target, call: Call, eager: Answer) -> str | None:
     try:
-        answer = artifact_answer(subject.artifact, call, subject.seed)
+        answer = artifact_answer(target.artifact, call, target.seed)
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory(error) from error
@@ -140,7 +140,7 @@ def _difference(subject: Subject, call: Call, eager: Answer) -> str | None:
     if eager.drew or answer.drew:
         return None
     for given, other, name in ((eager.outputs, answer.outputs, "output"), (eager.inputs, answer.inputs, "input")):
-        difference = compare(given, other, subject.tolerance, name).difference
+        difference = compare(given, other, target.tolerance, name).difference
         if difference is not None:
             return f"{difference.leaf}: {difference.what}"
     return None

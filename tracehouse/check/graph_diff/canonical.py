@@ -33,7 +33,7 @@ NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
-class Parting:
+class GraphDivergence:
     """Where two graphs part, and what each has there."""
 
     kind: Kind
@@ -101,7 +101,7 @@ def canonical(module: torch.jit.ScriptModule, method: str) -> Canonical:
     return Canonical(_Reading().of_graph(graph), graph)
 
 
-def difference(was: Canonical, now: Canonical, limit: int = 6) -> list[Parting]:
+def difference(was: Canonical, now: Canonical, limit: int = 6) -> list[GraphDivergence]:
     """The first places where the two part, in their order; none for graphs that compute the same."""
     if was.computes == now.computes:
         return []
@@ -254,7 +254,7 @@ def _in_common(first: Sequence[Any], second: Sequence[Any]) -> int:
                 min(len(first), len(second)))  # fmt: skip
 
 
-def _partings(pairs: Sequence[_Pair]) -> Iterator[Parting]:
+def _partings(pairs: Sequence[_Pair]) -> Iterator[GraphDivergence]:
     renumbered = _renumbered(pairs)
     paired = {*renumbered.values()}
     keys = [{_key(step) for pair in pairs if (step := pair[side])} for side in (0, 1)]
@@ -280,7 +280,7 @@ def _renumbered(pairs: Sequence[_Pair]) -> dict[str, str]:
     return found
 
 
-def _of_operands(old: Step, new: Step, renumbered: _Places, paired: Collection[str]) -> Iterator[Parting]:
+def _of_operands(old: Step, new: Step, renumbered: _Places, paired: Collection[str]) -> Iterator[GraphDivergence]:
     differing = [
         (was, now)
         for was, now in zip(old.operands, new.operands, strict=False)
@@ -307,7 +307,7 @@ def _in_new_numbers(operand: str, renumbered: _Places) -> str:
     return renumbered[number] + point + rest if number.startswith("%") else operand
 
 
-def _of_struct(pair: _Pair, keys: Sequence[Collection[_Key]]) -> Parting:
+def _of_struct(pair: _Pair, keys: Sequence[Collection[_Key]]) -> GraphDivergence:
     old, new = pair
     step = old or new
     assert step is not None
@@ -315,9 +315,9 @@ def _of_struct(pair: _Pair, keys: Sequence[Collection[_Key]]) -> Parting:
     return _parting("struct", step, was, now, repeated=_key(step) in keys[1 if new is None else 0])
 
 
-def _parting(kind: Kind, step: Step, was: str, now: str, *, repeated: bool = False) -> Parting:
+def _parting(kind: Kind, step: Step, was: str, now: str, *, repeated: bool = False) -> GraphDivergence:
     frames = step.frames
-    return Parting(kind, _line(frames), step.operator, _shown(was), _shown(now), frames, repeated)
+    return GraphDivergence(kind, _line(frames), step.operator, _shown(was), _shown(now), frames, repeated)
 
 
 def _continues(before: _Pair, pair: _Pair) -> bool:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import combinations, zip_longest
 from typing import Literal
 
-from tracehouse.check.graph_diff.canonical import Parting, canonical, difference
+from tracehouse.check.graph_diff.canonical import GraphDivergence, canonical, difference
 from tracehouse.check.oracle import Answer, TooSlow, artifact_answer, stopped_after
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
@@ -67,7 +67,7 @@ class BakedSize:
 
     symbols: tuple[str, ...]
     shown: SizeTried
-    parting: Parting | None
+    parting: GraphDivergence | None
     lines: list[Line]
     wrong: list[Mapping[str, int]]
     right: list[Mapping[str, int]]
@@ -79,9 +79,9 @@ class BakedSize:
         return next(iter(self.lines), None)
 
 
-def compare(subject: Subject, groups: Groups, wanted: Mapping[str, WantedSizes], budget: Budget) -> list[SizeTried]:
+def compare(target: Target, groups: Groups, wanted: Mapping[str, WantedSizes], budget: Budget) -> list[SizeTried]:
     """One symbol after the other around the example, then several together. What is wanted bounds what is tried."""
-    trial = _Trial(subject, groups, budget)
+    trial = _Trial(target, groups, budget)
     columns = [_sizes_of(symbol, groups, wanted.get(symbol)) for symbol in groups.symbols]
     for sizes in _in_turn(columns):
         trial.run(sizes)
@@ -104,16 +104,16 @@ def small(groups: Groups, known: Iterable[Mapping[str, int]]) -> list[dict[str, 
     return [point for point in points if point not in given and point != groups.example]
 
 
-def at(subject: Subject, groups: Groups, points: Iterable[Mapping[str, int]], budget: Budget) -> list[SizeTried]:
+def at(target: Target, groups: Groups, points: Iterable[Mapping[str, int]], budget: Budget) -> list[SizeTried]:
     """At these very sizes."""
-    trial = _Trial(subject, groups, budget)
+    trial = _Trial(target, groups, budget)
     for sizes in points:
         trial.run(sizes)
     trial.say_what_was_left()
     return trial.tried
 
 
-def baked(subject: Subject, groups: Groups, tried: Sequence[SizeTried], budget: Budget) -> list[BakedSize]:
+def baked(target: Target, groups: Groups, tried: Sequence[SizeTried], budget: Budget) -> list[BakedSize]:
     """The symbols whose sizes the trace keeps, each with its line."""
     blamed: dict[tuple[str, ...], list[SizeTried]] = {}
     for one in (one for one in tried if one.is_wrong and _changed(one, groups)):
@@ -121,16 +121,16 @@ def baked(subject: Subject, groups: Groups, tried: Sequence[SizeTried], budget: 
     # Of several together only where none of them is wrong by itself.
     alone = {symbols[0] for symbols in blamed if len(symbols) == 1}
     chosen = {symbols: wrong for symbols, wrong in blamed.items() if len(symbols) == 1 or not alone & set(symbols)}
-    blaming = _Blaming(subject, groups, budget)
+    blaming = _Blaming(target, groups, budget)
     return [blaming.of(symbols, wrong, tried) for symbols, wrong in chosen.items()]
 
 
 class _Trial:
     """Calls of other sizes, each once."""
 
-    def __init__(self, subject: Subject, groups: Groups, budget: Budget) -> None:
+    def __init__(self, target: Target, groups: Groups, budget: Budget) -> None:
         self.tried: list[SizeTried] = []
-        self._subject = subject
+        self._target = target
         self._groups = groups
         self._budget = budget
         self._left: dict[str, None] = {}
@@ -139,12 +139,12 @@ class _Trial:
         full = {**self._groups.example, **sizes}
         if any(one.sizes == full for one in self.tried) or self._is_settled(sizes):
             return
-        if not self._groups.is_affordable(self._subject.call, sizes):
+        if not self._groups.is_affordable(self._target.call, sizes):
             return
         if self._budget.is_spent:
             self._left |= dict.fromkeys(sizes)
             return
-        call = self._groups.resized(self._subject.call, sizes, self._subject.seed + len(self.tried))
+        call = self._groups.resized(self._target.call, sizes, self._target.seed + len(self.tried))
         self.tried.append(self._tried(full, call))
 
     def say_what_was_left(self) -> None:
@@ -160,31 +160,31 @@ class _Trial:
         return sum(one.is_wrong for one in of_it) >= _WRONG_MAX and not any(one.agrees for one in of_it)
 
     def _tried(self, sizes: Mapping[str, int], call: Call) -> SizeTried:
-        subject = self._subject
+        target = self._target
         try:
-            eager = subject.eager.answer(call, within_s=min(subject.call_s, max(self._budget.left_s, _LEAST_S)))
+            eager = target.eager.answer(call, within_s=min(target.call_s, max(self._budget.left_s, _LEAST_S)))
         except ModelRaised as error:
             return SizeTried(sizes, call, "refused", error=error)
         except TooSlow:
             return SizeTried(sizes, call, "too-slow")
         after = self._after(eager)
         try:
-            artifact = artifact_answer(subject.artifact, call, subject.seed)
+            artifact = artifact_answer(target.artifact, call, target.seed)
         except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
             return SizeTried(sizes, call, "raised", error=error, after=after)
-        found = compared(eager.outputs, artifact.outputs, subject.tolerance).difference
+        found = compared(eager.outputs, artifact.outputs, target.tolerance).difference
         if found is None:
             return SizeTried(sizes, call, "agrees", after=after)
-        if not subject.eager.is_sure(call, eager, tolerance=subject.tolerance, within_s=subject.call_s):
+        if not target.eager.is_sure(call, eager, tolerance=target.tolerance, within_s=target.call_s):
             return SizeTried(sizes, call, "unsure")
         return SizeTried(sizes, call, "differs", difference=found, after=after)
 
     def _after(self, eager: Answer) -> Difference | None:
-        subject = self._subject
+        target = self._target
         if not eager.left_state or eager.drew or any(one.after for one in self.tried):
             return None
         try:
-            again = subject.eager.next_answer(subject.call, within_s=subject.call_s)
+            again = target.eager.next_answer(target.call, within_s=target.call_s)
         except ModelRaised as error:
             return Difference(
                 "output", f"the first call gives an answer, and one after other sizes raises: {error.detail}"
@@ -192,14 +192,14 @@ class _Trial:
         except TooSlow:
             return None
         sides = ("the first call", "one after other sizes")
-        return compared(subject.example.outputs, again.outputs, subject.tolerance, sides=sides).difference
+        return compared(target.example.outputs, again.outputs, target.tolerance, sides=sides).difference
 
 
 class _Blaming:
     """Traces at sizes where the artifact is wrong: where their graphs part from the example's stands the line."""
 
-    def __init__(self, subject: Subject, groups: Groups, budget: Budget) -> None:
-        self._subject = subject
+    def __init__(self, target: Target, groups: Groups, budget: Budget) -> None:
+        self._target = target
         self._groups = groups
         self._budget = budget
 
@@ -218,7 +218,7 @@ class _Blaming:
             shapes=self._groups.shapes_of(symbols, shown.sizes),
         )
 
-    def _shown(self, wrong: Sequence[SizeTried]) -> tuple[SizeTried, list[Parting]]:
+    def _shown(self, wrong: Sequence[SizeTried]) -> tuple[SizeTried, list[GraphDivergence]]:
         for shown in sorted(wrong, key=self._distance)[:_RETRACES_MAX]:
             if partings := self._partings(shown):
                 return shown, partings
@@ -228,22 +228,22 @@ class _Blaming:
         """At size 1 much is otherwise that is not at fault."""
         return 1 in one.sizes.values(), sum(abs(size - self._groups.example[name]) for name, size in one.sizes.items())
 
-    def _partings(self, shown: SizeTried) -> list[Parting]:
-        subject = self._subject
-        if subject.retrace is None:
+    def _partings(self, shown: SizeTried) -> list[GraphDivergence]:
+        target = self._target
+        if target.retrace is None:
             return []
         if self._budget.is_spent:
             self._budget.leave_out(f"the line that baked the size of {', '.join(_changed(shown, self._groups))}")
             return []
         try:
             with stopped_after(max(self._budget.left_s, _RETRACE_S)):
-                there = canonical(subject.traced_again(shown.call), subject.method)
+                there = canonical(target.traced_again(shown.call), target.method)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
             return []
-        found = difference(subject.graph, there, limit=_PARTINGS_MAX)
+        found = difference(target.graph, there, limit=_PARTINGS_MAX)
         return sorted(found, key=lambda parting: not self._is_the_size(parting, shown))
 
-    def _is_the_size(self, parting: Parting, shown: SizeTried) -> bool:
+    def _is_the_size(self, parting: GraphDivergence, shown: SizeTried) -> bool:
         """Whether a constant was the example's size and became the other one: before what only follows from it."""
         pairs = {(str(self._groups.example[symbol]), str(shown.sizes[symbol])) for symbol in shown.sizes}
         return parting.kind != "wiring" and (parting.kind == "struct" or (parting.was, parting.is_) in pairs)
@@ -253,7 +253,7 @@ def _changed(one: SizeTried, groups: Groups) -> tuple[str, ...]:
     return tuple(symbol for symbol, size in one.sizes.items() if size != groups.example[symbol])
 
 
-def _lines(partings: Iterable[Parting]) -> list[Line]:
+def _lines(partings: Iterable[GraphDivergence]) -> list[Line]:
     return [*dict.fromkeys(line for parting in partings if (line := parting.origin) is not None)]
 
 

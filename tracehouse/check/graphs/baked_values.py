@@ -7,9 +7,9 @@ from typing import Literal
 
 import torch
 
-from tracehouse.check.graph_diff.canonical import Canonical, Parting, canonical, difference
+from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
 from tracehouse.check.oracle import TooSlow, artifact_answer, stopped_after
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
@@ -33,7 +33,7 @@ class BakedValue:
     where eager refuses the call or takes too long."""
 
     cause: Cause
-    parting: Parting
+    parting: GraphDivergence
     call: Call
     confirmed: bool | None = None
     difference: Difference | None = None
@@ -43,35 +43,35 @@ class BakedValue:
         return self.parting.origin
 
 
-def compare_values(subject: Subject, budget: Budget) -> list[BakedValue]:
+def compare_values(target: Target, budget: Budget) -> list[BakedValue]:
     """What differs between the artifact's graph and those of other traces, each line once."""
-    if subject.retrace is None:
+    if target.retrace is None:
         return []
     found: dict[user_lines.Line | None, BakedValue] = {}
     started = time.monotonic()
-    again = _traced(subject, subject.call, max(budget.left_s, _TRACE_S))
+    again = _traced(target, target.call, max(budget.left_s, _TRACE_S))
     trace_s = time.monotonic() - started
     if again is not None:
-        found |= {one.line: one for one in _baked("again", subject.graph, again, subject.call)}
+        found |= {one.line: one for one in _baked("again", target.graph, again, target.call)}
     if found:
         return [*found.values()]  # of which no trace of other values can be told
-    for name, call in _other_values(subject.call, subject.seed):
+    for name, call in _other_values(target.call, target.seed):
         if budget.is_spent:
             budget.leave_out(f"a trace of {name}")
             continue
-        other = _traced(subject, call, min(budget.left_s, max(_TRACE_S, _TRACE_TIMES_EXAMPLE * trace_s)))
-        for one in _baked("values", subject.graph, other, call) if other is not None else ():
+        other = _traced(target, call, min(budget.left_s, max(_TRACE_S, _TRACE_TIMES_EXAMPLE * trace_s)))
+        for one in _baked("values", target.graph, other, call) if other is not None else ():
             if one.line not in found or not found[one.line].confirmed:
-                found[one.line] = _confirmed(subject, one)
+                found[one.line] = _confirmed(target, one)
     return [*found.values()]
 
 
-def _traced(subject: Subject, call: Call, within_s: float) -> Canonical | None:
+def _traced(target: Target, call: Call, within_s: float) -> Canonical | None:
     """None where eager refuses such values, or cannot be traced on them, or not in time: that is no fault."""
     try:
         # Other values can make a loop of the model's very long.
         with stopped_after(within_s):
-            return canonical(subject.traced_again(call), subject.method)
+            return canonical(target.traced_again(call), target.method)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
         return None
 
@@ -81,17 +81,17 @@ def _baked(cause: Cause, was: Canonical, now: Canonical, call: Call) -> Iterator
         yield BakedValue(cause, parting, call)
 
 
-def _confirmed(subject: Subject, one: BakedValue) -> BakedValue:
+def _confirmed(target: Target, one: BakedValue) -> BakedValue:
     try:
-        eager = subject.eager.answer(one.call, within_s=_CALL_S)
+        eager = target.eager.answer(one.call, within_s=_CALL_S)
     except (ModelRaised, TooSlow):
         return one
     try:
-        artifact = artifact_answer(subject.artifact, one.call, subject.seed)
+        artifact = artifact_answer(target.artifact, one.call, target.seed)
     except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
         raised = Difference("output", f"the artifact raised {user_lines.text_of(error)}")
         return BakedValue(one.cause, one.parting, one.call, confirmed=True, difference=raised)
-    found = compare(eager.outputs, artifact.outputs, subject.tolerance).difference
+    found = compare(eager.outputs, artifact.outputs, target.tolerance).difference
     return BakedValue(one.cause, one.parting, one.call, confirmed=found is not None, difference=found)
 
 

@@ -12,7 +12,7 @@ from tracehouse.check.graphs import size_relations
 from tracehouse.check.graphs.size_relations import Dim, Relations
 from tracehouse.check.oracle import TooSlow, artifact_answer
 from tracehouse.check.size_groups import Groups, declared, reasons, shape_of
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.contract.dims import Linear, SymbolicShape
 from tracehouse.contract.input_spec import Reason
 from tracehouse.differential.budget import Budget
@@ -34,12 +34,12 @@ _SYMBOLIC_SHARE = 0.5  # of the budget
 Exprs = dict[Dim, Linear]
 
 
-def find(subject: Subject, said: Mapping[str, Mapping[str, str]], budget: Budget) -> Groups:
+def find(target: Target, said: Mapping[str, Mapping[str, str]], budget: Budget) -> Groups:
     """The groups that were declared, where any were, else those that eager shows. Eager has to answer the example.
 
     Raises ValueError where what was declared does not fit the example.
     """
-    eager = _Asked(subject, budget)
+    eager = _Asked(target, budget)
     return _of_declared(eager, said) if said else _found(eager)
 
 
@@ -50,10 +50,10 @@ class _OutOfTime(Exception):
 class _Asked:
     """Eager's answers to calls of other sizes, each once."""
 
-    def __init__(self, subject: Subject, budget: Budget) -> None:
-        self.subject = subject
+    def __init__(self, target: Target, budget: Budget) -> None:
+        self.target = target
         self.budget = budget
-        self.call = subject.call
+        self.call = target.call
         self.telling: dict[str, Dim] = {}  # leaves of integers, and a dim whose size they tell of
         self._known: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
 
@@ -70,7 +70,7 @@ class _Asked:
     def takes(self, exprs: Exprs, sizes: Mapping[str, int]) -> bool:
         """Raises _OutOfTime."""
         groups = self.groups(exprs)
-        if not groups.is_affordable(self.subject.call, sizes):
+        if not groups.is_affordable(self.target.call, sizes):
             return False
         key = tuple((name, tuple(shape)) for name, shape in groups.sizes(sizes).items())
         if key not in self._known:
@@ -88,9 +88,9 @@ class _Asked:
         return Groups(shapes, example, {}, telling=telling)
 
     def artifact_raises(self, exprs: Exprs, sizes: Mapping[str, int]) -> bool:
-        call = self.groups(exprs).resized(self.call, sizes, self.subject.seed)
+        call = self.groups(exprs).resized(self.call, sizes, self.target.seed)
         try:
-            artifact_answer(self.subject.artifact, call, self.subject.seed)
+            artifact_answer(self.target.artifact, call, self.target.seed)
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
             return True
         return False
@@ -98,9 +98,9 @@ class _Asked:
     def refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
         """What eager says to these sizes. Raises TooSlow."""
         try:
-            call = groups.resized(self.call, sizes, self.subject.seed)
-            within_s = min(self.subject.call_s, max(self.budget.left_s, _LEAST_S))
-            self.subject.eager.answer(call, within_s=within_s)
+            call = groups.resized(self.call, sizes, self.target.seed)
+            within_s = min(self.target.call_s, max(self.budget.left_s, _LEAST_S))
+            self.target.eager.answer(call, within_s=within_s)
         except ModelRaised as error:
             return error
         return None
@@ -149,7 +149,7 @@ def _found(eager: _Asked) -> Groups:
     dims = [*eager.sizes]
     _leave_ones(eager, dims)
     asked = (
-        size_relations.of_eager(eager.subject, eager.call, eager.budget.left_s * _SYMBOLIC_SHARE)
+        size_relations.of_eager(eager.target, eager.call, eager.budget.left_s * _SYMBOLIC_SHARE)
         if dims
         else Relations({})
     )
@@ -170,7 +170,7 @@ def _leave_ones(eager: _Asked, dims: Sequence[Dim]) -> None:
                 others = {size for dim, size in eager.sizes.items() if dim not in together}
                 own = [size for size in _IN_PLACE_OF_ONE if size not in others and eager.takes(exprs, {"one": size})]
                 size = next(iter(own), _OTHER_THAN_ONE[-1])
-                eager.begin_from(eager.groups(exprs).resized(eager.call, {"one": size}, eager.subject.seed))
+                eager.begin_from(eager.groups(exprs).resized(eager.call, {"one": size}, eager.target.seed))
         except _OutOfTime:
             return
 
@@ -250,7 +250,7 @@ class _Search:
         by_shape: dict[tuple[int, tuple[int, ...]], list[Dim]] = {}
         for dim in self._dims:
             if dim[1] > 0 and dim in supposed and _is_plain(supposed[dim]):
-                by_shape.setdefault((dim[1], tuple(self._eager.subject.call.tensors[dim[0]].shape)), []).append(dim)
+                by_shape.setdefault((dim[1], tuple(self._eager.target.call.tensors[dim[0]].shape)), []).append(dim)
         for joined in by_shape.values():
             is_open = len({_root(supposed[dim]) for dim in joined}) > 1 and self._may_join(joined, supposed)
             if is_open and self._are_one_to_artifact([[dim] for dim in joined], joined):
@@ -423,7 +423,7 @@ def _dim_of(groups: Groups, symbol: str) -> Dim:
 
 def _named(eager: _Asked, search: _Search) -> Groups:
     """In the sizes of the example itself; what does not hold there is left as it is."""
-    given = eager.subject.call.tensors
+    given = eager.target.call.tensors
     sizes = {(name, place): size for name, tensor in given.items() for place, size in enumerate(tensor.shape)}
     exprs = _holding({dim: search.exprs[dim] for dim in sizes if dim in search.exprs}, sizes)
     names = _names(exprs, given_shapes := {name: tuple(tensor.shape) for name, tensor in given.items()}, eager)

@@ -19,7 +19,7 @@ from tracehouse.check.oracle import TooSlow, stopped_after
 from tracehouse.check.prove.composite_operators import whole
 from tracehouse.check.prove.shape_rules import Shaping
 from tracehouse.check.prove.stopping import stopped_between_operators
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.contract.dims import Linear
 from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
@@ -43,7 +43,7 @@ class Relations:
     edges: dict[Dim, list[int]] = field(default_factory=dict)
 
 
-def of_eager(subject: Subject, call: Call, within_s: float) -> Relations:
+def of_eager(target: Target, call: Call, within_s: float) -> Relations:
     """Of the eager model alone, on a call with no dim of size 1, where broadcasting hides what is asked."""
     shapes = ShapeEnv(specialize_zero_one=False, duck_shape=False)
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
@@ -51,8 +51,8 @@ def of_eager(subject: Subject, call: Call, within_s: float) -> Relations:
     symbols: dict[Dim, str] = {}
     try:
         fakes = {name: _fake(mode, name, tensor, symbols) for name, tensor in call.tensors.items()}
-        module = subject.model.fresh()
-        seed_all(subject.seed)
+        module = target.model.fresh()
+        seed_all(target.seed)
         # What the model raises ends the run, and what was asked until then holds.
         without_values = stopped_between_operators(), enable_python_dispatcher(), whole(), mode, Shaping()  # type: ignore[no-untyped-call]
         with suppress(Exception, TooSlow), stopped_after(within_s), torch.no_grad(), ExitStack() as stack:
@@ -62,7 +62,7 @@ def of_eager(subject: Subject, call: Call, within_s: float) -> Relations:
     except Exception:  # noqa: BLE001 - of a model or a tensor that torch has no fake of: nothing is known then
         return Relations(symbols)
     finally:
-        subject.model.shared.restore()  # which may hold a fake tensor now
+        target.model.shared.restore()  # which may hold a fake tensor now
     return _solved(symbols, shapes)
 
 

@@ -19,14 +19,14 @@ _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: t
 Tensors = dict[str, torch.Tensor]
 Change = Callable[[torch.Tensor], torch.Tensor]
 # Of the integers that a leaf may hold, where that is known: the smallest and the largest.
-Ends = Mapping[str, tuple[int, int]]
+ValueBounds = Mapping[str, tuple[int, int]]
 
 # The draws of a deep search, of each scale.
 _DRAWS_DEEP = 3
 
 
 def probes(
-    example: Call, *, searching: bool, deep: bool = False, ends: Ends = MappingProxyType({}), seed: int = 0
+    example: Call, *, searching: bool, deep: bool = False, ends: ValueBounds = MappingProxyType({}), seed: int = 0
 ) -> Iterator[tuple[str, Call]]:
     """Variations of a call by their names, the likeliest to tell first, those that change nothing left out.
 
@@ -46,7 +46,9 @@ def distinct(example: Call, variations: Iterable[tuple[str, Tensors]]) -> Iterat
             yield f"probe: {name}", example.with_tensors(varied)
 
 
-def _variations(tensors: Tensors, searching: bool, deep: bool, ends: Ends, seed: int) -> Iterator[tuple[str, Tensors]]:
+def _variations(
+    tensors: Tensors, searching: bool, deep: bool, ends: ValueBounds, seed: int
+) -> Iterator[tuple[str, Tensors]]:
     for name, change in _CHANGES:
         yield name, _changed(tensors, change)
     yield from _in_range(tensors, ends)
@@ -69,7 +71,7 @@ def _variations(tensors: Tensors, searching: bool, deep: bool, ends: Ends, seed:
                 yield f"{path!r} alone, {name}", {**tensors, **varied}
 
 
-def _in_range(tensors: Tensors, ends: Ends) -> Iterator[tuple[str, Tensors]]:
+def _in_range(tensors: Tensors, ends: ValueBounds) -> Iterator[tuple[str, Tensors]]:
     """Integers at the ends of what the model takes: the last id of a vocabulary, and the first."""
     known = {path: tensors[path] for path in ends if path in tensors and tensors[path].numel()}
     if not known:
@@ -85,14 +87,14 @@ def _alternating(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
     return flat.reshape(tensor.shape)
 
 
-def _random(tensors: Tensors, ends: Ends, seed: int, draws: int) -> Iterator[tuple[str, Tensors]]:
+def _random(tensors: Tensors, ends: ValueBounds, seed: int, draws: int) -> Iterator[tuple[str, Tensors]]:
     for draw in range(1, draws + 1):
         for scale in _SCALES:
             name = f"random, {scale:g} times as large" + (f", draw {draw}" if draw > 1 else "")
             yield name, _drawn(tensors, ends, seed + draw, scale)
 
 
-def _drawn(tensors: Tensors, ends: Ends, seed: int, scale: float) -> Tensors:
+def _drawn(tensors: Tensors, ends: ValueBounds, seed: int, scale: float) -> Tensors:
     """Floats of both signs and of the example's size, times `scale`; integers of their range; any booleans."""
     rng = np.random.default_rng(seed)
     return {path: _draw(tensor, ends.get(path), rng, scale) for path, tensor in tensors.items()}

@@ -16,7 +16,7 @@ import torch
 from tracehouse.check.inputs.probes import probes
 from tracehouse.check.oracle import Answer, TooSlow, artifact_answer, live_answer
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
@@ -54,13 +54,13 @@ class Values:
     differing: list[tuple[str, Call]] = field(default_factory=list)
 
 
-def value_ranges(subject: Subject, groups: Groups | None, budget: Budget) -> Values:
+def value_ranges(target: Target, groups: Groups | None, budget: Budget) -> Values:
     """Of the inputs of integers; of none where a wrong integer could do harm. Eager answers the example."""
     found = Values()
-    leaves = [path for path, tensor in subject.call.tensors.items() if _may_have_a_range(tensor)]
-    if not leaves or _is_unchecked(subject):
+    leaves = [path for path, tensor in target.call.tensors.items() if _may_have_a_range(tensor)]
+    if not leaves or _is_unchecked(target):
         return found
-    asking = _Asking(subject, groups, budget)
+    asking = _Asking(target, groups, budget)
     for place, path in enumerate(leaves):
         with suppress(_Unsure):
             _find(asking, path, found)
@@ -75,8 +75,8 @@ def _may_have_a_range(tensor: torch.Tensor) -> bool:
     return tensor.dtype in _DTYPES and tensor.numel() > 0 and tensor.device.type == "cpu"
 
 
-def _is_unchecked(subject: Subject) -> bool:
-    compiled = script_graphs.methods(subject.artifact).get(subject.method)
+def _is_unchecked(target: Target) -> bool:
+    compiled = script_graphs.methods(target.artifact).get(target.method)
     if compiled is None:
         return True
     every = [compiled.inlined_graph, *(function for function in script_graphs.functions(compiled.inlined_graph))]
@@ -92,37 +92,37 @@ class _Asking:
     """Whether eager takes a call: one copy of it is asked for all of them, which is cheap, and may not be the same
     for long."""
 
-    def __init__(self, subject: Subject, groups: Groups | None, budget: Budget) -> None:
-        self.subject = subject
+    def __init__(self, target: Target, groups: Groups | None, budget: Budget) -> None:
+        self.target = target
         self.groups = groups
         self._budget = budget
-        self._module = subject.model.fresh()
+        self._module = target.model.fresh()
         self._within_s = _CALL_S
 
     def check(self) -> None:
         """That the copy takes the example as ever, and how long that takes. Raises _Unsure."""
         started = time.monotonic()
-        if not self.takes(self.subject.call):
+        if not self.takes(self.target.call):
             raise _Unsure
         self._within_s = max(_CALL_S, _CALL_TIMES_EXAMPLE * (time.monotonic() - started))
 
     def takes(self, call: Call) -> bool:
         """Raises _Unsure."""
-        seed = self.subject.seed
+        seed = self.target.seed
         return self._asked(lambda within_s: live_answer(self._module, call, seed, within_s=within_s)) is not None
 
     def agrees(self, call: Call) -> bool | None:
         """Whether the artifact answers as a new copy of eager does; None where that raises. Raises _Unsure."""
-        eager = self._asked(lambda within_s: self.subject.eager.answer(call, within_s=within_s))
+        eager = self._asked(lambda within_s: self.target.eager.answer(call, within_s=within_s))
         if eager is None:
             return None
         try:
-            answer = artifact_answer(self.subject.artifact, call, self.subject.seed)
+            answer = artifact_answer(self.target.artifact, call, self.target.seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise _Unsure from error
             return False
-        return compare(eager.outputs, answer.outputs, self.subject.tolerance).agrees
+        return compare(eager.outputs, answer.outputs, self.target.tolerance).agrees
 
     def _asked(self, ask: Callable[[float], Answer]) -> Answer | None:
         """None where it raises. Raises _Unsure."""
@@ -145,7 +145,7 @@ class _Asking:
 def _find(asking: _Asking, path: str, found: Values) -> None:
     """What is sure of one input. Raises _Unsure."""
     asking.check()
-    tensor = asking.subject.call.tensors[path]
+    tensor = asking.target.call.tensors[path]
     kind = torch.iinfo(tensor.dtype)
     sizes = _sizes(asking)
     high = _end(lambda value: asking.takes(_with(asking, path, value)), int(tensor.max()), kind.max, sizes)
@@ -167,7 +167,7 @@ def _find(asking: _Asking, path: str, found: Values) -> None:
     found.ends[path] = ends
     found.differing.extend((name, at_ends[name]) for name, agreed in agrees.items() if not agreed)
     if all(agrees.values()):
-        found.ranges[path] = ValueRange(low=low, high=high, known="tested")
+        found.ranges[path] = ValueRange(low=low, high=high, basis="tested")
 
 
 def _end(takes: Callable[[int], bool], seen: int, last: int, points: Sequence[int]) -> int | None:
@@ -202,14 +202,14 @@ def _between(takes: Callable[[int], bool], taken: int, refused: int) -> int:
 
 
 def _sizes(asking: _Asking) -> list[int]:
-    sizes = {size for weight in asking.subject.artifact.parameters() for size in weight.shape if size > 1}
+    sizes = {size for weight in asking.target.artifact.parameters() for size in weight.shape if size > 1}
     return sorted(sizes)[:_HINTS_MAX]
 
 
 def _is_own(asking: _Asking, path: str, low: int | None, high: int | None, ends: tuple[int, int]) -> bool:
     """Whether the ends are the same for each element, and for all of them; at other sizes; beside other values."""
-    last = asking.subject.call.tensors[path].numel() - 1
-    example = asking.subject.call
+    last = asking.target.call.tensors[path].numel() - 1
+    example = asking.target.call
     at_ends = [_changed(example, path, {0: first, last: second}) for first, second in (ends, ends[::-1])]
     if not all(map(asking.takes, at_ends)):
         return False
@@ -231,18 +231,18 @@ def _holds(asking: _Asking, call: Call, path: str, ends: tuple[int, int], beyond
 
 def _others(asking: _Asking) -> Iterator[Call]:
     """The example at other sizes, and with other values."""
-    example = asking.subject.call
+    example = asking.target.call
     if asking.groups is not None:
         for symbol in asking.groups.symbols[:_OTHER_SIZES]:
             sizes = {symbol: asking.groups.example[symbol] + asking.groups.step(symbol)}
             if asking.groups.is_affordable(example, sizes):
-                yield asking.groups.resized(example, sizes, asking.subject.seed)
+                yield asking.groups.resized(example, sizes, asking.target.seed)
     yield from (call for _, call in islice(probes(example, searching=False), _OTHER_VALUES))
 
 
 def _with(asking: _Asking, path: str, value: int) -> Call:
     """As the first element."""
-    return _changed(asking.subject.call, path, {0: value})
+    return _changed(asking.target.call, path, {0: value})
 
 
 def _changed(call: Call, path: str, values: Mapping[int, int]) -> Call:
@@ -255,6 +255,6 @@ def _changed(call: Call, path: str, values: Mapping[int, int]) -> Call:
 
 
 def _filled(asking: _Asking, path: str, value: int) -> Call:
-    call = asking.subject.call
+    call = asking.target.call
     tensors = call.tensors
     return call.with_tensors({**tensors, path: torch.full_like(tensors[path], value)})

@@ -11,7 +11,7 @@ from tracehouse.check.prove.size_grid import Evaluation, Grid, Mask, NotEvaluate
 from tracehouse.check.prove.symbolic_case import Cases, Outcome
 from tracehouse.check.prove.symbols import LEAST
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
 from tracehouse.introspection import user_lines
@@ -84,7 +84,7 @@ class _Over(BaseException):
 
 
 def prove(
-    subject: Subject,
+    target: Target,
     groups: Groups,
     wanted: Mapping[str, Sequence[int]],
     budget: Budget,
@@ -94,22 +94,22 @@ def prove(
 
     `harmless` are lines that read values, and of which it is known that these change nothing.
     """
-    proving = _Proving(subject, groups, wanted, budget)
+    proving = _Proving(target, groups, wanted, budget)
     try:
-        program = Program(subject.artifact, subject.method)
+        program = Program(target.artifact, target.method)
     except Exception as error:  # noqa: BLE001 - a graph that cannot be read
         proving.give_up(f"the artifact's graph cannot be read: {error}")
         return proving.proof()
     try:
-        proving.go_on(Cases(subject, groups, program, harmless))
+        proving.go_on(Cases(target, groups, program, harmless))
     finally:
-        subject.model.shared.restore()
+        target.model.shared.restore()
     return proving.proof()
 
 
 class _Proving:
-    def __init__(self, subject: Subject, groups: Groups, wanted: Mapping[str, Sequence[int]], budget: Budget) -> None:
-        self._subject = subject
+    def __init__(self, target: Target, groups: Groups, wanted: Mapping[str, Sequence[int]], budget: Budget) -> None:
+        self._target = target
         self._groups = groups
         self._budget = budget
         self._grid = Grid({symbol: wanted.get(symbol, [size]) for symbol, size in groups.example.items()})
@@ -192,7 +192,7 @@ class _Proving:
         while not self._budget.is_spent:
             try:
                 with _within(self._budget.share(0.5 if free else 1.0)):
-                    call = self._groups.resized(self._subject.call, sizes, self._subject.seed)
+                    call = self._groups.resized(self._target.call, sizes, self._target.seed)
                     return cases.case(call, sizes, free)
             except _Over:
                 if not free:

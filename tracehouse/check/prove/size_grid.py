@@ -9,7 +9,7 @@ import numpy.typing as npt
 import sympy
 
 from tracehouse.check.size_groups import Groups
-from tracehouse.contract.regions import REGIONS_MAX, SPANS_MAX, Known, Region, Span
+from tracehouse.contract.regions import REGIONS_MAX, SPANS_MAX, Basis, Region, Span
 
 BATCH_MAX = 256
 LENGTH_MAX = 1024
@@ -133,7 +133,7 @@ class Grid:
         places = np.argwhere(mask)
         return [self.at(place.tolist()) for place in places[[0, -1]]] if len(places) else []
 
-    def regions(self, mask: Mask, known: Known) -> list[Region]:
+    def regions(self, mask: Mask, known: Basis) -> list[Region]:
         """Boxes within the mask, the largest first; what would need more of them than allowed is left out."""
         if not mask.any():
             return []
@@ -144,7 +144,7 @@ class Grid:
                 symbol: _spans(axis[list(places)])
                 for symbol, axis, places in zip(self.symbols, self.axes, box, strict=True)
             }
-            found.append(Region(spans=spans, known=known))
+            found.append(Region(spans=spans, basis=known))
         return found
 
 

@@ -14,7 +14,7 @@ from tracehouse.check.prove.recorder import Held, Numbers, Recorder, Unprovable,
 from tracehouse.check.prove.scalar_tensors import Unsupported
 from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, views_shared
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.comparison import SIDES, misplaced
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
@@ -59,8 +59,8 @@ class _Stop(Exception):
 class _Copies:
     """Of the model, as long as the last one is as it was made."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._model = subject.model
+    def __init__(self, target: Target) -> None:
+        self._model = target.model
         self._last: tuple[torch.nn.Module, Any] | None = None
         self._seen: bool | None = None  # whether it is unchanged, where it was looked at since it was taken
 
@@ -88,17 +88,15 @@ class _Copies:
 
 
 class Cases:
-    """Of one subject."""
+    """Of one target."""
 
-    def __init__(
-        self, subject: Subject, groups: Groups, program: Program, harmless: Collection[user_lines.Line]
-    ) -> None:
-        self._subject = subject
+    def __init__(self, target: Target, groups: Groups, program: Program, harmless: Collection[user_lines.Line]) -> None:
+        self._target = target
         self._groups = groups
         self._program = program
         self._harmless = harmless
         self._held = Held()
-        self._copies = _Copies(subject)
+        self._copies = _Copies(target)
 
     def case(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> Outcome:
         """`call` is of these sizes; `free` are the symbols that stand for more than theirs, with their largest size."""
@@ -108,7 +106,7 @@ class Cases:
 
 class _Attempt:
     def __init__(self, cases: Cases, call: Call, sizes: dict[str, int], free: dict[str, int]) -> None:
-        self._subject = cases._subject
+        self._target = cases._target
         self._groups = cases._groups
         self._program = cases._program
         self._harmless = cases._harmless
@@ -123,7 +121,7 @@ class _Attempt:
 
     def outcome(self) -> Outcome:
         try:
-            path = path_of(self._copies.take(), self._call, self._subject.seed)
+            path = path_of(self._copies.take(), self._call, self._target.seed)
         except Exception as error:  # noqa: BLE001 - submitted code: it refuses these sizes
             return self._refused(error)
         if self._carries():
@@ -158,9 +156,9 @@ class _Attempt:
         """Whether the example is answered otherwise after the call that was just made."""
         if self._copies.is_unchanged():
             return False
-        example, seed = self._subject.call, self._subject.seed
+        example, seed = self._target.call, self._target.seed
         after = live_answer(self._copies.last(), example, seed, within_s=None)
-        return not compare(self._subject.eager.answer(example).outputs, after.outputs, self._subject.tolerance).agrees
+        return not compare(self._target.eager.answer(example).outputs, after.outputs, self._target.tolerance).agrees
 
     # The runs.
 
@@ -196,7 +194,7 @@ class _Attempt:
         inputs = self._inputs(recorder)
         symbols.told_by(of_frame)
         module = self._copies.take()
-        seed_all(self._subject.seed)
+        seed_all(self._target.seed)
         try:
             with symbols.entered(), recorder:
                 outputs = self._call.with_tensors(inputs).run(module)
@@ -302,12 +300,12 @@ class _Attempt:
         return self._ended("refuted", stopped.why, stopped.line, stopped.operator)
 
     def _agree(self) -> bool:
-        answer = self._subject.eager.answer(self._call)
+        answer = self._target.eager.answer(self._call)
         try:
-            artifact = artifact_answer(self._subject.artifact, self._call, self._subject.seed)
+            artifact = artifact_answer(self._target.artifact, self._call, self._target.seed)
         except Exception:  # noqa: BLE001 - whatever the artifact raises where eager does not
             return False
-        tolerance = self._subject.tolerance
+        tolerance = self._target.tolerance
         outputs = compare(answer.outputs, artifact.outputs, tolerance)
         return outputs.agrees and compare(answer.inputs, artifact.inputs, tolerance, "input").agrees
 

@@ -18,8 +18,8 @@ BUDGET_S = 30.0
 
 
 def judged(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[Judged]:
-    subject, _ = traced(load(name, entrypoint), *(args or (X,)))
-    return judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S))
+    target, _ = traced(load(name, entrypoint), *(args or (X,)))
+    return judge(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
 
 
 @pytest.mark.parametrize(
@@ -42,18 +42,18 @@ def judged(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) 
 def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
     load: Load, name: str, entrypoint: str, args: tuple[torch.Tensor, ...]
 ) -> None:
-    subject, _ = traced(load(name, entrypoint), *args)
+    target, _ = traced(load(name, entrypoint), *args)
     harmful = [
-        one for one in judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S)) if one.effect == "harmful"
+        one for one in judge(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S)) if one.effect == "harmful"
     ]
 
     assert harmful
     assert harmful[0].confirmed
     shown = harmful[0].counterexample
     assert shown is not None
-    eager = subject.eager.answer(shown).outputs
+    eager = target.eager.answer(shown).outputs
     try:
-        artifact = artifact_answer(subject.artifact, shown, 0).outputs
+        artifact = artifact_answer(target.artifact, shown, 0).outputs
     except RuntimeError:
         return
     assert not compare(eager, artifact, 1e-5).agrees
@@ -109,17 +109,17 @@ def test_a_read_of_weights_is_harmless(load: Load) -> None:
 
 
 def test_what_the_budget_leaves_no_time_for_is_unknown_and_said(load: Load) -> None:
-    subject, _ = traced(load("branches_on_data"), X)
+    target, _ = traced(load("branches_on_data"), X)
     budget = Budget(0.0)
-    (read,) = judge(subject, observe(subject, Budget(BUDGET_S)), budget)
+    (read,) = judge(target, observe(target, Budget(BUDGET_S)), budget)
 
     assert read.effect == "unknown"
     assert "branches_on_data.py:6" in budget.left_out()[0]
 
 
 def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
-    subject, _ = traced(load("branches_on_data"), X)
-    scripted = type(subject)(**{**vars(subject), "retrace": None})
+    target, _ = traced(load("branches_on_data"), X)
+    scripted = type(target)(**{**vars(target), "retrace": None})
 
     assert judge(scripted, observe(scripted, Budget(BUDGET_S)), Budget(BUDGET_S)) == []
 
@@ -129,8 +129,8 @@ def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
     [("branches_on_data", "harmful"), ("logs_a_value", "harmless"), ("checks_its_values", "harmless")],
 )
 def test_a_warning_has_the_effect_of_the_reads_of_its_line(load: Load, name: str, effect: str) -> None:
-    subject, warned = traced(load(name), X)
-    reads = judge(subject, observe(subject, Budget(BUDGET_S)), Budget(BUDGET_S))
+    target, warned = traced(load(name), X)
+    reads = judge(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
 
     assert warned
     assert {effect_of_warning(one, reads)[0] for one in warned} == {effect}
@@ -155,10 +155,10 @@ def test_a_remedy_speaks_of_the_line(
 
 
 def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> None:
-    subject, _ = traced(load("marks_its_ids"), torch.tensor([3, 1, 2]))
-    (read, *_) = observe(subject, Budget(BUDGET_S)).reads
+    target, _ = traced(load("marks_its_ids"), torch.tensor([3, 1, 2]))
+    (read, *_) = observe(target, Budget(BUDGET_S)).reads
     with pytest.raises(IndexError):
-        watched_trace(subject, Reading(subject.call, Change(read.site, lambda _: 1)))
+        watched_trace(target, Reading(target.call, Change(read.site, lambda _: 1)))
     recorded = torch.jit.trace(lambda x, place: x[place], (X, torch.tensor(1)), check_trace=False)
 
     assert torch.equal(recorded(X, torch.tensor(0)), X[0])

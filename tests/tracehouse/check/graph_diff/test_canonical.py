@@ -5,40 +5,40 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.tracehouse.check.retraced import subject_of
-from tracehouse.check.graph_diff.canonical import Canonical, Parting, canonical, difference
-from tracehouse.check.target import Subject
+from tests.tracehouse.check.retraced import target_of
+from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
+from tracehouse.check.target import Target
 from tracehouse.eager.model import Model
 
 Load = Callable[..., Model]
 
 
-def graph(subject: Subject, *shape: int) -> Canonical:
-    call = subject.call.with_tensors({"x": torch.randn(shape)}) if shape else subject.call
-    return canonical(subject.traced_again(call), "forward")
+def graph(target: Target, *shape: int) -> Canonical:
+    call = target.call.with_tensors({"x": torch.randn(shape)}) if shape else target.call
+    return canonical(target.traced_again(call), "forward")
 
 
-def parted(subject: Subject, *shape: int) -> list[Parting]:
-    return difference(graph(subject), graph(subject, *shape))
+def parted(target: Target, *shape: int) -> list[GraphDivergence]:
+    return difference(graph(target), graph(target, *shape))
 
 
 def test_two_traces_of_one_example_compute_the_same(load: Load) -> None:
     for name in ("bakes_a_size", "loops_over_its_rows", "makes_numbers_of_sizes"):
-        subject = subject_of(load(name), torch.randn(4, 4))
-        assert difference(graph(subject), graph(subject)) == []
-        assert graph(subject).fingerprint == graph(subject).fingerprint
+        target = target_of(load(name), torch.randn(4, 4))
+        assert difference(graph(target), graph(target)) == []
+        assert graph(target).fingerprint == graph(target).fingerprint
 
 
 def test_the_artifact_keeps_its_graph(load: Load) -> None:
-    subject = subject_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
-    before = str(subject.artifact.graph)
-    canonical(subject.artifact, "forward")
-    assert str(subject.artifact.graph) == before
+    target = target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    before = str(target.artifact.graph)
+    canonical(target.artifact, "forward")
+    assert str(target.artifact.graph) == before
 
 
 def test_a_constant_is_blamed_on_the_line_that_made_it(load: Load) -> None:
-    subject = subject_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
-    (parting,) = parted(subject, 2, 6)
+    target = target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    (parting,) = parted(target, 2, 6)
     assert (parting.kind, parting.was, parting.is_) == ("const", "5", "6")
     assert parting.line is not None
     assert parting.line.source.startswith("y = x.reshape(")
@@ -47,9 +47,9 @@ def test_a_constant_is_blamed_on_the_line_that_made_it(load: Load) -> None:
 
 
 def test_what_a_loop_repeats_is_blamed_on_the_loop(load: Load) -> None:
-    subject = subject_of(load("loops_over_its_rows"), torch.randn(2, 5))
+    target = target_of(load("loops_over_its_rows"), torch.randn(2, 5))
     for columns in (7, 3, 1):
-        parting = parted(subject, 2, columns)[0]
+        parting = parted(target, 2, columns)[0]
         assert parting.kind == "struct"
         assert parting.repeated
         assert parting.origin is not None
@@ -57,15 +57,15 @@ def test_what_a_loop_repeats_is_blamed_on_the_loop(load: Load) -> None:
 
 
 def test_what_a_branch_leaves_out_is_blamed_on_its_condition(load: Load) -> None:
-    subject = subject_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
-    (parting,) = parted(subject, 101, 5)
+    target = target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    (parting,) = parted(target, 101, 5)
     assert parting.origin is not None
     assert parting.origin.source == "if x.shape[0] > 100:"
 
 
 def test_tensors_that_a_trace_keeps_are_compared_by_their_values(load: Load) -> None:
-    subject = subject_of(load("bakes_a_size"), torch.randn(5, 2))
-    partings = parted(subject, 6, 2)
+    target = target_of(load("bakes_a_size"), torch.randn(5, 2))
+    partings = parted(target, 6, 2)
     assert partings[0].origin is not None
     assert partings[0].origin.source == "weights = torch.tensor([1.0 / length] * length)"
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import torch
 
-from tests.tracehouse.check.retraced import subject_of
+from tests.tracehouse.check.retraced import target_of
 from tracehouse.check.graphs import baked_sizes, find_size_groups
 from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import Model
 from tracehouse.spec.trace_spec import WantedSizes
@@ -15,16 +15,16 @@ from tracehouse.spec.trace_spec import WantedSizes
 Load = Callable[..., Model]
 
 
-def tried(subject: Subject, **wanted: WantedSizes) -> tuple[list[SizeTried], list[BakedSize]]:
+def tried(target: Target, **wanted: WantedSizes) -> tuple[list[SizeTried], list[BakedSize]]:
     budget = Budget(60)
-    groups = find_size_groups.find(subject, {}, budget)
-    found = baked_sizes.compare(subject, groups, wanted, budget)
-    return found, baked_sizes.baked(subject, groups, found, budget)
+    groups = find_size_groups.find(target, {}, budget)
+    found = baked_sizes.compare(target, groups, wanted, budget)
+    return found, baked_sizes.baked(target, groups, found, budget)
 
 
 def test_a_model_that_is_right_at_every_size_agrees_at_all(load: Load) -> None:
     arguments = torch.randint(0, 10, (2, 5)), torch.ones(2, 8), torch.randn(2, 3, 8)
-    found, baked = tried(subject_of(load("takes_rows_and_a_mask"), *arguments))
+    found, baked = tried(target_of(load("takes_rows_and_a_mask"), *arguments))
     assert baked == []
     assert {one.outcome for one in found} == {"agrees"}
     assert {one.sizes["seq"] for one in found} > {1, 2, 3, 4, 6, 17}
@@ -32,7 +32,7 @@ def test_a_model_that_is_right_at_every_size_agrees_at_all(load: Load) -> None:
 
 
 def test_a_size_that_the_trace_keeps_is_told_with_its_line(load: Load) -> None:
-    _, (baked,) = tried(subject_of(load("loops_over_its_rows"), torch.randn(2, 5)))
+    _, (baked,) = tried(target_of(load("loops_over_its_rows"), torch.randn(2, 5)))
     assert baked.symbols == ("n0",)
     assert baked.line is not None
     assert baked.line.source == "for column in range(x.shape[1]):"
@@ -42,7 +42,7 @@ def test_a_size_that_the_trace_keeps_is_told_with_its_line(load: Load) -> None:
 
 
 def test_a_branch_far_from_the_example_is_found_by_what_it_compares(load: Load) -> None:
-    _, baked = tried(subject_of(load("makes_numbers_of_sizes"), torch.randn(2, 5)))
+    _, baked = tried(target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5)))
     lines = {one.symbols: one.line.source for one in baked if one.line}
     assert lines == {("batch",): "if x.shape[0] > 100:", ("n0",): "columns = int(x.shape[1])"}
     branch = next(one for one in baked if one.symbols == ("batch",))
@@ -52,19 +52,19 @@ def test_a_branch_far_from_the_example_is_found_by_what_it_compares(load: Load) 
 
 def test_only_sizes_that_are_wanted_are_tried(load: Load) -> None:
     wanted = WantedSizes(low=4, high=16, step=4)
-    found, _ = tried(subject_of(load("makes_numbers_of_sizes"), torch.randn(4, 5)), batch=wanted)
+    found, _ = tried(target_of(load("makes_numbers_of_sizes"), torch.randn(4, 5)), batch=wanted)
     assert {one.sizes["batch"] for one in found} == {4, 8, 12, 16}
 
 
 def test_sizes_that_eager_refuses_are_no_fault(load: Load) -> None:
-    found, baked = tried(subject_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 16, 16)))
+    found, baked = tried(target_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 16, 16)))
     assert baked == []
     assert {one.sizes["height"] for one in found if one.agrees} >= {8, 16, 24}
 
 
 def test_what_there_was_no_time_for_is_said(load: Load) -> None:
-    subject = subject_of(load("loops_over_its_rows"), torch.randn(2, 5))
-    groups = find_size_groups.find(subject, {}, Budget(60))
+    target = target_of(load("loops_over_its_rows"), torch.randn(2, 5))
+    groups = find_size_groups.find(target, {}, Budget(60))
     budget = Budget(0)
-    assert baked_sizes.compare(subject, groups, {}, budget) == []
+    assert baked_sizes.compare(target, groups, {}, budget) == []
     assert budget.left_out() == ["more sizes of batch, n0"]

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracehouse.check.retraced import subject_of
+from tests.tracehouse.check.retraced import target_of
 from tracehouse.check.graphs import find_size_groups
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import Model
 
 Load = Callable[..., Model]
 
 
-def found(subject: Subject, said: dict[str, dict[str, str]] | None = None, seconds: float = 60) -> Groups:
-    return find_size_groups.find(subject, said or {}, Budget(seconds))
+def found(target: Target, said: dict[str, dict[str, str]] | None = None, seconds: float = 60) -> Groups:
+    return find_size_groups.find(target, said or {}, Budget(seconds))
 
 
 def rows(*, batch: int, seq: int, past: int) -> tuple[Any, ...]:
@@ -26,8 +26,8 @@ def rows(*, batch: int, seq: int, past: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(("batch", "seq", "past"), [(2, 5, 3), (1, 5, 3), (4, 4, 4), (1, 1, 1)])
 def test_inputs_share_a_batch_and_one_is_as_long_as_two_together(load: Load, batch: int, seq: int, past: int) -> None:
-    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=batch, seq=seq, past=past))
-    groups = found(subject)
+    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=batch, seq=seq, past=past))
+    groups = found(target)
     assert groups.shapes["ids"] == ("batch", "seq")
     assert groups.shapes["past"] == ("batch", "n0", 8)
     assert groups.shapes["mask"] in (("batch", "seq+n0"), ("batch", "n0+seq"))
@@ -36,30 +36,30 @@ def test_inputs_share_a_batch_and_one_is_as_long_as_two_together(load: Load, bat
 
 
 def test_a_model_that_reads_values_is_asked_by_calls_alone(load: Load) -> None:
-    subject = subject_of(load("adds_rows_of_any_size"), torch.randn(2, 6), torch.randn(2, 12), torch.tensor(3))
-    groups = found(subject)
+    target = target_of(load("adds_rows_of_any_size"), torch.randn(2, 6), torch.randn(2, 12), torch.tensor(3))
+    groups = found(target)
     assert groups.shapes == {"x": ("batch", "n0"), "doubled": ("batch", "2*n0"), "switch": ()}
 
 
 def test_sides_that_are_to_be_multiples_have_a_step(load: Load) -> None:
-    groups = found(subject_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32)))
+    groups = found(target_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32)))
     assert groups.shapes["x"] == ("batch", "n0", "height", "width")
     assert groups.steps == {"height": 8, "width": 8}
 
 
 def test_lengths_change_with_the_size_that_they_tell_of(load: Load) -> None:
-    subject = subject_of(load("packs_by_lengths"), torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
-    groups = found(subject)
+    target = target_of(load("packs_by_lengths"), torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
+    groups = found(target)
     assert groups.shapes == {"x": ("batch", "seq", 4), "lengths": ("batch",)}
     assert groups.telling == {"lengths": "seq"}
-    shorter = groups.resized(subject.call, {"seq": 4, "batch": 5}, 0)
+    shorter = groups.resized(target.call, {"seq": 4, "batch": 5}, 0)
     assert shorter.tensors["lengths"].tolist() == [4, 4, 4, 4, 2]
 
 
 def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: Load) -> None:
     model = load("right_at_every_size", "TakesTheLastOfEach")
-    subject = subject_of(model, torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
-    groups = found(subject)
+    target = target_of(model, torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
+    groups = found(target)
     assert groups.shapes == {"x": ("batch", "seq", "n0"), "lengths": ("batch",)}
     assert groups.telling == {"lengths": "seq"}
 
@@ -67,37 +67,37 @@ def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: 
 @pytest.mark.parametrize(("new", "past"), [(1, 3), (1, 5), (2, 3), (3, 3)])
 def test_one_step_beside_what_is_kept_has_a_length_of_its_own(load: Load, new: int, past: int) -> None:
     model = load("right_at_every_size", "Remembers")
-    groups = found(subject_of(model, torch.randn(2, new, 4), *(torch.randn(2, past, 4) for _ in range(2))))
+    groups = found(target_of(model, torch.randn(2, new, 4), *(torch.randn(2, past, 4) for _ in range(2))))
     x, keys, values = (groups.shapes[name] for name in ("x", "keys", "values"))
     assert keys[:2] == values[:2] != x[:2]
     assert x[0] == keys[0] == "batch"
 
 
 def test_what_is_declared_is_taken_as_it_is(load: Load) -> None:
-    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
-    groups = found(subject, {"ids": {"1": "new"}, "mask": {"1": "new+old"}, "past": {"1": "old"}})
+    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    groups = found(target, {"ids": {"1": "new"}, "mask": {"1": "new+old"}, "past": {"1": "old"}})
     assert groups.shapes == {"ids": (2, "new"), "mask": (2, "new+old"), "past": (2, "old", 8)}
     assert groups.fixed["past"] == {"0": "untried", "2": "untried"}
     assert groups.refused == {}
 
 
 def test_sizes_that_are_declared_and_eager_refuses_are_told_with_its_error(load: Load) -> None:
-    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
-    groups = found(subject, {"ids": {"1": "seq"}})
+    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    groups = found(target, {"ids": {"1": "seq"}})
     assert "must match the size" in str(groups.refused["seq"].facts["message"])
 
 
 @pytest.mark.parametrize("said", [{"rows": {"0": "n"}}, {"ids": {"2": "n"}}, {"ids": {"0": "n", "1": "n"}}])
 def test_what_is_declared_has_to_fit_the_example(load: Load, said: dict[str, dict[str, str]]) -> None:
-    subject = subject_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
     with pytest.raises(ValueError, match=r"no input|no dim|do not fit"):
-        found(subject, said)
+        found(target, said)
 
 
 def test_without_time_every_dim_is_left_untried(load: Load) -> None:
-    subject = subject_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32))
+    target = target_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32))
     budget = Budget(0)
-    groups = find_size_groups.find(subject, {}, budget)
+    groups = find_size_groups.find(target, {}, budget)
     assert groups.symbols == []
     assert set(groups.fixed["x"].values()) == {"untried"}
     assert budget.left_out() == ["other sizes of x"]

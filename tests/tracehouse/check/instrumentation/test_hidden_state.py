@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.tracehouse.check.traced import Load
-from tracehouse.check.oracle import Eager, Observed
+from tracehouse.check.oracle import EagerOracle, Observed
 from tracehouse.eager.call import bind
 
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
@@ -13,7 +13,7 @@ IDS = torch.tensor([1, 2, 3, 1])
 
 def observed(load: Load, name: str, entrypoint: str, x: torch.Tensor = X) -> Observed:
     model = load(name, entrypoint)
-    return Eager(model, 0).observed(bind(model.module, "forward", "forward", (x,), {}))
+    return EagerOracle(model, 0).observed(bind(model.module, "forward", "forward", (x,), {}))
 
 
 @pytest.mark.parametrize(

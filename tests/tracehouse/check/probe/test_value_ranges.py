@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.tracehouse.check.subjects import subject_of
+from tests.tracehouse.check.targets import target_of
 from tracehouse.check.probe.value_ranges import Values, value_ranges
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.input_spec import ValueRange
@@ -38,7 +38,7 @@ class OfTwo(Model):
 
 def found(does: Callable[..., Any], *args: torch.Tensor, groups: Groups | None = None, rows: int = 100) -> Values:
     kind = OfTwo if len(args) == 2 else Model
-    return value_ranges(subject_of(kind(does, rows), *(args or (IDS,))), groups, Budget(20))
+    return value_ranges(target_of(kind(does, rows), *(args or (IDS,))), groups, Budget(20))
 
 
 def of_x(does: Callable[..., Any], *args: torch.Tensor, **options: Any) -> tuple[int | None, int | None] | None:
@@ -49,7 +49,7 @@ def of_x(does: Callable[..., Any], *args: torch.Tensor, **options: Any) -> tuple
 def test_ids_end_with_the_vocabulary() -> None:
     values = found(lambda model, x: model.table(x), groups=ROWS)
 
-    assert values.ranges == {"x": ValueRange(low=0, high=99, known="tested")}
+    assert values.ranges == {"x": ValueRange(low=0, high=99, basis="tested")}
     assert values.ends == {"x": (0, 99)}
 
 
@@ -156,7 +156,7 @@ def test_nothing_is_tried_where_an_operator_checks_nothing() -> None:
 def test_without_time_nothing_is_claimed_and_that_is_said() -> None:
     budget = Budget(0)
 
-    assert value_ranges(subject_of(Model(lambda model, x: model.table(x)), IDS), None, budget) == Values()
+    assert value_ranges(target_of(Model(lambda model, x: model.table(x)), IDS), None, budget) == Values()
     assert budget.left_out() == ["the integers that 'x' may hold"]
 
 
@@ -167,6 +167,6 @@ def test_a_model_that_sleeps_on_other_integers_takes_no_longer_than_the_budget()
         return model.table(x)
 
     budget = Budget(1)
-    values = value_ranges(subject_of(Model(sleeps), IDS), None, budget)
+    values = value_ranges(target_of(Model(sleeps), IDS), None, budget)
 
     assert values.ranges == {}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracehouse.check.subjects import subject_of
+from tests.tracehouse.check.targets import target_of
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.prove.shape_rules import Shaping
 from tracehouse.check.prove.symbols import Symbols
@@ -83,10 +83,10 @@ class UpsampledByPython(torch.nn.Module):
 
 
 def proof_of(module: torch.nn.Module) -> Proof:
-    subject = subject_of(module, torch.randn(2, 2, 12, 12))
-    (name,) = subject.call.tensors
+    target = target_of(module, torch.randn(2, 2, 12, 12))
+    (name,) = target.call.tensors
     groups = Groups({name: ("batch", 2, "height", "width")}, {"batch": 2, "height": 12, "width": 12}, {name: {}})
-    return prove(subject, groups, {"batch": range(1, 9), "height": range(1, 65), "width": range(1, 65)}, Budget(60))
+    return prove(target, groups, {"batch": range(1, 9), "height": range(1, 65), "width": range(1, 65)}, Budget(60))
 
 
 def real(name: str) -> torch.Tensor:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracehouse.check.subjects import subject_of
+from tests.tracehouse.check.targets import target_of
 from tracehouse.check.oracle import artifact_answer
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.target import Subject
+from tracehouse.check.target import Target
 from tracehouse.contract.dims import SymbolicShape
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
@@ -75,9 +75,9 @@ def groups_of(shapes: Mapping[str, SymbolicShape]) -> Groups:
     return Groups(dict(shapes), {name: SIZES[name] for name in symbols(shapes)}, {name: {} for name in shapes})
 
 
-def proof_of(subject: Subject, shapes: Mapping[str, SymbolicShape], **given: Any) -> Proof:
+def proof_of(target: Target, shapes: Mapping[str, SymbolicShape], **given: Any) -> Proof:
     wanted = {name: WANTED[name] for name in symbols(shapes)}
-    return prove(subject, groups_of(shapes), wanted, Budget(60), **given)
+    return prove(target, groups_of(shapes), wanted, Budget(60), **given)
 
 
 def points(region: Region) -> list[dict[str, int]]:
@@ -88,12 +88,12 @@ def points(region: Region) -> list[dict[str, int]]:
     return [dict(zip(region.spans, point, strict=True)) for point in product(*sizes)]
 
 
-def assert_agree(subject: Subject, shapes: Mapping[str, SymbolicShape], proof: Proof, most: int = 60) -> None:
+def assert_agree(target: Target, shapes: Mapping[str, SymbolicShape], proof: Proof, most: int = 60) -> None:
     """At so many of the proven sizes, evenly among them."""
     proven = [point for region in proof.regions for point in points(region)]
     for sizes in proven[:: max(1, len(proven) // most)]:
-        call = subject.call.with_tensors(dict(zip(shapes, tensors(shapes, sizes), strict=True)))
-        eager, artifact = subject.eager.answer(call), artifact_answer(subject.artifact, call, 0)
+        call = target.call.with_tensors(dict(zip(shapes, tensors(shapes, sizes), strict=True)))
+        eager, artifact = target.eager.answer(call), artifact_answer(target.artifact, call, 0)
         compared = compare(eager.outputs, artifact.outputs, 1e-4)
         assert compared.agrees, (sizes, compared.difference)
         assert compare(eager.inputs, artifact.inputs, 1e-4).agrees, sizes
@@ -102,10 +102,10 @@ def assert_agree(subject: Subject, shapes: Mapping[str, SymbolicShape], proof: P
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_proven_of_a_right_model_is_so_and_is_all_that_eager_takes(load: Load, name: str) -> None:
     shapes = RIGHT[name]
-    subject = subject_of(load("right_at_every_size", name).module, *tensors(shapes, SIZES))
-    proof = proof_of(subject, shapes)
+    target = target_of(load("right_at_every_size", name).module, *tensors(shapes, SIZES))
+    proof = proof_of(target, shapes)
 
-    assert_agree(subject, shapes, proof)
+    assert_agree(target, shapes, proof)
     assert proof.refuted == []
     assert proof.unproven == []
     assert proof.proven + proof.refused == proof.points
@@ -116,18 +116,18 @@ def test_what_is_proven_of_a_right_model_is_so_and_is_all_that_eager_takes(load:
 @pytest.mark.parametrize("name", [*RIGHT, *WRONG])
 def test_every_size_that_is_proven_is_so(load: Load, name: str) -> None:
     shapes, file = (RIGHT[name], "right_at_every_size") if name in RIGHT else (WRONG[name], "wrong_at_other_sizes")
-    subject = subject_of(load(file, name).module, *tensors(shapes, SIZES))
-    proof = proof_of(subject, shapes)
+    target = target_of(load(file, name).module, *tensors(shapes, SIZES))
+    proof = proof_of(target, shapes)
 
-    assert_agree(subject, shapes, proof, most=sum(len(points(region)) for region in proof.regions) or 1)
+    assert_agree(target, shapes, proof, most=sum(len(points(region)) for region in proof.regions) or 1)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_proven_of_a_wrong_model_is_so_and_something_is_not(load: Load, name: str) -> None:
     shapes = WRONG[name]
-    subject = subject_of(load("wrong_at_other_sizes", name).module, *tensors(shapes, SIZES))
-    proof = proof_of(subject, shapes)
+    target = target_of(load("wrong_at_other_sizes", name).module, *tensors(shapes, SIZES))
+    proof = proof_of(target, shapes)
 
-    assert_agree(subject, shapes, proof)
+    assert_agree(target, shapes, proof)
     assert proof.proven + proof.refused < proof.points
     assert proof.refuted or proof.unproven

@@ -5,13 +5,13 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.oracle import Eager
-from tracehouse.check.target import Subject
+from tracehouse.check.oracle import EagerOracle
+from tracehouse.check.target import Target
 from tracehouse.eager.call import bind
 from tracehouse.eager.model import Model
 
 
-def subject_of(module: torch.nn.Module, *args: Any, scripted: bool = False) -> Subject:
+def target_of(module: torch.nn.Module, *args: Any, scripted: bool = False) -> Target:
     module.eval()
     model = Model(module)
     call = bind(module, "forward", "forward", args, {})
@@ -20,10 +20,10 @@ def subject_of(module: torch.nn.Module, *args: Any, scripted: bool = False) -> S
             artifact = torch.jit.script(model.fresh())
         else:
             artifact = torch.jit.trace(model.fresh(), call.cloned().handed_over(), check_trace=False, strict=False)
-    return Subject(
+    return Target(
         model=model,
         call=call.as_scripted() if scripted else call,
-        eager=Eager(model, 0),
+        eager=EagerOracle(model, 0),
         artifact=artifact,
         form="scripted" if scripted else "traced",
         retrace=None,
