@@ -197,7 +197,7 @@ def proven(contract: MethodContract) -> float | None:
     if not symbols:
         return None
     taken = [
-        {region.basis for region in contract.regions if region.has(dict(zip(symbols, sizes, strict=True)))}
+        {region.basis for region in contract.regions if region.contains(dict(zip(symbols, sizes, strict=True)))}
         for sizes in _combinations(len(symbols))
     ]
     taken = [known for known in taken if known]

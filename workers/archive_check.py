@@ -26,7 +26,7 @@ from service.sandbox.zygote import Zygote
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Contract, MethodContract
-from tracehouse.contract.dims import listed, shape_at, solve
+from tracehouse.contract.dims import format_sizes, shape_at, solve
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.differential import golden, random_inputs, size_samples
@@ -196,7 +196,7 @@ class _Method:
             try:
                 answered += self._asked(each)
             except _Failed as failed:
-                at = listed(each) or "the example's sizes"
+                at = format_sizes(each) or "the example's sizes"
                 yield Found("FAIL", self._name, f"{at}: {failed}")
                 return
         text = f"{answered} drawn inputs of {len(sizes)} sizes are answered with the contract's datatypes and shapes"

@@ -7,7 +7,7 @@ import orjson
 
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.contract.contract import Contract, MethodContract
-from tracehouse.contract.dims import linear
+from tracehouse.contract.dims import parse_dim
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.regions import Span
 from tracehouse.errors import TraceError
@@ -171,7 +171,7 @@ def _members(method: str, one: InputSpec, dim: str, spec: TraceSpec) -> dict[str
     """What to add to the request: the buckets and, where nobody has declared the dim, which one they are of."""
     size = one.example[int(dim)]
     declared = spec.calls[method].dynamic.get(one.name, {}).get(dim)
-    terms = linear(declared).terms if declared is not None else ()
+    terms = parse_dim(declared).terms if declared is not None else ()
     symbol = terms[0][0] if terms else "length"
     buckets: dict[str, object] = {"buckets": {symbol: sorted({size, 2 * size or 1})}}
     if terms:

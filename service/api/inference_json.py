@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from tracehouse.contract.contract import MethodContract
-from tracehouse.contract.dims import listed
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.structure import (
     BakedLeaf,
@@ -26,7 +26,7 @@ from tracehouse.contract.structure import (
     Structure,
     TensorLeaf,
     TupleNode,
-    is_sent_as,
+    means_same_value,
     tensors_of,
 )
 from tracehouse.contract.violations import datatype_mismatch, shape_mismatch
@@ -133,7 +133,7 @@ def _no_bucket(
         return refused[0]  # its rank: no bucket has another
     shapes = ", ".join(f"{tensor.name!r} as {list(tensor.shape)}" for tensor in sent[:_SHOWN_MAX])
     return NoBucket(
-        f"no bucket takes {shapes}; there are those of {'; '.join(listed(bucket.sizes) for bucket in buckets)}",
+        f"no bucket takes {shapes}; there are those of {'; '.join(format_sizes(bucket.sizes) for bucket in buckets)}",
         actual={tensor.name: list(tensor.shape) for tensor in sent},
         buckets=[dict(bucket.sizes) for bucket in buckets],
         refused=[
@@ -224,13 +224,13 @@ def _nested(value: JsonValue, structure: Structure, leaves: Mapping[str, _Leaf],
         case TensorLeaf():
             yield _tensor(value, leaves[structure.tensor])
         case BakedLeaf():
-            if not is_sent_as(value, structure.baked):
+            if not means_same_value(value, structure.baked):
                 raise BakedArgument(
                     f"{path!r} was {structure.baked!r} when the model was traced, and that is baked in",
                     input=path, expected=structure.baked, actual=_shown(value),
                 )  # fmt: skip
         case FixedLeaf():
-            if not is_sent_as(value, structure.fixed):
+            if not means_same_value(value, structure.fixed):
                 raise BakedArgument(
                     f"{path!r} was {structure.fixed!r} when the model was checked, and nothing else was tried",
                     input=path, expected=structure.fixed, actual=_shown(value),

@@ -7,13 +7,15 @@ from rich.table import Table
 from rich.text import Text
 
 from service.sandbox.log_tail import printable
-from tracehouse.contract.dims import listed
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
 
 
 def table_of(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:
     """Of the contract as JSON has it; of an artifact that is a bucket, with its sizes."""
-    table = Table(title=f"Contract of the bucket {listed(bucket)}" if bucket else "Contract", title_justify="left")
+    table = Table(
+        title=f"Contract of the bucket {format_sizes(bucket)}" if bucket else "Contract", title_justify="left"
+    )
     for heading in ("method", "", "name", "datatype", "shape"):
         table.add_column(heading, overflow="fold")
     for name, method in contract["methods"].items():

@@ -22,7 +22,7 @@ class Tried:
 def voided(proven: Iterable[Region], tried: Sequence[Tried]) -> list[tuple[Region, Tried]]:
     """The proven regions in which a call has differed all the same, and the call."""
     differing = [one for one in tried if not one.agrees]
-    found = ((region, next((one for one in differing if region.has(one.sizes)), None)) for region in proven)
+    found = ((region, next((one for one in differing if region.contains(one.sizes)), None)) for region in proven)
     return [(region, one) for region, one in found if one is not None]
 
 
@@ -48,7 +48,7 @@ def claim(
     own = {symbol: groups.example[symbol] for symbol in closed}
     as_own = [sizes for sizes in agreed if own.items() <= sizes.items()]
     beside = [{symbol: sizes[symbol] for symbol in left} for sizes in as_own] if left else []
-    regions += size_samples.tested([sizes for sizes in beside if not any(region.has(sizes) for region in regions)])
+    regions += size_samples.tested([sizes for sizes in beside if not any(region.contains(sizes) for region in regions)])
     return MethodClaim(
         shapes={name: closed_shape(shape, own) for name, shape in groups.shapes.items()},
         fixed=closed_dims(groups.shapes, groups.fixed, closed),

@@ -14,7 +14,7 @@ from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.instrumentation.ambient_reads import AmbientRead
 from tracehouse.check.oracle import Carried
-from tracehouse.contract.dims import listed
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
@@ -217,7 +217,7 @@ def proof_void(method: str, region: Region, tried: Tried) -> Finding:
     """A call contradicts what was proven, of which nothing is claimed then."""
     return Finding(
         kind="proof-void",
-        detail=f"{method}: the sizes {region} were held to be proven, and a call with {listed(tried.sizes)} differs",
+        detail=f"{method}: the sizes {region} seemed proven, and a call with {format_sizes(tried.sizes)} differs",
         confirmed=True,
         evidence={"method": method, "region": str(region), "sizes": dict(tried.sizes)},
     )

@@ -27,7 +27,7 @@ from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.contract.contract import Batch, MethodClaim
-from tracehouse.contract.dims import listed
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
@@ -182,7 +182,7 @@ class MethodCheck:
         border += [
             point
             for point in baked_sizes.small(self._groups, known)
-            if proof.unproven and not self._baked_sizes and not any(region.has(point) for region in proof.regions)
+            if proof.unproven and not self._baked_sizes and not any(region.contains(point) for region in proof.regions)
         ]
         more = baked_sizes.at(
             self._target, self._groups, [point for point in border if dict(point) not in known], budget
@@ -197,7 +197,7 @@ class MethodCheck:
         ]
         for left in proof.unproven:
             where = f" at {left.line.file}:{left.line.line}" if left.line else ""
-            budget.leave_out(f"not proven from {listed(left.sizes)} on: {left.why}{where}")
+            budget.leave_out(f"not proven from {format_sizes(left.sizes)} on: {left.why}{where}")
         return (
             f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model; "
             f"{_counted(proof.cases, 'run')}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from tracehouse.contract.dims import Linear, SymbolicShape, listed, shape_at, solve, symbols_of
+from tracehouse.contract.dims import Linear, SymbolicShape, format_sizes, shape_at, solve, symbols_of
 from tracehouse.contract.input_spec import Reason
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
@@ -64,7 +64,7 @@ class Groups:
         full = {**self.example, **sizes}
         found = {name: [*shape_at(shape, full)] for name, shape in self.shapes.items()}
         if any(size < 0 for shape in found.values() for size in shape):
-            raise ValueError(f"a dim would be negative where {listed(sizes)}")
+            raise ValueError(f"a dim would be negative where {format_sizes(sizes)}")
         return found
 
     def resized(self, call: Call, sizes: Mapping[str, int], seed: int) -> Call:

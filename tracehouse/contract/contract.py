@@ -8,19 +8,19 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from tracehouse.contract.dims import SIZE_MAX, Conflict, Symbol, SymbolicShape, solution, symbols_of
+from tracehouse.contract.dims import SIZE_MAX, Conflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
 from tracehouse.contract.input_spec import InputSpec, Reason, ValueRange
-from tracehouse.contract.output_spec import Answers, OutputSpec, as_answered
+from tracehouse.contract.output_spec import Answers, OutputSpec, fit_outputs
 from tracehouse.contract.regions import REGIONS_MAX, Region, Regions, Span
 from tracehouse.contract.structure import Argument, Structure, tensors_of
 from tracehouse.contract.violations import (
     datatype_mismatch,
-    fixed_otherwise,
-    known_wrong,
+    fixed_dim_mismatch,
     shape_mismatch,
     size_out_of_range,
     sizes_disagree,
     value_out_of_range,
+    wrong_sizes,
 )
 from tracehouse.errors import ContractViolation, MethodNotFound, MissingInput, UnexpectedInput
 from tracehouse.frozen import Frozen
@@ -28,9 +28,10 @@ from tracehouse.tensors.tensor import Tensor, TensorSpec, array
 
 
 class Batch(Frozen):
-    """Rows along `symbol` do not see one another, so that requests may be answered together, up to so many rows.
+    """The batch certificate: rows along `symbol` are independent, so requests may be answered together.
 
-    `inputs` and `outputs` name the leaves that have rows, and in which dim.
+    One call may have at most `up_to` rows. `inputs` and `outputs` name the tensors that have rows, each with the dim
+    that counts them.
     """
 
     symbol: Symbol
@@ -40,12 +41,12 @@ class Batch(Frozen):
 
 
 Size = Annotated[int, Field(ge=0, le=SIZE_MAX)]
-# Sizes of all symbols at which the artifact was seen to answer otherwise than eager does: never inside a region.
+# Sizes of all symbols at which the artifact and the eager model gave different answers. None lies in a region.
 WrongSizes = Annotated[list[dict[Symbol, Size]], Field(max_length=256)]
 
 
 class MethodClaim(Frozen):
-    """What a check says of a method's inputs beyond what its example shows."""
+    """What a check claims about a method's inputs beyond what its example shows."""
 
     shapes: dict[str, SymbolicShape]
     fixed: dict[str, dict[str, Reason]] = {}
@@ -56,27 +57,26 @@ class MethodClaim(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
-    """Inputs that a contract takes, in its order. `warnings` say what of them was never tried, if it is open."""
+class AcceptedInputs:
+    """Inputs that a contract accepts, in its order. If it is open, `warnings` say which sizes were never tried."""
 
     tensors: list[Tensor]
     warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """A clause that inputs break; `is_untried`: for no other reason than that nobody tried such inputs."""
+class Violation:
+    """A clause that inputs break. `is_untried`: the only reason is that no such sizes were tried."""
 
-    violation: ContractViolation
+    error: ContractViolation
     is_untried: bool
 
 
 class MethodContract(Frozen):
-    """Inputs and outputs of one method, flat in the order of their leaves.
+    """The inputs and outputs of one method, as flat lists of tensors.
 
-    The sizes that the symbols in its inputs' shapes may have are those of its regions.
-
-    A leaf's name is its path: `x`, `pair.0`, `batch.ids`; an output's begins with `output`.
+    A tensor's name is its path in the arguments: `x`, `pair.0`, `batch.ids`; an output's name begins with `output`.
+    The regions say which sizes the symbols in the inputs' shapes may have.
     """
 
     arguments: list[Argument]
@@ -85,36 +85,40 @@ class MethodContract(Frozen):
     returns: Structure
     regions: Regions = []
     wrong: WrongSizes = Field(
-        [], description="Sizes that it was seen to answer wrongly, which an open contract too refuses."
+        [], description="Sizes that the artifact answers wrongly. An open contract refuses them too."
     )
     batch: Batch | None = None
 
     @model_validator(mode="after")
-    def _every_tensor_has_one_place(self) -> Self:
+    def _check_places_of_tensors(self) -> Self:
         names = [argument.name for argument in self.arguments]
         if len(set(names)) < len(names):
             raise PydanticCustomError("argument_twice", "two arguments have one name")
         taken = [name for argument in self.arguments for name in tensors_of(argument.structure)]
-        _agree(taken, self.inputs, "the arguments hold other tensors than the inputs")
-        _agree(list(tensors_of(self.returns)), self.outputs, "what it returns holds other tensors than the outputs")
+        _check_same_names(taken, self.inputs, "the arguments and the inputs name different tensors")
+        _check_same_names(
+            list(tensors_of(self.returns)),
+            self.outputs,
+            "the returned structure and the outputs name different tensors",
+        )
         return self
 
     @model_validator(mode="after")
-    def _its_example_lies_within(self) -> Self:
+    def _check_example_is_accepted(self) -> Self:
         symbols = self.symbols
         if any(region.spans.keys() != symbols for region in self.regions):
-            raise PydanticCustomError("regions", "a region has other symbols than the inputs' shapes")
+            raise PydanticCustomError("regions", "a region and the inputs' shapes have different symbols")
         if any(sizes.keys() != symbols or self._has(sizes) for sizes in self.wrong):
-            raise PydanticCustomError("wrong", "sizes that are known to be wrong lie in a region, or lack a symbol")
+            raise PydanticCustomError("wrong", "wrong sizes lie in a region, or lack a symbol")
         if any(not spec.symbols <= symbols for spec in self.outputs):
             raise PydanticCustomError("symbols", "an output has a symbol that no input has")
         sizes = self.example_sizes
         if sizes is None:
-            raise PydanticCustomError("symbols", "the symbols' sizes cannot be told from the inputs' shapes")
+            raise PydanticCustomError("symbols", "the sizes of the symbols do not follow from the inputs' shapes")
         if not self._has(sizes):
             raise PydanticCustomError("regions", "the example's sizes lie in no region")
         if self.batch is not None and not self._has_rows(self.batch):
-            raise PydanticCustomError("batch", "the batch names other leaves or dims than there are")
+            raise PydanticCustomError("batch", "the batch names tensors or dims that are not there")
         return self
 
     @property
@@ -123,14 +127,14 @@ class MethodContract(Frozen):
 
     @property
     def example_sizes(self) -> dict[str, int] | None:
-        """None only where they cannot be told from any shapes; a contract that is there has them."""
-        found = solution([(spec.shape, spec.example) for spec in self.inputs])
+        """The symbols' sizes of the example. None if they do not follow from the shapes; no valid contract has that."""
+        found = solve_or_conflict([(spec.shape, spec.example) for spec in self.inputs])
         return found if isinstance(found, dict) else None
 
-    def accept(self, tensors: Iterable[Tensor], *, is_open: bool = False) -> Accepted:
-        """The tensors in the artifact's order. Raises a ContractViolation that names the clause.
+    def accept(self, tensors: Iterable[Tensor], *, is_open: bool = False) -> AcceptedInputs:
+        """Return the tensors in the contract's order. Raises a ContractViolation that names the broken clause.
 
-        Where the contract is open, sizes that nobody tried are let through with a warning, if nothing else is amiss.
+        An open contract accepts sizes that were never tried, with a warning, if no other clause is broken.
         """
         sent = {tensor.name: tensor for tensor in tensors}
         known = {spec.name for spec in self.inputs}
@@ -138,18 +142,19 @@ class MethodContract(Frozen):
             if name not in known:
                 raise UnexpectedInput(f"there is no input {name!r}", input=name, inputs=sorted(known))
         warnings = []
-        for doubt in self._doubts(sent):
-            if not (is_open and doubt.is_untried):
-                raise doubt.violation
-            warnings.append(doubt.violation.detail)
+        for violation in self._violations(sent):
+            if not (is_open and violation.is_untried):
+                raise violation.error
+            warnings.append(violation.error.detail)
         for spec in self.inputs:
             _check_values(spec, sent[spec.name])
-        return Accepted([sent[spec.name] for spec in self.inputs], warnings)
+        return AcceptedInputs([sent[spec.name] for spec in self.inputs], warnings)
 
     def sizes_of(self, specs: Iterable[TensorSpec]) -> dict[str, int] | None:
-        """The symbols' sizes where the inputs are these, in any order, be they in a region or not.
+        """Return the symbols' sizes of these inputs, whether they lie in a region or not. Any order will do.
 
-        None where there are other inputs, datatypes or ranks, another size than a fixed one, or no sizes that fit all.
+        None if the inputs' names, datatypes, ranks or fixed dims differ from the contract's, or if the shapes give a
+        symbol two sizes.
         """
         by_name = {spec.name: spec for spec in specs}
         if by_name.keys() != {spec.name for spec in self.inputs}:
@@ -158,56 +163,56 @@ class MethodContract(Frozen):
         for spec, shape in zip(self.inputs, shapes, strict=True):
             if by_name[spec.name].datatype is not spec.datatype or len(shape) != len(spec.shape):
                 return None
-            if any(True for _ in _fixed_otherwise(spec, shape)):
+            if any(True for _ in _mismatched_fixed_dims(spec, shape)):
                 return None
         found = self._solution(shapes)
         return found if isinstance(found, dict) else None
 
     def takes(self, specs: Iterable[TensorSpec]) -> bool:
-        """Whether inputs of these datatypes and shapes lie inside, whatever their values. It is closed in this."""
+        """Whether the regions contain inputs of these datatypes and shapes; neither values nor `open` count."""
         sizes = self.sizes_of(specs)
         return sizes is not None and self._has(sizes)
 
-    def claimed(self, claim: MethodClaim, answers: Answers = ()) -> Self:
-        """This contract, which is as the example shows it, with what a claim says beyond that.
+    def with_claim(self, claim: MethodClaim, answers: Answers = ()) -> Self:
+        """Return this contract, which the example alone gave, widened by a claim.
 
-        The example's sizes are always among those that it takes. The outputs' shapes are what the answers to several
-        sizes tell, that to the example included. Raises ValueError for a claim that is not about these inputs.
+        The result always accepts the example's sizes. The outputs' shapes follow from `answers`, calls at several
+        sizes, and from the example. Raises ValueError if the claim is not about these inputs.
         """
         unknown = {*claim.shapes, *claim.fixed, *claim.values} - {spec.name for spec in self.inputs}
         if unknown:
             raise ValueError(f"there is no input {min(unknown)!r}")
-        inputs = [_claimed(spec, claim) for spec in self.inputs]
-        example = solution([(spec.shape, spec.example) for spec in inputs])
+        inputs = [_apply_claim(spec, claim) for spec in self.inputs]
+        example = solve_or_conflict([(spec.shape, spec.example) for spec in inputs])
         if isinstance(example, Conflict):
             raise ValueError("the symbols' sizes cannot be told from the example's shapes")
-        regions = _with_example(claim.regions, example)
-        outputs = as_answered(self.outputs, _free(example, regions), [(example, self.outputs), *answers])
+        regions = _regions_with_example(claim.regions, example)
+        outputs = fit_outputs(self.outputs, _varying_symbols(example, regions), [(example, self.outputs), *answers])
         wrong = [sizes for sizes in claim.wrong if sizes != example]
         changed = {"inputs": inputs, "outputs": outputs, "regions": regions, "wrong": wrong, "batch": claim.batch}
         return type(self).model_validate({**dict(self), **changed})
 
-    def _doubts(self, sent: Mapping[str, Tensor]) -> Iterator[Doubt]:
-        """What speaks against them, but for their values. What nothing lets through may be raised instead."""
+    def _violations(self, sent: Mapping[str, Tensor]) -> Iterator[Violation]:
+        """Yield the broken clauses about names, datatypes and sizes. Raises those that even an open contract has."""
         shapes = []
         for spec in self.inputs:
-            shape = _fitting(spec, sent.get(spec.name)).shape
-            for dim in _fixed_otherwise(spec, shape):
-                yield Doubt(fixed_otherwise(spec, dim, shape), is_untried=spec.reason(dim) == "untried")
+            shape = _require_fit(spec, sent.get(spec.name)).shape
+            for dim in _mismatched_fixed_dims(spec, shape):
+                yield Violation(fixed_dim_mismatch(spec, dim, shape), is_untried=spec.reason(dim) == "untried")
             shapes.append(shape)
         sizes = self._solution(shapes)
         if isinstance(sizes, Conflict):
-            yield Doubt(sizes_disagree(self.inputs, shapes, sizes), is_untried=False)
+            yield Violation(sizes_disagree(self.inputs, shapes, sizes), is_untried=False)
         elif sizes in self.wrong:
-            yield Doubt(known_wrong(self.inputs, sizes), is_untried=False)
+            yield Violation(wrong_sizes(self.inputs, sizes), is_untried=False)
         elif not self._has(sizes):
-            yield Doubt(size_out_of_range(self.inputs, self.regions, sizes), is_untried=True)
+            yield Violation(size_out_of_range(self.inputs, self.regions, sizes), is_untried=True)
 
     def _solution(self, shapes: Iterable[Sequence[int]]) -> dict[str, int] | Conflict:
-        return solution([(spec.shape, shape) for spec, shape in zip(self.inputs, shapes, strict=True)])
+        return solve_or_conflict([(spec.shape, shape) for spec, shape in zip(self.inputs, shapes, strict=True)])
 
     def _has(self, sizes: Mapping[str, int]) -> bool:
-        return not sizes or any(region.has(sizes) for region in self.regions)
+        return not sizes or any(region.contains(sizes) for region in self.regions)
 
     def _has_rows(self, batch: Batch) -> bool:
         inputs = {spec.name: spec.shape for spec in self.inputs}
@@ -221,33 +226,33 @@ class MethodContract(Frozen):
 
 
 class Contract(Frozen):
-    """What each method takes and returns. Open: sizes that nobody tried are answered, and the answers say so."""
+    """What each method accepts and returns. `open`: sizes that were never tried are answered, with a warning."""
 
     methods: dict[str, MethodContract]
     open: bool = False
 
     @model_validator(mode="before")
     @classmethod
-    def _without_known(cls, contract: Any) -> Any:
-        """Which a contract had when all of its clauses were known from the example alone."""
+    def _read_earlier_release(cls, contract: Any) -> Any:
+        """Read a contract of an earlier release, which said `known: observed` once for all of its clauses."""
         if isinstance(contract, dict) and contract.get("known") == "observed":
             return {name: value for name, value in contract.items() if name != "known"}
         return contract
 
     def method(self, name: str) -> MethodContract:
-        """Raises MethodNotFound."""
+        """Return the contract of this method. Raises MethodNotFound."""
         if name not in self.methods:
             raise MethodNotFound(f"there is no method {name!r}", method=name, methods=sorted(self.methods))
         return self.methods[name]
 
 
-def _agree(leaves: list[str], specs: Sequence[InputSpec | OutputSpec], otherwise: str) -> None:
-    """The same names, each once."""
+def _check_same_names(leaves: list[str], specs: Sequence[InputSpec | OutputSpec], otherwise: str) -> None:
+    """Raise unless the specs have exactly these names, each once."""
     if len(set(leaves)) < len(leaves) or sorted(leaves) != sorted(spec.name for spec in specs):
         raise PydanticCustomError("structure", otherwise)
 
 
-def _fitting(spec: InputSpec, tensor: Tensor | None) -> Tensor:
+def _require_fit(spec: InputSpec, tensor: Tensor | None) -> Tensor:
     if tensor is None:
         raise MissingInput(f"input {spec.name!r} is missing", input=spec.name)
     if tensor.datatype is not spec.datatype:
@@ -257,8 +262,8 @@ def _fitting(spec: InputSpec, tensor: Tensor | None) -> Tensor:
     return tensor
 
 
-def _fixed_otherwise(spec: InputSpec, shape: Sequence[int]) -> Iterator[int]:
-    """The dims that have another size than the one that they may have."""
+def _mismatched_fixed_dims(spec: InputSpec, shape: Sequence[int]) -> Iterator[int]:
+    """Yield the fixed dims whose size differs from the contract's."""
     for place, (dim, size) in enumerate(zip(spec.shape, shape, strict=True)):
         if isinstance(dim, int) and dim != size:
             yield place
@@ -269,7 +274,7 @@ def _check_values(spec: InputSpec, tensor: Tensor) -> None:
         return
     values = array(tensor.datatype, tensor.data)
     low, high = spec.values.low, spec.values.high
-    # Without a copy of what may be millions, where all is well.
+    # The usual case first: it makes no copy of what may be millions of values.
     if (low is None or values.min() >= low) and (high is None or values.max() <= high):
         return
     outside = np.zeros(values.shape, bool) if low is None else values < low
@@ -279,7 +284,7 @@ def _check_values(spec: InputSpec, tensor: Tensor) -> None:
     raise value_out_of_range(spec, place, int(values[first]))
 
 
-def _claimed(spec: InputSpec, claim: MethodClaim) -> InputSpec:
+def _apply_claim(spec: InputSpec, claim: MethodClaim) -> InputSpec:
     shape = claim.shapes.get(spec.name, spec.example)
     reasons = claim.fixed.get(spec.name, {})
     fixed = {str(at): reasons.get(str(at), "untried") for at, dim in enumerate(shape) if isinstance(dim, int)}
@@ -288,17 +293,17 @@ def _claimed(spec: InputSpec, claim: MethodClaim) -> InputSpec:
     )
 
 
-def _with_example(regions: Sequence[Region], sizes: Mapping[str, int]) -> list[Region]:
+def _regions_with_example(regions: Sequence[Region], sizes: Mapping[str, int]) -> list[Region]:
     if any(region.spans.keys() != sizes.keys() for region in regions):
-        raise ValueError("a region has other symbols than the inputs' shapes")
-    if not sizes or any(region.has(sizes) for region in regions):
+        raise ValueError("a region and the inputs' shapes have different symbols")
+    if not sizes or any(region.contains(sizes) for region in regions):
         return [*regions]
     spans = {symbol: [Span(low=size, high=size)] for symbol, size in sizes.items()}
     return [*regions[: REGIONS_MAX - 1], Region(spans=spans, basis="observed")]
 
 
-def _free(symbols: Iterable[str], regions: Iterable[Region]) -> list[str]:
-    """Those that may have more sizes than one."""
+def _varying_symbols(symbols: Iterable[str], regions: Iterable[Region]) -> list[str]:
+    """Return the symbols that may have more than one size."""
     ends = {symbol: {end for region in regions for span in region.spans[symbol] for end in (span.low, span.high)}
             for symbol in symbols}  # fmt: skip
     return [symbol for symbol, sizes in ends.items() if len(sizes) > 1]

@@ -1,7 +1,7 @@
-"""Dims: which sizes those of a method's inputs may have, together, and how that is known.
+"""Dims: the sizes of an input's dimensions, as numbers or as linear expressions of symbols.
 
-A dim is a number, or a linear expression of symbols: `batch`, `2*seq`, `past+new`, `seq-1`. A region is a box: for each
-symbol the sizes that it may have there. What a contract takes is the union of its regions.
+A dim is a number, or an expression such as `batch`, `2*seq`, `past+new`, `seq-1`. Dims with the same symbol vary
+together. `regions` says which sizes the symbols may have.
 """
 
 import re
@@ -21,14 +21,14 @@ _TERM = re.compile(rf"(?P<sign>[+-]?)(?:(?P<times>\d{{1,9}})\*)?(?P<symbol>{SYMB
 
 @dataclass(frozen=True)
 class Linear:
-    """A dim as a sum of symbols, each some times, and a number."""
+    """A dim as a linear expression: the sum of `times * symbol` over `terms`, plus the number `plus`."""
 
     terms: tuple[tuple[str, int], ...]
     plus: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError."""
+        """Parse an expression such as `2*seq+1`. Raises ValueError."""
         terms: dict[str, int] = {}
         plus, place = 0, 0
         compact = text.replace(" ", "")
@@ -47,11 +47,14 @@ class Linear:
         return cls(tuple((symbol, times) for symbol, times in terms.items() if times), plus)
 
     def at(self, sizes: Mapping[str, int]) -> int:
+        """Return the size of the dim where the symbols have these sizes."""
         return self.plus + sum(times * sizes[symbol] for symbol, times in self.terms)
 
-    def solved(self, size: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
-        """The one symbol in it that is not among `sizes`, and its value where the dim has that size; None if there is
-        not exactly one, or no whole number from 0 on for it."""
+    def solve_for_unknown(self, size: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+        """Return the one symbol that is not in `sizes`, and its value if the dim has this size.
+
+        None if not exactly one symbol is unknown, or if its value would not be a whole number from 0 on.
+        """
         unknown = [(symbol, times) for symbol, times in self.terms if symbol not in sizes]
         if len(unknown) != 1:
             return None
@@ -67,46 +70,47 @@ class Linear:
 
 
 @lru_cache(maxsize=4096)
-def linear(text: str) -> Linear:
-    """`Linear.parse`, remembered: requests are read by it."""
+def parse_dim(text: str) -> Linear:
+    """Parse as `Linear.parse`, with a cache: every inference request needs it."""
     return Linear.parse(text)
 
 
-def _expression(text: str) -> str:
+def _canonical_expression(text: str) -> str:
     try:
-        return str(linear(text))
+        return str(parse_dim(text))
     except ValueError as error:
         how = "write a size as in `seq`, `2*seq`, `past+new`, with symbols of the letters a to z, digits and _"
         raise PydanticCustomError("size", how) from error
 
 
 Symbol = Annotated[str, Field(pattern=rf"^{SYMBOL_PATTERN}$")]
-Expression = Annotated[str, Field(max_length=400), AfterValidator(_expression)]
+Expression = Annotated[str, Field(max_length=400), AfterValidator(_canonical_expression)]
 SymbolicDim = Annotated[int, Field(strict=True, ge=0, le=SIZE_MAX)] | Expression
 SymbolicShape = Annotated[tuple[SymbolicDim, ...], Field(max_length=32)]
 
 
 def shape_at(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Its dims' sizes where the symbols have these."""
-    return tuple(dim if isinstance(dim, int) else linear(dim).at(sizes) for dim in shape)
+    """Return the sizes of the shape's dims where the symbols have these sizes."""
+    return tuple(dim if isinstance(dim, int) else parse_dim(dim).at(sizes) for dim in shape)
 
 
 def symbols_of(shape: Iterable[int | str]) -> set[str]:
-    """Those in its expressions."""
-    return {symbol for dim in shape if isinstance(dim, str) for symbol, _ in linear(dim).terms}
+    """Return the symbols in the shape's expressions."""
+    return {symbol for dim in shape if isinstance(dim, str) for symbol, _ in parse_dim(dim).terms}
 
 
-def listed(sizes: Mapping[str, int]) -> str:
-    """As sentences have them: `batch 3, seq 16`."""
+def format_sizes(sizes: Mapping[str, int]) -> str:
+    """Format sizes for a sentence: `batch 3, seq 16`."""
     return ", ".join(f"{symbol} {size}" for symbol, size in sizes.items())
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """A dim, by its shape's place and its own, whose size no values of its symbols give.
+    """A dim whose size does not fit the sizes of its symbols.
 
-    `expected` is what the values in `sizes` make of it, which are those that the dims `because` gave; None: nothing
-    else is at fault, for no whole number from 0 on gives this size.
+    `shape` and `dim` are the places of the shape and of the dim in it. `sizes` are the symbols' sizes that the dims
+    at `because` gave; `expected` is the size that follows from them. `expected` is None if no whole number from 0 on
+    gives this size, whatever the other dims are.
     """
 
     shape: int
@@ -116,13 +120,14 @@ class Conflict:
     because: tuple[tuple[int, int], ...]
 
 
-def solution(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, int] | Conflict:
-    """The value of each symbol, where those shapes are to have these sizes; or the first dim that cannot have its own.
+def solve_or_conflict(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, int] | Conflict:
+    """Return the size of each symbol for which the symbolic shapes have these sizes, or the first dim that conflicts.
 
-    Every symbol must stand alone in a dim, or beside symbols that do.
+    `shapes` are pairs of a symbolic shape and its sizes. Every symbol must stand alone in some dim, or beside symbols
+    that do.
     """
     left = [
-        (linear(dim), size, (number, place))
+        (parse_dim(dim), size, (number, place))
         for number, (shape, sizes) in enumerate(shapes)
         for place, (dim, size) in enumerate(zip(shape, sizes, strict=True))
         if isinstance(dim, str)
@@ -138,7 +143,7 @@ def solution(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str,
             if len(unknown) > 1:
                 waiting.append((dim, size, place))
                 continue
-            solved = dim.solved(size, found)
+            solved = dim.solve_for_unknown(size, found)
             if solved is None:
                 return _conflict(dim, place, found, where)
             found[solved[0]], where[solved[0]] = solved[1], place
@@ -157,25 +162,30 @@ def _conflict(
 
 
 def solve(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, int] | None:
-    """`solution`; None where no values do."""
-    found = solution(shapes)
+    """Return the size of each symbol as `solve_or_conflict` does, or None if there is a conflict."""
+    found = solve_or_conflict(shapes)
     return found if isinstance(found, dict) else None
 
 
-def fitted(seen: Sequence[tuple[Mapping[str, int], int]]) -> int | str | None:
-    """The dim of which these sizes were seen, each at some sizes of the symbols: a number, or the one expression that
-    gives them all. None where there is none, or where what was seen leaves more than one."""
+def fit_dim(seen: Sequence[tuple[Mapping[str, int], int]]) -> int | str | None:
+    """Return the dim that has these sizes: a number, or the one expression that gives all of them.
+
+    Each observation is the symbols' sizes and the size of the dim there. None if no expression gives all of them, or
+    if more than one does.
+    """
     symbols = [*seen[0][0]]
     if any(len({sizes[symbol] for sizes, _ in seen}) < 2 for symbol in symbols):
         return None
     if len({size for _, size in seen}) == 1:
         return seen[0][1]
-    fitting = {str(dim) for dim in _candidates(symbols, seen) if all(dim.at(sizes) == size for sizes, size in seen)}
+    fitting = {
+        str(dim) for dim in _candidate_expressions(symbols, seen) if all(dim.at(sizes) == size for sizes, size in seen)
+    }
     return fitting.pop() if len(fitting) == 1 else None
 
 
-def _candidates(symbols: Sequence[str], seen: Sequence[tuple[Mapping[str, int], int]]) -> Iterator[Linear]:
-    """Each symbol alone, the sums of two, and with three sizes of a symbol also the line through them."""
+def _candidate_expressions(symbols: Sequence[str], seen: Sequence[tuple[Mapping[str, int], int]]) -> Iterator[Linear]:
+    """Yield each symbol alone, the sums of two, and, where a symbol had three sizes or more, the line through them."""
     yield from (Linear(((symbol, 1),)) for symbol in symbols)
     if len({tuple(sizes.values()) for sizes, _ in seen}) > 2:
         yield from (Linear(((first, 1), (second, 1))) for first, second in combinations(symbols, 2))

@@ -1,17 +1,17 @@
-"""An input leaf of a method: its datatype, its shape in symbols, why a dim is fixed, and which values it takes."""
+"""An input spec: one input tensor's datatype, symbolic shape, reasons why dims are fixed, and range of values."""
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from tracehouse.contract.dims import Linear, SymbolicShape, linear
+from tracehouse.contract.dims import Linear, SymbolicShape, parse_dim
 from tracehouse.contract.regions import Basis
 from tracehouse.frozen import Frozen, with_new_names
 from tracehouse.tensors.tensor import Datatype, Shape, TensorSpec
 
-# Why a dim has one size alone. model: eager refuses others. trace: another one is answered otherwise than eager does.
-# untried: it was left as the example has it.
+# Why a dim has only one size. model: the eager model refuses other sizes. trace: the artifact answers another size
+# differently from the eager model. untried: no other size was tried.
 Reason = Literal["model", "trace", "untried"]
 
 
@@ -20,7 +20,7 @@ Integer = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 
 
 class ValueRange(Frozen):
-    """Integers beyond which the eager model raises, such as the ids of a vocabulary; null: it has no such end."""
+    """The integers that the eager model takes, such as the ids of a vocabulary. Null: no limit on that side."""
 
     low: Integer | None = None
     high: Integer | None = None
@@ -31,61 +31,61 @@ class ValueRange(Frozen):
     def _read_old_name(cls, document: Any) -> Any:
         return with_new_names(document, {"known": "basis"})
 
-    def has(self, low: int, high: int) -> bool:
-        """Whether values from `low` to `high` lie in it."""
+    def contains(self, low: int, high: int) -> bool:
+        """Whether all values from `low` to `high` lie in the range."""
         return (self.low is None or self.low <= low) and (self.high is None or high <= self.high)
 
     @model_validator(mode="after")
     def _is_not_empty(self) -> Self:
         if self.low is None and self.high is None:
-            raise PydanticCustomError("values", "a range of values has an end")
+            raise PydanticCustomError("values", "a range of values needs low or high")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise PydanticCustomError("values", "low is above high")
         return self
 
 
 class InputSpec(Frozen):
-    """An input leaf. A dim of its shape is a number, or an expression of the method's symbols: `2*seq`, `past+new`."""
+    """One input tensor of a method. A dim of its shape is a number or an expression of symbols: `2*seq`, `past+new`."""
 
     name: str
     datatype: Datatype
     shape: SymbolicShape
-    example: Shape = Field((), description="The shape that it was traced on.")
+    example: Shape = Field((), description="The shape of the example input.")
     fixed: dict[str, Reason] = Field(
         {},
-        description="By its place, why a dim is a number. `model`: the model refuses others. `trace`: the artifact "
-        "answers them wrongly. `untried`: nothing is known of them.",
+        description="For each fixed dim, by its place, why it is fixed. `model`: the model refuses other sizes. "
+        "`trace`: the artifact answers other sizes wrongly. `untried`: no other size was tried.",
     )
-    values: ValueRange | None = Field(None, description="Null: any that the datatype has.")
+    values: ValueRange | None = Field(None, description="Null: every value of the datatype.")
 
     @model_validator(mode="before")
     @classmethod
     def _with_its_example(cls, spec: Any) -> Any:
-        """Numbers alone are the example's: so they are in contracts that were kept before there were others."""
+        """Read a contract of an earlier release, whose shapes had only numbers: those of the example."""
         return {"example": spec["shape"], **spec} if isinstance(spec, dict) and "shape" in spec else spec
 
     @model_validator(mode="after")
     def _is_of_its_example(self) -> Self:
         numbers = {str(place): dim for place, dim in enumerate(self.shape) if isinstance(dim, int)}
         if len(self.shape) != len(self.example) or any(self.example[int(at)] != dim for at, dim in numbers.items()):
-            raise PydanticCustomError("example", "a number in the shape is not the example's")
+            raise PydanticCustomError("example", "a number in the shape differs from the example's shape")
         if not self.fixed.keys() <= numbers.keys():
-            raise PydanticCustomError("fixed", "a dim has a reason to be fixed, and is not")
+            raise PydanticCustomError("fixed", "a dim has a reason to be fixed, and is not fixed")
         if self.values is not None and not self.datatype.is_integer:
-            raise PydanticCustomError("values", "integers alone have a range of values")
+            raise PydanticCustomError("values", "only integers have a range of values")
         return self
 
     @classmethod
-    def observed(cls, spec: TensorSpec) -> Self:
-        """As the example has it, and nothing else."""
+    def from_example(cls, spec: TensorSpec) -> Self:
+        """Return the spec that takes the example's shape and no other."""
         fixed: dict[str, Reason] = {str(dim): "untried" for dim in range(len(spec.shape))}
         return cls(name=spec.name, datatype=spec.datatype, shape=spec.shape, example=spec.shape, fixed=fixed)
 
     def reason(self, dim: int) -> Reason:
-        """Why that dim, a number, is fixed."""
+        """Return why this dim is fixed."""
         return self.fixed.get(str(dim), "untried")
 
     @property
     def expressions(self) -> dict[int, Linear]:
-        """The dims that are no numbers, by their place."""
-        return {place: linear(dim) for place, dim in enumerate(self.shape) if isinstance(dim, str)}
+        """The dims that are expressions, by their place."""
+        return {place: parse_dim(dim) for place, dim in enumerate(self.shape) if isinstance(dim, str)}

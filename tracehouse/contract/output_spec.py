@@ -1,11 +1,11 @@
-"""An output leaf of a method: its datatype, and its shape as far as answers of several sizes tell it."""
+"""An output spec: one output tensor's datatype, and its shape as far as calls at several sizes show it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from tracehouse.contract.dims import SIZE_MAX, Expression, fitted, symbols_of
+from tracehouse.contract.dims import SIZE_MAX, Expression, fit_dim, symbols_of
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
@@ -13,15 +13,15 @@ OutputDim = Annotated[int, Field(strict=True, ge=-1, le=SIZE_MAX)] | Expression
 
 
 class OutputSpec(Frozen):
-    """An output leaf. A dim of its shape is a number, an expression of symbols, or -1 where it is neither."""
+    """One output tensor. A dim of its shape is a number, an expression of symbols, or -1 if neither fits."""
 
     name: str
     datatype: Datatype
     shape: tuple[OutputDim, ...]
 
     @classmethod
-    def observed(cls, spec: TensorSpec) -> Self:
-        """As the example has it, and nothing else."""
+    def from_example(cls, spec: TensorSpec) -> Self:
+        """Return the spec that has the example's shape."""
         return cls(name=spec.name, datatype=spec.datatype, shape=spec.shape)
 
     @property
@@ -29,18 +29,21 @@ class OutputSpec(Frozen):
         return symbols_of(self.shape)
 
 
-# What was returned, at which sizes of the symbols.
+# The symbols' sizes of a call, and the specs of the tensors that it returned.
 Answers = Sequence[tuple[Mapping[str, int], Sequence[TensorSpec | OutputSpec]]]
 
 
-def as_answered(outputs: Sequence[OutputSpec], free: Sequence[str], answers: Answers) -> list[OutputSpec]:
-    """Their shapes as far as the answers tell them. A rank that varies cannot be told: it is the example's."""
+def fit_outputs(outputs: Sequence[OutputSpec], free: Sequence[str], answers: Answers) -> list[OutputSpec]:
+    """Return the outputs with the shapes that fit all answers; a dim that no expression fits becomes -1.
+
+    `free` are the symbols that vary. If the rank of an output varies, every dim of its shape is -1.
+    """
     found = []
     for spec in outputs:
         seen = [({one: sizes[one] for one in free}, _shape_of(spec.name, specs)) for sizes, specs in answers]
         same_rank = all(len(shape) == len(spec.shape) for _, shape in seen)
         dims = [
-            fitted([(sizes, shape[at]) for sizes, shape in seen]) if same_rank else None
+            fit_dim([(sizes, shape[at]) for sizes, shape in seen]) if same_rank else None
             for at in range(len(spec.shape))
         ]
         found.append(spec.model_copy(update={"shape": tuple(-1 if dim is None else dim for dim in dims)}))

@@ -13,16 +13,17 @@ REGIONS_MAX = 64
 
 SPANS_MAX = 256
 
-# proven: for every size of it, by the symbolic run.
-# sampled: proven for the way that the model takes on tensors without values; where it takes another one on real values,
-# by calls at its ends and at random inside.
-# tested: by a call of both at each of these sizes.
-# observed: on the example alone.
+# How the sizes of a region are known to be answered rightly, from the best basis to the weakest:
+# proven: the symbolic run shows it for every size.
+# sampled: the symbolic run shows it for the path that the model takes on tensors without values. Real values can take
+#   another path: there, calls at the ends and at random sizes inside agreed.
+# tested: the model and the artifact were both called at each of these sizes.
+# observed: only the example was called.
 Basis = Literal["proven", "sampled", "tested", "observed"]
 
 
 class Span(Frozen):
-    """`low`, `low + step`, and so on, up to `high`."""
+    """The sizes `low`, `low + step`, and so on, up to `high`."""
 
     low: int = Field(ge=0, le=SIZE_MAX)
     high: int = Field(ge=0, le=SIZE_MAX)
@@ -47,13 +48,14 @@ Spans = Annotated[list[Span], Field(min_length=1, max_length=SPANS_MAX)]
 
 
 class Region(Frozen):
-    """A box of sizes, each combination of which is known to be right in the same way."""
+    """A box of sizes. Every combination of them is known to be answered rightly, all on the same basis."""
 
-    spans: dict[Symbol, Spans] = Field(max_length=64, description="By symbol, the sizes that it may have here.")
+    spans: dict[Symbol, Spans] = Field(max_length=64, description="For each symbol, the sizes that it may have here.")
     basis: Basis = Field(
-        description="`proven`: for every size, by running the Python and the traced graph on symbols. `sampled`: so "
-        "for one way through the model; on others, which its inputs' values take, by calls at the ends and at random "
-        "inside. `tested`: by a call at each of these very sizes. `observed`: on the example alone."
+        description="How these sizes are known to be right. `proven`: the Python and the traced graph, run on symbols, "
+        "compute the same for every size. `sampled`: proven for one path through the model; input values can take "
+        "another path, and calls at the ends and at random sizes inside agreed. `tested`: the model and the artifact "
+        "were called at each of these sizes. `observed`: only the example was called."
     )
 
     @model_validator(mode="before")
@@ -61,12 +63,12 @@ class Region(Frozen):
     def _read_old_name(cls, document: Any) -> Any:
         return with_new_names(document, {"known": "basis"})
 
-    def has(self, sizes: Mapping[str, int]) -> bool:
-        """Whether these sizes, one for each of its symbols, lie in it."""
-        return next(self.missed(sizes), None) is None
+    def contains(self, sizes: Mapping[str, int]) -> bool:
+        """Whether these sizes, one for each symbol of the region, lie in it."""
+        return next(self.symbols_outside(sizes), None) is None
 
-    def missed(self, sizes: Mapping[str, int]) -> Iterator[str]:
-        """The symbols whose sizes lie outside."""
+    def symbols_outside(self, sizes: Mapping[str, int]) -> Iterator[str]:
+        """Yield the symbols whose sizes lie outside the region."""
         return (symbol for symbol, spans in self.spans.items() if not any(sizes[symbol] in span for span in spans))
 
     def __str__(self) -> str:

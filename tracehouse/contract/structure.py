@@ -1,4 +1,4 @@
-"""Structure: how the values of a call nest, where tensors stand in it, and what is the same call."""
+"""Structure: how the values of a call nest, and where tensors are in them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import copysign
@@ -10,37 +10,37 @@ from tracehouse.frozen import Frozen
 
 
 class TensorLeaf(Frozen):
-    """Where a tensor of that name stands."""
+    """The place of the tensor with this name."""
 
     tensor: str
 
 
 class BakedLeaf(Frozen):
-    """A value that the trace baked in: it must be sent as it was, or left out."""
+    """A value that the trace baked in. A request must send the same value, or leave it out."""
 
     baked: JsonValue
 
 
 class FixedLeaf(Frozen):
-    """A value that a scripted method takes, and was tried with this value alone: it must be sent so, or left out."""
+    """A value of a scripted method, which was tried with this value only. A request must send it, or leave it out."""
 
     fixed: JsonValue
 
 
 class ListNode(Frozen):
-    """A list, and what stands at each place."""
+    """A list, with the structure of each item."""
 
     list: "Sequence[Structure]"
 
 
 class TupleNode(Frozen):
-    """A tuple, and what stands at each place. JSON has none: it is sent as a list."""
+    """A tuple, with the structure of each item. JSON has no tuples: a request sends a list."""
 
     tuple: "Sequence[Structure]"
 
 
 class DictNode(Frozen):
-    """A dict, and what stands under each key. It is handed over in this order, which a model may read."""
+    """A dict, with the structure under each key. The model gets its keys in this order, which it may read."""
 
     mapping: "dict[str, Structure]"
 
@@ -49,14 +49,14 @@ Structure = Union[TensorLeaf, BakedLeaf, FixedLeaf, ListNode, TupleNode, DictNod
 
 
 class Argument(Frozen):
-    """A parameter of the method, under its Python name, and how its value nests."""
+    """A parameter of a method: its Python name, and the structure of its value."""
 
     name: str
     structure: Structure
 
 
 def items_of(structure: Structure) -> list[tuple[str, Structure]]:
-    """What nests in it, under its key or its place."""
+    """Return the direct items of a structure, each with its key or place."""
     match structure:
         case ListNode():
             return [(str(place), item) for place, item in enumerate(structure.list)]
@@ -68,7 +68,7 @@ def items_of(structure: Structure) -> list[tuple[str, Structure]]:
 
 
 def tensors_of(structure: Structure) -> Iterator[str]:
-    """The names of the tensors in it, left to right."""
+    """Yield the names of the tensors in a structure, from left to right."""
     if isinstance(structure, TensorLeaf):
         yield structure.tensor
     for _, item in items_of(structure):
@@ -76,17 +76,18 @@ def tensors_of(structure: Structure) -> Iterator[str]:
 
 
 def same_arguments(example: Iterable[Argument], call: Iterable[Argument]) -> bool:
-    """Whether no model can tell them apart but by their tensors.
+    """Whether two calls differ in nothing but their tensors.
 
-    1, 1.0 and true are three values, and a dict with its keys in another order is another one.
+    1, 1.0 and true are three different values, and a dict with its keys in another order is a different dict.
     """
     return _equal(_as_json(example), _as_json(call), sent=False)
 
 
-def is_sent_as(value: JsonValue, known: JsonValue) -> bool:
-    """Whether a client means the value that is known, which is handed over then.
+def means_same_value(value: JsonValue, known: JsonValue) -> bool:
+    """Whether a client that sends `value` means the `known` value.
 
-    JSON's objects have no order, and many a writer drops the `.0` of a float. None makes a float of an integer.
+    JSON objects have no order, and some JSON writers drop the `.0` of a float: so 1 means 1.0. No writer makes a float
+    of an integer: so 1.0 does not mean 1.
     """
     return _equal(value, known, sent=True)
 
@@ -108,8 +109,8 @@ def _equal(value: JsonValue, known: JsonValue, *, sent: bool) -> bool:
     return type(value) is type(known) and value == known
 
 
-def baked_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> tuple[str, str, str] | None:
-    """The first value that is baked in on one side alone, or otherwise: its path, and what stands there on each."""
+def find_baked_difference(example: Iterable[Argument], call: Iterable[Argument]) -> tuple[str, str, str] | None:
+    """Return the first baked value in which two calls differ, as (path, in the first, in the second); None if none."""
     was, is_ = _values_of(example), _values_of(call)
     for path in [*was, *is_]:
         first, second = was.get(path, _NOTHING), is_.get(path, _NOTHING)
@@ -122,7 +123,7 @@ _NOTHING, _A_TENSOR = "nothing", "a tensor"
 
 
 def _values_of(arguments: Iterable[Argument]) -> dict[str, str]:
-    """What is baked in, by its path, and where tensors stand."""
+    """Return the baked values and the places of tensors, by their paths."""
     found: dict[str, str] = {}
     for argument in arguments:
         _find_values(argument.structure, argument.name, found)

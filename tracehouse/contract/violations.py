@@ -1,14 +1,14 @@
-"""Refusals: which clause of a contract inputs break, what is allowed there, how that is known, and what to do."""
+"""Contract violations: the errors that name the broken clause, what is allowed, on what basis, and the remedy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tracehouse.contract.dims import Conflict, listed
+from tracehouse.contract.dims import Conflict, format_sizes
 from tracehouse.contract.input_spec import InputSpec, Reason
 from tracehouse.contract.regions import Basis, Region, Span
 from tracehouse.errors import DatatypeMismatch, ShapeMismatch, SizeOutOfRange, SizesDisagree, ValueOutOfRange
 
-# A problem tells no more of what a contract takes: the manifest has it all.
+# A problem document lists only so much of what is allowed; the manifest has all of it.
 _SPANS_SHOWN = 8
 _SPANS_MAX = 100
 _REGIONS_SHOWN = 4
@@ -16,16 +16,16 @@ _DIMS_SHOWN = 4
 
 _BEST_FIRST: list[Basis] = ["proven", "sampled", "tested", "observed"]
 _WHY: dict[Reason, str] = {
-    "model": "the model itself takes no other size there",
-    "trace": "the trace has that size baked in, and answers others wrongly",
+    "model": "the model takes no other size there",
+    "trace": "that size is baked into the trace, which answers other sizes wrongly",
     "untried": "no other size was tried there",
 }
-_INSTEAD: dict[Reason, str] = {
-    "model": "Send that size: the model takes no other one.",
-    "trace": "Send that size, or trace the model again with the sizes that are needed as `buckets`, or with `mode` "
-    "auto, which scripts what a trace bakes in.",
-    "untried": "Send that size, or trace the model again with the dim under `dynamic`, or with a call of this size "
-    "among `check.check_inputs`.",
+_REMEDIES: dict[Reason, str] = {
+    "model": "Send that size: the model takes no other.",
+    "trace": "Send that size. For other sizes, trace the model again with them in `buckets`, or with `mode` auto, "
+    "which scripts what a trace bakes in.",
+    "untried": "Send that size. For other sizes, trace the model again with the dim in `dynamic`, or with a call of "
+    "another size in `check.check_inputs`.",
 }
 
 
@@ -37,30 +37,30 @@ def datatype_mismatch(spec: InputSpec, actual: str) -> DatatypeMismatch:
 
 
 def shape_mismatch(spec: InputSpec, actual: list[int] | str) -> ShapeMismatch:
-    """Of a shape that has another number of dims, or of nested lists that spell none."""
+    """Describe a shape with another number of dims, or nested lists of unequal lengths (`ragged`)."""
     return ShapeMismatch(
-        f"input {spec.name!r} is {actual}, not {_shown(spec)}",
+        f"input {spec.name!r} is {actual}, not {_format_shape(spec)}",
         input=spec.name, expected=list(spec.shape), actual=actual, basis="observed",
         remedy=f"Send {len(spec.shape)} dims, as the example of the trace had.",
     )  # fmt: skip
 
 
-def fixed_otherwise(spec: InputSpec, dim: int, actual: Sequence[int]) -> ShapeMismatch:
-    """Of a dim that has one size alone."""
+def fixed_dim_mismatch(spec: InputSpec, dim: int, actual: Sequence[int]) -> ShapeMismatch:
+    """Describe a dim whose size differs from the only size that it may have."""
     reason = spec.reason(dim)
     basis: Basis = "observed" if reason == "untried" else "tested"
     allowed = Span(low=spec.example[dim], high=spec.example[dim])
     return ShapeMismatch(
-        f"input {spec.name!r} is {list(actual)}, not {_shown(spec)}: dim {dim} has to be {spec.shape[dim]}, for "
-        f"{_WHY[reason]}",
+        f"input {spec.name!r} is {list(actual)}, not {_format_shape(spec)}: dim {dim} must be {spec.shape[dim]}, "
+        f"because {_WHY[reason]}",
         input=spec.name, dim=dim, size=actual[dim], allowed=[_span(allowed, basis)],
         expected=list(spec.shape), actual=list(actual), reason=reason,
-        basis=basis, remedy=_INSTEAD[reason],
+        basis=basis, remedy=_REMEDIES[reason],
     )  # fmt: skip
 
 
 def sizes_disagree(inputs: Sequence[InputSpec], shapes: Sequence[Sequence[int]], conflict: Conflict) -> SizesDisagree:
-    """Of dims that have a symbol in common, and no size of it in common."""
+    """Describe dims that share a symbol and give it two sizes."""
     spec, size = inputs[conflict.shape], shapes[conflict.shape][conflict.dim]
     dim = spec.shape[conflict.dim]
     others = [_place(inputs[shape], place, shapes[shape][place]) for shape, place in conflict.because]
@@ -68,10 +68,10 @@ def sizes_disagree(inputs: Sequence[InputSpec], shapes: Sequence[Sequence[int]],
         f"{symbol} is {value} by dim {other['dim']} of input {other['input']!r}"
         for (symbol, value), other in zip(conflict.sizes.items(), others, strict=True)
     )
-    is_to_be = f"it is {dim}, and {known}" if known else f"it is {dim}, for whole numbers from 0 on"
-    has_to = "cannot be that" if conflict.expected is None else f"has to be {conflict.expected}"
+    rule = f"it is {dim}, and {known}" if known else f"it is {dim}, with whole numbers from 0 on"
+    must = "cannot be that" if conflict.expected is None else f"must be {conflict.expected}"
     return SizesDisagree(
-        f"dim {conflict.dim} of input {spec.name!r} is {size}, and {has_to}: {is_to_be}",
+        f"dim {conflict.dim} of input {spec.name!r} is {size}, and {must}: {rule}",
         input=spec.name, dim=conflict.dim, size=size, expected=conflict.expected, expression=str(dim),
         sizes=conflict.sizes, others=others, basis="tested",
     )  # fmt: skip
@@ -80,29 +80,30 @@ def sizes_disagree(inputs: Sequence[InputSpec], shapes: Sequence[Sequence[int]],
 def size_out_of_range(
     inputs: Sequence[InputSpec], regions: Sequence[Region], sizes: Mapping[str, int]
 ) -> SizeOutOfRange:
-    """Of sizes that go together, and lie in no region."""
-    missed = [{*region.missed(sizes)} for region in regions]
+    """Describe sizes that agree with one another and lie in no region."""
+    outside = [{*region.symbols_outside(sizes)} for region in regions]
     for symbol in sizes:
-        if beside := [region for region, symbols in zip(regions, missed, strict=True) if symbols == {symbol}]:
+        if beside := [region for region, symbols in zip(regions, outside, strict=True) if symbols == {symbol}]:
             return _one_out_of_range(inputs, symbol, sizes, beside, others_fit=True)
     for symbol in sizes:
-        if all(symbol in symbols for symbols in missed):
+        if all(symbol in symbols for symbols in outside):
             return _one_out_of_range(inputs, symbol, sizes, regions, others_fit=False)
-    shown = [(_shortened(region), region.basis) for region in regions[:_REGIONS_SHOWN]]
+    shown = [(_shorten(region), region.basis) for region in regions[:_REGIONS_SHOWN]]
     together = "; or ".join(f"{region} ({basis})" for region, basis in shown)
     return SizeOutOfRange(
-        f"{listed(sizes)} do not go together; those that do are: {together}{_more(len(regions) - _REGIONS_SHOWN)}",
+        f"the artifact is not known to be right for {format_sizes(sizes)} together; it is right for: {together}"
+        f"{_and_more(len(regions) - _REGIONS_SHOWN)}",
         sizes=dict(sizes), dims=[dim for symbol in sizes for dim in _dims_of(inputs, symbol, sizes)],
         allowed=[region.model_dump(mode="json") for region, _ in shown],
     )  # fmt: skip
 
 
-def known_wrong(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> SizeOutOfRange:
-    """Of sizes that the artifact was seen to answer otherwise than the model."""
+def wrong_sizes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> SizeOutOfRange:
+    """Describe sizes at which the artifact and the model gave different answers."""
     return SizeOutOfRange(
-        f"the artifact is known to be wrong with {listed(sizes)}: it was seen to answer otherwise than the model",
+        f"the artifact is wrong for {format_sizes(sizes)}: its answer differed from the model's in the check",
         sizes=dict(sizes), dims=[dim for symbol in sizes for dim in _dims_of(inputs, symbol, sizes)],
-        reason="trace", basis="tested", remedy=_INSTEAD["trace"],
+        reason="trace", basis="tested", remedy=_REMEDIES["trace"],
     )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def value_out_of_range(spec: InputSpec, place: list[int], value: int) -> ValueOu
     low, high = spec.values.low, spec.values.high
     allowed = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
     return ValueOutOfRange(
-        f"input {spec.name!r} has {value} at {place}, and its values are {allowed} ({spec.values.basis}): the model "
+        f"input {spec.name!r} has {value} at {place}; allowed are values {allowed} ({spec.values.basis}): the model "
         "raises on others",
         input=spec.name, value=value, place=place, allowed={"low": low, "high": high}, basis=spec.values.basis,
         remedy=f"Send values of {spec.name!r} that are {allowed}.",
@@ -126,39 +127,39 @@ def _one_out_of_range(
     *,
     others_fit: bool,
 ) -> SizeOutOfRange:
-    """Of the one size that is to be another one; those in the regions would do."""
+    """Describe one symbol whose size lies outside; the sizes that these regions allow would do."""
     size, dims = sizes[symbol], _dims_of(inputs, symbol, sizes)
     others = {other: size for other, size in sizes.items() if other != symbol}
-    allowed = _joined((span, region.basis) for region in regions for span in region.spans[symbol])
-    given = f" with {listed(others)}" if others and others_fit else ""
+    allowed = _merge_spans((span, region.basis) for region in regions for span in region.spans[symbol])
+    given = f" with {format_sizes(others)}" if others and others_fit else ""
     wanted = f'`sizes` {{"{symbol}": {{"low": {size}, "high": {size}}}}}'
     return SizeOutOfRange(
-        f"{symbol} is {size} ({_where(dims)}), and{given} may be {_either(allowed)}: no other size is known to be "
-        "answered rightly",
+        f"{symbol} is {size} ({_list_dims(dims)});{given} it may be {_list_spans(allowed)}: no other size is known "
+        "to be right",
         input=dims[0]["input"], dim=dims[0]["dim"], symbol=symbol, size=size, sizes=dict(sizes), dims=dims,
         allowed=[_span(span, basis) for span, basis in allowed[:_SPANS_MAX]],
         basis=allowed[0][1] if len({basis for _, basis in allowed}) == 1 else "mixed",
-        remedy=f"Send one of those sizes. If the model itself takes {symbol} {size}, which the contract does not tell, "
-        f"trace it again with {wanted}, or with a call of this size among `check.check_inputs`.",
+        remedy=f"Send one of those sizes. If the model takes {symbol} {size}, trace it again with {wanted}, or with a "
+        "call of this size in `check.check_inputs`.",
     )  # fmt: skip
 
 
-def _where(dims: Sequence[dict[str, Any]]) -> str:
+def _list_dims(dims: Sequence[dict[str, Any]]) -> str:
     named = ", ".join(f"dim {dim['dim']} of input {dim['input']!r}" for dim in dims[:_DIMS_SHOWN])
-    return named + _more(len(dims) - _DIMS_SHOWN)
+    return named + _and_more(len(dims) - _DIMS_SHOWN)
 
 
-def _either(spans: Sequence[tuple[Span, Basis]]) -> str:
+def _list_spans(spans: Sequence[tuple[Span, Basis]]) -> str:
     named = " or ".join(f"{span} ({basis})" for span, basis in spans[:_SPANS_SHOWN])
-    return named + _more(len(spans) - _SPANS_SHOWN)
+    return named + _and_more(len(spans) - _SPANS_SHOWN)
 
 
-def _shortened(region: Region) -> Region:
+def _shorten(region: Region) -> Region:
     return region.model_copy(update={"spans": {symbol: spans[:_SPANS_SHOWN] for symbol, spans in region.spans.items()}})
 
 
-def _joined(spans: Iterable[tuple[Span, Basis]]) -> list[tuple[Span, Basis]]:
-    """In their order; those that follow one another, and are known alike, as one, and none that is known better."""
+def _merge_spans(spans: Iterable[tuple[Span, Basis]]) -> list[tuple[Span, Basis]]:
+    """Merge adjacent spans of the same basis, and drop spans that a wider one covers on an equal or better basis."""
     joined: list[tuple[Span, Basis]] = []
     for span, basis in sorted(set(spans), key=lambda one: (one[1], one[0].step, one[0].low, one[0].high)):
         last = joined[-1] if joined else None
@@ -172,13 +173,13 @@ def _joined(spans: Iterable[tuple[Span, Basis]]) -> list[tuple[Span, Basis]]:
 
 
 def _is_within(one: tuple[Span, Basis], other: tuple[Span, Basis]) -> bool:
-    """Whether the other one says more than this one does."""
+    """Whether the other span covers this one, on an equal or better basis."""
     covers = other[0].step == 1 and other[0].low <= one[0].low and one[0].high <= other[0].high
     return covers and _BEST_FIRST.index(other[1]) <= _BEST_FIRST.index(one[1])
 
 
 def _dims_of(inputs: Iterable[InputSpec], symbol: str, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Where the symbol stands, in whatever expression."""
+    """Return the dims whose expression has the symbol, each with its input and size."""
     return [
         _place(spec, place, dim.at(sizes))
         for spec in inputs
@@ -195,9 +196,9 @@ def _span(span: Span, basis: Basis) -> dict[str, Any]:
     return {**span.model_dump(), "basis": basis}
 
 
-def _more(number: int) -> str:
+def _and_more(number: int) -> str:
     return f" and {number} more" if number > 0 else ""
 
 
-def _shown(spec: InputSpec) -> str:
+def _format_shape(spec: InputSpec) -> str:
     return f"[{', '.join(map(str, spec.shape))}]"

@@ -22,7 +22,7 @@ from tracehouse.contract.structure import (
     Structure,
     TensorLeaf,
     TupleNode,
-    baked_otherwise,
+    find_baked_difference,
     items_of,
 )
 from tracehouse.tensors.tensor import Datatype, Tensor, json_number
@@ -129,7 +129,7 @@ def misplaced(eager: Structure, artifact: Structure, name: str, sides: Sides = S
 
 def given_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> Difference | None:
     """Where a call gives another value than the one that the trace baked in."""
-    found = baked_otherwise(example, call)
+    found = find_baked_difference(example, call)
     if found is None:
         return None
     path, was, is_ = found

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from tracehouse.contract.dims import Linear, SymbolicDim, SymbolicShape, linear, symbols_of
+from tracehouse.contract.dims import Linear, SymbolicDim, SymbolicShape, parse_dim, symbols_of
 from tracehouse.contract.input_spec import Reason
 from tracehouse.contract.regions import Region
 
@@ -38,7 +38,7 @@ def closed_dims(
 def _closed_dim(dim: SymbolicDim, sizes: Mapping[str, int]) -> SymbolicDim:
     if isinstance(dim, int):
         return dim
-    whole = linear(dim)
+    whole = parse_dim(dim)
     left = tuple((symbol, times) for symbol, times in whole.terms if symbol not in sizes)
     plus = whole.plus + sum(times * sizes[symbol] for symbol, times in whole.terms if symbol in sizes)
     return str(Linear(left, plus)) if left else plus

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from tracehouse.contract.dims import SymbolicDim, shape_at, solution, symbols_of
+from tracehouse.contract.dims import SymbolicDim, shape_at, solve_or_conflict, symbols_of
 from tracehouse.eager.call import Call
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.spec.example_inputs import Dynamic
@@ -43,7 +43,7 @@ def _shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: str) -> tu
 
 def _solved(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[str, int]:
     """What the symbols are on the example."""
-    found = solution([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
+    found = solve_or_conflict([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
     if isinstance(found, dict):
         return found
     name = [*shapes][found.shape]

@@ -126,8 +126,8 @@ def _remedy_of_datatype(leaf: torch.Tensor) -> str:
 def _observed(call: Call, outputs: Any) -> MethodContract:
     return MethodContract(
         arguments=arguments(call),
-        inputs=[InputSpec.observed(spec) for spec in _specs(call.tensors)],
-        outputs=[OutputSpec.observed(spec) for spec in _specs(structure.tensors(outputs, "output"))],
+        inputs=[InputSpec.from_example(spec) for spec in _specs(call.tensors)],
+        outputs=[OutputSpec.from_example(spec) for spec in _specs(structure.tensors(outputs, "output"))],
         returns=structure.describe(outputs, "output"),
     )
 

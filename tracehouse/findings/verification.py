@@ -6,7 +6,7 @@ The kinds are those of `checks/findings.py`, which sees more and is believed les
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tracehouse.contract.dims import listed
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
 from tracehouse.differential.comparison import Difference
 from tracehouse.errors import Failure
@@ -186,7 +186,7 @@ def returns_otherwise(
     returned = [f"{spec.name} {spec.datatype} of {len(spec.shape)} dims" for spec in outputs]
     return Finding(
         kind="outputs-vary",
-        detail=f"{method} at {listed(sizes)} returns other outputs than on its example: {', '.join(returned)}",
+        detail=f"{method} at {format_sizes(sizes)} returns other outputs than on its example: {', '.join(returned)}",
         confirmed=True,
         evidence={
             "method": method, "case": case, "sizes": dict(sizes), "region": str(region),

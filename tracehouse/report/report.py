@@ -13,7 +13,7 @@ import orjson
 from tracehouse.artifact.counterexample_files import arrays_file, test_file
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import MethodContract
-from tracehouse.contract.dims import listed
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
@@ -107,7 +107,7 @@ def _head(artifact: Artifact, digest: str, title: str) -> Html:
     if artifact.precision:
         about.append(("Cast to", artifact.precision))
     if artifact.bucket:
-        about.append(("Bucket", listed(artifact.bucket)))
+        about.append(("Bucket", format_sizes(artifact.bucket)))
     said = (_OPEN_VERDICTS if artifact.contract.open else _VERDICTS)[verdict]
     return element("header", element("h1", title), element("p", stamp, " ", said), facts(about))
 

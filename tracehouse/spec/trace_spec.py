@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from tracehouse.contract.dims import SIZE_MAX, Symbol, linear
+from tracehouse.contract.dims import SIZE_MAX, Symbol, parse_dim
 from tracehouse.contract.regions import Span
 from tracehouse.frozen import Frozen
 from tracehouse.spec.conversion import Conversion
@@ -320,7 +320,7 @@ class TraceSpec(Frozen):
     def _declared(self) -> dict[str, None]:
         """The symbols of all methods' `dynamic`, in their order."""
         expressions = [dim for call in self.calls.values() for dims in call.dynamic.values() for dim in dims.values()]
-        return {symbol: None for dim in expressions for symbol, _ in linear(dim).terms}
+        return {symbol: None for dim in expressions for symbol, _ in parse_dim(dim).terms}
 
     def _check_of_eager(self) -> None:
         if len(self.devices) > 1:

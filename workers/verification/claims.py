@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from tracehouse.contract.contract import Batch, MethodClaim, MethodContract
-from tracehouse.contract.dims import listed, shape_at
+from tracehouse.contract.dims import format_sizes, shape_at
 from tracehouse.contract.input_spec import Reason, ValueRange
 from tracehouse.contract.regions import REGIONS_MAX, Basis, Region
 from tracehouse.differential import batch_rows, random_inputs, size_samples
@@ -140,11 +140,11 @@ class _Repeating:
             is_least = place < len(least)
             fitted = (self._near(point, region) if is_least else None) or self._fitted(point, region, self._most_bytes)
             if fitted is None:
-                self._budget.leave_out(f"{listed(point)}: its inputs would have over {self._most_bytes} bytes")
+                self._budget.leave_out(f"{format_sizes(point)}: its inputs would have over {self._most_bytes} bytes")
             elif self._key(fitted) in self._asked or fitted == self._example or not self._are_possible(fitted):
                 continue
             elif not is_least and not self._is_reached(fitted, region):
-                self._budget.leave_out(listed(fitted))
+                self._budget.leave_out(format_sizes(fitted))
             else:
                 self._ask(fitted)
 
@@ -153,7 +153,7 @@ class _Repeating:
         shapes = self._shapes(sizes)
         self._draws += 1
         began = time.monotonic()
-        case = f"fresh at {listed(sizes)}"
+        case = f"fresh at {format_sizes(sizes)}"
         inputs = random_inputs.sized(self._call.inputs, shapes, self._draws, self._rng, self._within)
         if self._trials.ask(self._call, case, inputs, keep=True).compared is None:
             # What was drawn may be senseless to it.
@@ -167,12 +167,12 @@ class _Repeating:
         wrong = [sizes for sizes, trial in tried if trial.differs or (trial.agrees and not self._is_right(trial))]
         right = [sizes for sizes, trial in tried if self._is_right(trial) and sizes not in wrong]
         alone = [sizes for sizes in size_samples.each_once(right)
-                 if any(region.has(sizes) for region in self._claim.regions)
-                 and not any(region.has(sizes) for region in held)]  # fmt: skip
+                 if any(region.contains(sizes) for region in self._claim.regions)
+                 and not any(region.contains(sizes) for region in held)]  # fmt: skip
         return [*held, *size_samples.tested(alone)][:REGIONS_MAX]
 
     def _holds(self, region: Region, tried: Sequence[tuple[Sizes, DifferentialRun]]) -> bool:
-        inside = [(sizes, trial) for sizes, trial in tried if region.has(sizes) and sizes != self._example]
+        inside = [(sizes, trial) for sizes, trial in tried if region.contains(sizes) and sizes != self._example]
         for sizes, trial in inside:
             if (difference := trial.difference) is not None:
                 if self._tells_of_sizes(trial) and not trial.differs_by_form:  # which says so itself
@@ -206,7 +206,7 @@ class _Repeating:
         values = array(example.datatype, example.data)
         if not values.size:
             return True
-        if not ends.has(int(values.min()), int(values.max())):
+        if not ends.contains(int(values.min()), int(values.max())):
             return False  # the example itself has others
         info = np.iinfo(values.dtype)
         for end in (ends.low, ends.high):
@@ -263,7 +263,7 @@ class _Repeating:
         )
 
     def _takes(self, symbol: str, size: int, regions: Iterable[Region]) -> bool:
-        return any(region.has({**self._example, symbol: size}) for region in regions)
+        return any(region.contains({**self._example, symbol: size}) for region in regions)
 
     def _seen(self, batch: Batch, some: int, others: int) -> str | None:
         """How rows of values that are drawn show in one another; or of the example's, where those are refused."""

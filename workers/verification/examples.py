@@ -77,9 +77,9 @@ class Prepared:
             methods={
                 method: MethodContract(
                     arguments=call.arguments,
-                    inputs=[InputSpec.observed(spec) for spec in call.specs],
+                    inputs=[InputSpec.from_example(spec) for spec in call.specs],
                     outputs=[
-                        OutputSpec.observed(tensor.spec) for tensor in self.answers[method].answer.leaves.values()
+                        OutputSpec.from_example(tensor.spec) for tensor in self.answers[method].answer.leaves.values()
                     ],
                     returns=self.answers[method].answer.returns,
                 )

@@ -291,13 +291,13 @@ class Verification:
 def _claimed(observed: MethodContract, claim: MethodClaim) -> MethodContract:
     """The contract that the claim would make. Raises ModelCrashed where it is not of this example."""
     try:
-        return observed.claimed(claim)
+        return observed.with_claim(claim)
     except ValueError as error:
         raise malformed(f"it claims what its example is not: {text_of(error)}") from error
 
 
 def _contract(observed: Contract, held: Mapping[str, VerifiedClaim], *, is_open: bool) -> Contract:
-    claimed = {method: observed.methods[method].claimed(one.claim, one.answers) for method, one in held.items()}
+    claimed = {method: observed.methods[method].with_claim(one.claim, one.answers) for method, one in held.items()}
     return Contract(methods={**observed.methods, **claimed}, open=is_open)
 
 
@@ -307,7 +307,7 @@ def _kinds(inputs: Iterable[Tensor | TensorSpec]) -> list[tuple[str, Datatype, i
 
 
 def _lie_within(values: ValueRange | None, seen: tuple[int, int] | None) -> bool:
-    return values is None or seen is None or values.has(*seen)
+    return values is None or seen is None or values.contains(*seen)
 
 
 def _first_that_differs(compared: Sequence[Both]) -> Both:

@@ -139,8 +139,8 @@ def traced(store: Store, request: TraceRequest) -> Artifact:
     output = TensorSpec(name="output", datatype=Datatype.FP32, shape=(1, 2))
     method = MethodContract(
         arguments=[Argument(name="x", structure=TensorLeaf(tensor="x"))],
-        inputs=[InputSpec.observed(x)],
-        outputs=[OutputSpec.observed(output)],
+        inputs=[InputSpec.from_example(x)],
+        outputs=[OutputSpec.from_example(output)],
         returns=TensorLeaf(tensor="output"),
     )
     finding = Finding(kind="tracer-warning", detail="a shape became a number", file="linear.py", line=10)

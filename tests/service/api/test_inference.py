@@ -244,7 +244,7 @@ def test_an_artifact_that_does_not_give_its_golden_answers_is_not_served(
 
 def claimed(artifact: Artifact, claim: MethodClaim, *, is_open: bool = False) -> Artifact:
     """The artifact with what the claim says in its contract."""
-    method = artifact.contract.method("forward").claimed(claim)
+    method = artifact.contract.method("forward").with_claim(claim)
     return artifact.model_copy(update={"contract": Contract(methods={"forward": method}, open=is_open)})
 
 

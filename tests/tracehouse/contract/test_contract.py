@@ -21,7 +21,7 @@ from tracehouse.contract.structure import (
     Structure,
     TensorLeaf,
     TupleNode,
-    baked_otherwise,
+    find_baked_difference,
     same_arguments,
 )
 from tracehouse.errors import (
@@ -127,7 +127,7 @@ def test_a_call_that_gives_another_value_than_the_one_baked_in_is_told(
     example: Structure, call: Structure, found: tuple[str, str, str] | None
 ) -> None:
     """Of tensors the artifact is asked, and of what it takes as an argument too."""
-    assert baked_otherwise(argument(example), argument(call)) == found
+    assert find_baked_difference(argument(example), argument(call)) == found
 
 
 EACH_ANOTHER_VALUE = [
@@ -162,8 +162,8 @@ PAST = TensorSpec(name="past", datatype=Datatype.FP32, shape=(4, 16))
 OUTPUT = TensorSpec(name="output", datatype=Datatype.FP32, shape=(2, 7, 16))
 OBSERVED = MethodContract(
     arguments=[Argument(name=spec.name, structure=TensorLeaf(tensor=spec.name)) for spec in (IDS, BITS, STATE, PAST)],
-    inputs=[InputSpec.observed(spec) for spec in (IDS, BITS, STATE, PAST)],
-    outputs=[OutputSpec.observed(OUTPUT)],
+    inputs=[InputSpec.from_example(spec) for spec in (IDS, BITS, STATE, PAST)],
+    outputs=[OutputSpec.from_example(OUTPUT)],
     returns=TensorLeaf(tensor="output"),
 )
 
@@ -184,7 +184,7 @@ CLAIM = MethodClaim(
     regions=REGIONS,
     wrong=[{"batch": 8, "seq": 8, "kept": 4}],
 )
-SIZED = OBSERVED.claimed(CLAIM)
+SIZED = OBSERVED.with_claim(CLAIM)
 
 
 def sent(batch: int = 2, seq: int = 3, kept: int = 4, **changes: tuple[int, ...]) -> list[Tensor]:
@@ -220,14 +220,14 @@ def test_a_size_outside_is_refused_with_those_that_go_with_the_others() -> None:
         (32, 32, "tested"),
     ]
     assert '"seq": {"low": 9, "high": 9}' in facts["remedy"]
-    assert "If the model itself takes seq 9" in facts["remedy"]
+    assert "If the model takes seq 9" in facts["remedy"]
 
 
 def test_a_size_outside_is_said_in_words() -> None:
     error = refusal(sent(kept=10))
 
     assert error.slug() == "size-out-of-range"
-    assert error.detail.startswith("kept is 10 (dim 0 of input 'past'), and with batch 2, seq 3 may be 0 to 9 (proven)")
+    assert error.detail.startswith("kept is 10 (dim 0 of input 'past'); with batch 2, seq 3 it may be 0 to 9 (proven)")
     assert error.facts["basis"] == "proven"
 
 
@@ -263,7 +263,7 @@ def test_dims_of_one_symbol_that_disagree_are_both_named() -> None:
 
     assert error.slug() == "sizes-disagree"
     assert error.detail == (
-        "dim 1 of input 'mask' is 5, and has to be 3: it is seq, and seq is 3 by dim 1 of input 'ids'"
+        "dim 1 of input 'mask' is 5, and must be 3: it is seq, and seq is 3 by dim 1 of input 'ids'"
     )
     assert (error.facts["input"], error.facts["dim"], error.facts["expected"]) == ("mask", 1, 3)
     assert error.facts["others"] == [{"input": "ids", "dim": 1, "size": 3}]
@@ -326,7 +326,7 @@ def test_no_values_lie_in_every_range() -> None:
     ("changes", "warned"),
     [
         ({"seq": 9}, "seq is 9"),
-        ({"past": (4, 17)}, "dim 1 has to be 16, for no other size was tried there"),
+        ({"past": (4, 17)}, "dim 1 must be 16, because no other size was tried there"),
         ({}, None),
     ],
 )
@@ -398,17 +398,17 @@ def test_a_contract_of_no_symbols_takes_the_example_alone() -> None:
 
 
 def test_the_examples_own_sizes_are_always_inside() -> None:
-    claimed = OBSERVED.claimed(CLAIM.model_copy(update={"regions": REGIONS[1:]}))
+    claimed = OBSERVED.with_claim(CLAIM.model_copy(update={"regions": REGIONS[1:]}))
 
     assert claimed.accept(sent()).warnings == []
     assert claimed.regions[-1].basis == "observed"
-    assert claimed.regions[-1].has({"batch": 2, "seq": 3, "kept": 4})
-    assert not claimed.regions[-1].has({"batch": 2, "seq": 4, "kept": 4})
+    assert claimed.regions[-1].contains({"batch": 2, "seq": 3, "kept": 4})
+    assert not claimed.regions[-1].contains({"batch": 2, "seq": 4, "kept": 4})
 
 
 def test_the_examples_own_sizes_are_inside_whatever_else_there_is() -> None:
     tried = [Region(spans=REGIONS[0].spans | {"seq": spans((size, size))}, basis="tested") for size in range(10, 74)]
-    claimed = OBSERVED.claimed(CLAIM.model_copy(update={"regions": tried}))
+    claimed = OBSERVED.with_claim(CLAIM.model_copy(update={"regions": tried}))
 
     assert claimed.takes([one.spec for one in sent()])
     assert claimed.takes([one.spec for one in sent(seq=10)])
@@ -445,14 +445,14 @@ def test_a_dim_without_a_reason_was_never_tried() -> None:
 )
 def test_a_claim_that_is_not_about_these_inputs_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        OBSERVED.claimed(CLAIM.model_copy(update=changes))
+        OBSERVED.with_claim(CLAIM.model_copy(update=changes))
 
 
 def test_sizes_known_to_be_wrong_are_left_out_where_they_are_the_examples() -> None:
     """A rejected artifact is served all the same where its submitter wants that."""
     claim = CLAIM.model_copy(update={"wrong": [{"batch": 2, "seq": 3, "kept": 4}, *CLAIM.wrong]})
 
-    assert OBSERVED.claimed(claim).wrong == CLAIM.wrong
+    assert OBSERVED.with_claim(claim).wrong == CLAIM.wrong
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_an_input_that_is_not_as_its_example_is_none(changes: dict[str, Any]) ->
 def test_a_batch_that_holds_is_kept() -> None:
     batch = Batch(symbol="batch", up_to=4, inputs={"ids": 0, "mask": 0, "state": 1}, outputs={"output": 0})
 
-    assert OBSERVED.claimed(CLAIM.model_copy(update={"batch": batch})).batch == batch
+    assert OBSERVED.with_claim(CLAIM.model_copy(update={"batch": batch})).batch == batch
 
 
 def answer(*shape: int) -> list[TensorSpec]:
@@ -500,7 +500,7 @@ def test_outputs_are_told_from_answers_to_several_sizes() -> None:
         ({"batch": 3, "seq": 8, "kept": 0}, answer(3, 8, 16)),
     ]
 
-    (output,) = OBSERVED.claimed(CLAIM, answers).outputs
+    (output,) = OBSERVED.with_claim(CLAIM, answers).outputs
 
     assert set(str(output.shape[1]).split("+")) == {"kept", "seq"}
     assert (output.shape[0], output.shape[2]) == ("batch", 16)
@@ -509,23 +509,27 @@ def test_outputs_are_told_from_answers_to_several_sizes() -> None:
 def test_what_no_answers_tell_of_an_output_is_left_open() -> None:
     assert SIZED.outputs[0].shape == (-1, -1, -1)
     one_more = [({"batch": 3, "seq": 8, "kept": 0}, answer(3, 8, 16))]
-    assert OBSERVED.claimed(CLAIM, one_more).outputs[0].shape == ("batch", -1, 16)
+    assert OBSERVED.with_claim(CLAIM, one_more).outputs[0].shape == ("batch", -1, 16)
 
 
 def test_a_symbol_of_one_size_leaves_nothing_of_an_output_open() -> None:
     pinned = [Region(spans={"batch": spans((1, 4)), "seq": spans((3, 3)), "kept": spans((4, 4))}, basis="tested")]
     answers = [({"batch": 3, "seq": 3, "kept": 4}, answer(3, 7, 16))]
 
-    assert OBSERVED.claimed(CLAIM.model_copy(update={"regions": pinned}), answers).outputs[0].shape == ("batch", 7, 16)
+    assert OBSERVED.with_claim(CLAIM.model_copy(update={"regions": pinned}), answers).outputs[0].shape == (
+        "batch",
+        7,
+        16,
+    )
 
 
 def test_the_outputs_of_a_contract_without_symbols_are_the_examples() -> None:
-    assert OBSERVED.claimed(MethodClaim(shapes={})).outputs == OBSERVED.outputs
+    assert OBSERVED.with_claim(MethodClaim(shapes={})).outputs == OBSERVED.outputs
 
 
 def test_an_output_whose_rank_varies_is_left_open() -> None:
     answers = [({"batch": 1, "seq": 2, "kept": 3}, answer(5, 16))]
-    assert OBSERVED.claimed(CLAIM, answers).outputs[0].shape == (-1, -1, -1)
+    assert OBSERVED.with_claim(CLAIM, answers).outputs[0].shape == (-1, -1, -1)
 
 
 def test_a_contract_comes_back_from_json_as_it_was() -> None:
@@ -554,8 +558,8 @@ def one_input(
     spec = TensorSpec(name="x", datatype=datatype, shape=example)
     observed = MethodContract(
         arguments=[Argument(name="x", structure=TensorLeaf(tensor="x"))],
-        inputs=[InputSpec.observed(spec)],
+        inputs=[InputSpec.from_example(spec)],
         outputs=[OutputSpec(name="output", datatype=Datatype.FP32, shape=())],
         returns=TensorLeaf(tensor="output"),
     )
-    return observed.claimed(MethodClaim(shapes={"x": shape}, regions=regions, values=values or {}))
+    return observed.with_claim(MethodClaim(shapes={"x": shape}, regions=regions, values=values or {}))

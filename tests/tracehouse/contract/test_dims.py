@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tracehouse.contract.dims import Conflict, Linear, SymbolicShape, fitted, solution, solve
+from tracehouse.contract.dims import Conflict, Linear, SymbolicShape, fit_dim, solve, solve_or_conflict
 from tracehouse.contract.regions import Region, Span
 
 SHAPE: TypeAdapter[SymbolicShape] = TypeAdapter(SymbolicShape)
@@ -52,7 +52,7 @@ def test_each_symbol_is_found_wherever_it_stands() -> None:
 def test_the_first_dim_that_cannot_have_its_size_is_named(
     shapes: list[tuple[SymbolicShape, tuple[int, ...]]], conflict: Conflict
 ) -> None:
-    assert solution(shapes) == conflict
+    assert solve_or_conflict(shapes) == conflict
     assert solve(shapes) is None
 
 
@@ -73,9 +73,9 @@ def test_a_region_is_a_box() -> None:
     region = Region(
         spans={"batch": [Span(low=1, high=4)], "seq": [Span(low=1, high=1), Span(low=8, high=16)]}, basis="tested"
     )
-    assert region.has({"batch": 4, "seq": 8})
-    assert not region.has({"batch": 5, "seq": 8})
-    assert not region.has({"batch": 1, "seq": 2})
+    assert region.contains({"batch": 4, "seq": 8})
+    assert not region.contains({"batch": 5, "seq": 8})
+    assert not region.contains({"batch": 1, "seq": 2})
 
 
 Seen = list[tuple[dict[str, int], int]]
@@ -98,7 +98,7 @@ Seen = list[tuple[dict[str, int], int]]
     ids=str,
 )
 def test_a_dim_is_told_from_the_sizes_that_were_seen(seen: Seen, dim: int | str | None) -> None:
-    assert fitted(seen) == dim
+    assert fit_dim(seen) == dim
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ def test_a_dim_is_told_from_the_sizes_that_were_seen(seen: Seen, dim: int | str 
 )
 def test_of_two_symbols_the_one_that_it_follows_is_told(seen: Seen, dim: int | str | None) -> None:
     """Not where they went together, nor where one of them was never another: then it might follow either."""
-    assert fitted(seen) == dim
+    assert fit_dim(seen) == dim

@@ -30,13 +30,13 @@ def test_borders_are_the_sizes_beside_holes() -> None:
     found = size_samples.borders(HOLED, {"batch": 3, "seq": 5})
 
     assert {point["seq"] for point in found} >= {2, 6, 9, 12}
-    assert all(HOLED.has(point) for point in found)
+    assert all(HOLED.contains(point) for point in found)
 
 
 def test_what_is_drawn_lies_inside_and_varies() -> None:
     found = list(islice(size_samples.drawn(HOLED, np.random.default_rng(0)), 50))
 
-    assert all(HOLED.has(point) for point in found)
+    assert all(HOLED.contains(point) for point in found)
     assert len({tuple(point.values()) for point in found}) > 10
 
 
@@ -49,14 +49,14 @@ def test_every_size_comes_smallest_first() -> None:
 
     assert found[0] == {"batch": 1, "seq": 2}
     assert len(found) == 5
-    assert all(HOLED.has(point) for point in found)
+    assert all(HOLED.contains(point) for point in found)
 
 
 def test_a_point_is_shrunk_until_the_region_has_no_smaller_one() -> None:
     point = {"batch": 8, "seq": 12}
     seen = []
     while point is not None:
-        assert HOLED.has(point)
+        assert HOLED.contains(point)
         seen.append(point)
         point = size_samples.shrunk(point, HOLED)
 

@@ -158,8 +158,8 @@ def test_what_the_budget_cuts_is_listed_and_not_in_the_contract(claimed: Claimed
     cut = kinds(kept)["sizes-left-out"]
     assert "batch 2, seq 300" in str(cut.evidence["sizes"])
     (held,) = forward(kept).regions
-    assert held.has({"seq": 1})
-    assert not held.has({"seq": 300})
+    assert held.contains({"seq": 1})
+    assert not held.contains({"seq": 300})
 
 
 def test_with_probes_off_nothing_is_claimed(claimed: Claimed) -> None:

@@ -17,7 +17,7 @@ from tracehouse.check.oracle import Answer, TooSlow, artifact_answer
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.contract.contract import Batch
-from tracehouse.contract.dims import SymbolicDim, linear
+from tracehouse.contract.dims import SymbolicDim, parse_dim
 from tracehouse.contract.structure import Structure
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
@@ -78,7 +78,7 @@ def _dims(groups: Groups, symbol: str) -> dict[str, int]:
 
 
 def _mentions(dim: SymbolicDim, symbol: str) -> bool:
-    return isinstance(dim, str) and symbol in dict(linear(dim).terms)
+    return isinstance(dim, str) and symbol in dict(parse_dim(dim).terms)
 
 
 def _why_none(groups: Groups) -> str:

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from tracehouse.check.prove.composite_operators import whole
 from tracehouse.check.prove.stopping import stopped_between_operators
-from tracehouse.contract.dims import SymbolicShape, linear
+from tracehouse.contract.dims import SymbolicShape, parse_dim
 from tracehouse.introspection import user_lines
 
 Number = int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool
@@ -92,7 +92,7 @@ class Symbols:
     def _size(self, dim: int | str) -> Any:
         if isinstance(dim, int):
             return dim
-        expression = linear(dim)
+        expression = parse_dim(dim)
         size: Any = expression.plus
         for symbol, times in expression.terms:
             size = size + times * self._sizes[symbol]

@@ -123,7 +123,7 @@ def test_what_is_left_when_a_proof_ends_is_told_once(load: Load) -> None:
     [left] = proof.unproven
     assert "24 runs" in left.why
     assert "batch 2 to 64, length 1 or 26 to 256" in left.why
-    assert not any(region.has(left.sizes) for region in proof.regions)
+    assert not any(region.contains(left.sizes) for region in proof.regions)
 
 
 def test_a_model_that_remembers_its_first_size_is_not_proven(load: Load) -> None:

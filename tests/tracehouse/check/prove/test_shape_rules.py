@@ -196,5 +196,5 @@ def test_what_is_upsampled_to_a_size_that_python_made_is_proven_of_no_other() ->
     proof = proof_of(UpsampledByPython())
 
     assert [one for one in ((6, 12), (12, 24), (16, 16)) for region in proof.regions
-            if region.has({"batch": 2, "height": one[0], "width": one[1]})] == []  # fmt: skip
+            if region.contains({"batch": 2, "height": one[0], "width": one[1]})] == []  # fmt: skip
     assert any("upsample_nearest2d" in one.what or "upsample_nearest2d" in one.operator for one in proof.refuted)
