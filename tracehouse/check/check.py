@@ -11,11 +11,13 @@ from typing import Any
 
 from tracehouse.artifact.manifest import Form
 from tracehouse.check import findings, scripted_graphs
+from tracehouse.check.calls import Answer, call_artifact
 from tracehouse.check.inputs.layouts import layouts
 from tracehouse.check.inputs.probes import ValueBounds, probes
-from tracehouse.check.oracle import Answer, EagerOracle, Observed, TooSlow, artifact_answer
+from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.check.pipeline import Found, MethodCheck, RequestedSizes, Say
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.contract import MethodClaim
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Compared, Difference, given_otherwise
@@ -70,7 +72,7 @@ class Check:
         self._calls = calls
         self._tolerance = tolerance
         self._seed = seed
-        self._examples: dict[str, Observed] = {}
+        self._examples: dict[str, CallObservation] = {}
         self._example_s: dict[str, float] = {}
         self._comparisons: list[Comparison] = []
         self._findings: list[Finding] = []
@@ -83,7 +85,7 @@ class Check:
         """Eager's outputs on the examples. Raises ModelRaised."""
         for method, call in self._calls.items():
             started = time.monotonic()
-            self._examples[method] = self._eager.observed(call)
+            self._examples[method] = self._eager.observe(call)
             self._example_s[method] = (time.monotonic() - started) / 2
         return {method: observed.answers[0].outputs for method, observed in self._examples.items()}
 
@@ -172,13 +174,13 @@ class Check:
         first, *others = observed.answers
         said = self._traced.torch_check
         if first.drew or (said.ran and not said.passed):
-            others = [*others, *self._eager.repeated(call, CALLS_WHERE_RANDOM)]
+            others = [*others, *self._eager.repeat(call, CALLS_WHERE_RANDOM)]
         for again in others:
             self._check_same(call, first, again, "a later one")
         # A counter that a later call is going to compare with sixty answers the same until then, on all inputs; and
         # which values of it would change an answer cannot be found by trying.
-        if observed.carried and not self._has("hidden-state", call.method):
-            self._findings.append(findings.carries_state(call, observed.carried))
+        if observed.hidden_states and not self._has("hidden-state", call.method):
+            self._findings.append(findings.carries_state(call, observed.hidden_states))
 
     def _check_given(self, given: CheckCall) -> None:
         example = self._calls[given.call.method]
@@ -217,7 +219,8 @@ class Check:
                 continue
             compared = self._compared(probe, answer)
             is_offered = not compared.agrees or not any(one.agrees for one in self._tried)
-            if is_offered and not self._eager.is_sure(probe, answer, tolerance=self._tolerance, within_s=within_s):
+            is_repeatable = partial(self._eager.is_repeatable, tolerance=self._tolerance, within_s=within_s)
+            if is_offered and not is_repeatable(probe, answer):
                 continue
             self._record(probe, name, compared, in_contract=True)
             self._tried.append(Offered(name, probe, compared.agrees))
@@ -252,7 +255,7 @@ class Check:
         if self._has("answers-where-eager-raises", probe.method):
             return
         try:
-            artifact_answer(self._traced.module, probe, self._seed)
+            call_artifact(self._traced.module, probe, self._seed)
         except Exception as refusal:
             if is_out_of_memory(refusal):
                 raise out_of_memory(refusal) from refusal
@@ -285,7 +288,7 @@ class Check:
         """What a call left behind, as a cache that the first call fills, must not show in the next answer."""
         if answer.left_state and not self._has("hidden-state", example.method):
             try:
-                again = self._eager.next_answer(example, within_s=within_s)
+                again = self._eager.answer_again(example, within_s=within_s)
             except ModelRaised as error:
                 difference = Difference("output", f"after {case!r} it raises: {error.detail}")
                 self._findings.append(findings.hidden_state(example, difference, self._line_of_state(example)))
@@ -309,13 +312,13 @@ class Check:
             return
         if drew:
             graph = script_graphs.methods(self._traced.module)[call.method].inlined_graph
-            self._findings.append(findings.nondeterministic(call, difference, graph, self._eager.line_of_draw(call)))
+            self._findings.append(findings.nondeterministic(call, difference, graph, self._eager.find_draw_line(call)))
         else:
             self._findings.append(findings.hidden_state(call, difference, self._line_of_state(call)))
 
     def _compared(self, call: Call, eager: Answer) -> Compared:
         try:
-            answer = artifact_answer(self._traced.module, call, self._seed)
+            answer = call_artifact(self._traced.module, call, self._seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise out_of_memory(error) from error
@@ -362,8 +365,8 @@ class Check:
 
     def _line_of_state(self, call: Call) -> user_lines.Line | None:
         """The line that reads what an earlier call left, where that was seen."""
-        carried = (one.line for one in self._examples[call.method].carried if one.line is not None)
-        return next(carried, None) or self._eager.line_of_state(call) or self._suspect
+        carried = (one.line for one in self._examples[call.method].hidden_states if one.line is not None)
+        return next(carried, None) or self._eager.find_state_line(call) or self._suspect
 
     @property
     def _suspect(self) -> user_lines.Line | None:

@@ -13,7 +13,7 @@ from tracehouse.check.graph_diff.canonical import GraphDivergence
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.instrumentation.ambient_reads import AmbientRead
-from tracehouse.check.oracle import Carried
+from tracehouse.check.state_trials import HiddenState
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
 from tracehouse.differential.comparison import Difference
@@ -343,7 +343,7 @@ def keeps_a_size(call: Call, difference: Difference, suspect: user_lines.Line | 
     )
 
 
-def carries_state(call: Call, carried: Sequence[Carried]) -> Finding:
+def carries_state(call: Call, carried: Sequence[HiddenState]) -> Finding:
     """Each call changes something that the next one reads, though no answer has shown it yet."""
     names = [one.name for one in carried]
     return Finding(

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from tracehouse.check.calls import Answer
 from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
 from tracehouse.check.instrumentation.ambient_reads import (
     TO_DLPACK,
@@ -18,8 +19,8 @@ from tracehouse.check.instrumentation.ambient_reads import (
     others,
 )
 from tracehouse.check.instrumentation.value_reads import OF_MEMORY, Read, Reading, Site
-from tracehouse.check.oracle import Answer, TooSlow, stopped_after
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
@@ -94,7 +95,7 @@ def watched_trace(
 ) -> Canonical:
     """The graph of a new trace, on the example or on another call, in a world of its own. Raises what tracing raises,
     and TooSlow."""
-    with stopped_after(within_s):
+    with time_limit(within_s):
         module = target.traced_again(call, within=_both(reading, world or nullcontext()))
     return canonical(module, target.method)
 

@@ -1,100 +1,65 @@
-"""The eager model as the reference: asked on copies that nothing has touched, and watched for what it does besides."""
+"""The oracle: the eager model, called on unchanged copies of it and observed while it runs.
 
-import copy
-import random
-import signal
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+An oracle, in testing, is what says which answer is right.
+"""
+
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from types import FrameType
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracehouse.check.inputs.probes import probes
-from tracehouse.check.instrumentation import attribute_reads, hidden_state
-from tracehouse.check.instrumentation.value_reads import Reading
+from tracehouse.check.calls import Answer, call_model
+from tracehouse.check.instrumentation import attribute_reads
+from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
+from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import blamed
 from tracehouse.eager.model import Model
-from tracehouse.eager.source import seed_all
-from tracehouse.errors import AnswerTooLarge, ModelRaised
-from tracehouse.findings.trace_check import Effect
-from tracehouse.introspection import script_graphs, user_lines
-from tracehouse.torch_values.compare import compare, copied
-from tracehouse.torch_values.gradients import Gradients, differentiate
+from tracehouse.errors import ModelRaised
+from tracehouse.introspection import user_lines
+from tracehouse.torch_values.compare import compare
 
-# What gives a tensor's values, or what follows from them, to Python; tolist and numpy show in the tracer's warnings.
+# The operators by which a tensor's value, or what follows from it, reaches Python. Those of tolist and numpy are not
+# among them: the tracer warns of these two.
 _VALUE_READS = {
     torch.ops.aten._local_scalar_dense,
     torch.ops.aten.equal,
     torch.ops.aten.is_nonzero,
     torch.ops.aten.allclose,
 }
-# Other states are tried for so long, or so many times the call's own time.
-_STATES_S = 2.0
-_STATES_TIMES_CALL = 30
-_SHORT_S = 1.0  # a call that takes no longer is short
 
-_Marks = tuple[state_snapshot.Marks, state_snapshot.Marks]  # of the copy, and of what all copies share
-_Key = tuple[str, str]  # a submodule's path, or what copies share, and an attribute's name
-
-
-class TooSlow(BaseException):
-    """Eager was stopped. Not an Exception, so that no model takes it for its own."""
+_Marks = tuple[state_snapshot.Marks, state_snapshot.Marks]  # of a copy, and of what all copies share
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a call gave; `inputs` are as the call left them."""
-
-    outputs: Any
-    inputs: dict[str, torch.Tensor]
-    drew: bool = False  # a random number
-    left_state: bool = False  # the call changed the model, or what it shares with its copies
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What each call changes, having read what the call before left; and the line of the first such read.
-
-    Whether an answer can show it was found by leaving something else.
-    """
-
-    name: str
-    line: user_lines.Line | None
-    effect: Effect = "unknown"
-    reason: str = "it was not tried"
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What two consecutive calls on the same inputs gave and did."""
+class CallObservation:
+    """Two consecutive calls of one copy on the same inputs: their answers, and what they did besides."""
 
     answers: tuple[Answer, Answer]
-    carried: list[Carried]  # what was seen to show in an answer, or may
-    without_effect: list[Carried]
-    reads_values: bool  # of tensors, in Python: it may branch on them
+    hidden_states: list[HiddenState]  # state on which an answer depends, or may depend
+    harmless_states: list[HiddenState]  # state on which no answer depends
+    reads_values: bool  # whether Python reads a tensor's value, and so may branch on it
 
 
 class EagerOracle:
-    """Calls on the untouched model: where a call changes it, the next call gets another copy."""
+    """The eager model as the reference.
+
+    A copy answers call after call for as long as no call changes it; after that a new copy takes its place. All random
+    numbers are drawn under `seed`.
+    """
 
     def __init__(self, model: Model, seed: int) -> None:
         self._model = model
         self._seed = seed
-        self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy, and its marks
-        self._last: torch.nn.Module | None = None
+        self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
+        self._last: torch.nn.Module | None = None  # the copy that answered last
 
     @property
     def module(self) -> torch.nn.Module:
-        """To be looked at, and not to be called."""
+        """The module to look at. Never call it: a call may change it."""
         return self._model.module
 
     def answer(
@@ -105,88 +70,98 @@ class EagerOracle:
         draw: int = 0,
         world: AbstractContextManager[Any] | None = None,
     ) -> Answer:
-        """Another `draw` draws other random numbers; a `world` is entered for the call alone, for to make a copy puts
-        the source's globals back. Raises ModelRaised with the user's line, and TooSlow."""
+        """Return an unchanged copy's answer.
+
+        Another `draw` draws other random numbers. `world` surrounds the call alone and not the making of a copy, which
+        puts the source's globals back. Raises ModelRaised with the user's line, and TooSlow after `within_s` seconds.
+        """
         module, before = self._unchanged or self._copy()
         self._unchanged = None
         self._last = module
         try:
-            with world or nullcontext(), stopped_after(within_s):
-                answer = _answer(module, call, self._seed + draw)
+            with world or nullcontext():
+                answer = call_model(module, call, self._seed + draw, within_s=within_s)
         except ModelRaised:
-            self._keep(module, before)
+            self._keep_if_unchanged(module, before)
             raise
-        return answer if self._keep(module, before) else replace(answer, left_state=True)
+        return answer if self._keep_if_unchanged(module, before) else replace(answer, left_state=True)
 
-    def next_answer(self, call: Call, *, within_s: float) -> Answer:
-        """Of the copy that answered last, with what that call left behind."""
+    def answer_again(self, call: Call, *, within_s: float) -> Answer:
+        """Return the answer of the copy that answered last, with the state that its last call left.
+
+        Raises ModelRaised, and TooSlow after `within_s` seconds.
+        """
         assert self._last is not None
-        with stopped_after(within_s):
-            return _answer(self._last, call, self._seed)
+        return call_model(self._last, call, self._seed, within_s=within_s)
 
-    def observed(self, call: Call) -> Observed:
-        """Raises ModelRaised."""
+    def observe(self, call: Call) -> CallObservation:
+        """Call a copy twice and return both answers, and the state that the calls carry on. Raises ModelRaised."""
         try:
-            return self._observed(call, _ValueReads())
+            return self._observe(call, _ValueReadDetector())
         except ModelRaised:
-            # A model that traces functions itself does not get through a mode of torch's.
-            return self._observed(call, nullcontext())
+            # A model that itself calls torch.jit.trace fails under a dispatch mode.
+            return self._observe(call, nullcontext())
 
-    def _observed(self, call: Call, mode: AbstractContextManager[Any]) -> Observed:
+    def _observe(self, call: Call, mode: AbstractContextManager[Any]) -> CallObservation:
         module = self._model.fresh()
-        first = _answer(module, call, self._seed)
-        before = self._marks(module)
-        with mode as reads:
-            second = _answer(module, call, self._seed + 1)
-        after = self._marks(module)
-        own, shared = _changed(before, after)
-        # The source's globals cannot be watched, so what each call changes there is taken to be read.
-        found = {key: attribute_reads.line_that_names(key[1]) for key in sorted(shared)}
+        first = call_model(module, call, self._seed)
+        before = self._mark(module)
+        with mode as detector:
+            second = call_model(module, call, self._seed + 1)
+        after = self._mark(module)
+        own, shared = _find_changes(before, after)
+        # The source's globals cannot be watched, so one that each call changes is taken to be read.
+        lines = {key: attribute_reads.line_that_names(key[1]) for key in sorted(shared)}
         if own:
-            found |= self._read_before_written(module, call, attribute_reads.with_statistics(own))
-        all_carried = _States(self._model, self._seed, call).judged(module, found, shared) if found else []
-        # What was not watched may have happened.
-        return Observed(
+            lines |= self._find_reads_before_writes(module, call, attribute_reads.with_statistics(own))
+        states = StateTrials(self._model, self._seed, call).judge(module, lines, shared) if lines else []
+        return CallObservation(
             (first, second),
-            [one for one in all_carried if one.effect != "harmless"],
-            [one for one in all_carried if one.effect == "harmless"],
-            reads_values=reads is None or reads.seen,
+            [state for state in states if state.effect != "harmless"],
+            [state for state in states if state.effect == "harmless"],
+            reads_values=detector is None or detector.has_read,  # without a detector, a read may have happened
         )
 
-    def line_of_state(self, call: Call) -> user_lines.Line | None:
-        """The line that reads first what a call has left behind."""
+    def find_state_line(self, call: Call) -> user_lines.Line | None:
+        """Return the first line that reads what an earlier call left; None if there is none, or it is not known."""
         module, before = self._copy()
         with suppress(ModelRaised):
-            _answer(module, call, self._seed)
-        own, shared = _changed(before, self._marks(module))
-        read = self._read_before_written(module, call, own) if own else {}
-        found = [*read.values(), *(attribute_reads.line_that_names(name) for _, name in sorted(shared))]
-        return next((line for line in found if line is not None), None)
+            call_model(module, call, self._seed)
+        own, shared = _find_changes(before, self._mark(module))
+        reads = self._find_reads_before_writes(module, call, own) if own else {}
+        lines = [*reads.values(), *(attribute_reads.line_that_names(name) for _, name in sorted(shared))]
+        return next((line for line in lines if line is not None), None)
 
-    def line_of_draw(self, call: Call) -> user_lines.Line | None:
-        """The line that has Python or NumPy draw a random number."""
+    def find_draw_line(self, call: Call) -> user_lines.Line | None:
+        """Return the first line on which Python or NumPy draws a random number; None if there is none."""
         module = self._model.fresh()
         with suppress(ModelRaised):
-            return attribute_reads.line_that_draws(lambda: _answer(module, call, self._seed, seeded=False))
+            return attribute_reads.line_that_draws(lambda: call_model(module, call, self._seed, seeded=False))
         return None
 
-    def changed_by(self, other: Call, call: Call, *, tolerance: float, within_s: float) -> Difference | None:
-        """How a copy that was asked the call before answers it otherwise after that other one. Raises TooSlow, and
-        ModelRaised where it is refused at first."""
+    def find_aftereffect(self, other: Call, call: Call, *, tolerance: float, within_s: float) -> Difference | None:
+        """Return how a copy's answer to `call` differs once the copy was called on `other`; None if it does not.
+
+        Raises TooSlow if the three calls together take longer than `within_s` seconds, and ModelRaised if the model
+        refuses `call` before it was called on `other`.
+        """
         module = self._model.fresh()
-        with stopped_after(within_s):
-            first = _answer(module, call, self._seed)
+        with time_limit(within_s):
+            first = call_model(module, call, self._seed)
             with suppress(ModelRaised):
-                _answer(module, other, self._seed)
+                call_model(module, other, self._seed)
             try:
-                again = _answer(module, call, self._seed)
+                again = call_model(module, call, self._seed)
             except ModelRaised as error:
                 return Difference("output", f"it raises: {error.detail}")
         return compare(first.outputs, again.outputs, tolerance, sides=("the first call", "a later one")).difference
 
-    def is_sure(self, call: Call, answer: Answer, *, tolerance: float, within_s: float) -> bool:
-        """Whether it answers the same again: not where an operator reads memory that is not its own, as for offsets
-        past the end. What drew or left state is judged elsewhere."""
+    def is_repeatable(self, call: Call, answer: Answer, *, tolerance: float, within_s: float) -> bool:
+        """Whether the same call gives the same answer again.
+
+        It does not if an operator reads memory that is not its own, for instance by offsets past the end. An answer
+        that drew random numbers or left state counts as repeatable, because other checks judge it.
+        """
         if answer.drew or answer.left_state:
             return True
         try:
@@ -195,193 +170,58 @@ class EagerOracle:
             return False
         return compare(answer.outputs, again.outputs, tolerance).agrees
 
-    def repeated(self, call: Call, times: int) -> list[Answer]:
-        """Consecutive calls of one copy, each with other random numbers."""
+    def repeat(self, call: Call, times: int) -> list[Answer]:
+        """Return the answers of one new copy to consecutive calls, each with other random numbers.
+
+        Raises ModelRaised.
+        """
         module = self._model.fresh()
-        return [_answer(module, call, self._seed + time) for time in range(times)]
+        return [call_model(module, call, self._seed + time) for time in range(times)]
 
-    def _read_before_written(
-        self, module: torch.nn.Module, call: Call, changing: set[_Key]
-    ) -> dict[_Key, user_lines.Line | None]:
-        """What is only written, such as the attention weights kept for a person to look at, carries nothing on."""
-        with attribute_reads.reads(module, changing) as seen, suppress(ModelRaised):
-            _answer(module, call, self._seed)
-        return {key: seen[key] for key in sorted(changing) if key in seen}
+    def _find_reads_before_writes(
+        self, module: torch.nn.Module, call: Call, changing: set[StateKey]
+    ) -> dict[StateKey, user_lines.Line | None]:
+        """Return the attributes that a call reads before it writes them, with the lines.
 
-    def _keep(self, module: torch.nn.Module, before: _Marks) -> bool:
-        """Whether the call left the copy as it was, which serves again then."""
-        if self._marks(module) != before:
+        State that is only written carries nothing on: attention weights, for instance, that are stored for a person to
+        look at.
+        """
+        with attribute_reads.reads(module, changing) as lines, suppress(ModelRaised):
+            call_model(module, call, self._seed)
+        return {key: lines[key] for key in sorted(changing) if key in lines}
+
+    def _keep_if_unchanged(self, module: torch.nn.Module, before: _Marks) -> bool:
+        """Whether the call left the copy as it was; if so, the copy answers the next call too."""
+        if self._mark(module) != before:
             return False
         self._unchanged = module, before
         return True
 
     def _copy(self) -> tuple[torch.nn.Module, _Marks]:
         module = self._model.fresh()
-        return module, self._marks(module)
+        return module, self._mark(module)
 
-    def _marks(self, module: torch.nn.Module) -> _Marks:
+    def _mark(self, module: torch.nn.Module) -> _Marks:
         return state_snapshot.of_module(module), self._model.shared.marks()
 
 
-class _States:
-    """Tries other states in the place of those that calls carry on, each in a new copy of the model."""
-
-    def __init__(self, model: Model, seed: int, call: Call) -> None:
-        self._model = model
-        self._seed = seed
-        self._calls = [call, *(varied for _, varied in list(probes(call, searching=False))[:1])]
-        self._numbers: set[float] = set()
-
-    def judged(
-        self, module: torch.nn.Module, found: Mapping[_Key, user_lines.Line | None], shared: set[_Key]
-    ) -> list[Carried]:
-        """`module` is the copy that has answered already."""
-        started = time.monotonic()
-        settled = self._settled(module, set(found), shared)
-        call_s = (time.monotonic() - started) / len(self._calls)
-        until = time.monotonic() + max(_STATES_S, _STATES_TIMES_CALL * call_s)
-        within_s = max(_SHORT_S, _STATES_TIMES_CALL * call_s)
-        values = {key: hidden_state.content(self._held(module, key, shared)) for key in found}
-        judged = []
-        for key, line in found.items():
-            name = ".".join(key) if key in shared else script_graphs.dotted(*key)
-            if key in settled:
-                judged.append(Carried(name, line, "harmless", "every call leaves the same in it"))
-                continue
-            run = partial(self._answers, key, key in shared, within_s)
-            said = hidden_state.shown(values[key], run, lambda: self._numbers, lambda: time.monotonic() > until)
-            judged.append(Carried(name, line, said.effect, said.reason))
-        return judged
-
-    def _settled(self, module: torch.nn.Module, keys: set[_Key], shared: set[_Key]) -> set[_Key]:
-        """Those that calls on other inputs leave as they were, whatever is written: weights that are kept to a norm."""
-        before = {key: hidden_state.content(self._held(module, key, shared)) for key in keys}
-        settled = keys if len(self._calls) > 1 else set()
-        for call in self._calls[::-1]:
-            try:
-                _answer(module, call, self._seed)
-            except ModelRaised:
-                self._calls.remove(call)  # the model takes no such values
-                return set()
-            settled = {
-                key for key in settled if hidden_state.is_same_content(before[key], self._held(module, key, shared))
-            }
-        return settled
-
-    def _answers(self, key: _Key, is_shared: bool, within_s: float, value: Any) -> Sequence[Any]:
-        outputs = []
-        for call in self._calls:
-            module = self._model.fresh()
-            self._put(module, key, copy.deepcopy(value), is_shared)
-            outputs.append(self._answer(module, call, within_s).outputs)
-        self._model.shared.restore()
-        return outputs
-
-    def _answer(self, module: torch.nn.Module, call: Call, within_s: float) -> Answer:
-        try:
-            with stopped_after(within_s), Reading(call) as reading:
-                return _answer(module, call, self._seed)
-        except TooSlow as slow:
-            raise TimeoutError from slow
-        finally:
-            self._numbers |= reading.taint.numbers
-
-    def _held(self, module: torch.nn.Module, key: _Key, shared: set[_Key]) -> Any:
-        return self._model.shared.held(key) if key in shared else state_snapshot.held(module, key)
-
-    def _put(self, module: torch.nn.Module, key: _Key, value: Any, is_shared: bool) -> None:
-        if is_shared:
-            self._model.shared.put(key, value)
-        else:
-            state_snapshot.put(module, key, value)
-
-
-def live_answer(module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None) -> Answer:
-    """Of this very module, with whatever earlier calls left behind. Raises ModelRaised and TooSlow."""
-    with stopped_after(within_s):
-        return _answer(module, call, seed)
-
-
-def live_gradients(
-    module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None, most_bytes: int
-) -> Gradients:
-    """The same of it and of the way back. Raises AnswerTooLarge besides."""
-
-    def run(given: Mapping[str, torch.Tensor]) -> Any:
-        return call.with_tensors(given).run(module)
-
-    seed_all(seed)
-    doing = f"{call.method}, or the way back through it, raised"
-    with stopped_after(within_s), blamed(ModelRaised, doing, method=call.method):
-        try:
-            return differentiate(run, call.tensors, module, seed, most=most_bytes)
-        except AnswerTooLarge as error:
-            too_large = error
-    raise too_large
-
-
-def artifact_answer(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
-    """The same of the artifact. Raises whatever it raises."""
-    cloned = call.cloned()
-    seed_all(seed)
-    before = _generators()
-    with torch.no_grad():
-        outputs = copied(cloned.run_traced(module))
-    return Answer(outputs, cloned.tensors, drew=_generators() != before)
-
-
-def _changed(before: _Marks, after: _Marks) -> tuple[set[_Key], set[_Key]]:
+def _find_changes(before: _Marks, after: _Marks) -> tuple[set[StateKey], set[StateKey]]:
+    """Return the keys of what changed: first in the copy, then in what all copies share."""
     own, shared = ({key for key in old.keys() | new if old.get(key) != new.get(key)}
                    for old, new in zip(before, after, strict=True))  # fmt: skip
     return own, shared
 
 
-def _answer(module: torch.nn.Module, call: Call, seed: int, *, seeded: bool = True) -> Answer:
-    cloned = call.cloned()
-    if seeded:
-        seed_all(seed)
-    before = _generators()
-    with torch.no_grad(), blamed(ModelRaised, f"{call.method} raised", method=call.method):
-        outputs = copied(cloned.run(module))
-    return Answer(outputs, cloned.tensors, drew=_generators() != before)
+class _ValueReadDetector(TorchDispatchMode):
+    """Notices when a tensor's value reaches Python.
 
-
-def _generators() -> tuple[Any, ...]:
-    """The state of everything that random numbers are drawn from."""
-    _, keys, position, *_ = np.random.get_state(legacy=True)
-    # To ask CUDA would begin it, where nothing has yet.
-    states = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
-    drawn = [state.numpy().tobytes() for state in states]
-    return drawn, random.getstate(), np.asarray(keys).tobytes(), position
-
-
-class _ValueReads(TorchDispatchMode):
-    """Sees a tensor's value go to Python. A mode of functions would see more, and turn nn.MultiheadAttention's fast
-    path off."""
+    A mode of functions (TorchFunctionMode) would notice more, but turns off the fast path of nn.MultiheadAttention.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.seen = False
+        self.has_read = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.seen |= func.overloadpacket in _VALUE_READS
+        self.has_read |= func.overloadpacket in _VALUE_READS
         return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def stopped_after(seconds: float | None) -> Iterator[None]:
-    """Raises TooSlow into Python code that takes longer; a call of torch's is let to end."""
-    if seconds is None:
-        yield
-        return
-
-    def stop(_: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise TooSlow
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from tracehouse.check import findings
 from tracehouse.check.batch import certificate
+from tracehouse.check.calls import call_artifact
 from tracehouse.check.claim import Tried, claim, voided
 from tracehouse.check.flip import flip
 from tracehouse.check.flip.flip import Judged
@@ -19,13 +20,13 @@ from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.instrumentation.value_reads import IN_TORCH
 from tracehouse.check.observe import Observation, observe
-from tracehouse.check.oracle import TooSlow, artifact_answer
 from tracehouse.check.probe.shrink import shrink
 from tracehouse.check.probe.value_ranges import Values, value_ranges
 from tracehouse.check.prove import size_grid
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.contract import Batch, MethodClaim
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
@@ -211,8 +212,8 @@ class MethodCheck:
             return
         self._keeps_a_size = True
         target = self._target
-        line = target.eager.line_of_state(target.call)
-        changed = target.eager.changed_by(told.call, target.call, tolerance=target.tolerance, within_s=_CALL_S)
+        line = target.eager.find_state_line(target.call)
+        changed = target.eager.find_aftereffect(told.call, target.call, tolerance=target.tolerance, within_s=_CALL_S)
         self._findings.append(
             findings.keeps_a_size(target.call, told.after, line)
             if changed is None
@@ -286,7 +287,7 @@ class MethodCheck:
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             return False
         try:
-            artifact = artifact_answer(target.artifact, call, target.seed)
+            artifact = call_artifact(target.artifact, call, target.seed)
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
             return True
         return not compare(eager.outputs, artifact.outputs, target.tolerance).agrees

@@ -9,16 +9,15 @@ from typing import Any
 import torch
 
 from tracehouse.artifact.manifest import Form
+from tracehouse.check.calls import Answer
 from tracehouse.check.graph_diff.canonical import Canonical, canonical
 from tracehouse.check.instrumentation.value_reads import index_forgotten
-from tracehouse.check.oracle import Answer, EagerOracle, stopped_after
+from tracehouse.check.oracle import EagerOracle
+from tracehouse.check.time_limit import time_limit
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
 from tracehouse.torchscript.trace import Retrace
-
-# What eager is given for a call of other sizes or values: at least this, or so many times what the example took.
-_CALL_S = 1.0
-_CALL_TIMES_EXAMPLE = 20
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Target:
     @property
     def call_s(self) -> float:
         """How long eager may take for another call. Raises ModelRaised."""
-        return max(_CALL_S, _CALL_TIMES_EXAMPLE * self._timed_example[1])
+        return CALL_LIMITS.resized.after(self._timed_example[1])
 
     @cached_property
     def _timed_example(self) -> tuple[Answer, float]:
@@ -67,5 +66,5 @@ class Target:
     ) -> torch.jit.ScriptModule:
         """A new trace, of a fresh copy of the model: on the example, or on another call. Raises TooSlow."""
         assert self.retrace is not None
-        with index_forgotten(), stopped_after(within_s):
+        with index_forgotten(), time_limit(within_s):
             return self.retrace(call or self.call, within or nullcontext())

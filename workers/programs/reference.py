@@ -17,7 +17,8 @@ from service.protocol.messages import EXAMPLE, Failed, Refused
 from service.protocol.reference import Answered, Ask, Bound, Differentiate, Differentiated, to_reference
 from service.protocol.tracer import Trace
 from service.sandbox.channel import Channel, ChannelClosed
-from tracehouse.check.oracle import Answer, TooSlow, live_answer, live_gradients
+from tracehouse.check.calls import Answer, call_model, differentiate_model
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.eager import jit_switch, observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import blamed
@@ -79,7 +80,7 @@ class Reference:
         for (case, method), call in self._cases.items():
             self._say_bound(case, method, call)
             began = time.monotonic()
-            answer = live_answer(self._module, call, seed, within_s=None)
+            answer = call_model(self._module, call, seed, within_s=None)
             observed_contract.check_told(answer.outputs, method=method)
             self._say(answer, _outputs(call, answer, OutputWithoutValues), time.monotonic() - began)
 
@@ -111,7 +112,7 @@ class Reference:
     def _answer(self, call: Call, seed: int, within_s: float | None) -> None:
         began = time.monotonic()
         try:
-            answer = live_answer(self._module, call, seed, within_s=within_s)
+            answer = call_model(self._module, call, seed, within_s=within_s)
             outputs = _outputs(call, answer, ModelRaised)
         except ModelRaised as error:
             self._refuse(error)
@@ -126,7 +127,7 @@ class Reference:
 
     def _differentiate(self, call: Call, asked: Differentiate) -> None:
         try:
-            found = live_gradients(
+            found = differentiate_model(
                 self._module, call, asked.seed, within_s=asked.within_s, most_bytes=asked.answer_max_bytes
             )
         except (ModelRaised, AnswerTooLarge) as error:

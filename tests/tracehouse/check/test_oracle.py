@@ -1,4 +1,4 @@
-"""Eager: the lines at which it reads what an earlier call left, and draws random numbers."""
+"""The oracle: it finds the line that reads what an earlier call left, and the line that draws a random number."""
 
 from collections.abc import Callable
 
@@ -27,19 +27,19 @@ def source_of(line: user_lines.Line | None) -> str:
         ("caches_its_mask_in_its_class", "if size not in Net.masks:"),
     ],
 )
-def test_the_line_that_reads_what_a_call_left_is_told(load: Load, name: str, source: str) -> None:
+def test_the_line_that_reads_what_a_call_left_is_found(load: Load, name: str, source: str) -> None:
     target = target_of(load(name), torch.ones(2, 3))
-    assert source_of(target.eager.line_of_state(target.call)) == source
+    assert source_of(target.eager.find_state_line(target.call)) == source
 
 
-def test_the_line_that_has_python_draw_is_told(load: Load) -> None:
+def test_the_line_that_has_python_draw_is_found(load: Load) -> None:
     target = target_of(load("draws_a_constant"), torch.ones(2, 2))
-    assert source_of(target.eager.line_of_draw(target.call)) == "drawn = torch.tensor([random.random(), 1.0])"
+    assert source_of(target.eager.find_draw_line(target.call)) == "drawn = torch.tensor([random.random(), 1.0])"
 
 
 def test_a_model_that_draws_nothing_has_no_such_line(load: Load) -> None:
     target = target_of(load("refuses_negatives"), torch.ones(2, 3))
-    assert target.eager.line_of_draw(target.call) is None
+    assert target.eager.find_draw_line(target.call) is None
 
 
 def test_a_call_of_another_size_that_changes_later_answers_is_noticed(load: Load) -> None:

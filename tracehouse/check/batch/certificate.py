@@ -12,14 +12,16 @@ import torch
 
 from tracehouse.check.batch import drawn_rows
 from tracehouse.check.batch.drawn_rows import Row
+from tracehouse.check.calls import Answer, call_artifact
 from tracehouse.check.inputs.probes import ValueBounds, extremes
-from tracehouse.check.oracle import Answer, TooSlow, artifact_answer
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import SymbolicDim, parse_dim
 from tracehouse.contract.structure import Structure
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory
 from tracehouse.errors import ServiceError
@@ -29,7 +31,6 @@ from tracehouse.torch_values.compare import compare
 # A trace computes alike for all sizes but for what its kernels choose; a script may branch on any.
 _SIZES_OF_A_TRACE = (2, 3, 7, 16, 64)
 _SMALL = 3  # rows that are answered otherwise among so few see one another; among more, more may be too many
-_EAGER_S = 5.0
 _GROWTH = 2.0  # the next size may take so many times what a row took in the last
 
 Tensors = dict[str, torch.Tensor]
@@ -197,7 +198,7 @@ class _Rows:
             raise _Refused("there was no time to try")
         started = time.monotonic()
         try:
-            answer = artifact_answer(self._target.artifact, self._call(rows), self._target.seed)
+            answer = call_artifact(self._target.artifact, self._call(rows), self._target.seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise _Refused(f"{len(rows)} rows at once need too much memory") from error
@@ -212,7 +213,9 @@ class _Rows:
         if self._budget.is_spent:
             raise _Refused("there was no time to try")
         try:
-            answer = self._target.eager.answer(self._call(rows), within_s=min(_EAGER_S, self._budget.left_s) or 0.001)
+            answer = self._target.eager.answer(
+                self._call(rows), within_s=min(CALL_LIMITS.batched_rows_s, self._budget.left_s) or CALL_LIMITS.least_s
+            )
         except (ServiceError, TooSlow):
             return None
         return self._leaves(answer)

@@ -13,8 +13,8 @@ from tracehouse.check.instrumentation.tracked_values import (
 )
 from tracehouse.check.instrumentation.value_reads import Read, Reading, Replay
 from tracehouse.check.observe import Observation, watched_trace
-from tracehouse.check.oracle import TooSlow
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 
 _TOGETHER_MAX = 3  # answers that are others at once

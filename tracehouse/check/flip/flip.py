@@ -18,8 +18,8 @@ from tracehouse.check.flip.replacements import beside, instead_of
 from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, difference
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, Change, Read, Reading
 from tracehouse.check.observe import Observation, shown, watched_trace
-from tracehouse.check.oracle import TooSlow
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Effect

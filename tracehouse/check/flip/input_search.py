@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from tracehouse.check.calls import Answer, call_artifact
 from tracehouse.check.inputs.probes import probes
 from tracehouse.check.inputs.thresholds import aimed
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, Read, Reading, Replay, Site
-from tracehouse.check.oracle import Answer, TooSlow, artifact_answer
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
 from tracehouse.errors import ModelRaised
@@ -22,7 +24,6 @@ from tracehouse.torch_values.compare import compare
 _AGREED_ENOUGH = 10  # of inputs that read another value; no more are tried then
 _NUMBERS_ENOUGH = 60  # another number may be one that leads to the same
 _EXAMPLES_MAX = 6
-_CALL_S = 1.0
 _NUMBERS_MAX = 16
 
 
@@ -92,7 +93,7 @@ def _try(target: Target, call: Call, example: dict[Site, list[Any]], found: dict
     reading = Reading(call, in_torch=any(site.kind == IN_TORCH for site in found))
     try:
         with reading:
-            answer = target.eager.answer(call, within_s=_CALL_S)
+            answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
     except (ModelRaised, TooSlow):  # such values are none for this model
         return
     reached = [site for site, values in example.items() if repr(_values(reading, site)) != repr(values)]
@@ -113,7 +114,7 @@ def _alone(target: Target, call: Call, others: dict[Site, list[Any]], difference
     replays = [Replay(site, values) for site, values in others.items()]
     try:
         with Reading(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
-            answer = target.eager.answer(call, within_s=_CALL_S)
+            answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
     except (ModelRaised, TooSlow):  # it cannot be told which of them it is
         return difference
     return _difference(target, call, answer)
@@ -132,7 +133,7 @@ def _values(reading: Reading, site: Site) -> list[Any]:
 
 def _difference(target: Target, call: Call, eager: Answer) -> str | None:
     try:
-        answer = artifact_answer(target.artifact, call, target.seed)
+        answer = call_artifact(target.artifact, call, target.seed)
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory(error) from error

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from itertools import combinations, zip_longest
 from typing import Literal
 
+from tracehouse.check.calls import Answer, call_artifact
 from tracehouse.check.graph_diff.canonical import GraphDivergence, canonical, difference
-from tracehouse.check.oracle import Answer, TooSlow, artifact_answer, stopped_after
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
@@ -169,13 +170,13 @@ class _Trial:
             return SizeTried(sizes, call, "too-slow")
         after = self._after(eager)
         try:
-            artifact = artifact_answer(target.artifact, call, target.seed)
+            artifact = call_artifact(target.artifact, call, target.seed)
         except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
             return SizeTried(sizes, call, "raised", error=error, after=after)
         found = compared(eager.outputs, artifact.outputs, target.tolerance).difference
         if found is None:
             return SizeTried(sizes, call, "agrees", after=after)
-        if not target.eager.is_sure(call, eager, tolerance=target.tolerance, within_s=target.call_s):
+        if not target.eager.is_repeatable(call, eager, tolerance=target.tolerance, within_s=target.call_s):
             return SizeTried(sizes, call, "unsure")
         return SizeTried(sizes, call, "differs", difference=found, after=after)
 
@@ -184,7 +185,7 @@ class _Trial:
         if not eager.left_state or eager.drew or any(one.after for one in self.tried):
             return None
         try:
-            again = target.eager.next_answer(target.call, within_s=target.call_s)
+            again = target.eager.answer_again(target.call, within_s=target.call_s)
         except ModelRaised as error:
             return Difference(
                 "output", f"the first call gives an answer, and one after other sizes raises: {error.detail}"
@@ -236,7 +237,7 @@ class _Blaming:
             self._budget.leave_out(f"the line that baked the size of {', '.join(_changed(shown, self._groups))}")
             return []
         try:
-            with stopped_after(max(self._budget.left_s, _RETRACE_S)):
+            with time_limit(max(self._budget.left_s, _RETRACE_S)):
                 there = canonical(target.traced_again(shown.call), target.method)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
             return []

@@ -7,9 +7,10 @@ from typing import Literal
 
 import torch
 
+from tracehouse.check.calls import call_artifact
 from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
-from tracehouse.check.oracle import TooSlow, artifact_answer, stopped_after
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
@@ -70,7 +71,7 @@ def _traced(target: Target, call: Call, within_s: float) -> Canonical | None:
     """None where eager refuses such values, or cannot be traced on them, or not in time: that is no fault."""
     try:
         # Other values can make a loop of the model's very long.
-        with stopped_after(within_s):
+        with time_limit(within_s):
             return canonical(target.traced_again(call), target.method)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
         return None
@@ -87,7 +88,7 @@ def _confirmed(target: Target, one: BakedValue) -> BakedValue:
     except (ModelRaised, TooSlow):
         return one
     try:
-        artifact = artifact_answer(target.artifact, one.call, target.seed)
+        artifact = call_artifact(target.artifact, one.call, target.seed)
     except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
         raised = Difference("output", f"the artifact raised {user_lines.text_of(error)}")
         return BakedValue(one.cause, one.parting, one.call, confirmed=True, difference=raised)

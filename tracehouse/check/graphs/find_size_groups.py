@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from tracehouse.check.calls import call_artifact
 from tracehouse.check.graphs import size_relations
 from tracehouse.check.graphs.size_relations import Dim, Relations
-from tracehouse.check.oracle import TooSlow, artifact_answer
 from tracehouse.check.size_groups import Groups, declared, reasons, shape_of
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.dims import Linear, SymbolicShape
 from tracehouse.contract.input_spec import Reason
 from tracehouse.differential.budget import Budget
@@ -90,7 +91,7 @@ class _Asked:
     def artifact_raises(self, exprs: Exprs, sizes: Mapping[str, int]) -> bool:
         call = self.groups(exprs).resized(self.call, sizes, self.target.seed)
         try:
-            artifact_answer(self.target.artifact, call, self.target.seed)
+            call_artifact(self.target.artifact, call, self.target.seed)
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
             return True
         return False

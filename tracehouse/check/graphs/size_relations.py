@@ -15,11 +15,11 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from tracehouse.check.oracle import TooSlow, stopped_after
 from tracehouse.check.prove.composite_operators import whole
 from tracehouse.check.prove.shape_rules import Shaping
 from tracehouse.check.prove.stopping import stopped_between_operators
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.contract.dims import Linear
 from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
@@ -55,7 +55,7 @@ def of_eager(target: Target, call: Call, within_s: float) -> Relations:
         seed_all(target.seed)
         # What the model raises ends the run, and what was asked until then holds.
         without_values = stopped_between_operators(), enable_python_dispatcher(), whole(), mode, Shaping()  # type: ignore[no-untyped-call]
-        with suppress(Exception, TooSlow), stopped_after(within_s), torch.no_grad(), ExitStack() as stack:
+        with suppress(Exception, TooSlow), time_limit(within_s), torch.no_grad(), ExitStack() as stack:
             for one in without_values:
                 stack.enter_context(one)
             call.with_tensors(fakes).run(module)

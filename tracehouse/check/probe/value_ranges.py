@@ -13,12 +13,14 @@ from itertools import islice
 
 import torch
 
+from tracehouse.check.calls import Answer, call_artifact, call_model
 from tracehouse.check.inputs.probes import probes
-from tracehouse.check.oracle import Answer, TooSlow, artifact_answer, live_answer
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory
 from tracehouse.errors import ModelRaised, ServiceError
@@ -29,9 +31,6 @@ _DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 # Operators that read or write beyond their memory where an integer is too large; of others' operators nothing is known.
 _UNCHECKED = ("ctc_loss", "_pack_padded_sequence", "embedding_bag", "segment_reduce")
 _CHECKED = ("aten::", "prim::", "mkldnn::", "onednn::")
-# What takes far longer on another integer works in proportion to it, and may ask for all memory next.
-_CALL_S, _CALL_TIMES_EXAMPLE = 0.25, 10
-_LEAST_S = 0.001  # 0 is no limit
 # A loop in C, of so many rounds as an integer says, cannot be stopped: how long such take shows on the way to its end.
 _ON_THE_WAY = (2**20, 2**26)
 # As torch says that a size, rather than a value, is none.
@@ -97,19 +96,19 @@ class _Asking:
         self.groups = groups
         self._budget = budget
         self._module = target.model.fresh()
-        self._within_s = _CALL_S
+        self._within_s = CALL_LIMITS.integers.seconds
 
     def check(self) -> None:
         """That the copy takes the example as ever, and how long that takes. Raises _Unsure."""
         started = time.monotonic()
         if not self.takes(self.target.call):
             raise _Unsure
-        self._within_s = max(_CALL_S, _CALL_TIMES_EXAMPLE * (time.monotonic() - started))
+        self._within_s = CALL_LIMITS.integers.after(time.monotonic() - started)
 
     def takes(self, call: Call) -> bool:
         """Raises _Unsure."""
         seed = self.target.seed
-        return self._asked(lambda within_s: live_answer(self._module, call, seed, within_s=within_s)) is not None
+        return self._asked(lambda within_s: call_model(self._module, call, seed, within_s=within_s)) is not None
 
     def agrees(self, call: Call) -> bool | None:
         """Whether the artifact answers as a new copy of eager does; None where that raises. Raises _Unsure."""
@@ -117,7 +116,7 @@ class _Asking:
         if eager is None:
             return None
         try:
-            answer = artifact_answer(self.target.artifact, call, self.target.seed)
+            answer = call_artifact(self.target.artifact, call, self.target.seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise _Unsure from error
@@ -130,7 +129,7 @@ class _Asking:
             raise _Unsure
         started = time.monotonic()
         try:
-            answer = ask(min(self._within_s, self._budget.left_s) or _LEAST_S)
+            answer = ask(min(self._within_s, self._budget.left_s) or CALL_LIMITS.least_s)
         except ModelRaised as error:
             if any(words in error.detail.lower() for words in _SAYS_TOO_LARGE):
                 raise _Unsure from error

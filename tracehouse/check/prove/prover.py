@@ -1,10 +1,8 @@
 """Proving: case after case, until the wanted sizes are covered, nothing more comes of it, or the time is over."""
 
-import signal
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import FrameType
 
 from tracehouse.check.prove.interpreter import Program
 from tracehouse.check.prove.size_grid import Evaluation, Grid, Mask, NotEvaluated, Sizes
@@ -12,6 +10,7 @@ from tracehouse.check.prove.symbolic_case import Cases, Outcome
 from tracehouse.check.prove.symbols import LEAST
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import alarm
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
 from tracehouse.introspection import user_lines
@@ -268,17 +267,10 @@ class _Proving:
         self._thresholds[text, line] = Threshold(text, line, self._grid.nearest(inside, outside), outside)
 
 
-@contextmanager
-def _within(budget: Budget) -> Iterator[None]:
-    def stop(_: int, frame: FrameType | None) -> None:  # noqa: ARG001
+def _within(budget: Budget) -> AbstractContextManager[None]:
+    def stop() -> None:
         if budget.is_spent:
             raise _Over
 
-    before = signal.signal(signal.SIGALRM, stop)
-    # Again and again, for where torch calls Python back it may drop the first.
-    signal.setitimer(signal.ITIMER_REAL, max(budget.left_s, 0.001), _AGAIN_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    # The alarm rings again and again, because torch may drop an exception where it calls Python back.
+    return alarm(max(budget.left_s, 0.001), stop, again_s=_AGAIN_S)

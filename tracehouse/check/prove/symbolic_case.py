@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from tracehouse.check.oracle import artifact_answer, live_answer
+from tracehouse.check.calls import call_artifact, call_model
 from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.operator_path import Path, Replay, path_of, told
 from tracehouse.check.prove.recorder import Held, Numbers, Recorder, Unprovable, of_frame
@@ -157,7 +157,7 @@ class _Attempt:
         if self._copies.is_unchanged():
             return False
         example, seed = self._target.call, self._target.seed
-        after = live_answer(self._copies.last(), example, seed, within_s=None)
+        after = call_model(self._copies.last(), example, seed, within_s=None)
         return not compare(self._target.eager.answer(example).outputs, after.outputs, self._target.tolerance).agrees
 
     # The runs.
@@ -302,7 +302,7 @@ class _Attempt:
     def _agree(self) -> bool:
         answer = self._target.eager.answer(self._call)
         try:
-            artifact = artifact_answer(self._target.artifact, self._call, self._target.seed)
+            artifact = call_artifact(self._target.artifact, self._call, self._target.seed)
         except Exception:  # noqa: BLE001 - whatever the artifact raises where eager does not
             return False
         tolerance = self._target.tolerance

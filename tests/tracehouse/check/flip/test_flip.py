@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from tests.tracehouse.check.traced import Load, traced
+from tracehouse.check.calls import call_artifact
 from tracehouse.check.flip.flip import Judged, effect_of_warning, judge
 from tracehouse.check.instrumentation.value_reads import Change, Reading
 from tracehouse.check.observe import observe, watched_trace
-from tracehouse.check.oracle import artifact_answer
 from tracehouse.differential.budget import Budget
 from tracehouse.torch_values.compare import compare
 
@@ -53,7 +53,7 @@ def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
     assert shown is not None
     eager = target.eager.answer(shown).outputs
     try:
-        artifact = artifact_answer(target.artifact, shown, 0).outputs
+        artifact = call_artifact(target.artifact, shown, 0).outputs
     except RuntimeError:
         return
     assert not compare(eager, artifact, 1e-5).agrees

@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from tests.tracehouse.check.traced import Load
-from tracehouse.check.oracle import EagerOracle, Observed
+from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.eager.call import bind
 
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 IDS = torch.tensor([1, 2, 3, 1])
 
 
-def observed(load: Load, name: str, entrypoint: str, x: torch.Tensor = X) -> Observed:
+def observe(load: Load, name: str, entrypoint: str, x: torch.Tensor = X) -> CallObservation:
     model = load(name, entrypoint)
-    return EagerOracle(model, 0).observed(bind(model.module, "forward", "forward", (x,), {}))
+    return EagerOracle(model, 0).observe(bind(model.module, "forward", "forward", (x,), {}))
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,10 @@ def observed(load: Load, name: str, entrypoint: str, x: torch.Tensor = X) -> Obs
     ],
 )
 def test_state_that_a_later_answer_shows_is_carried(load: Load, name: str, entrypoint: str, state: str) -> None:
-    (carried,) = observed(load, name, entrypoint).carried
+    (hidden,) = observe(load, name, entrypoint).hidden_states
 
-    assert (carried.name, carried.effect) == (state, "harmful")
-    assert carried.line is not None
+    assert (hidden.name, hidden.effect) == (state, "harmful")
+    assert hidden.line is not None
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_state_that_a_later_answer_shows_is_carried(load: Load, name: str, entry
     ],
 )
 def test_state_that_no_answer_shows_is_harmless(load: Load, name: str, entrypoint: str, x: torch.Tensor) -> None:
-    seen = observed(load, name, entrypoint, x)
+    seen = observe(load, name, entrypoint, x)
 
-    assert seen.carried == []
-    assert [one.effect for one in seen.without_effect] == ["harmless"]
+    assert seen.hidden_states == []
+    assert [one.effect for one in seen.harmless_states] == ["harmless"]
 
 
 def test_a_cache_that_the_first_call_fills_carries_nothing(load: Load) -> None:
-    seen = observed(load, "caches_its_mask", "Net", torch.ones(4, 4))
+    seen = observe(load, "caches_its_mask", "Net", torch.ones(4, 4))
 
-    assert (seen.carried, seen.without_effect) == ([], [])
+    assert (seen.hidden_states, seen.harmless_states) == ([], [])

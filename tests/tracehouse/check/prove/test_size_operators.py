@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.tracehouse.check.targets import target_of
-from tracehouse.check.oracle import artifact_answer
+from tracehouse.check.calls import call_artifact
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -93,7 +93,7 @@ def assert_agree(target: Target, shapes: Mapping[str, SymbolicShape], proof: Pro
     proven = [point for region in proof.regions for point in points(region)]
     for sizes in proven[:: max(1, len(proven) // most)]:
         call = target.call.with_tensors(dict(zip(shapes, tensors(shapes, sizes), strict=True)))
-        eager, artifact = target.eager.answer(call), artifact_answer(target.artifact, call, 0)
+        eager, artifact = target.eager.answer(call), call_artifact(target.artifact, call, 0)
         compared = compare(eager.outputs, artifact.outputs, 1e-4)
         assert compared.agrees, (sizes, compared.difference)
         assert compare(eager.inputs, artifact.inputs, 1e-4).agrees, sizes

@@ -1,0 +1,85 @@
+"""Calls: the live model or its artifact is called once, under a given seed."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from tracehouse.check.time_limit import time_limit
+from tracehouse.eager.call import Call
+from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.source import seed_all
+from tracehouse.errors import AnswerTooLarge, ModelRaised
+from tracehouse.torch_values.compare import copied
+from tracehouse.torch_values.gradients import Gradients, differentiate
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outputs of one call, copied, and its input tensors as the call left them, by path."""
+
+    outputs: Any
+    inputs: dict[str, torch.Tensor]
+    drew: bool = False  # the call drew a random number
+    left_state: bool = False  # the call changed the model, or what the model shares with its copies
+
+
+def call_model(
+    module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None = None, seeded: bool = True
+) -> Answer:
+    """Return the answer of this very module, including the effects of whatever earlier calls left in it.
+
+    The inputs are copied first. Without `seeded` the random generators go on from where they are. Raises ModelRaised
+    with the user's line if the model raises, and TooSlow after `within_s` seconds.
+    """
+    with time_limit(within_s):
+        cloned = call.cloned()
+        if seeded:
+            seed_all(seed)
+        before = _generator_states()
+        with torch.no_grad(), blamed(ModelRaised, f"{call.method} raised", method=call.method):
+            outputs = copied(cloned.run(module))
+        return Answer(outputs, cloned.tensors, drew=_generator_states() != before)
+
+
+def differentiate_model(
+    module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None, most_bytes: int
+) -> Gradients:
+    """Return the outputs of this very module and the gradients of its inputs and parameters.
+
+    Raises ModelRaised with the user's line, TooSlow after `within_s` seconds, and AnswerTooLarge if all of it takes
+    more than `most_bytes` bytes.
+    """
+
+    def run(tensors: Mapping[str, torch.Tensor]) -> Any:
+        return call.with_tensors(tensors).run(module)
+
+    seed_all(seed)
+    doing = f"{call.method}, or the way back through it, raised"
+    with time_limit(within_s), blamed(ModelRaised, doing, method=call.method):
+        try:
+            return differentiate(run, call.tensors, module, seed, most=most_bytes)
+        except AnswerTooLarge as error:
+            too_large = error  # raised outside, because the model is not to blame for it
+    raise too_large
+
+
+def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
+    """Return the artifact's answer. The inputs are copied first. Whatever the artifact raises comes out as it is."""
+    cloned = call.cloned()
+    seed_all(seed)
+    before = _generator_states()
+    with torch.no_grad():
+        outputs = copied(cloned.run_traced(module))
+    return Answer(outputs, cloned.tensors, drew=_generator_states() != before)
+
+
+def _generator_states() -> tuple[Any, ...]:
+    """Return the states of all generators of random numbers: torch's on each device, Python's and NumPy's."""
+    _, keys, position, *_ = np.random.get_state(legacy=True)
+    # Asking CUDA for its state would initialize it in a process that does not use it.
+    states = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+    return [state.numpy().tobytes() for state in states], random.getstate(), np.asarray(keys).tobytes(), position

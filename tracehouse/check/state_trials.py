@@ -1,0 +1,123 @@
+"""State trials: other values take the place of the state that a call leaves, to see whether an answer shows it."""
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from tracehouse.check.calls import Answer, call_model
+from tracehouse.check.inputs.probes import probes
+from tracehouse.check.instrumentation import hidden_state
+from tracehouse.check.instrumentation.value_reads import Reading
+from tracehouse.check.time_limit import TooSlow, time_limit
+from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.eager import state_snapshot
+from tracehouse.eager.call import Call
+from tracehouse.eager.model import Model
+from tracehouse.errors import ModelRaised
+from tracehouse.findings.trace_check import Effect
+from tracehouse.introspection import script_graphs, user_lines
+
+# The path of a submodule, or the name of what all copies share; and the name of an attribute of it.
+StateKey = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class HiddenState:
+    """State that each call changes after it has read what the call before left there.
+
+    `line` is the first line that reads it, if known. `effect` says whether an answer can depend on it.
+    """
+
+    name: str
+    line: user_lines.Line | None
+    effect: Effect = "unknown"
+    reason: str = "it was not tried"
+
+
+class StateTrials:
+    """Trials of other values in the place of the state that calls leave, each in a new copy of the model.
+
+    Every trial calls the model on the example and, if the model accepts them, on other values.
+    """
+
+    def __init__(self, model: Model, seed: int, call: Call) -> None:
+        self._model = model
+        self._seed = seed
+        self._calls = [call, *(varied for _, varied in list(probes(call, searching=False))[:1])]
+        self._comparands: set[float] = set()  # numbers that tensors were compared with in the calls so far
+
+    def judge(
+        self, module: torch.nn.Module, lines: Mapping[StateKey, user_lines.Line | None], shared: set[StateKey]
+    ) -> list[HiddenState]:
+        """Return each state of `lines` with its effect on the answers.
+
+        `lines` has the line that reads each state first. `module` is a copy that was called before. `shared` are the
+        keys of what all copies share.
+        """
+        started = time.monotonic()
+        settled = self._find_settled(module, set(lines), shared)
+        call_s = (time.monotonic() - started) / len(self._calls)
+        until = time.monotonic() + CALL_LIMITS.state_trials.after(call_s)
+        within_s = CALL_LIMITS.state_trial.after(call_s)
+        values = {key: hidden_state.content(self._read(module, key, shared)) for key in lines}
+        states = []
+        for key, line in lines.items():
+            name = ".".join(key) if key in shared else script_graphs.dotted(*key)
+            if key in settled:
+                states.append(HiddenState(name, line, "harmless", "every call leaves the same in it"))
+                continue
+            run = partial(self._run, key, key in shared, within_s)
+            judged = hidden_state.shown(values[key], run, lambda: self._comparands, lambda: time.monotonic() > until)
+            states.append(HiddenState(name, line, judged.effect, judged.reason))
+        return states
+
+    def _find_settled(self, module: torch.nn.Module, keys: set[StateKey], shared: set[StateKey]) -> set[StateKey]:
+        """Return the states that calls on other inputs leave as they were, such as weights kept to a norm.
+
+        A call that the model refuses is left out of the trials to come.
+        """
+        before = {key: hidden_state.content(self._read(module, key, shared)) for key in keys}
+        settled = keys if len(self._calls) > 1 else set()
+        for call in self._calls[::-1]:
+            try:
+                call_model(module, call, self._seed)
+            except ModelRaised:
+                self._calls.remove(call)
+                return set()
+            settled = {
+                key for key in settled if hidden_state.is_same_content(before[key], self._read(module, key, shared))
+            }
+        return settled
+
+    def _run(self, key: StateKey, is_shared: bool, within_s: float, value: Any) -> Sequence[Any]:
+        """Return the outputs of all calls, each of a new copy that has `value` in the place of the state."""
+        outputs = []
+        for call in self._calls:
+            module = self._model.fresh()
+            self._write(module, key, copy.deepcopy(value), is_shared)
+            outputs.append(self._call(module, call, within_s).outputs)
+        self._model.shared.restore()
+        return outputs
+
+    def _call(self, module: torch.nn.Module, call: Call, within_s: float) -> Answer:
+        try:
+            with time_limit(within_s), Reading(call) as reading:
+                return call_model(module, call, self._seed)
+        except TooSlow as slow:
+            raise TimeoutError from slow
+        finally:
+            self._comparands |= reading.taint.numbers
+
+    def _read(self, module: torch.nn.Module, key: StateKey, shared: set[StateKey]) -> Any:
+        return self._model.shared.held(key) if key in shared else state_snapshot.held(module, key)
+
+    def _write(self, module: torch.nn.Module, key: StateKey, value: Any, is_shared: bool) -> None:
+        if is_shared:
+            self._model.shared.put(key, value)
+        else:
+            state_snapshot.put(module, key, value)
