@@ -25,7 +25,7 @@ from service.domain.errors import (
 from service.storage.blobs import Blobs, Staged
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import InvalidRequest
-from tracehouse.spec.example_inputs import CalledWith, FileTensor, TupleInput
+from tracehouse.spec.example_inputs import CallInputs, FileTensor, TupleInput
 from tracehouse.spec.trace_spec import FILES_MAX, FileName, TraceSpec
 
 # The part `request`, and the one file too many that is refused by name.
@@ -227,7 +227,7 @@ def _references(spec: TraceSpec) -> Iterator[_Reference]:
         yield _Reference(("source", "archive"), spec.source.archive, "archive")
     if spec.weights is not None:
         yield _Reference(("weights", "file"), spec.weights.file, "weights")
-    calls: list[tuple[Location, CalledWith | TraceSpec]] = [((), spec)]
+    calls: list[tuple[Location, CallInputs | TraceSpec]] = [((), spec)]
     calls += [(("methods", name), call) for name, call in spec.methods.items()]
     calls += [(("check", "check_inputs", index), call) for index, call in enumerate(spec.check.check_inputs)]
     for at, call in calls:

@@ -41,7 +41,7 @@ def pieces(returned: Iterable[Returned]) -> Iterator[bytes | bytearray | memoryv
     every = list(returned)
     calls = [EagerCall(method=one.method, case=one.case, returns=one.returns) for one in every]
     named = [(f"{place}.{tensor.name}", tensor) for place, one in enumerate(every) for tensor in one.outputs]
-    return tensor_file.pieces(named, {"calls": _calls.dump_json(calls).decode()})
+    return tensor_file.iter_file_bytes(named, {"calls": _calls.dump_json(calls).decode()})
 
 
 class EagerOutputs:

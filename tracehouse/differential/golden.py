@@ -35,7 +35,7 @@ def write(cases: Iterable[Case]) -> bytes:
         for side, tensors in (("input", case.inputs), ("output", case.outputs))
         for tensor in tensors
     ]
-    return b"".join(tensor_file.pieces(named))
+    return b"".join(tensor_file.iter_file_bytes(named))
 
 
 def read(descriptor: int) -> list[Case]:

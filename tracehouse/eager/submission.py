@@ -16,7 +16,7 @@ from tracehouse.eager.declared_sizes import resized
 from tracehouse.eager.source import Source
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.spec.conversion import Conversion
-from tracehouse.spec.example_inputs import CalledWith
+from tracehouse.spec.example_inputs import CallInputs
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 
 
@@ -100,7 +100,7 @@ class Submission:
     def _calls(self, loaded: model.Model) -> tuple[dict[str, Call], list[CheckCall]]:
         uploaded = inputs.InputFiles(self._open)
 
-        def bound(method: str, given: CalledWith) -> Call:
+        def bound(method: str, given: CallInputs) -> Call:
             args = [inputs.materialise(tree, uploaded, self.device) for tree in given.example_inputs]
             kwargs = {
                 name: inputs.materialise(tree, uploaded, self.device)

@@ -6,12 +6,12 @@ from tracehouse.errors.base import NotFound
 class PrintoutNotFound(NotFound):
     """The artifact has no such printout
 
-    `GET /artifacts/{digest}/printouts` lists what there is.
+    `GET /artifacts/{digest}/printouts` lists the printouts.
     """
 
 
 class PrintoutsUnreadable(NotFound):
     """The artifact's printouts cannot be read
 
-    Trace it again with `force`; archive and inference do not need them.
+    Trace the model again with `force`. The archive and inference do not need the printouts.
     """

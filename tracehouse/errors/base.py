@@ -1,8 +1,8 @@
 """Everything that can go wrong, by whose fault it is.
 
-A family says whose fault it is; a leaf's docstring is its title and then, where there is one, its remedy; its class
-name is its slug, and `facts` are the values a client can act on. Only `service.api.problems` knows which HTTP status
-a family has.
+The families say whose fault an error is. The first line of an error's docstring is its title, the second paragraph its
+remedy; its class name gives its slug; `facts` are values that a client can act on. Only `service.api.problems` knows
+which HTTP status a family has.
 
 ServiceError                service
 ├─ CallerError              caller
@@ -10,9 +10,9 @@ ServiceError                service
 │  ├─ InvalidRequest                 the body was read and says something impossible
 │  ├─ PayloadTooLarge
 │  ├─ UnsupportedMediaType
-│  ├─ Unauthenticated                nobody that the service knows asks
-│  ├─ Forbidden                      it is not for whoever asks
-│  ├─ TooManyRequests                it may, later
+│  ├─ Unauthenticated                the caller is not known
+│  ├─ Forbidden                      the caller may not do this
+│  ├─ TooManyRequests                the caller may do this later
 │  ├─ NotFound
 │  ├─ Conflict
 │  ├─ PreconditionFailed
@@ -50,25 +50,27 @@ class ServiceError(Exception):
 
     @classmethod
     def slug(cls) -> str:
-        """`ShapeMismatch` → `shape-mismatch`."""
+        """Return the name of the error in documents: `ShapeMismatch` → `shape-mismatch`."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
 
     @classmethod
     def title(cls) -> str:
+        """Return the docstring's first line."""
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
     @classmethod
     def remedy(cls) -> str | None:
-        """What to do about it: the docstring's second paragraph."""
+        """Return what to do about it, the docstring's second paragraph; None if it has none."""
         _, *lines = cleandoc(cls.__dict__.get("__doc__") or "").splitlines()
         return " ".join(lines).strip() or None
 
     def failure(self) -> "Failure":
+        """Return the error as data."""
         return Failure(slug=self.slug(), detail=self.detail, facts=self.facts)
 
 
 class Failure(Frozen):
-    """An error as data: what crosses a pipe and what a row keeps."""
+    """An error as data, as children send it and the database stores it."""
 
     slug: str
     detail: str
@@ -102,7 +104,7 @@ class InferenceError(ServiceError):
 
 
 def by_slug() -> dict[str, type[ServiceError]]:
-    """Every error, the families too."""
+    """Return every error class, families included, by its slug."""
     found: dict[str, type[ServiceError]] = {}
     waiting = [ServiceError]
     while waiting:

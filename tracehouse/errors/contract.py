@@ -6,14 +6,14 @@ from tracehouse.errors.base import CallerError, InvalidRequest, NotFound
 class InvalidTensor(InvalidRequest):
     """A tensor's data does not fit its datatype and shape
 
-    Give as many values as the shape has, flat or nested as the shape, and of the datatype.
+    Send as many values as the shape has, flat or nested as the shape, each of the datatype.
     """
 
 
 class MethodNotFound(NotFound):
     """The artifact has no such method
 
-    Ask for a method that was traced: the contract in the manifest has them.
+    Ask for a method that was traced: the contract in the manifest lists them.
     """
 
 
@@ -29,7 +29,7 @@ class MissingInput(ContractViolation):
 
 
 class UnexpectedInput(ContractViolation):
-    """An input was sent that the contract does not know
+    """An input was sent that the contract does not have
 
     Send only inputs of the contract, under their names.
     """
@@ -50,42 +50,42 @@ class ShapeMismatch(ContractViolation):
 
 
 class SizesDisagree(ContractViolation):
-    """Sizes that belong together disagree
+    """Two inputs disagree about a size
 
-    Give the dims that the contract names alike sizes that go together, such as `ids` and its mask one length.
+    Dims with the same symbol in the contract must have the same size, as the lengths of `ids` and its mask.
     """
 
 
 class SizeOutOfRange(ContractViolation):
-    """A size lies outside those that the contract takes
+    """A size lies outside the contract's regions
 
-    Send a size that lies in one of the contract's `regions`, or trace the model again with the wanted ones as `sizes`.
+    Send a size in one of the contract's `regions`, or trace the model again with the wanted sizes in `sizes`.
     """
 
 
 class NoBucket(ContractViolation):
-    """The model has no bucket of these sizes
+    """The model has no bucket for these sizes
 
-    Send the sizes of a bucket, or trace the model again with these sizes among `buckets`.
+    Send the sizes of a bucket, or trace the model again with these sizes in `buckets`.
     """
 
 
 class ValueOutOfRange(ContractViolation):
     """An input has a value outside the range of the contract
 
-    Send values within the range: on others the model itself raises.
+    Send values within the range: the model raises on others.
     """
 
 
 class StructureMismatch(ContractViolation):
-    """An argument nests otherwise than the contract
+    """An argument is nested differently from the contract
 
-    Nest the argument as the example input of the trace was nested.
+    Nest the argument as the example input was nested.
     """
 
 
 class BakedArgument(ContractViolation):
-    """An argument was sent with another value than the one that the trace baked in, or that the script was tried with
+    """An argument differs from the value that was baked into the trace, or that the script was checked with
 
     Send the value of the contract, leave it out, or trace again with the other value.
     """

@@ -1,4 +1,4 @@
-"""Errors of an inference: the artifact, or the process that holds it."""
+"""Errors of an inference: of the artifact, or of the process that runs it."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from tracehouse.errors.base import Fault, InferenceError
 class GraphRaised(InferenceError):
     """The artifact raised on these inputs
 
-    Send inputs that the model takes; a trace knows only the checks that its examples passed.
+    Send inputs that the model takes. A trace has none of the model's own input checks that the examples passed.
     """
 
 
@@ -19,7 +19,7 @@ class InferenceTimeout(InferenceError):
 class AnswerTooLarge(InferenceError):
     """The artifact's answer is larger than this service sends
 
-    Send fewer inputs at once, trace a model that returns less, or raise the limit where the service is started.
+    Send fewer inputs at once, trace a model that returns less, or raise the service's limit.
     """
 
 
@@ -30,4 +30,4 @@ class RunnerLost(InferenceError):
 
 
 class GoldenCaseFailed(RunnerLost):
-    """The artifact no longer gives the answers it was checked with"""
+    """The artifact no longer gives the answers of its golden cases"""

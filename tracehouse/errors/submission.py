@@ -1,4 +1,4 @@
-"""Errors of what was submitted: its source, weights, inputs, or what its code did."""
+"""Errors of a submission: its source, its weights, its inputs, or what its code did."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ class SourceUnreadable(TraceError):
 
 
 class SourceUnsafe(TraceError):
-    """The source holds names that it may not have"""
+    """The source has file names that are not allowed"""
 
 
 class SourceTooLarge(TraceError):
@@ -22,7 +22,7 @@ class SourceSyntaxError(TraceError):
 
 
 class SourceImportFailed(TraceError):
-    """The source imports something that is not here"""
+    """The source imports something that is not installed here"""
 
 
 class SourceRaised(TraceError):
@@ -32,7 +32,7 @@ class SourceRaised(TraceError):
 class EntrypointNotFound(TraceError):
     """The source has no such entrypoint
 
-    Write `module:name` with a module of the source, as its file is called without `.py`, and a name defined in it.
+    Write `module:name`: a file of the source without `.py`, and a name that is defined in it.
     """
 
 
@@ -59,7 +59,7 @@ class InputsUnreadable(TraceError):
 class TraceMethodNotFound(TraceError):
     """The model has no such method
 
-    Name methods that the model's class defines; `example_inputs` at the top stand for those of `forward`.
+    Name methods that the model's class defines; `example_inputs` at the top level are those of `forward`.
     """
 
 
@@ -71,7 +71,7 @@ class ArgumentMismatch(TraceError):
 
 
 class ModelNotCopyable(InitFailed):
-    """The model cannot be copied, nor made again
+    """The model can neither be copied nor made again
 
     Keep locks, files, generators and the like out of the model, or give its class a `__deepcopy__`.
     """
@@ -82,32 +82,32 @@ class ModelRaised(TraceError):
 
 
 class DeviceNotFound(ModelRaised):
-    """The source asks for a device that is not here
+    """The source asks for a device that this machine lacks
 
-    Take the device from the inputs or from a parameter, as `x.device`; a GPU is there where `devices` asks for one.
+    Use the device of an input or a parameter, as `x.device`; for a GPU, put `cuda` in `devices`.
     """
 
 
 class DevicesDiffer(ModelRaised):
     """The model computes with tensors of several devices
 
-    Make tensors on the inputs' device, as `torch.ones(3, device=x.device)`, and give parameters on `meta` their values
-    with `to_empty` and `load_state_dict`.
+    Make tensors on the inputs' device, as `torch.ones(3, device=x.device)`. Fill parameters on `meta` with `to_empty`
+    and `load_state_dict`.
     """
 
 
 class MethodTracedAsFunction(ModelRaised):
-    """The source gives torch.jit.trace a method of a module
+    """The source calls torch.jit.trace on a method of a module
 
-    Submit the model itself and name its methods under `methods`; in the source, call torch.jit.trace_module with it.
+    Submit the model and name its methods in `methods`, or call torch.jit.trace_module in the source.
     """
 
 
 class ModelUnrepeatable(TraceError):
-    """The model is another one when it is loaded again
+    """The model differs when it is loaded again
 
-    Let the source make the same model each time: draw random numbers through torch, random or numpy, which are seeded,
-    and read no clock and nothing else that changes.
+    Make the source build the same model each time: draw random numbers with torch, random or numpy, which are seeded,
+    and do not read the clock or anything else that changes.
     """
 
 
@@ -124,6 +124,6 @@ class ModelCrashed(TraceError):
 
 
 class TracerLost(TraceError):
-    """The tracing process was lost, and not by the model's doing"""
+    """The tracing process was lost; the model is not the cause"""
 
     fault: ClassVar[Fault] = "service"

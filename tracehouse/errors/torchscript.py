@@ -10,23 +10,22 @@ class UnsupportedOutput(TraceError):
 class OutputNotTensor(UnsupportedOutput):
     """The model returns something that is not a tensor
 
-    Return tensors alone, in tuples, lists or dicts; of a number, `torch.tensor` makes one, which the trace keeps as it
-    is.
+    Return only tensors, in tuples, lists or dicts. `torch.tensor` makes a tensor of a number, and the trace keeps it.
     """
 
 
 class OutputWithoutDatatype(UnsupportedOutput):
     """The model returns a tensor that has no datatype in the Open Inference Protocol
 
-    Return it as one that has: `torch.view_as_real(y)` of a complex tensor, `y.dequantize()` of a quantised one,
-    `y.to_dense()` of a sparse one, `y.to(torch.float32)` of another.
+    Return `torch.view_as_real(y)` for a complex tensor, `y.dequantize()` for a quantised one, `y.to_dense()` for a
+    sparse one, and `y.to(torch.float32)` for others.
     """
 
 
 class OutputWithoutValues(UnsupportedOutput):
-    """The model returns a tensor that has a shape and no values
+    """The model returns a tensor that has a shape but no values
 
-    Return tensors on the inputs' device: those on the device `meta` and those of a FakeTensorMode hold nothing.
+    Return tensors on the inputs' device: tensors on the device `meta` or of a FakeTensorMode have no values.
     """
 
 
@@ -58,26 +57,26 @@ class UntraceableModel(TraceError):
 class OutputNotTraced(UntraceableModel):
     """An output does not come from the inputs by operators that torch records
 
-    Compute it with torch's operators: what goes through `.data`, numpy or `resize_` is lost to the trace.
+    Compute it with torch's operators: a trace does not see what goes through `.data`, numpy or `resize_`.
     """
 
 
 class MixedInput(UntraceableModel):
     """An argument is a list or a dict of values that are not all of one type
 
-    Let the model take a tuple, or an argument for each value: a trace keeps one type for all items of a list or a dict.
+    Pass a tuple, or one argument for each value: in a trace, all items of a list or a dict have one type.
     """
 
 
 class ConstantRequiresGrad(UntraceableModel):
-    """The model computes with a tensor that requires grad and is no part of it
+    """The model uses a tensor that requires grad and is not part of the model
 
     Register the tensor, or the module that holds it, in `__init__` of the model, make it an input, or detach it.
     """
 
 
 class SharedParameters(UntraceableModel):
-    """A module has one parameter or buffer under two names
+    """A module has the same parameter or buffer under two names
 
     Register it under one of them, and use that one in both places; two modules may share a parameter.
     """
@@ -93,12 +92,12 @@ class BackwardHooks(UntraceableModel):
 class CustomAutogradFunction(UntraceableModel):
     """The model calls a torch.autograd.Function, which an archive cannot hold
 
-    Compute the same with torch's operators where it is traced: call a plain function if `torch.jit.is_tracing()`.
+    Compute the same with torch's operators while tracing: call a plain function if `torch.jit.is_tracing()`.
     """
 
 
 class ModuleNotRegistered(UntraceableModel):
-    """The model calls a scripted or traced module that is no part of it
+    """The model calls a scripted or traced module that is not part of it
 
     Assign the module in `__init__` of the model, or put it into an nn.ModuleList.
     """
@@ -107,43 +106,43 @@ class ModuleNotRegistered(UntraceableModel):
 class TracingNested(UntraceableModel):
     """The model calls torch.jit.trace itself
 
-    Leave torch.jit.trace out of `forward`: what forward calls is traced with it.
+    Remove torch.jit.trace from `forward`: everything that forward calls is traced with it.
     """
 
 
 class CompiledModel(UntraceableModel):
-    """The model has a part that torch.compile made
+    """A part of the model was made by torch.compile
 
-    Submit the model as it is before torch.compile.
+    Submit the model without torch.compile.
     """
 
 
 class ScriptingFailed(TraceError):
     """torch could not script the model
 
-    Annotate the types of what is not a tensor, guard a call that the artifact can do without by
+    Annotate the types of values that are not tensors, put calls that the artifact does not need behind
     `if not torch.jit.is_scripting():`, or trace the model instead.
     """
 
 
 class MethodNotCompiled(TraceError):
-    """The method is there in Python, and not in the compiled model
+    """The method exists in Python but not in the compiled model
 
-    Mark it with @torch.jit.export, or name methods that are compiled.
+    Mark it with @torch.jit.export, or name a compiled method.
     """
 
 
 class ArchiveUnreadable(TraceError):
     """The uploaded file is not a TorchScript archive
 
-    Upload what torch.jit.save or ScriptModule.save wrote; a state dict belongs under `weights`, and Python under
+    Upload a file that torch.jit.save or ScriptModule.save wrote. A state dict belongs in `weights`, Python code in
     `source.file`.
     """
 
 
 class ArchiveUnusable(TraceError):
-    """What was traced or scripted could not be loaded again
+    """The archive could not be loaded again
 
-    Leave out `options.freeze` or `options.optimize_for_inference` where it is that form which fails; otherwise keep
-    what the archive cannot hold out of the model.
+    Leave out `options.freeze` or `options.optimize_for_inference` if that form fails. Otherwise, remove from the model
+    what the archive cannot hold.
     """

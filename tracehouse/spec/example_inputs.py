@@ -1,6 +1,6 @@
 """Example inputs: nested lists, tuples and dicts whose leaves are tensors, numbers, booleans, strings or null.
 
-torch calls what a trace is recorded on `example_inputs`, and what it is checked on `check_inputs`.
+As in torch.jit.trace, the trace is recorded on `example_inputs` and checked on `check_inputs`.
 """
 
 from math import prod
@@ -27,7 +27,7 @@ from tracehouse.errors import InvalidTensor
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Datatype, Shape, pack
 
-# A tensor drawn at random costs the submitter no upload: without a cap, a line of JSON could ask for terabytes.
+# A random tensor needs no upload: without a limit, a line of JSON could ask for terabytes.
 RANDOM_TENSOR_MAX_BYTES = GIB
 
 
@@ -39,7 +39,7 @@ class InlineTensor(Frozen):
     data: JsonValue = Field(description="Row-major, flat or nested.")
 
     @model_validator(mode="after")
-    def _data_fits(self) -> Self:
+    def _check_data(self) -> Self:
         try:
             self.pack()
         except InvalidTensor as error:
@@ -51,14 +51,14 @@ class InlineTensor(Frozen):
 
 
 class RandomValues(Frozen):
-    """How a random tensor is drawn: uniform in [low, high), or standard normal where neither is given."""
+    """How a random tensor is drawn: uniform in [low, high), or standard normal if neither is given."""
 
     seed: int = Field(0, ge=0, lt=2**63)
     low: float | None = None
     high: float | None = None
 
     @model_validator(mode="after")
-    def _range_is_whole(self) -> Self:
+    def _check_range(self) -> Self:
         if (self.low is None) != (self.high is None):
             raise PydanticCustomError("half_range", "give both low and high, or neither")
         if self.low is not None and self.high is not None and not self.low < self.high:
@@ -69,7 +69,7 @@ class RandomValues(Frozen):
 class RandomTensor(Frozen):
     """A tensor drawn from a seeded generator: the same request gives the same values.
 
-    Without a range, floats are standard normal, integers are drawn from {0, 1} and booleans are fair coins.
+    Without low and high, floats are standard normal; integers are 0 or 1 and booleans false or true, equally often.
     """
 
     datatype: Datatype
@@ -77,30 +77,30 @@ class RandomTensor(Frozen):
     random: RandomValues
 
     @model_validator(mode="after")
-    def _not_too_large(self) -> Self:
+    def _check_size(self) -> Self:
         if prod(self.shape) * self.datatype.item_bytes > RANDOM_TENSOR_MAX_BYTES:
             raise PydanticCustomError("too_large", "a random tensor has at most 1 GiB")
         return self
 
 
 class FileTensor(Frozen):
-    """A tensor in an uploaded `.safetensors`, `.npz` or `.pt` file; `key` may be left out where the file has one."""
+    """A tensor in an uploaded `.safetensors`, `.npz` or `.pt` file. `key` may be left out if it has one tensor."""
 
     file: str = Field(min_length=1)
     key: str | None = None
 
 
 class TupleInput(Frozen):
-    """JSON has no tuples; torch tells them from lists."""
+    """A tuple. JSON has no tuples, and torch treats tuples and lists differently."""
 
     tuple: list["InputTree"]
 
 
-# Names that no member has: an error's location names the branch, and a pointer into the request must not.
+# No member of a request has these names: pydantic adds them to the location of an error, and we take them out again.
 _TENSORS = ("inline-tensor", "random-tensor", "file-tensor")
 
 
-def _kind(value: Any) -> str | None:
+def _kind_of(value: Any) -> str | None:
     match value:
         case InlineTensor() | {"datatype": _, "data": _}:
             return "inline-tensor"
@@ -122,7 +122,7 @@ def _kind(value: Any) -> str | None:
 
 
 if TYPE_CHECKING:
-    InputTree = Any  # mypy cannot follow a union that names itself
+    InputTree = Any  # mypy cannot follow a recursive union
 else:
     InputTree = TypeAliasType(
         "InputTree",
@@ -134,22 +134,22 @@ else:
             | Annotated[dict[str, "InputTree"], Tag("dict-of-inputs")]
             | Annotated[list["InputTree"], Tag("list-of-inputs")]
             | Annotated[StrictBool | StrictInt | StrictFloat | StrictStr | None, Tag("scalar")],
-            Discriminator(_kind),
+            Discriminator(_kind_of),
         ],
     )
 
 
-def _arguments(value: Any) -> Any:
-    """A single tensor stands for a list of one, as torch takes it."""
-    return [value] if _kind(value) in _TENSORS else value
+def _as_arguments(value: Any) -> Any:
+    """Return a single tensor as a list of one, as torch.jit.trace does."""
+    return [value] if _kind_of(value) in _TENSORS else value
 
 
-Arguments = Annotated[list[InputTree], BeforeValidator(_arguments), Field(max_length=256)]
+Arguments = Annotated[list[InputTree], BeforeValidator(_as_arguments), Field(max_length=256)]
 KeywordArguments = Annotated[dict[str, InputTree], Field(max_length=256)]
 
 
-class CalledWith(Frozen):
-    """One call of one method."""
+class CallInputs(Frozen):
+    """The inputs of one call of one method."""
 
     example_inputs: Arguments = Field([], description="Positional arguments.")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Keyword arguments.")
@@ -158,23 +158,23 @@ class CalledWith(Frozen):
 Dynamic = Annotated[dict[str, dict[Annotated[str, Field(pattern=r"^[0-9]{1,2}$")], Expression]], Field(max_length=200)]
 
 
-class MethodInputs(CalledWith):
-    """The example of one method."""
+class MethodInputs(CallInputs):
+    """The example inputs of one method."""
 
     dynamic: Dynamic = Field(
         {},
-        description="Which dims of which inputs are to vary, by the leaves' names in the contract: "
+        description="Which dims of which inputs vary, by the inputs' names in the contract: "
         '`{"ids": {"1": "seq"}, "mask": {"1": "seq"}}`. Left out: the check finds them.',
     )
 
 
-class CheckInput(CalledWith):
-    """A further call to compare on. A bare list is the positional arguments of `forward`."""
+class CheckInput(CallInputs):
+    """A further call to compare on. A bare list means the positional arguments of `forward`."""
 
     method: str = "forward"
 
     @model_validator(mode="before")
     @classmethod
     def _bare_arguments(cls, value: Any) -> Any:
-        bare = isinstance(value, list) or _kind(value) in _TENSORS
+        bare = isinstance(value, list) or _kind_of(value) in _TENSORS
         return {"example_inputs": value} if bare else value

@@ -1,4 +1,4 @@
-"""Model names: how the models of a registry may be called."""
+"""Model names: what a name in the registry may look like."""
 
 import re
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-# No slash, @ or colon: `name@alias` and `name:version` must read in one way only, also in a URL.
+# No slash, @ or colon: `name@alias` and `name:version` must be unambiguous, also in a URL.
 NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 
 _NAME = re.compile(NAME_PATTERN)

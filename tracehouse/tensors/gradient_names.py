@@ -1,4 +1,4 @@
-"""Gradient names: how a tensor is named that is the gradient of an input or a parameter."""
+"""Gradient names: how the gradients of inputs and parameters are named among the tensors of an answer."""
 
-# What a gradient's name begins with, in front of `input.` or `parameter.` and the name of what it is of.
-GRADIENT = "grad."
+# A gradient is named `grad.input.<name>` or `grad.parameter.<name>`.
+GRADIENT_PREFIX = "grad."

@@ -1,4 +1,4 @@
-"""Tensors in the Open Inference Protocol's vocabulary, and their JSON data as bytes and back."""
+"""Tensors with the datatypes of the Open Inference Protocol, and the conversion between JSON data and bytes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Datatype(StrEnum):
 
 _FLOATS = {Datatype.FP16, Datatype.BF16, Datatype.FP32, Datatype.FP64}
 
-# Little-endian as on the wire. numpy has no bfloat16: its bytes are held as uint16.
+# Little-endian, as on the wire. numpy has no bfloat16: uint16 holds its bytes.
 _NUMPY = {
     Datatype.BOOL: np.dtype("?"),
     Datatype.UINT8: np.dtype("u1"),
@@ -72,7 +72,7 @@ _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float
 
 
 class TensorSpec(Frozen):
-    """What a tensor is, without its values."""
+    """A tensor without its values: name, datatype and shape."""
 
     name: str
     datatype: Datatype
@@ -85,7 +85,7 @@ class TensorSpec(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor as it travels: row-major little-endian bytes. Never a Python list, never a pydantic field."""
+    """A tensor as row-major little-endian bytes, as it travels between processes."""
 
     name: str
     datatype: Datatype
@@ -94,12 +94,14 @@ class Tensor:
 
     @property
     def spec(self) -> TensorSpec:
-        """What it is, without its values."""
         return TensorSpec(name=self.name, datatype=self.datatype, shape=self.shape)
 
 
 def split(specs: Iterable[TensorSpec], body: bytes | bytearray | memoryview) -> list[Tensor]:
-    """The tensors whose bytes stand one after the other. Their sizes must add up to the body's."""
+    """Split a body into the tensors whose bytes it holds one after the other, without a copy.
+
+    The sizes of the specs must add up to the size of the body.
+    """
     tensors, start = [], 0
     for spec in specs:
         end = start + spec.byte_size
@@ -109,24 +111,24 @@ def split(specs: Iterable[TensorSpec], body: bytes | bytearray | memoryview) -> 
 
 
 def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
-    """JSON `data`, flat or nested, as row-major bytes.
+    """Convert JSON data, flat or nested, to row-major bytes.
 
-    Raises InvalidTensor if it does not fit: a wrong count or nesting, a value of another kind, out of range.
+    Raises InvalidTensor if the count, the nesting, or a value's type or range does not fit datatype and shape.
     """
     flat = _flatten(data, tuple(shape))
     kinds = set(map(type, flat))
     if datatype is Datatype.BOOL:
-        return _packed(flat, kinds, {bool}, datatype)
+        return _pack_flat(flat, kinds, {bool}, datatype)
     if datatype.is_integer:
-        return _packed(flat, kinds, {int}, datatype)
+        return _pack_flat(flat, kinds, {int}, datatype)
     if str in kinds:
         flat = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in flat]
         kinds = set(map(type, flat))
-    return _packed(flat, kinds, {int, float}, datatype)
+    return _pack_flat(flat, kinds, {int, float}, datatype)
 
 
 def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any]:
-    """Row-major bytes as a flat JSON list; what JSON cannot say becomes "NaN", "Infinity" or "-Infinity"."""
+    """Convert row-major bytes to a flat JSON list. Values that JSON lacks become "NaN", "Infinity" or "-Infinity"."""
     flat = array(datatype, data)
     values: list[Any] = flat.tolist()
     if datatype.is_float and not np.isfinite(flat).all():
@@ -135,30 +137,30 @@ def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any
 
 
 def array(datatype: Datatype, data: bytes | bytearray | memoryview) -> NDArray[Any]:
-    """Row-major bytes as a flat array, which shows them where it can: bfloat16 becomes float32."""
+    """Return row-major bytes as a flat array: a view where numpy has the dtype; bfloat16 becomes float32."""
     flat = np.frombuffer(data, _NUMPY[datatype])
     if datatype is Datatype.BF16:
         return (flat.astype(np.uint32) << 16).view(np.float32)
-    # Any byte but 0 is true, whoever sent it.
+    # Any byte other than 0 is true.
     return flat.view(np.uint8) != 0 if datatype is Datatype.BOOL else flat
 
 
 def array_bytes(datatype: Datatype, flat: NDArray[Any]) -> bytes:
-    """`array` undone."""
+    """Return the row-major bytes of a flat array: the inverse of `array`."""
     if datatype is Datatype.BF16:
-        return _rounded_to_bfloat16(flat.view(np.uint32))
+        return _round_to_bfloat16(flat.view(np.uint32))
     return flat.astype(_NUMPY[datatype], copy=False).tobytes()
 
 
 def json_number(value: float) -> float | str:
-    """As JSON can say it."""
+    """Return a number as JSON can hold it: NaN and infinities as strings."""
     if isfinite(value):
         return value
     return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def infer_shape(data: JsonValue) -> tuple[int, ...]:
-    """The shape that nested lists spell; ragged lists are found by `pack`."""
+    """Return the shape of nested lists, read from the first item of each level. `pack` finds ragged lists."""
     shape = []
     while isinstance(data, list):
         shape.append(len(data))
@@ -169,40 +171,40 @@ def infer_shape(data: JsonValue) -> tuple[int, ...]:
 
 
 def _flatten(data: JsonValue, shape: tuple[int, ...]) -> list[Any]:
-    """`data` as a flat list of prod(shape) values; it is flat already or nested exactly as `shape`."""
+    """Return data as a flat list of prod(shape) values. It must be flat, or nested exactly as `shape`."""
     values: list[Any] = data if isinstance(data, list) else [data]
     nested = any(type(value) is list for value in values[:1])
     if not nested:
         if len(values) != prod(shape) or (isinstance(data, list) and not shape and len(values) != 1):
             raise InvalidTensor(
-                f"shape {list(shape)} takes {prod(shape)} values, not {len(values)}",
+                f"shape {list(shape)} needs {prod(shape)} values, not {len(values)}",
                 expected=prod(shape),
                 actual=len(values),
             )
         return values
     if len(values) != (shape[0] if shape else 1):
-        raise _nested_otherwise(shape)
+        raise _wrong_nesting(shape)
     for size in shape[1:]:
         if any(type(value) is not list or len(value) != size for value in values):
-            raise _nested_otherwise(shape)
+            raise _wrong_nesting(shape)
         values = list(chain.from_iterable(values))
     if list in set(map(type, values)):
-        raise _nested_otherwise(shape)
+        raise _wrong_nesting(shape)
     return values
 
 
-def _nested_otherwise(shape: tuple[int, ...]) -> InvalidTensor:
-    return InvalidTensor(f"the data's nesting does not spell shape {list(shape)}", expected=list(shape))
+def _wrong_nesting(shape: tuple[int, ...]) -> InvalidTensor:
+    return InvalidTensor(f"the data is not nested as shape {list(shape)}", expected=list(shape))
 
 
-def _packed(flat: list[Any], kinds: set[type], allowed: set[type], datatype: Datatype) -> bytes:
+def _pack_flat(flat: list[Any], kinds: set[type], allowed: set[type], datatype: Datatype) -> bytes:
     if not kinds <= allowed:
         wrong = next(value for value in flat if type(value) not in allowed)
         raise InvalidTensor(
-            f"{datatype} data cannot hold {_shown(wrong)}", datatype=datatype.value, actual=_shown(wrong)
+            f"{datatype} data cannot hold {_shorten_repr(wrong)}", datatype=datatype.value, actual=_shorten_repr(wrong)
         )
     if datatype is Datatype.BF16:
-        return _bfloat16(flat)
+        return _pack_bfloat16(flat)
     try:
         # A float beyond float16's or float32's range would become infinity with no more than a warning.
         with np.errstate(over="raise"):
@@ -211,18 +213,18 @@ def _packed(flat: list[Any], kinds: set[type], allowed: set[type], datatype: Dat
         raise InvalidTensor(f"a value is out of {datatype}'s range", datatype=datatype.value) from error
 
 
-def _bfloat16(flat: list[Any]) -> bytes:
-    """float32 rounded to nearest-even in its upper 16 bits, as torch rounds."""
-    return _rounded_to_bfloat16(np.frombuffer(_packed(flat, set(), set(), Datatype.FP32), np.uint32))
+def _pack_bfloat16(flat: list[Any]) -> bytes:
+    """Round float32 to its upper 16 bits, to nearest-even, as torch does."""
+    return _round_to_bfloat16(np.frombuffer(_pack_flat(flat, set(), set(), Datatype.FP32), np.uint32))
 
 
-def _rounded_to_bfloat16(single: NDArray[np.uint32]) -> bytes:
+def _round_to_bfloat16(single: NDArray[np.uint32]) -> bytes:
     rounded = (single + 0x7FFF + ((single >> 16) & 1)) >> 16
     # Rounding must not carry a NaN's payload into the sign or the exponent.
     rounded = np.where(np.isnan(single.view(np.float32)), 0x7FC0, rounded)
     return rounded.astype("<u2").tobytes()
 
 
-def _shown(value: Any) -> str:
+def _shorten_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -1,6 +1,6 @@
-"""A tensor file: tensors under their names, in the safetensors format.
+"""A tensor file: named tensors in the safetensors format.
 
-Written by hand: safetensors' own writer takes addresses, and the bytes must outlive the call.
+The writer is our own, because safetensors' writer takes memory addresses, and the bytes would have to outlive the call.
 """
 
 import struct
@@ -11,7 +11,7 @@ import orjson
 
 from tracehouse.tensors.tensor import Datatype, Tensor
 
-# As the format calls them.
+# The format's names of the datatypes.
 _NAMES = {
     Datatype.BOOL: "BOOL",
     Datatype.UINT8: "U8",
@@ -34,10 +34,10 @@ _LENGTH = struct.Struct("<Q")
 _HEADER_ALIGNED_BYTES = 8
 
 
-def pieces(
+def iter_file_bytes(
     tensors: Sequence[tuple[str, Tensor]], about: Mapping[str, str] | None = None
 ) -> Iterator[bytes | bytearray | memoryview]:
-    """The file's bytes, piece by piece; `about` are texts that go with it."""
+    """Yield the bytes of a file with these named tensors. `about` are texts for its metadata."""
     header: dict[str, object] = {_ABOUT: dict(about)} if about else {}
     start = 0
     for name, tensor in tensors:
@@ -56,7 +56,7 @@ def pieces(
 
 
 class TensorFile:
-    """One that `pieces` made, which is trusted to be as it says."""
+    """A tensor file of our own making: its header is trusted."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -67,7 +67,7 @@ class TensorFile:
         self._start = _LENGTH.size + length
 
     def read(self, names: Iterable[str]) -> Iterator[Tensor]:
-        """Each when it is asked for."""
+        """Yield the tensors of these names; each is read when it is asked for."""
         for name in names:
             entry = self._entries[name]
             start, end = entry["data_offsets"]

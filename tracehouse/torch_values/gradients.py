@@ -14,7 +14,7 @@ import torch
 import torch.fx.experimental.symbolic_shapes
 
 from tracehouse.errors import AnswerTooLarge
-from tracehouse.tensors.gradient_names import GRADIENT
+from tracehouse.tensors.gradient_names import GRADIENT_PREFIX
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.tensors import datatype_of, packed
@@ -47,8 +47,10 @@ def differentiate(
         returned = run({name: leaves[name].clone() if name in leaves else tensor for name, tensor in inputs.items()})
         outputs = structure.tensors(returned, "output")
         found = _back(outputs, [*leaves.values(), *parameters.values()], seed)
-    named = {f"{GRADIENT}input.{name}": found.get(id(leaf)) for name, leaf in leaves.items()}
-    named |= {f"{GRADIENT}parameter.{name}": gradient for name, gradient in _of_shared(parameters, found).items()}
+    named = {f"{GRADIENT_PREFIX}input.{name}": found.get(id(leaf)) for name, leaf in leaves.items()}
+    named |= {
+        f"{GRADIENT_PREFIX}parameter.{name}": gradient for name, gradient in _of_shared(parameters, found).items()
+    }
     given = {name: gradient for name, gradient in named.items() if gradient is not None}
     comparable = {name: tensor for name, tensor in outputs.items() if datatype_of(tensor) is not None}
     gradients = Gradients(packed(comparable | given), [name for name, gradient in named.items() if gradient is None])

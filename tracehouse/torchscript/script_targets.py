@@ -13,7 +13,7 @@ import torch
 from pydantic import ValidationError
 
 from tracehouse.introspection import user_lines
-from tracehouse.spec.conversion import PARTS_MAX, ScriptTarget
+from tracehouse.spec.conversion import TARGETS_MAX, ScriptTarget
 
 Compile = Callable[[Any], Any]
 
@@ -48,7 +48,7 @@ def _at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> lis
         if not here:
             return []
         parts |= dict.fromkeys(here)
-    return list(parts) if len(parts) <= PARTS_MAX else []
+    return list(parts) if len(parts) <= TARGETS_MAX else []
 
 
 def _submodules_at(model: torch.nn.Module, line: user_lines.Line) -> Iterator[ScriptTarget]:

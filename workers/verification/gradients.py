@@ -16,7 +16,7 @@ from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import SIDES, Compared, Difference, Sides, compare_leaf, largest_of, over_all
 from tracehouse.errors import AnswerTooLarge, Failure
-from tracehouse.tensors.gradient_names import GRADIENT
+from tracehouse.tensors.gradient_names import GRADIENT_PREFIX
 from tracehouse.tensors.tensor import Datatype, Tensor
 from workers.processes.eager import ArtifactProcess, EagerProcess, Gradients, what_happened
 
@@ -72,7 +72,7 @@ def compare(eager: Gradients, artifact: Gradients, tolerance: float, sides: Side
     found = _one_sided(eager, artifact, sides) or _one_sided(artifact, eager, sides[::-1])
     if found is not None:
         return Compared(None, found)
-    gradients = [tensor for name, tensor in eager.tensors.items() if name.startswith(GRADIENT)]
+    gradients = [tensor for name, tensor in eager.tensors.items() if name.startswith(GRADIENT_PREFIX)]
     largest = max(map(largest_of, gradients), default=0.0)
     pairs = [_pair(name, eager, artifact) for name in {**eager.tensors, **artifact.tensors}]
     return over_all(
@@ -88,7 +88,7 @@ def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, toleran
         if artifact.slug == AnswerTooLarge.slug():
             return artifact.detail
         return Compared(None, Difference("output", what_happened(artifact)))
-    if not any(name.startswith(GRADIENT) for name in [*eager.tensors, *artifact.tensors]):
+    if not any(name.startswith(GRADIENT_PREFIX) for name in [*eager.tensors, *artifact.tensors]):
         return "what it returns has no gradient, of no input and of no parameter"
     return compare(eager, artifact, tolerance)
 
@@ -107,7 +107,7 @@ def _pair(name: str, eager: Gradients, artifact: Gradients) -> tuple[Tensor, Ten
 
 
 def _rounding(eager: Tensor, largest: float) -> float:
-    if not eager.name.startswith(GRADIENT):
+    if not eager.name.startswith(GRADIENT_PREFIX):
         return 0.0
     return _ROUNDINGS * _EPSILON.get(eager.datatype, 0.0) * largest  # submitted code may call an integer a gradient
 
