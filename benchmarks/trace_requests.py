@@ -89,7 +89,7 @@ def requests(preload: Path | None = None) -> Iterator[Requests]:
 def takes(contract: MethodContract, body: dict[str, Any]) -> bool:
     """As the inference routes decide it."""
     try:
-        inference_json.read(body, contract)
+        contract.accept(inference_json.read(body, [contract]).tensors)
     except CallerError:
         return False
     return True

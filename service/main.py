@@ -21,6 +21,7 @@ from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
+from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.settings import Settings
 from service.storage.database import Store
@@ -122,7 +123,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     parts = AppContext(
         store=store,
         engine=engine,
-        pool=pool,
+        inference=Inference(store, pool),
         sandbox_alive=lambda: zygote.alive,
         tier=tier,
         state_dir=settings.state_dir,

@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from service.api.request_rate import RequestRate
 from service.engine.queue import Engine
 from service.sandbox.tiers import Tier
-from service.serving.pool import Pool
+from service.serving.inference import Inference
 from service.storage.database import Store
 
 
@@ -21,7 +21,7 @@ class AppContext:
 
     store: Store
     engine: Engine
-    pool: Pool
+    inference: Inference
     sandbox_alive: Callable[[], bool]
     tier: Tier
     state_dir: Path

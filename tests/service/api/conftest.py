@@ -25,6 +25,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
+from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore, keep, make_artifact
@@ -165,8 +166,9 @@ def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
     return engine
 
 
-def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
-    pool = Pool(
+def idle_pool(store: Store) -> Pool:
+    """A pool that is never asked for an answer, for its zygote does not run."""
+    return Pool(
         Zygote([], tier=Tier.NONE),
         store.blobs,
         limits=Limits(address_space_mib=4096, cpu_s=600),
@@ -175,10 +177,13 @@ def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCont
         waiting_max=4,
         infer_timeout_s=5,
     )
+
+
+def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
     return AppContext(
         store=store,
         engine=engine,
-        pool=pool,
+        inference=Inference(store, idle_pool(store)),
         sandbox_alive=lambda: True,
         tier=Tier.LANDLOCK,
         state_dir=state_dir,

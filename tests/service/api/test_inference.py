@@ -18,10 +18,11 @@ from service.domain.trace_request import TraceRequest
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
+from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore
-from tests.service.api.conftest import REQUEST_MAX_BYTES, Tracer, local, make_parts, problem, start_engine
+from tests.service.api.conftest import REQUEST_MAX_BYTES, Tracer, idle_pool, local, make_parts, problem, start_engine
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract, MethodClaim
 from tracehouse.contract.input_spec import ValueRange
@@ -57,20 +58,24 @@ def engine(store: Store) -> Iterator[EmbeddedEngine]:
 
 
 @pytest.fixture(scope="module")
-def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, torch_zygote: Zygote) -> AppContext:
+def pool(store: Store, torch_zygote: Zygote) -> Pool:
     limits = Limits(address_space_mib=4096, cpu_s=None)
-    pool = Pool(
+    return Pool(
         torch_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
     )
-    return replace(make_parts(store, engine, state_dir), pool=pool)
 
 
 @pytest.fixture(scope="module")
-def client(parts: AppContext) -> Iterator[TestClient]:
+def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, pool: Pool) -> AppContext:
+    return replace(make_parts(store, engine, state_dir), inference=Inference(store, pool))
+
+
+@pytest.fixture(scope="module")
+def client(parts: AppContext, pool: Pool) -> Iterator[TestClient]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await parts.pool.close(grace_s=0)
+        await pool.close(grace_s=0)
 
     with local(create_app(parts, lifespan)) as client:
         yield client
@@ -423,10 +428,11 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
 def test_a_bad_body_is_refused_and_asks_no_runner(
     store: Store, engine: EmbeddedEngine, state_dir: Path, net: Artifact, body: Any, status: int, code: str
 ) -> None:
-    parts = make_parts(store, engine, state_dir)
+    pool = idle_pool(store)
+    parts = replace(make_parts(store, engine, state_dir), inference=Inference(store, pool))
     asked = asking(local(create_app(parts)))
     problem(asked(body, headers={"content-type": "application/json"}), status, code)
-    assert parts.pool.runners == {}
+    assert pool.runners == {}
 
 
 @pytest.mark.parametrize(

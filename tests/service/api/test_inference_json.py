@@ -1,11 +1,14 @@
 """The forms that an inference body may have, and what each mistake in one is answered with."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from service.api import inference_json
-from tracehouse.contract.contract import MethodContract
+from service.serving import buckets
+from service.serving.buckets import BucketContract
+from tracehouse.contract.contract import AcceptedInputs, MethodContract
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
@@ -59,8 +62,13 @@ PROTOCOL = [
 VALUES = {"x": [1.0, 2.0, 3.0, 4.0], "pair.0": [5, 6, 7], "pair.1.0": [True], "batch.größe": [8.5]}
 
 
+def accept(body: Any, method: MethodContract, *, is_open: bool = False) -> AcceptedInputs:
+    """Read a body and accept its tensors, as the inference routes do for a model without buckets."""
+    return method.accept(inference_json.read(body, [method]).tensors, is_open=is_open)
+
+
 def values(body: dict[str, Any], method: MethodContract = METHOD) -> dict[str, list[Any]]:
-    return {tensor.name: unpack(tensor.datatype, tensor.data) for tensor in inference_json.read(body, method).inputs}
+    return {tensor.name: unpack(tensor.datatype, tensor.data) for tensor in accept(body, method).tensors}
 
 
 @pytest.mark.parametrize(
@@ -82,13 +90,13 @@ def test_every_form_says_the_same(body: dict[str, Any]) -> None:
 
 
 def test_the_reply_has_all_outputs_or_those_asked_for_once_each() -> None:
-    assert inference_json.read(CALL, METHOD).outputs == ["output.0", "output.1"]
+    assert inference_json.read(CALL, [METHOD]).outputs == ["output.0", "output.1"]
     asked = {"outputs": [{"name": "output.1"}, {"name": "output.1"}]}
-    assert inference_json.read(CALL | asked, METHOD).outputs == ["output.1"]
+    assert inference_json.read(CALL | asked, [METHOD]).outputs == ["output.1"]
 
 
 def test_the_id_comes_through() -> None:
-    assert inference_json.read(CALL | {"id": "älteste"}, METHOD).id == "älteste"
+    assert inference_json.read(CALL | {"id": "älteste"}, [METHOD]).id == "älteste"
 
 
 def test_what_json_cannot_say_is_said_by_name() -> None:
@@ -170,13 +178,13 @@ MISTAKES = {
 @pytest.mark.parametrize(("body", "slug"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_a_mistake_is_named(body: Any, slug: str) -> None:
     with pytest.raises(ServiceError) as refused:
-        inference_json.read(body, METHOD)
+        accept(body, METHOD)
     assert refused.value.slug() == slug
 
 
 def test_a_shape_mismatch_tells_what_was_expected() -> None:
     with pytest.raises(ServiceError) as refused:
-        inference_json.read({"inputs": {"x": [[1.0, 2.0, 3.0]]}}, METHOD)
+        accept({"inputs": {"x": [[1.0, 2.0, 3.0]]}}, METHOD)
     facts = refused.value.facts
     assert (facts["input"], facts["expected"], facts["actual"]) == ("x", [2, 2], [1, 3])
     assert facts["basis"] == "observed"
@@ -185,7 +193,7 @@ def test_a_shape_mismatch_tells_what_was_expected() -> None:
 def test_a_refusal_stays_short_however_much_was_sent() -> None:
     for body in ({"x" * 10**6: 1}, {"inputs": {"y" * 10**6: 1}}, {"args": [X, PAIR, "z" * 10**6]}):
         with pytest.raises(ServiceError) as refused:
-            inference_json.read(body, METHOD)
+            accept(body, METHOD)
         assert len(str(refused.value.failure())) < 2000
 
 
@@ -204,7 +212,7 @@ SCRIPTED = MethodContract(
 
 @pytest.mark.parametrize("args", [[X], [X, [3, 4]], [X, [3, 4], None]])
 def test_what_a_scripted_method_was_tried_with_may_be_sent_or_left_out(args: list[Any]) -> None:
-    (x,) = inference_json.read({"args": args}, SCRIPTED).inputs
+    (x,) = accept({"args": args}, SCRIPTED).tensors
 
     assert unpack(x.datatype, x.data) == [1.0, 2.0, 3.0, 4.0]
 
@@ -219,7 +227,7 @@ def test_what_a_scripted_method_was_tried_with_may_be_sent_or_left_out(args: lis
 )
 def test_what_a_scripted_method_was_not_tried_with_is_refused(args: list[Any], input_: str, slug: str) -> None:
     with pytest.raises(ServiceError) as refused:
-        inference_json.read({"args": args}, SCRIPTED)
+        accept({"args": args}, SCRIPTED)
     assert (refused.value.slug(), refused.value.facts["input"]) == (slug, input_)
 
 
@@ -258,10 +266,10 @@ def test_a_value_is_taken_if_it_is_the_one_that_was_tried(
     method = SCRIPTED.model_copy(update={"arguments": [SCRIPTED.arguments[0], value]})
 
     if taken:
-        assert inference_json.read({"args": [X, sent]}, method).inputs
+        assert accept({"args": [X, sent]}, method).tensors
         return
     with pytest.raises(BakedArgument):
-        inference_json.read({"args": [X, sent]}, method)
+        accept({"args": [X, sent]}, method)
 
 
 def test_a_dicts_members_may_be_sent_in_any_order() -> None:
@@ -293,7 +301,7 @@ PAIRS = [[[1, 2], [3, 4]]]
 
 
 def shapes(*args: Any, method: MethodContract = SYMBOLIC) -> list[tuple[int, ...]]:
-    return [tensor.shape for tensor in inference_json.read({"args": list(args)}, method).inputs]
+    return [tensor.shape for tensor in accept({"args": list(args)}, method).tensors]
 
 
 @pytest.mark.parametrize(
@@ -349,17 +357,17 @@ def test_the_count_of_flat_data_tells_one_size(
 )
 def test_a_mistake_in_what_spells_sizes_is_named(args: list[Any], slug: str) -> None:
     with pytest.raises(ServiceError) as refused:
-        inference_json.read({"args": args}, SYMBOLIC)
+        accept({"args": args}, SYMBOLIC)
     assert refused.value.slug() == slug
 
 
 def test_an_open_contract_answers_with_warnings() -> None:
     body = {"args": [[PAIRS[0]] * 10, [[1, 2]] * 10, [1, 2, 3]]}
 
-    (warning,) = inference_json.read(body, SYMBOLIC, is_open=True).warnings
+    (warning,) = accept(body, SYMBOLIC, is_open=True).warnings
 
     assert "batch is 10" in warning
-    assert inference_json.read({"args": [PAIRS, [[1, 2]], [1, 2, 3]]}, SYMBOLIC, is_open=True).warnings == []
+    assert accept({"args": [PAIRS, [[1, 2]], [1, 2, 3]]}, SYMBOLIC, is_open=True).warnings == []
 
 
 def one_input(
@@ -378,11 +386,18 @@ def one_input(
     )
 
 
-def bucket(seq: int, reason: str = "trace") -> inference_json.InBucket:
-    return inference_json.InBucket({"seq": seq}, one_input(("batch", seq), (1, seq), {"1": reason}))
+def bucket(seq: int, reason: str = "trace") -> BucketContract:
+    return BucketContract({"seq": seq}, one_input(("batch", seq), (1, seq), {"1": reason}))
 
 
 BUCKETS = [bucket(2), bucket(4)]
+
+
+def accept_in_bucket(
+    body: Any, among: Sequence[BucketContract] = BUCKETS, *, is_open: bool = False
+) -> tuple[int, AcceptedInputs]:
+    tensors = inference_json.read(body, [each.method for each in among]).tensors
+    return buckets.accept(tensors, among, is_open=is_open)
 
 
 @pytest.mark.parametrize(
@@ -397,16 +412,16 @@ BUCKETS = [bucket(2), bucket(4)]
     ],
 )
 def test_the_bucket_that_takes_the_sizes_is_told(value: Any, taken: int) -> None:
-    request = inference_json.read_for_one({"args": [value]}, BUCKETS)
+    place, accepted = accept_in_bucket({"args": [value]})
 
-    assert request.bucket == taken
-    assert request.inputs[0].shape[1] == BUCKETS[taken].sizes["seq"]
+    assert place == taken
+    assert accepted.tensors[0].shape[1] == BUCKETS[taken].sizes["seq"]
 
 
 @pytest.mark.parametrize("value", [[[1, 2, 3]], [[1, 2]] * 5])
 def test_where_no_bucket_takes_the_sizes_those_that_there_are_are_told(value: Any) -> None:
     with pytest.raises(NoBucket) as refused:
-        inference_json.read_for_one({"args": [value]}, BUCKETS)
+        accept_in_bucket({"args": [value]})
 
     assert refused.value.facts["buckets"] == [{"seq": 2}, {"seq": 4}]
     assert refused.value.facts["actual"] == {"x": [len(value), len(value[0])]}
@@ -424,7 +439,7 @@ def test_where_no_bucket_takes_the_sizes_those_that_there_are_are_told(value: An
 )
 def test_what_no_sizes_would_mend_is_refused_as_without_buckets(body: dict[str, Any], slug: str) -> None:
     with pytest.raises(ServiceError) as refused:
-        inference_json.read_for_one(body, BUCKETS)
+        accept_in_bucket(body)
     assert refused.value.slug() == slug
 
 
@@ -432,9 +447,9 @@ def test_what_no_sizes_would_mend_is_refused_as_without_buckets(body: dict[str, 
 def test_an_open_contract_opens_no_bucket_for_another_size_than_its_own(reason: str) -> None:
     """Which is baked in, also where a bucket alone does not tell."""
     with pytest.raises(NoBucket):
-        inference_json.read_for_one({"args": [[[1, 2, 3]]]}, [bucket(2, reason), bucket(4, reason)], is_open=True)
+        accept_in_bucket({"args": [[[1, 2, 3]]]}, [bucket(2, reason), bucket(4, reason)], is_open=True)
 
-    request = inference_json.read_for_one({"args": [[[1, 2, 3, 4]] * 5]}, BUCKETS, is_open=True)
+    place, accepted = accept_in_bucket({"args": [[[1, 2, 3, 4]] * 5]}, is_open=True)
 
-    assert request.bucket == 1
-    assert "batch is 5" in request.warnings[0]
+    assert place == 1
+    assert "batch is 5" in accepted.warnings[0]

@@ -22,6 +22,7 @@ from service.api.app import create_app
 from service.domain.trace_request import TraceRequest
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
+from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore, Trace, keep
@@ -104,7 +105,7 @@ def client(store: Store, trace: Trace, tmp_path_factory: pytest.TempPathFactory,
 
     engine = start_engine(store, SecretTracer(store, trace))
     parts = make_parts(store, engine, tmp_path_factory.getbasetemp())
-    parts = replace(parts, pool=pool, keys_required=True, key_requests_per_minute=10**6)
+    parts = replace(parts, inference=Inference(store, pool), keys_required=True, key_requests_per_minute=10**6)
     with local(create_app(parts, lifespan)) as client:
         yield client
     engine.stop()

@@ -22,7 +22,7 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
 from tracehouse.findings.trace_check import Verdict
-from tracehouse.tensors.tensor import Datatype, unpack
+from tracehouse.tensors.tensor import Datatype, Tensor, unpack
 
 pytestmark = pytest.mark.anyio
 
@@ -68,10 +68,14 @@ FOR_AGES = 10**12
 TENANT = "ours"
 
 
+def inputs(artifact: Artifact, *args: Any) -> list[Tensor]:
+    contract = artifact.contract.method("forward")
+    return contract.accept(inference_json.read({"args": list(args)}, [contract]).tensors).tensors
+
+
 async def ask(pool: Pool, artifact: Artifact, *args: Any) -> list[Any]:
     """The values of every output, for the arguments of `forward` as JSON."""
-    asked = inference_json.read({"args": list(args)}, artifact.contract.method("forward"))
-    outputs = await pool.infer(TENANT, artifact, artifact.digest, "forward", asked.inputs)
+    outputs = await pool.infer(TENANT, artifact, artifact.digest, "forward", inputs(artifact, *args))
     return [unpack(tensor.datatype, tensor.data) for tensor in outputs]
 
 
@@ -120,9 +124,8 @@ async def test_each_artifact_answers_for_itself(pool: Pool, doubles: Artifact, t
 
 
 async def test_a_runner_is_of_one_tenant(pool: Pool, doubles: Artifact) -> None:
-    asked = inference_json.read({"args": [[1.0, 2.0]]}, doubles.contract.method("forward")).inputs
     for tenant in ("ours", "theirs", "ours"):
-        await pool.infer(tenant, doubles, doubles.digest, "forward", asked)
+        await pool.infer(tenant, doubles, doubles.digest, "forward", inputs(doubles, [1.0, 2.0]))
 
     pids = {tenant: runner.pid for (tenant, _), runner in pool.runners.items()}
     assert pids.keys() == {"ours", "theirs"}

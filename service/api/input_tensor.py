@@ -1,0 +1,122 @@
+"""An input tensor from JSON: an object as in the protocol, or nested lists whose datatype the contract gives."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from pydantic import JsonValue
+
+from service.api.json_members import describe
+from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.violations import datatype_mismatch, shape_mismatch
+from tracehouse.errors import InvalidTensor
+from tracehouse.tensors.tensor import Datatype, Tensor, infer_shape, pack
+
+TENSOR_MEMBERS = {"name", "datatype", "shape", "data", "parameters"}
+_DIM_MAX = 2**48
+_DIMS_MAX = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedInput:
+    """What the contract says of an input. A dim is None if it may have several sizes, or buckets differ in it."""
+
+    spec: InputSpec
+    dims: tuple[int | None, ...]
+
+
+def expected_inputs(contracts: Sequence[MethodContract]) -> dict[str, ExpectedInput]:
+    """Return the inputs of a method by name; `contracts` has one contract, or one for each bucket."""
+    return {
+        specs[0].name: ExpectedInput(
+            specs[0], tuple(_only_size(dims) for dims in zip(*(spec.shape for spec in specs), strict=True))
+        )
+        for specs in zip(*(contract.inputs for contract in contracts), strict=True)
+    }
+
+
+def _only_size(dims: Iterable[int | str]) -> int | None:
+    first, *others = set(dims)
+    return None if others or isinstance(first, str) else first
+
+
+def read_tensor(value: JsonValue, expected: ExpectedInput) -> Tensor:
+    """Read either form. Raises InvalidTensor or ShapeMismatch."""
+    name = expected.spec.name
+    if isinstance(value, dict):
+        if unknown := value.keys() - TENSOR_MEMBERS:
+            raise InvalidTensor(f"input {name!r} has no member {describe(min(unknown))}", input=name)
+        return read_object(value, expected)
+    if value is None or (isinstance(value, str) and expected.dims):
+        raise InvalidTensor(f"input {name!r} cannot be {describe(value)}", input=name, actual=describe(value))
+    shape = _shape_of_lists(value, expected)
+    try:
+        return Tensor(name, expected.spec.datatype, shape, pack(expected.spec.datatype, shape, value))
+    except InvalidTensor as error:
+        if "datatype" in error.facts:
+            raise InvalidTensor(f"input {name!r}: {error.detail}", input=name, **error.facts) from error
+        raise shape_mismatch(expected.spec, "ragged") from error
+
+
+def read_object(members: Mapping[str, JsonValue], expected: ExpectedInput) -> Tensor:
+    """Read an object that has no unknown members. Raises InvalidTensor, DatatypeMismatch or ShapeMismatch."""
+    name = expected.spec.name
+    datatype = _datatype(members.get("datatype", expected.spec.datatype.value), expected.spec)
+    if "data" not in members:
+        raise InvalidTensor(f"input {name!r} has no data", input=name)
+    data = members["data"]
+    shape = _shape(members["shape"], name) if "shape" in members else _shape_of_data(data, expected)
+    try:
+        return Tensor(name, datatype, shape, pack(datatype, shape, data))
+    except InvalidTensor as error:
+        raise InvalidTensor(f"input {name!r}: {error.detail}", input=name, **error.facts) from error
+
+
+def _datatype(value: JsonValue, spec: InputSpec) -> Datatype:
+    if isinstance(value, str) and value in Datatype.__members__:
+        return Datatype(value)
+    raise datatype_mismatch(spec, describe(value))
+
+
+def _shape(value: JsonValue, name: str) -> tuple[int, ...]:
+    dims = value if isinstance(value, list) else [None]
+    if len(dims) > _DIMS_MAX or not all(type(dim) is int and 0 <= dim <= _DIM_MAX for dim in dims):
+        raise InvalidTensor(f"input {name!r}: a shape is a list of sizes", input=name, actual=describe(value))
+    return tuple(dims)  # type: ignore[arg-type] # each is an int
+
+
+def _shape_of_data(data: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
+    """Nested data spells its shape. Flat data has the contract's, where one dim may follow from the count."""
+    if isinstance(data, list) and data and isinstance(data[0], list):
+        return _shape_of_lists(data, expected)
+    dims = list(expected.dims)
+    if dims.count(None) == 1:
+        count, others = len(data) if isinstance(data, list) else 1, prod(dim for dim in dims if dim is not None)
+        if others and not count % others:
+            dims[dims.index(None)] = count // others
+    return _whole_shape(dims, expected)
+
+
+def _shape_of_lists(value: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
+    """The shape that nested lists spell. Lists end at a dim of size 0; the contract gives the dims after it."""
+    shape = infer_shape(value)
+    rank = len(expected.dims)
+    if len(shape) == rank:
+        return shape
+    if len(shape) > rank or 0 not in shape:
+        raise shape_mismatch(expected.spec, list(shape))
+    return _whole_shape(shape + expected.dims[len(shape) :], expected)
+
+
+def _whole_shape(dims: Sequence[int | None], expected: ExpectedInput) -> tuple[int, ...]:
+    shape = tuple(dim for dim in dims if dim is not None)
+    if len(shape) < len(dims):
+        unknown = [place for place, dim in enumerate(dims) if dim is None]
+        raise InvalidTensor(
+            f"input {expected.spec.name!r}: its data does not tell how long dim {unknown[0]} is",
+            input=expected.spec.name,
+            dims=unknown,
+            remedy="Send the tensor as an object with its `shape` beside its `data`.",
+        )
+    return shape

@@ -1,0 +1,147 @@
+"""The data plane: which artifact answers a request, whether its contract takes the inputs, and the pool's answer.
+
+Every transport asks it in two steps: `find` before anything is parsed, then `answer` with named tensors.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from service.domain.errors import ArtifactNotFound
+from service.domain.model import Bucket, ModelRef, ModelVersion
+from service.serving.buckets import BucketContract, accept
+from service.serving.pool import Pool
+from service.storage.database import Store
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.byte_units import MIB
+from tracehouse.contract.contract import AcceptedInputs, Contract, MethodContract
+from tracehouse.findings.trace_check import Verdict
+from tracehouse.tensors.tensor import Tensor
+
+UNSOUND = "the check rejected this version: its answers are not known to be right"
+UNTRIED = "these sizes were never tried: the answer is not known to be right"
+
+# A manifest with its findings takes some hundred kilobytes as objects.
+_ARTIFACTS_MAX = 32
+# Contracts stay longer: a request to a model with buckets looks at the contracts of all of them.
+_CONTRACTS_MAX = 512
+# Comparing the values of more than this with their range takes about a millisecond.
+_CHECKED_HERE_MAX_BYTES = MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An artifact that may answer: the version's only one for a device, or that of one bucket."""
+
+    digest: str
+    sizes: dict[str, int]
+    contract: Contract
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The version that a model reference names, and its artifacts for one device."""
+
+    tenant: str
+    name: str
+    version: ModelVersion
+    candidates: list[Candidate]
+
+    def contracts(self, method: str) -> list[MethodContract]:
+        """Return the method's contract in each candidate. Raises MethodNotFound."""
+        return [candidate.contract.method(method) for candidate in self.candidates]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWarning:
+    """Why not to trust an answer, and what is known about that."""
+
+    text: str
+    details: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    model_name: str
+    model_version: int
+    outputs: list[Tensor]
+    warnings: list[AnswerWarning]
+
+
+class Inference:
+    """Answers named tensors with a model's outputs, or refuses them with the clause of the contract that they break."""
+
+    def __init__(self, store: Store, pool: Pool) -> None:
+        self._store = store
+        self._pool = pool
+        # Artifacts never change, and the tenant is part of the key: what another tenant has stays hidden.
+        self._artifact: Callable[[str, str], Artifact] = lru_cache(_ARTIFACTS_MAX)(store.artifacts.get)
+        self._contract: Callable[[str, str], Contract] = lru_cache(_CONTRACTS_MAX)(self._load_contract)
+
+    async def find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
+        """Find what `name`, `name@alias` or `name:version` names; without a device, the CPU is preferred.
+
+        Raises InvalidName, ModelNotFound, AliasNotFound, VersionNotFound or ArtifactNotFound.
+        """
+        return await asyncio.to_thread(self._find, tenant, ModelRef.parse(reference), device)
+
+    async def answer(
+        self, model: ServedModel, method: str, tensors: Sequence[Tensor], outputs: Sequence[str] | None = None
+    ) -> Answer:
+        """Answer tensors in any order with the outputs that are named, or with all, in that order.
+
+        Raises MethodNotFound, a ContractViolation, BlobMissing and what `Pool.infer` raises.
+        """
+        contracts = model.contracts(method)
+        place, accepted = await self._accept(model, contracts, tensors)
+        digest = model.candidates[place].digest
+        artifact = await asyncio.to_thread(self._artifact, model.tenant, digest)
+        answered = await self._pool.infer(model.tenant, artifact, digest, method, accepted.tensors)
+        by_name = {tensor.name: tensor for tensor in answered}
+        return Answer(
+            model_name=model.name,
+            model_version=model.version.version,
+            outputs=answered if outputs is None else [by_name[name] for name in outputs],
+            warnings=_warnings(model.version, artifact, accepted),
+        )
+
+    def _find(self, tenant: str, ref: ModelRef, device: str | None) -> ServedModel:
+        version = self._store.models.resolve(tenant, ref)
+        devices = sorted(version.artifacts)  # cpu is the first
+        wanted = device or devices[0]
+        if wanted not in version.artifacts:
+            raise ArtifactNotFound(
+                f"this version was traced for {', '.join(devices)}, and not for {wanted}",
+                devices=devices, remedy="ask for a device that it was traced for, or trace it with `devices`",
+            )  # fmt: skip
+        buckets = [bucket for bucket in version.buckets if bucket.device == wanted]
+        buckets = buckets or [Bucket(device=wanted, sizes={}, digest=version.artifacts[wanted])]
+        candidates = [
+            Candidate(bucket.digest, bucket.sizes, self._contract(tenant, bucket.digest)) for bucket in buckets
+        ]
+        return ServedModel(tenant, ref.name, version, candidates)
+
+    def _load_contract(self, tenant: str, digest: str) -> Contract:
+        return self._artifact(tenant, digest).contract
+
+    async def _accept(
+        self, model: ServedModel, contracts: Sequence[MethodContract], tensors: Sequence[Tensor]
+    ) -> tuple[int, AcceptedInputs]:
+        buckets = [
+            BucketContract(candidate.sizes, contract)
+            for candidate, contract in zip(model.candidates, contracts, strict=True)
+        ]
+        is_open = model.candidates[0].contract.open
+        if sum(len(tensor.data) for tensor in tensors) <= _CHECKED_HERE_MAX_BYTES:
+            return accept(tensors, buckets, is_open=is_open)
+        return await asyncio.to_thread(accept, tensors, buckets, is_open=is_open)
+
+
+def _warnings(version: ModelVersion, artifact: Artifact, accepted: AcceptedInputs) -> list[AnswerWarning]:
+    warnings = []
+    if version.verdict is Verdict.REJECTED:
+        warnings.append(AnswerWarning(UNSOUND, [finding.detail for finding in artifact.check.findings]))
+    if accepted.warnings:
+        warnings.append(AnswerWarning(UNTRIED, [*accepted.warnings]))
+    return warnings
