@@ -325,8 +325,8 @@ def live(address: tuple[str, int]) -> Iterator[httpx.Client]:
         yield client
 
 
-def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
-    """The problem document that this answer is."""
+def assert_problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """Assert that this answer is this problem, and return its document."""
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     document: dict[str, Any] = answer.json()
     assert (answer.status_code, document["code"]) == (status, code), document

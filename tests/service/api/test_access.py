@@ -22,9 +22,9 @@ from tests.conftest import NewStore
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
     UPLOAD_MAX_BYTES,
+    assert_problem,
     authorized,
     make_parts,
-    problem,
     running,
     serving,
     spec,
@@ -129,7 +129,7 @@ def test_a_scope_that_is_missing_is_named(keyed: tuple[TestClient, Store]) -> No
     client, store = keyed
     answer = client.delete("/models/linear", headers=authorized(store, Scope.READ, Scope.INFER))
 
-    document = problem(answer, 403, "scope-missing")
+    document = assert_problem(answer, 403, "scope-missing")
     assert (document["scope"], document["scopes"]) == ("admin", ["infer", "read"])
     assert 'error="insufficient_scope", scope="admin"' in answer.headers["www-authenticate"]
 
@@ -166,7 +166,7 @@ def test_whoever_has_no_key_that_opens_gets_in_nowhere(keyed: tuple[TestClient, 
 def test_a_key_is_asked_for_before_anything_else_is_looked_at(keyed: tuple[TestClient, Store]) -> None:
     client, _ = keyed
     for path in ("/trace/nonsense", "/trace?limit=lots", "/artifacts/nonsense"):
-        problem(client.get(path), 401, "api-key-missing")
+        assert_problem(client.get(path), 401, "api-key-missing")
 
 
 def test_an_upload_without_a_key_is_refused_at_its_headers(app: FastAPI) -> None:
@@ -192,7 +192,7 @@ def test_a_key_that_is_used_too_often_is_told_when_to_come_back(client: TestClie
     answers = [client.get("/trace", headers=often) for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [200, 200, 429]
-    assert problem(answers[2], 429, "rate-limited")["limit"] == 2
+    assert assert_problem(answers[2], 429, "rate-limited")["limit"] == 2
     assert 1 <= int(answers[2].headers["retry-after"]) <= 30
     assert [answer.headers["ratelimit-policy"] for answer in answers] == ['"minute";q=2;w=60'] * 3
     assert [answer.headers["ratelimit"].split(";")[1] for answer in answers] == ["r=1", "r=0", "r=0"]
@@ -203,14 +203,14 @@ def test_a_key_without_a_number_of_its_own_has_the_services(parts: AppContext, s
     headers = authorized(store)
     with TestClient(create_app(replace(parts, key_requests_per_minute=1))) as client:
         assert client.get("/trace", headers=headers).status_code == 200
-        problem(client.get("/models", headers=headers), 429, "rate-limited")
+        assert_problem(client.get("/models", headers=headers), 429, "rate-limited")
 
 
 def test_what_a_key_may_not_do_counts_as_well(client: TestClient, store: Store) -> None:
     headers = authorized(store, Scope.INFER, requests_per_minute=1)
 
-    problem(client.get("/trace", headers=headers), 403, "scope-missing")
-    problem(client.get("/trace", headers=headers), 429, "rate-limited")
+    assert_problem(client.get("/trace", headers=headers), 403, "scope-missing")
+    assert_problem(client.get("/trace", headers=headers), 429, "rate-limited")
 
 
 @pytest.mark.parametrize("limit", [1000, UPLOAD_MAX_BYTES * 2])
@@ -231,7 +231,7 @@ def test_a_keys_limit_lowers_the_services_and_does_not_raise_it(
         "in chunks": {"content": chunks()},
     }[sent]
     with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", headers=headers) as live:
-        refused = problem(live.post("/trace", **options), 413, "payload-too-large")
+        refused = assert_problem(live.post("/trace", **options), 413, "payload-too-large")
         assert live.get("/trace").json()["trace_requests"] == []
 
     assert refused["limit"] == min(limit, REQUEST_MAX_BYTES if sent == "as JSON" else UPLOAD_MAX_BYTES)
@@ -259,5 +259,5 @@ def test_no_tenant_takes_up_all_event_streams(parts: AppContext, store: Store) -
                 assert elses.status_code == 200
 
     assert lines is not None  # had it been let go of, the stream would have ended
-    assert problem(refused, 429, "stream-quota-exceeded")["limit"] == 1
+    assert assert_problem(refused, 429, "stream-quota-exceeded")["limit"] == 1
     assert refused.headers["retry-after"] == "1"

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from service.domain.api_key import DEFAULT_TENANT
 from service.storage.database import Store
-from tests.service.api.conftest import ARCHIVE, NODES, PRINTOUTS, problem, spec
+from tests.service.api.conftest import ARCHIVE, NODES, PRINTOUTS, assert_problem, spec
 from tracehouse.artifact.manifest import Artifact
 
 UNKNOWN = "sha256:" + "0" * 64
@@ -51,7 +51,7 @@ def test_what_a_client_has_is_not_sent_again(steady: TestClient, digest: str) ->
 def test_a_digest_of_nothing(steady: TestClient, path: str, name: str, status: int) -> None:
     answer = steady.get(f"/artifacts/{name}{path}")
 
-    problem(answer, status, {404: "artifact-not-found", 422: "invalid-request"}[status])
+    assert_problem(answer, status, {404: "artifact-not-found", 422: "invalid-request"}[status])
 
 
 def test_the_archive_comes_whole(steady: TestClient, digest: str) -> None:
@@ -92,7 +92,7 @@ def test_a_range_that_means_all_of_it(steady: TestClient, digest: str, asked: st
 def test_a_range_beyond_the_end(steady: TestClient, digest: str) -> None:
     answer = steady.get(f"/artifacts/{digest}/archive", headers={"range": f"bytes={SIZE}-"})
 
-    problem(answer, 416, "range-not-satisfiable")
+    assert_problem(answer, 416, "range-not-satisfiable")
     assert answer.headers["content-range"] == f"bytes */{SIZE}"
 
 
@@ -127,13 +127,13 @@ def test_a_printout_is_text_unless_json_is_asked_for(steady: TestClient, digest:
 
 @pytest.mark.parametrize("query", ["method=backward", "submodule=head", "method=%00", "submodule=%ED%A0%80"])
 def test_a_printout_of_nothing(steady: TestClient, digest: str, query: str) -> None:
-    document = problem(steady.get(f"/artifacts/{digest}/printouts/graph?{query}"), 404, "printout-not-found")
+    document = assert_problem(steady.get(f"/artifacts/{digest}/printouts/graph?{query}"), 404, "printout-not-found")
 
     assert (document["methods"], document["submodules"]) == (["forward"], ["", "layer"])
 
 
 def test_a_printout_of_no_kind(steady: TestClient, digest: str) -> None:
-    problem(steady.get(f"/artifacts/{digest}/printouts/bytecode"), 422, "invalid-request")
+    assert_problem(steady.get(f"/artifacts/{digest}/printouts/bytecode"), 422, "invalid-request")
 
 
 def test_the_picture_is_inert_svg(steady: TestClient, digest: str) -> None:
@@ -200,7 +200,7 @@ def indexed(*entries: Any, rest: bytes = GRAPH) -> bytes:
 def test_printouts_that_were_made_up_are_not_a_fault_of_ours(
     client: TestClient, forge: Forge, forged: bytes, path: str
 ) -> None:
-    problem(client.get(forge(forged) + path), 404, "printouts-unreadable")
+    assert_problem(client.get(forge(forged) + path), 404, "printouts-unreadable")
 
 
 @pytest.mark.parametrize(
@@ -221,15 +221,15 @@ def test_a_printout_that_was_made_up_does_not_hide_the_others(client: TestClient
     entries = [{**NAMES, "byte_size": len(forged)}, {**NAMES, "kind": "inlined_graph", "byte_size": len(GRAPH)}]
     path = forge(indexed(*entries, rest=forged + GRAPH))
 
-    problem(client.get(f"{path}/printouts/graph"), 404, "printouts-unreadable")
-    problem(client.get(f"{path}/graph.svg?form=graph"), 404, "printouts-unreadable")
+    assert_problem(client.get(f"{path}/printouts/graph"), 404, "printouts-unreadable")
+    assert_problem(client.get(f"{path}/graph.svg?form=graph"), 404, "printouts-unreadable")
     assert client.get(f"{path}/printouts/inlined_graph").text == PRINTOUTS[0].text
 
 
 def test_a_printout_beyond_the_end_of_the_file_cannot_be_read(client: TestClient, forge: Forge) -> None:
     path = forge(indexed({**NAMES, "byte_size": len(GRAPH) + 1}))
 
-    problem(client.get(f"{path}/printouts/graph"), 404, "printouts-unreadable")
+    assert_problem(client.get(f"{path}/printouts/graph"), 404, "printouts-unreadable")
 
 
 def test_printouts_from_before_there_was_an_index_are_shown(client: TestClient, forge: Forge) -> None:

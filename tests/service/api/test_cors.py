@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
-from tests.service.api.conftest import local, problem, spec
+from tests.service.api.conftest import assert_problem, local, spec
 
 FRIEND = "https://friend.example"
 STRANGER = "https://stranger.example"
@@ -47,7 +47,7 @@ def test_it_is_told_of_problems_too(open_to_a_friend: TestClient) -> None:
     answer = open_to_a_friend.get("/models/nope", headers={"origin": FRIEND})
 
     assert answer.headers["access-control-allow-origin"] == FRIEND
-    problem(answer, 404, "model-not-found")
+    assert_problem(answer, 404, "model-not-found")
 
 
 def test_others_are_kept_out_all_the_same(open_to_a_friend: TestClient) -> None:
@@ -55,5 +55,5 @@ def test_others_are_kept_out_all_the_same(open_to_a_friend: TestClient) -> None:
     sent = open_to_a_friend.post("/trace", json=spec(), headers={"origin": STRANGER})
 
     assert asked.status_code == 400
-    problem(sent, 403, "cross-site-request")
+    assert_problem(sent, 403, "cross-site-request")
     assert "access-control-allow-origin" not in {*asked.headers, *sent.headers}

@@ -6,7 +6,7 @@ from fastapi.testclient import TestClient
 from service.domain.trace_request import TraceRequest
 from service.storage.database import Store
 from tests.conftest import keep
-from tests.service.api.conftest import Tracer, problem, spec, traced
+from tests.service.api.conftest import Tracer, assert_problem, spec, traced
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.tensors.tensor import Datatype, TensorSpec
@@ -66,7 +66,7 @@ def test_an_artifact_links_to_its_counterexamples(client: TestClient, path: str)
 
 @pytest.mark.parametrize("kind", ["npz", "py"])
 def test_a_counterexample_that_there_is_not(client: TestClient, path: str, kind: str) -> None:
-    document = problem(client.get(f"{path}/counterexamples/1.{kind}"), 404, "counterexample-not-found")
+    document = assert_problem(client.get(f"{path}/counterexamples/1.{kind}"), 404, "counterexample-not-found")
 
     assert document["counterexamples"] == 1
-    problem(client.get(f"{path}/counterexamples/x.{kind}"), 422, "invalid-request")
+    assert_problem(client.get(f"{path}/counterexamples/x.{kind}"), 422, "invalid-request")

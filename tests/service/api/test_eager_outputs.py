@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
-from tests.service.api.conftest import local, problem, spec
+from tests.service.api.conftest import assert_problem, local, spec
 
 WAIT = {"prefer": "wait=30"}
 
@@ -21,7 +21,7 @@ def ran(client: TestClient) -> dict[str, Any]:
 def test_a_request_in_mode_eager_says_where_its_outputs_are_and_has_no_verdict(client: TestClient) -> None:
     said = ran(client)
 
-    assert (said["state"], said["stage"], said["verdict"], said["problem"]) == ("succeeded", "done", None, None)
+    assert (said["state"], said["stage"], said["verdict"], said["assert_problem"]) == ("succeeded", "done", None, None)
     assert (said["artifacts"], said["model"], said["findings"]) == ([], None, [])
     assert said["links"] | {"outputs": f"/trace/{said['id']}/outputs", "artifact": None, "infer": None} == said["links"]
     assert client.get("/trace").json()["trace_requests"][0]["links"] == said["links"]
@@ -49,7 +49,7 @@ def test_outputs_that_are_too_large_for_an_answer_are_had_as_a_file(parts: AppCo
         path = ran(client)["links"]["outputs"]
         refused, file = client.get(path), client.get(f"{path}?format=safetensors")
 
-    assert problem(refused, 422, "answer-too-large")["limit"] == 100
+    assert assert_problem(refused, 422, "answer-too-large")["limit"] == 100
     assert "format=safetensors" in refused.json()["remedy"]
     assert [name for name, _ in safetensors.deserialize(file.content)] == ["0.output.0"]  # type: ignore[no-untyped-call]
 
@@ -58,8 +58,8 @@ def test_a_request_that_was_traced_has_none(client: TestClient) -> None:
     said = client.post("/trace", json=spec(), headers=WAIT).json()
 
     assert said["links"]["outputs"] is None
-    assert problem(client.get(f"/trace/{said['id']}/outputs"), 404, "outputs-not-found")["id"] == said["id"]
+    assert assert_problem(client.get(f"/trace/{said['id']}/outputs"), 404, "outputs-not-found")["id"] == said["id"]
 
 
 def test_a_request_that_is_not_there_has_none(steady: TestClient) -> None:
-    problem(steady.get(f"/trace/{'0' * 32}/outputs"), 404, "trace-request-not-found")
+    assert_problem(steady.get(f"/trace/{'0' * 32}/outputs"), 404, "trace-request-not-found")

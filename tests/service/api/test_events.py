@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.context import AppContext
-from tests.service.api.conftest import Tracer, problem, spec
+from tests.service.api.conftest import Tracer, assert_problem, spec
 
 Told = tuple[int, str, dict[str, Any]]
 
@@ -70,7 +70,7 @@ def test_a_watcher_that_has_seen_the_end_is_told_to_ask_no_more(client: TestClie
 def test_an_event_id_of_somebody_else(steady: TestClient, last: str | bytes) -> None:
     answer = steady.get(f"/trace/{'0' * 32}/events", headers={"last-event-id": last})  # type: ignore[dict-item]
 
-    problem(answer, 400, "malformed-header")
+    assert_problem(answer, 400, "malformed-header")
 
 
 def test_events_come_while_they_happen_with_heartbeats_between(live: httpx.Client, tracer: Tracer) -> None:

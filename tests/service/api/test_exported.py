@@ -14,7 +14,7 @@ from service.domain.outcome import Succeeded
 from service.domain.trace_request import TraceRequest
 from service.storage.database import Store
 from tests.conftest import keep
-from tests.service.api.conftest import ARCHIVE, authorized, local, problem, spec, traced
+from tests.service.api.conftest import ARCHIVE, assert_problem, authorized, local, spec, traced
 from tracehouse.artifact.exportability import Exportability, ExportAttempt
 from tracehouse.spec.trace_spec import TraceSpec
 
@@ -69,7 +69,7 @@ def test_the_manifest_says_what_came_of_each_way(client: TestClient, path: Path)
 
 
 def test_an_artifact_that_nobody_asked_to_export(client: TestClient, path: Path) -> None:
-    document = problem(client.get(f"{path()}/archive", params=PT2), 404, "exported-program-not-found")
+    document = assert_problem(client.get(f"{path()}/archive", params=PT2), 404, "exported-program-not-found")
 
     assert document["asked"] is False
     assert "options.exportability" in document["remedy"]
@@ -78,14 +78,14 @@ def test_an_artifact_that_nobody_asked_to_export(client: TestClient, path: Path)
 def test_an_artifact_that_could_not_be_exported_says_why(client: TestClient, path: Path) -> None:
     answer = client.get(f"{path(exportability=Exportability.of([FAILED]))}/archive", params=PT2)
 
-    document = problem(answer, 404, "exported-program-not-found")
+    document = assert_problem(answer, 404, "exported-program-not-found")
     assert (document["asked"], document["readiness"]) == (True, "not")
     assert "net.py:6" in document["detail"]
     assert "options.exportability" not in document["remedy"]
 
 
 def test_a_format_that_there_is_not(client: TestClient, exported: str) -> None:
-    problem(client.get(f"{exported}/archive", params={"format": "onnx"}), 422, "invalid-request")
+    assert_problem(client.get(f"{exported}/archive", params={"format": "onnx"}), 422, "invalid-request")
 
 
 def test_another_tenants_exported_program_is_not_there(parts: AppContext, exported: str) -> None:
@@ -93,4 +93,4 @@ def test_another_tenants_exported_program_is_not_there(parts: AppContext, export
         ours, theirs = (authorized(parts.store, tenant=tenant) for tenant in (DEFAULT_TENANT, "others"))
 
         assert keyed.get(f"{exported}/archive", params=PT2, headers=ours).content == PROGRAM
-        problem(keyed.get(f"{exported}/archive", params=PT2, headers=theirs), 404, "artifact-not-found")
+        assert_problem(keyed.get(f"{exported}/archive", params=PT2, headers=theirs), 404, "artifact-not-found")

@@ -11,7 +11,7 @@ from service.api.app import create_app
 from service.api.context import AppContext
 from service.sandbox.tiers import Tier
 from service.storage.database import Store
-from tests.service.api.conftest import local, problem
+from tests.service.api.conftest import assert_problem, local
 
 
 def test_it_is_alive_and_ready(client: TestClient) -> None:
@@ -43,7 +43,7 @@ def test_without_a_sandbox_it_lives_but_is_not_ready(parts: AppContext) -> None:
 
     answer = client.get("/readyz")
 
-    problem(answer, 503, "sandbox-unavailable")
+    assert_problem(answer, 503, "sandbox-unavailable")
     assert answer.headers["retry-after"] == "1"
     assert client.get("/livez").status_code == 200
 
@@ -56,17 +56,17 @@ def test_without_its_database_it_is_not_ready(parts: AppContext, tmp_path: Path)
     (tmp_path / "gone").rename(tmp_path / "moved")
     client = local(create_app(replace(parts, store=store)))
 
-    problem(client.get("/readyz"), 503, "storage-unavailable")
-    problem(client.get("/models"), 503, "storage-unavailable")
+    assert_problem(client.get("/readyz"), 503, "storage-unavailable")
+    assert_problem(client.get("/models"), 503, "storage-unavailable")
 
 
 def test_without_room_on_the_disk_it_is_not_ready(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "DISK_MIN_BYTES", 2**80)
 
-    assert problem(client.get("/readyz"), 503, "disk-full")["free"] > 0
+    assert assert_problem(client.get("/readyz"), 503, "disk-full")["free"] > 0
 
 
 def test_while_it_stops_it_is_not_ready(client: TestClient, parts: AppContext) -> None:
     parts.stopping.set()
 
-    problem(client.get("/readyz"), 503, "shutting-down")
+    assert_problem(client.get("/readyz"), 503, "shutting-down")

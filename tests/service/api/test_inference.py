@@ -22,7 +22,15 @@ from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore
-from tests.service.api.conftest import REQUEST_MAX_BYTES, Tracer, idle_pool, local, make_parts, problem, start_engine
+from tests.service.api.conftest import (
+    REQUEST_MAX_BYTES,
+    Tracer,
+    assert_problem,
+    idle_pool,
+    local,
+    make_parts,
+    start_engine,
+)
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract, MethodClaim
 from tracehouse.contract.input_spec import ValueRange
@@ -231,7 +239,7 @@ def test_what_the_artifact_raises_is_the_models_fault(asked, store: Store, trace
     import torch
 
     register("embedding", trace(store.blobs, torch.nn.Embedding(4, 2), torch.tensor([1])))
-    document = problem(asked({"args": [[4]]}, "/infer/embedding"), 422, "graph-raised")
+    document = assert_problem(asked({"args": [[4]]}, "/infer/embedding"), 422, "graph-raised")
     assert document["fault"] == "model"
     assert "index out of range" in document["detail"]
 
@@ -243,7 +251,7 @@ def test_an_artifact_that_does_not_give_its_golden_answers_is_not_served(
 
     other = trace(store.blobs, torch.nn.ReLU(), torch.zeros(2))
     register("broken", net.model_copy(update={"golden": other.golden}))
-    document = problem(asked({"args": [X, PAIR]}, "/infer/broken"), 502, "golden-case-failed")
+    document = assert_problem(asked({"args": [X, PAIR]}, "/infer/broken"), 502, "golden-case-failed")
     assert (document["fault"], document["held_back"]) == ("service", True)
 
 
@@ -284,7 +292,7 @@ def test_sizes_that_the_contract_takes_are_answered(asked: Asked, rows: int) -> 
 
 @pytest.mark.usefixtures("batched")
 def test_a_size_that_the_contract_does_not_take_is_refused_with_those_that_it_does(asked: Asked) -> None:
-    document = problem(asked({"args": [[ROW] * 5]}, "/infer/batched"), 422, "size-out-of-range")
+    document = assert_problem(asked({"args": [[ROW] * 5]}, "/infer/batched"), 422, "size-out-of-range")
 
     assert (document["symbol"], document["size"]) == ("batch", 5)
     assert document["allowed"] == [{"low": 1, "high": 4, "step": 1, "basis": "proven"}]
@@ -294,7 +302,7 @@ def test_a_size_that_the_contract_does_not_take_is_refused_with_those_that_it_do
 
 @pytest.mark.usefixtures("batched")
 def test_a_dim_that_the_model_itself_fixes_is_told_as_that(asked: Asked) -> None:
-    document = problem(asked({"args": [[[1.0, 2.0, 3.0]]]}, "/infer/batched"), 422, "shape-mismatch")
+    document = assert_problem(asked({"args": [[[1.0, 2.0, 3.0]]]}, "/infer/batched"), 422, "shape-mismatch")
 
     assert (document["dim"], document["reason"], document["expected"]) == (1, "model", ["batch", 2])
 
@@ -326,7 +334,7 @@ def test_values_outside_the_contract_are_refused(asked: Asked, store: Store, tra
     ids = MethodClaim(shapes={}, values={"input": ValueRange(low=0, high=3, basis="tested")})
     register("ids", claimed(trace(store.blobs, torch.nn.Embedding(4, 2), torch.tensor([1, 2])), ids))
 
-    document = problem(asked({"args": [[1, 4]]}, "/infer/ids"), 422, "value-out-of-range")
+    document = assert_problem(asked({"args": [[1, 4]]}, "/infer/ids"), 422, "value-out-of-range")
 
     assert (document["value"], document["place"], document["allowed"]) == (4, [1], {"low": 0, "high": 3})
 
@@ -368,7 +376,7 @@ def test_the_bucket_of_its_sizes_answers_a_request(asked: Asked, length: int, fo
 @pytest.mark.usefixtures("bucketed")
 @pytest.mark.parametrize(("batch", "length"), [(1, 4), (5, 3)])
 def test_sizes_of_no_bucket_are_refused_with_those_that_there_are(asked: Asked, batch: int, length: int) -> None:
-    document = problem(asked({"args": [[[1.0] * length] * batch]}, "/infer/bucketed"), 422, "no-bucket")
+    document = assert_problem(asked({"args": [[[1.0] * length] * batch]}, "/infer/bucketed"), 422, "no-bucket")
 
     assert document["buckets"] == [{"length": 2}, {"length": 3}, {"length": 5}]
     assert document["actual"] == {"x": [batch, length]}
@@ -431,7 +439,7 @@ def test_a_bad_body_is_refused_and_asks_no_runner(
     pool = idle_pool(store)
     parts = replace(make_parts(store, engine, state_dir), inference=Inference(store, pool))
     asked = asking(local(create_app(parts)))
-    problem(asked(body, headers={"content-type": "application/json"}), status, code)
+    assert_problem(asked(body, headers={"content-type": "application/json"}), status, code)
     assert pool.runners == {}
 
 
@@ -453,28 +461,28 @@ def test_a_bad_body_is_refused_and_asks_no_runner(
     ],
 )
 def test_what_is_not_there_is_told(asked, path: str, status: int, code: str) -> None:
-    problem(asked({"args": [X, PAIR]}, path), status, code)
+    assert_problem(asked({"args": [X, PAIR]}, path), status, code)
 
 
 def test_a_refusal_tells_what_was_expected(asked) -> None:
-    document = problem(asked({"inputs": {"x": [[1.0, 2.0, 3.0]]}}), 422, "shape-mismatch")
+    document = assert_problem(asked({"inputs": {"x": [[1.0, 2.0, 3.0]]}}), 422, "shape-mismatch")
     assert (document["input"], document["expected"], document["actual"]) == ("x", [2, 2], [1, 3])
     assert document["basis"] == "observed"
 
 
 def test_malformed_json_is_pointed_at(asked) -> None:
-    document = problem(asked(b'{\n"args": [NaN]}'), 400, "malformed-json")
+    document = assert_problem(asked(b'{\n"args": [NaN]}'), 400, "malformed-json")
     assert (document["line"], document["column"]) == (2, 10)
 
 
 def test_only_json_is_taken(asked) -> None:
     form = asked(b"x=1", headers={"content-type": "application/x-www-form-urlencoded"})
-    problem(form, 415, "unsupported-media-type")
+    assert_problem(form, 415, "unsupported-media-type")
 
 
 def test_a_body_that_is_declared_too_long_is_not_waited_for(asked) -> None:
     declared = asked(b"{}", headers={"content-length": str(2**31)})
-    problem(declared, 413, "payload-too-large")
+    assert_problem(declared, 413, "payload-too-large")
 
 
 def test_the_documented_examples_have_the_documented_forms(client: TestClient) -> None:
@@ -510,7 +518,7 @@ def test_the_artifact_of_the_device_answers_and_the_one_for_the_processor_where_
 
     for path in ("/infer/both", "/infer/both?device=cpu"):
         assert asked(body, path).json()["outputs"][0]["data"] == [2, 3, 4, 5]
-    refused = problem(asked(body, "/infer/both?device=cuda"), 503, "device-unavailable")
+    refused = assert_problem(asked(body, "/infer/both?device=cuda"), 503, "device-unavailable")
     assert refused["devices"] == ["cpu"]
 
 
@@ -520,6 +528,6 @@ def test_a_version_of_one_device_is_asked_there_unless_another_is_named(
     register("elsewhere", net.model_copy(update={"device": "cuda"}))
     body = {"args": [X, PAIR]}
 
-    problem(asked(body, "/infer/elsewhere"), 503, "device-unavailable")
-    assert problem(asked(body, "/infer/elsewhere?device=cpu"), 404, "artifact-not-found")["devices"] == ["cuda"]
-    assert problem(asked(body, "/infer/net?device=cuda"), 404, "artifact-not-found")["devices"] == ["cpu"]
+    assert_problem(asked(body, "/infer/elsewhere"), 503, "device-unavailable")
+    assert assert_problem(asked(body, "/infer/elsewhere?device=cpu"), 404, "artifact-not-found")["devices"] == ["cuda"]
+    assert assert_problem(asked(body, "/infer/net?device=cuda"), 404, "artifact-not-found")["devices"] == ["cpu"]

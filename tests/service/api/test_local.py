@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
-from tests.service.api.conftest import problem, spec
+from tests.service.api.conftest import assert_problem, spec
 
 HERE = "http://127.0.0.1:8000"
 ELSEWHERE = "https://evil.example"
@@ -53,13 +53,13 @@ def test_this_machine_is_answered(steady: TestClient, host: str) -> None:
     "path", ["/trace", "/docs", "/openapi.json", "/docs/assets/swagger-ui.css", "/nope", "/readyz"]
 )
 def test_a_name_that_was_made_to_lead_here_is_refused(steady: TestClient, host: str, path: str) -> None:
-    assert problem(steady.get(path, headers={"host": host}), 403, "foreign-host")["remedy"]
+    assert assert_problem(steady.get(path, headers={"host": host}), 403, "foreign-host")["remedy"]
 
 
 def test_two_hosts_are_none(steady: TestClient) -> None:
     sent = steady.build_request("GET", "/trace", headers=[("host", "localhost"), ("host", "evil.example")])
 
-    problem(steady.send(sent), 403, "foreign-host")
+    assert_problem(steady.send(sent), 403, "foreign-host")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_two_hosts_are_none(steady: TestClient) -> None:
 def test_a_page_from_elsewhere_changes_nothing(
     client: TestClient, method: str, path: str, page: dict[str, str]
 ) -> None:
-    problem(client.request(method, path, headers=page), 403, "cross-site-request")
+    assert_problem(client.request(method, path, headers=page), 403, "cross-site-request")
 
 
 def test_a_form_on_a_page_from_elsewhere_submits_nothing(client: TestClient) -> None:
@@ -90,7 +90,7 @@ def test_a_form_on_a_page_from_elsewhere_submits_nothing(client: TestClient) -> 
     form = {"request": (None, b"{}")}
     refused = client.post("/trace", files=form, headers={"origin": ELSEWHERE, "sec-fetch-site": "cross-site"})
 
-    problem(refused, 403, "cross-site-request")
+    assert_problem(refused, 403, "cross-site-request")
     assert client.get("/trace").json()["trace_requests"] == []
 
 
@@ -118,7 +118,7 @@ def test_a_page_from_elsewhere_loads_nothing_either(client: TestClient, mode: st
     """It could not read it, but event streams, for one, are few."""
     loading = {"sec-fetch-site": "cross-site", "sec-fetch-mode": mode}
 
-    problem(client.get("/trace", headers=loading), 403, "cross-site-request")
+    assert_problem(client.get("/trace", headers=loading), 403, "cross-site-request")
 
 
 @pytest.fixture
@@ -130,4 +130,4 @@ def keyed(parts: AppContext) -> Iterator[TestClient]:
 def test_with_keys_the_service_may_have_any_name(keyed: TestClient) -> None:
     """A page from elsewhere has no key to send."""
     assert keyed.get("/livez").status_code == 200
-    problem(keyed.post("/trace", headers={"origin": ELSEWHERE}), 401, "api-key-missing")
+    assert_problem(keyed.post("/trace", headers={"origin": ELSEWHERE}), 401, "api-key-missing")

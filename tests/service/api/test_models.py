@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.api.conftest import problem, spec
+from tests.service.api.conftest import assert_problem, spec
 
 PROD = "/models/linear/aliases/prod"
 
@@ -56,15 +56,15 @@ def test_of_two_who_move_an_alias_one_is_told(client: TestClient) -> None:
     etag = client.put(PROD, json={"version": 1}).headers["etag"]
     assert client.put(PROD, json={"version": 2}, headers={"if-match": etag}).status_code == 200
 
-    problem(client.put(PROD, json={"version": 3}, headers={"if-match": etag}), 412, "alias-moved")
+    assert_problem(client.put(PROD, json={"version": 3}, headers={"if-match": etag}), 412, "alias-moved")
     assert client.get(PROD).json()["version"] == 2
 
 
 def test_an_alias_is_not_moved_by_somebody_who_did_not_look(client: TestClient) -> None:
     client.put(PROD, json={"version": 1})
 
-    problem(client.put(PROD, json={"version": 2}), 428, "if-match-required")
-    problem(client.put(PROD, json={"version": 2}, headers={"if-none-match": "*"}), 412, "alias-moved")
+    assert_problem(client.put(PROD, json={"version": 2}), 428, "if-match-required")
+    assert_problem(client.put(PROD, json={"version": 2}, headers={"if-none-match": "*"}), 412, "alias-moved")
     assert client.get(PROD).json()["version"] == 1
     assert client.put(PROD, json={"version": 2}, headers={"if-match": "*"}).json()["version"] == 2
 
@@ -73,8 +73,8 @@ def test_an_alias_that_is_gone_is_not_moved(client: TestClient) -> None:
     etag = client.put(PROD, json={"version": 1}).headers["etag"]
     assert client.delete(PROD).status_code == 204
 
-    problem(client.put(PROD, json={"version": 2}, headers={"if-match": etag}), 412, "alias-moved")
-    problem(client.get(PROD), 404, "alias-not-found")
+    assert_problem(client.put(PROD, json={"version": 2}, headers={"if-match": etag}), 412, "alias-moved")
+    assert_problem(client.get(PROD), 404, "alias-not-found")
     assert client.put(PROD, json={"version": 2}, headers={"if-none-match": "*"}).status_code == 200
 
 
@@ -83,7 +83,7 @@ def test_an_alias_that_is_gone_is_not_moved(client: TestClient) -> None:
     [{"if-match": "1"}, {"if-match": '"1", "2"'}, {"if-none-match": '"1"'}, {"if-match": '"1"', "if-none-match": "*"}],
 )
 def test_a_precondition_that_cannot_be_one(steady: TestClient, headers: dict[str, str]) -> None:
-    problem(steady.put(PROD, json={"version": 1}, headers=headers), 400, "malformed-header")
+    assert_problem(steady.put(PROD, json={"version": 1}, headers=headers), 400, "malformed-header")
 
 
 @pytest.mark.parametrize(
@@ -100,22 +100,22 @@ def test_a_precondition_that_cannot_be_one(steady: TestClient, headers: dict[str
     ],
 )
 def test_a_target_that_is_none(steady: TestClient, body: bytes, status: int, code: str) -> None:
-    problem(steady.put(PROD, content=body, headers={"content-type": "application/json"}), status, code)
+    assert_problem(steady.put(PROD, content=body, headers={"content-type": "application/json"}), status, code)
 
 
 def test_a_version_is_deleted_unless_an_alias_points_at_it(client: TestClient) -> None:
     client.put(PROD, json={"version": 2})
 
-    assert problem(client.delete("/models/linear/versions/2"), 409, "version-aliased")["aliases"] == ["prod"]
+    assert assert_problem(client.delete("/models/linear/versions/2"), 409, "version-aliased")["aliases"] == ["prod"]
     assert client.delete("/models/linear/versions/3").status_code == 204
-    problem(client.delete("/models/linear/versions/3"), 404, "version-not-found")
+    assert_problem(client.delete("/models/linear/versions/3"), 404, "version-not-found")
     assert [each["version"] for each in client.get("/models/linear").json()["versions"]] == [1, 2]
 
 
 def test_a_deleted_model_is_gone_and_its_numbers_do_not_come_again(client: TestClient) -> None:
     assert client.delete("/models/linear").status_code == 204
-    problem(client.get("/models/linear"), 404, "model-not-found")
-    problem(client.delete("/models/linear"), 404, "model-not-found")
+    assert_problem(client.get("/models/linear"), 404, "model-not-found")
+    assert_problem(client.delete("/models/linear"), 404, "model-not-found")
 
     again = client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
 
@@ -133,4 +133,4 @@ def test_a_name_that_is_none(steady: TestClient, path: str, name: str) -> None:
 
 @pytest.mark.parametrize("version", ["0", "-1", "1.5", "x", "9" * 20, "%00"])
 def test_a_version_that_is_none(steady: TestClient, version: str) -> None:
-    problem(steady.delete(f"/models/linear/versions/{version}"), 422, "invalid-request")
+    assert_problem(steady.delete(f"/models/linear/versions/{version}"), 422, "invalid-request")

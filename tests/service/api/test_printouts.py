@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.api.conftest import PRINTOUTS, problem, spec
+from tests.service.api.conftest import PRINTOUTS, assert_problem, spec
 from tracehouse.artifact.manifest import GraphNode, Printout
 from tracehouse.report.graph import svg
 
@@ -39,7 +39,7 @@ def test_a_graph_in_each_format(steady: TestClient, digest: str, kind: str) -> N
 def test_what_is_no_graph_is_not_drawn(steady: TestClient, digest: str, kind: str, form: str) -> None:
     answer = steady.get(f"/artifacts/{digest}/printouts/{kind}", params={"format": form})
 
-    document = problem(answer, 422, "invalid-request")
+    document = assert_problem(answer, 422, "invalid-request")
     assert document["formats"] == ["text", "json"]
     assert document["kinds"] == ["graph", "inlined_graph", "onnx_trace"]
 
@@ -71,7 +71,7 @@ def test_a_graph_is_the_inlined_one_if_nothing_is_said(steady: TestClient, diges
 def test_what_there_is_no_onnx_trace_of(steady: TestClient, digest: str) -> None:
     answer = steady.get(f"/artifacts/{digest}/graph", params={"form": "onnx-trace", "submodule": "layer"})
 
-    document = problem(answer, 404, "printout-not-found")
+    document = assert_problem(answer, 404, "printout-not-found")
     assert (document["methods"], document["submodules"]) == (["forward"], [""])
 
 
@@ -80,7 +80,7 @@ def test_what_there_is_no_onnx_trace_of(steady: TestClient, digest: str) -> None
     [{"form": "exported"}, {"format": "png"}, {"open": "x" * 501}, {"open": ["x"] * 51}],
 )
 def test_a_graph_that_cannot_be_asked_for(steady: TestClient, digest: str, params: Any) -> None:
-    problem(steady.get(f"/artifacts/{digest}/graph", params=params), 422, "invalid-request")
+    assert_problem(steady.get(f"/artifacts/{digest}/graph", params=params), 422, "invalid-request")
 
 
 def test_pictures_that_take_long_leave_the_other_routes_their_threads(

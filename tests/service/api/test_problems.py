@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from service.api.problems import invalid_body, json_pointer, problem_of, status_of
 from service.domain.errors import QueueFull, TraceRequestNotFound
-from tests.service.api.conftest import problem, serving, spec
+from tests.service.api.conftest import assert_problem, serving, spec
 from tracehouse.errors import Failure, MissingInput, RunnerLost, ShapeMismatch, TracerLost, by_slug
 from tracehouse.spec.trace_spec import TraceSpec
 
@@ -19,7 +19,7 @@ from tracehouse.spec.trace_spec import TraceSpec
 def test_a_problem_has_all_its_members(steady: TestClient) -> None:
     answer = steady.get(f"/trace/{'0' * 32}", headers={"x-request-id": "my-id.1"})
 
-    assert problem(answer, 404, "trace-request-not-found") == {
+    assert assert_problem(answer, 404, "trace-request-not-found") == {
         "type": "/problems/trace-request-not-found",
         "title": TraceRequestNotFound.title(),
         "status": 404,
@@ -70,14 +70,14 @@ def test_the_status_is_the_familys() -> None:
 
 
 def test_there_is_no_such_problem(steady: TestClient) -> None:
-    problem(steady.get("/problems/nope"), 404, "problem-not-found")
+    assert_problem(steady.get("/problems/nope"), 404, "problem-not-found")
 
 
 @pytest.mark.parametrize(
     "path", ["/nope", "/trace/", "/trace/a/b/c", "/trace//log", "/docs/assets/nope.js", "/docs/assets/../x"]
 )
 def test_an_unknown_path(steady: TestClient, path: str) -> None:
-    problem(steady.get(path), 404, "not-found")
+    assert_problem(steady.get(path), 404, "not-found")
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_method_that_a_path_does_not_take(steady: TestClient, method: str, pat
     assert answer.headers["allow"] == allowed
     assert answer.status_code == 405
     if method != "HEAD":
-        problem(answer, 405, "method-not-allowed")
+        assert_problem(answer, 405, "method-not-allowed")
 
 
 def test_a_parameter_that_makes_no_sense(steady: TestClient) -> None:
-    document = problem(steady.get("/trace?limit=1000&state=lost"), 422, "invalid-request")
+    document = assert_problem(steady.get("/trace?limit=1000&state=lost"), 422, "invalid-request")
 
     assert [(error["in"], error["parameter"]) for error in document["errors"]] == [
         ("query", "limit"),
@@ -119,7 +119,7 @@ def test_a_mistake_of_ours_is_told_without_its_text_and_logged_with_its_id(
     with caplog.at_level(logging.ERROR), serving(app) as (host, port):
         answer = httpx.get(f"http://{host}:{port}/broken", headers={"x-request-id": "its-id"})
 
-    assert problem(answer, 500, "internal-error")["request_id"] == "its-id"
+    assert assert_problem(answer, 500, "internal-error")["request_id"] == "its-id"
     assert answer.headers["x-request-id"] == "its-id"
     assert "secret" not in answer.text
     assert any("RuntimeError: the secret" in str(record.exc_text) for record in caplog.records)
@@ -138,7 +138,7 @@ def test_what_cannot_be_taken_now_says_when_to_come_back(
         ("WARNING", "queue-full")
     ]
 
-    assert problem(answer, 503, "queue-full")["waiting"] == 3
+    assert assert_problem(answer, 503, "queue-full")["waiting"] == 3
     assert answer.headers["retry-after"] == "1"
 
 
@@ -147,7 +147,7 @@ def test_facts_of_any_kind_can_be_told(app: FastAPI, client: TestClient) -> None
     def odd() -> None:
         raise ShapeMismatch("lone \ud800 surrogate", expected=2**1500, actual="\udfff\x00")
 
-    document = problem(client.get("/odd"), 422, "shape-mismatch")
+    document = assert_problem(client.get("/odd"), 422, "shape-mismatch")
 
     assert document["expected"] == 2**1500
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.service.api.conftest import REQUEST_MAX_BYTES, UPLOAD_MAX_BYTES, problem, spec
+from tests.service.api.conftest import REQUEST_MAX_BYTES, UPLOAD_MAX_BYTES, assert_problem, spec
 
 JSON = {"content-type": "application/json"}
 UPLOADED = {"file": "net.py", "entrypoint": "net:Net"}
@@ -188,7 +188,7 @@ def test_a_bad_submission_is_refused_and_leaves_nothing(steady: TestClient, stea
 
     answer = steady.post("/trace", content=case.body, headers=case.headers)
 
-    document = problem(answer, case.status, case.code)
+    document = assert_problem(answer, case.status, case.code)
     assert document["fault"] == "caller"
     assert document["detail"]
     assert len(answer.content) < 5000
@@ -208,7 +208,7 @@ def test_what_was_sent_is_not_repeated(steady: TestClient) -> None:
 def test_all_mistakes_are_told_at_once_up_to_a_number(steady: TestClient) -> None:
     answer = steady.post("/trace", json=spec(example_inputs=[{"datatype": "no"}] * 100))
 
-    document = problem(answer, 422, "invalid-request")
+    document = assert_problem(answer, 422, "invalid-request")
     assert len(document["errors"]) == 20
     assert "and 299 more" in document["detail"]
 
@@ -216,7 +216,7 @@ def test_all_mistakes_are_told_at_once_up_to_a_number(steady: TestClient) -> Non
 def test_the_place_of_a_mistake_in_json_is_told(steady: TestClient) -> None:
     answer = steady.post("/trace", content=b'{\n  "model": nope}', headers=JSON)
 
-    document = problem(answer, 400, "malformed-json")
+    document = assert_problem(answer, 400, "malformed-json")
     assert (document["line"], document["column"]) == (2, 12)
 
 
@@ -261,7 +261,7 @@ def test_a_streamed_upload_is_capped_while_it_arrives(client: TestClient, staged
 
     answer = client.post("/trace", content=chunks, headers=MULTIPART)
 
-    assert problem(answer, 413, "payload-too-large")["limit"] == UPLOAD_MAX_BYTES
+    assert assert_problem(answer, 413, "payload-too-large")["limit"] == UPLOAD_MAX_BYTES
     assert list(staged.iterdir()) == []
 
 
@@ -271,7 +271,7 @@ def test_the_files_of_a_submission_that_is_refused_are_not_kept(client: TestClie
 
     answer = client.post("/trace", content=multipart(request(source=UPLOADED), NET), headers=MULTIPART)
 
-    problem(answer, 503, "queue-full")
+    assert_problem(answer, 503, "queue-full")
     assert not any(path.is_file() for path in staged.parent.rglob("*"))
 
 

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from service.api import trace_requests
 from service.api.context import AppContext
 from service.api.prefer import preferred_wait_s
-from tests.service.api.conftest import Tracer, problem, spec
+from tests.service.api.conftest import Tracer, assert_problem, spec
 
 WAIT = {"prefer": "wait=30"}
 
@@ -45,7 +45,7 @@ def test_what_a_traced_request_says(client: TestClient) -> None:
     assert said["waiting"] is None
     assert (said["verdict"], said["model"]) == ("verified", {"name": "linear", "version": 1})
     assert said["findings"][0]["line"] == 10
-    assert said["problem"] is None
+    assert said["assert_problem"] is None
     assert said["created_at"] <= said["started_at"] <= said["ended_at"]
 
 
@@ -54,7 +54,7 @@ def test_a_failed_request_carries_a_whole_problem(client: TestClient) -> None:
 
     assert answer.status_code == 200
     assert answer.json()["state"] == "failed"
-    document = answer.json()["problem"]
+    document = answer.json()["assert_problem"]
     assert (document["code"], document["status"], document["fault"]) == ("source-syntax-error", 422, "model")
     assert (document["file"], document["line"]) == ("linear.py", 3)
     assert document["instance"] == answer.json()["links"]["self"]
@@ -152,14 +152,14 @@ def test_an_idempotency_key_stands_for_one_submission(client: TestClient, traced
 
     answer = client.post("/trace", json=spec("other"), headers=keyed("k"))
 
-    assert problem(answer, 422, "idempotency-key-reused")["trace_request"] == first.json()["id"]
+    assert assert_problem(answer, 422, "idempotency-key-reused")["trace_request"] == first.json()["id"]
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9", "a\tb"])
 def test_an_idempotency_key_that_cannot_be_one(steady: TestClient, key: str) -> None:
     answer = steady.post("/trace", json=spec(), headers={"idempotency-key": key.encode("latin-1")})  # type: ignore[dict-item]
 
-    assert problem(answer, 400, "malformed-header")["header"] == "Idempotency-Key"
+    assert assert_problem(answer, 400, "malformed-header")["header"] == "Idempotency-Key"
 
 
 def test_a_full_queue_is_said(client: TestClient) -> None:
@@ -168,7 +168,7 @@ def test_a_full_queue_is_said(client: TestClient) -> None:
 
     answer = client.post("/trace", json=spec())
 
-    assert problem(answer, 503, "queue-full")["limit"] == 20
+    assert assert_problem(answer, 503, "queue-full")["limit"] == 20
     assert int(answer.headers["retry-after"]) > 0
 
 
@@ -213,7 +213,7 @@ FORGED = [
 @pytest.mark.parametrize("cursor", FORGED)
 @pytest.mark.parametrize("path", ["/trace", "/models"])
 def test_a_cursor_that_no_list_gave_out(steady: TestClient, path: str, cursor: str) -> None:
-    problem(steady.get(path, params={"cursor": cursor}), 422, "invalid-cursor")
+    assert_problem(steady.get(path, params={"cursor": cursor}), 422, "invalid-cursor")
 
 
 @pytest.mark.parametrize("path", ["", "/events", "/log", "/source"])
@@ -221,7 +221,7 @@ def test_a_cursor_that_no_list_gave_out(steady: TestClient, path: str, cursor: s
 def test_an_id_of_nothing(steady: TestClient, request_id: str, status: int, path: str) -> None:
     answer = steady.get(f"/trace/{request_id}{path}")
 
-    problem(answer, status, {404: "trace-request-not-found", 422: "invalid-request"}[status])
+    assert_problem(answer, status, {404: "trace-request-not-found", 422: "invalid-request"}[status])
 
 
 def test_the_log_is_what_the_code_printed(client: TestClient) -> None:
@@ -246,8 +246,8 @@ def test_a_running_request_can_be_cancelled_once(client: TestClient, tracer: Tra
 
     assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
     assert cancelled.json()["links"]["cancel"] is None
-    assert problem(again, 409, "trace-request-ended")["state"] == "cancelled"
+    assert assert_problem(again, 409, "trace-request-ended")["state"] == "cancelled"
 
 
 def test_a_request_that_is_not_there_cannot_be_cancelled(steady: TestClient) -> None:
-    problem(steady.post(f"/trace/{'0' * 32}/cancel"), 404, "trace-request-not-found")
+    assert_problem(steady.post(f"/trace/{'0' * 32}/cancel"), 404, "trace-request-not-found")

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.conftest import wait_until
-from tests.service.api.conftest import UPLOAD_MAX_BYTES, problem, spec
+from tests.service.api.conftest import UPLOAD_MAX_BYTES, assert_problem, spec
 from tests.service.api.test_submission import MULTIPART, NET, UPLOADED, multipart, request
 from tracehouse.spec.trace_spec import FILES_MAX
 
@@ -67,7 +67,7 @@ def test_an_upload_that_is_too_large_is_answered_although_it_goes_on(live: httpx
     length = {"content-length": str(sum(map(len, body())))} if sent == "with its length" else {}
     answer = live.post("/trace", content=body(), headers={**MULTIPART, **length})
 
-    assert problem(answer, 413, "payload-too-large")["limit"] == UPLOAD_MAX_BYTES
+    assert assert_problem(answer, 413, "payload-too-large")["limit"] == UPLOAD_MAX_BYTES
     assert live.get("/livez").status_code == 200
 
 
@@ -92,7 +92,7 @@ def test_more_files_than_a_request_may_have_are_refused_and_leave_nothing(client
 
     answer = client.post("/trace", content=multipart(*files, request(source=UPLOADED)), headers=MULTIPART)
 
-    assert problem(answer, 422, "invalid-request")["limit"] == FILES_MAX
+    assert assert_problem(answer, 422, "invalid-request")["limit"] == FILES_MAX
     assert list(staged.iterdir()) == []
 
 

@@ -262,6 +262,7 @@ def test_a_request_that_cannot_be_settled_takes_no_slot_with_it(store, tmp_path,
     engine.submit(request)
 
     wait_until(lambda: ended(request))
+    assert worker.begun == [request.id]
 
 
 def test_a_worker_that_leaves_a_request_running_does_not_leave_it_for_ever(store, new_engine, new_request, ended):

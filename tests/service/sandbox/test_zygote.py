@@ -196,7 +196,8 @@ def test_however_often_it_is_replaced_one_zygote_is_left(limits, until):
             return len(seen) == 5
 
         wait_until(replaced_four_times)
-        wait_until(lambda: len([pid for pid in seen if Path(f"/proc/{pid}").exists()]) <= 2)
+        wait_until(lambda: len(living(seen)) <= 2)
+        assert living(seen)
 
 
 def test_closing_ends_the_zygote_and_every_child(limits, until, gone):
@@ -220,6 +221,10 @@ def test_a_parent_that_is_killed_takes_everything_with_it(gone):
 
     assert len(pids) == 7
     assert all(gone(pid) for pid in pids)
+
+
+def living(pids: set[int]) -> list[int]:
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
 def parent_of_next(zygote: Zygote, limits: Limits) -> int:

@@ -501,7 +501,7 @@ async def test_runners_that_come_and_go_leave_no_descriptors(pool: Pool, doubles
     before = descriptors()
     for _ in range(5):
         os.kill(pid_of(pool, doubles), signal.SIGKILL)
-        await ask(pool, doubles, [1.0, 1.0])
+        assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
     await until(lambda: descriptors() <= before)
 
 

@@ -99,7 +99,9 @@ def test_a_module_named_as_one_that_python_or_the_tracer_needs_is_refused(path: 
 
 
 def test_a_folder_without_modules_may_have_any_name() -> None:
-    Source.inline({"net.py": "", "json/words.txt": ""})
+    source = Source.inline({"net.py": "", "json/words.txt": "one two"})
+
+    assert source.get_data("json/words.txt") == b"one two"
 
 
 def link(name: str) -> zipfile.ZipInfo:
