@@ -12,8 +12,8 @@ from typing import Any
 from tracehouse.artifact.manifest import Form
 from tracehouse.check import findings, scripted_graphs
 from tracehouse.check.calls import Answer, call_artifact
-from tracehouse.check.inputs.layouts import layouts
-from tracehouse.check.inputs.probes import ValueBounds, probes
+from tracehouse.check.inputs.layouts import vary_layouts
+from tracehouse.check.inputs.probes import ValueBounds, generate_probes
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.check.pipeline import Found, MethodCheck, RequestedSizes, Say
 from tracehouse.check.target import Target
@@ -203,7 +203,7 @@ class Check:
         too_slow: list[str] = []
         example = self._calls[method]
         within_s = max(PROBE_S, min(PROBE_TIMES_EXAMPLE * self._example_s[method], own.seconds))
-        for name, probe in probes(
+        for name, probe in generate_probes(
             example, searching=self._may_branch(method), deep=self._deep, ends=ends, seed=self._seed
         ):
             if own.is_spent:
@@ -242,7 +242,7 @@ class Check:
 
     def _try_layouts(self, example: Call, within_s: float) -> None:
         """Nobody sends such inputs over HTTP; whoever takes the archive away may have them."""
-        for name, call in layouts(example):
+        for name, call in vary_layouts(example):
             try:
                 compared = self._compared(call, self._eager.answer(call, within_s=within_s))
             except (ModelRaised, TooSlow):

@@ -7,12 +7,12 @@ from pydantic import JsonValue
 
 from tracehouse.check.claim import Tried
 from tracehouse.check.flip import remedies
-from tracehouse.check.flip.flip import Judged
+from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graph_diff import canonical
 from tracehouse.check.graph_diff.canonical import GraphDivergence
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
-from tracehouse.check.instrumentation.ambient_reads import AmbientRead
+from tracehouse.check.instrumentation.ambient_reads import AmbientEffect
 from tracehouse.check.state_trials import HiddenState
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
@@ -69,14 +69,14 @@ _DID_YOU_FORGET = (
 )
 
 
-def baked_read(method: str, judged: Judged) -> Finding:
+def baked_read(method: str, judged: ReadEffect) -> Finding:
     """A value of the inputs was read in Python, and the trace is wrong where another one would be read."""
     return Finding(
         kind="baked-value",
         detail=f"{method} reads a value out of a tensor here, and the trace keeps what followed on the example: "
         f"{judged.reason}",
         confirmed=judged.confirmed,
-        evidence={"method": method, "read": judged.read.site.kind, "parting": _shown(judged.parting)},
+        evidence={"method": method, "read": judged.read.site.kind, "parting": _shown(judged.divergence)},
         remedy=judged.remedy,
         effect=judged.effect,
         reason=judged.reason,
@@ -137,7 +137,7 @@ def baked_size(method: str, baked: BakedSize) -> Finding:
             "parting": _shown(parting),
             **(shown.difference.evidence if shown.difference else {}),
         },
-        remedy=remedies.of_a_loop(baked.line, ADVICE_ON_BUCKETS) or ADVICE_ON_A_SIZE,
+        remedy=remedies.suggest_loop_remedy(baked.line, ADVICE_ON_BUCKETS) or ADVICE_ON_A_SIZE,
         effect="harmful",
         reason="the answers differ at another size",
         **user_lines.where(baked.line),
@@ -199,17 +199,17 @@ def told_of_tracing(method: str, how: str, line: user_lines.Line) -> Finding:
     )
 
 
-def ambient_read(method: str, read: AmbientRead) -> Finding:
+def ambient_read(method: str, judged: AmbientEffect) -> Finding:
     """Something outside the inputs reaches the answer."""
     return Finding(
-        kind="ambient-read" if read.effect == "harmful" else "ambient-read-seen",
-        detail=f"{method} asks for {read.asked.name} here: {read.reason}",
-        confirmed=True if read.effect == "harmful" else None,
-        evidence={"method": method, "kind": read.asked.kind, "name": read.asked.name},
+        kind="ambient-read" if judged.effect == "harmful" else "ambient-read-seen",
+        detail=f"{method} asks for {judged.read.name} here: {judged.reason}",
+        confirmed=True if judged.effect == "harmful" else None,
+        evidence={"method": method, "kind": judged.read.kind, "name": judged.read.name},
         remedy="make what is read an input of forward, or read it once in __init__",
-        effect=read.effect,
-        reason=read.reason,
-        **user_lines.where(read.asked.line),
+        effect=judged.effect,
+        reason=judged.reason,
+        **user_lines.where(judged.read.line),
     )
 
 

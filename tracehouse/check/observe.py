@@ -10,15 +10,15 @@ from tracehouse.check.calls import Answer
 from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
 from tracehouse.check.instrumentation.ambient_reads import (
     TO_DLPACK,
+    AmbientEffect,
     AmbientRead,
-    Asked,
-    Asking,
+    AmbientRecorder,
     ContextRead,
-    as_if_traced,
     can_be_replaced,
-    others,
+    make_alternatives,
+    pretend_tracing,
 )
-from tracehouse.check.instrumentation.value_reads import OF_MEMORY, Read, Reading, Site
+from tracehouse.check.instrumentation.value_reads import MEMORY_METHODS, ReadRecorder, ReadSite, ValueRead
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
@@ -38,9 +38,9 @@ class Observation:
     """`baseline` is the graph of a trace whose reads were watched, to compare others with that are watched as well."""
 
     answer: Answer | None
-    reads: list[Read]
-    recorded: frozenset[Site]  # of the reads, those that a trace comes by
-    ambient: list[AmbientRead]
+    reads: list[ValueRead]
+    recorded: frozenset[ReadSite]  # of the reads, those that a trace comes by
+    ambient: list[AmbientEffect]
     contexts: list[ContextRead]
     traced_otherwise: str | None  # how the answer differs where the model is told that it is being traced
     numbers: frozenset[float]  # that tensors were compared with
@@ -52,7 +52,7 @@ class Observation:
     def hands_memory_out(self) -> bool:
         """Code that is not torch's may go to an address that it was given."""
         by_function = any(one.name == TO_DLPACK for one in self.contexts)
-        return by_function or any(read.site.kind in OF_MEMORY for read in self.reads)
+        return by_function or any(read.site.kind in MEMORY_METHODS for read in self.reads)
 
     @property
     def within_s(self) -> float:
@@ -62,11 +62,11 @@ class Observation:
 
 def observe(target: Target, budget: Budget) -> Observation:
     """Nothing that the model raises comes out. What it asks for is tried within the budget."""
-    asking = Asking()
+    asking = AmbientRecorder()
     answer, reading = _eager_reads(target, asking)
     if target.retrace is None:
         return Observation(
-            answer, [], frozenset(), _ambient(target, answer, asking.asked, None, budget), [*asking.contexts], None,
+            answer, [], frozenset(), _ambient(target, answer, asking.reads, None, budget), [*asking.contexts], None,
             frozenset(), None, in_torch=False,
         )  # fmt: skip
     started = time.monotonic()
@@ -76,7 +76,7 @@ def observe(target: Target, budget: Budget) -> Observation:
         answer=answer,
         reads=_merged(recorded.reads if recorded else {}, reading.reads if reading else {}),
         recorded=frozenset(recorded.reads) if recorded else frozenset(),
-        ambient=_ambient(target, answer, asking.asked, baseline, budget),
+        ambient=_ambient(target, answer, asking.reads, baseline, budget),
         contexts=[*asking.contexts],
         traced_otherwise=_traced_otherwise(target, answer, asking.contexts, budget),
         numbers=frozenset(reading.taint.numbers) if reading else frozenset(),
@@ -88,7 +88,7 @@ def observe(target: Target, budget: Budget) -> Observation:
 
 def watched_trace(
     target: Target,
-    reading: Reading,
+    reading: ReadRecorder,
     call: Call | None = None,
     within_s: float = RUN_S,
     world: AbstractContextManager[Any] | None = None,
@@ -106,9 +106,9 @@ def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any
         yield
 
 
-def _eager_reads(target: Target, asking: Asking) -> tuple[Answer | None, Reading | None]:
+def _eager_reads(target: Target, asking: AmbientRecorder) -> tuple[Answer | None, ReadRecorder | None]:
     for in_torch in (True, False):
-        reading = Reading(target.call, in_torch=in_torch)
+        reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
             with reading, asking:
                 return target.eager.answer(target.call, within_s=RUN_S), reading
@@ -117,9 +117,9 @@ def _eager_reads(target: Target, asking: Asking) -> tuple[Answer | None, Reading
     return None, None
 
 
-def _traced_reads(target: Target) -> tuple[Canonical | None, Reading | None, bool]:
+def _traced_reads(target: Target) -> tuple[Canonical | None, ReadRecorder | None, bool]:
     for in_torch in (True, False):
-        reading = Reading(target.call, in_torch=in_torch)
+        reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
             return watched_trace(target, reading), reading, in_torch
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
@@ -127,46 +127,48 @@ def _traced_reads(target: Target) -> tuple[Canonical | None, Reading | None, boo
     return None, None, False
 
 
-def _merged(recorded: dict[Site, Read], eager: dict[Site, Read]) -> list[Read]:
+def _merged(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, ValueRead]) -> list[ValueRead]:
     """What the two saw at a site. A size is a number in eager, and a tensor while it is traced."""
     for site, read in eager.items():
         if site in recorded:
             recorded[site].numbers |= read.numbers
-            recorded[site].reach = read.reach  # while it is traced, no buffer can be looked into
-            if read.of == "values":
-                recorded[site].of = "values"
-    only_eager = [read for site, read in eager.items() if site not in recorded and read.of == "values"]
+            recorded[site].comparands = read.comparands  # while it is traced, no buffer can be looked into
+            if read.depends_on == "values":
+                recorded[site].depends_on = "values"
+    only_eager = [read for site, read in eager.items() if site not in recorded and read.depends_on == "values"]
     return [*recorded.values(), *only_eager]
 
 
 def _ambient(
-    target: Target, answer: Answer | None, asked: Iterable[Asked], baseline: Canonical | None, budget: Budget
-) -> list[AmbientRead]:
+    target: Target, answer: Answer | None, asked: Iterable[AmbientRead], baseline: Canonical | None, budget: Budget
+) -> list[AmbientEffect]:
     return [_tried(target, answer, one, baseline, budget) for one in asked]
 
 
 def _tried(
-    target: Target, answer: Answer | None, asked: Asked, baseline: Canonical | None, budget: Budget
-) -> AmbientRead:
+    target: Target, answer: Answer | None, asked: AmbientRead, baseline: Canonical | None, budget: Budget
+) -> AmbientEffect:
     if not can_be_replaced(asked):
-        return AmbientRead(asked, "unknown", f"{asked.name}: nothing could be put in its place")
+        return AmbientEffect(asked, "unknown", f"{asked.name}: nothing could be put in its place")
     tried = 0
-    for name, world in others(asked):
+    for name, world in make_alternatives(asked):
         if budget.is_spent:
             budget.leave_out(f"{asked.name} at {asked.line.file}:{asked.line.line}, from {name!r} on")
-            return AmbientRead(asked, "unknown", "there was no time to put all others in its place")
+            return AmbientEffect(asked, "unknown", "there was no time to put all others in its place")
         try:
             differs = None if answer is None else _answers_otherwise(target, answer, world, budget)
             if differs is None and baseline is not None and tried == 0:
-                differs = _traces_otherwise(target, baseline, next(other for _, other in others(asked)), budget)
+                differs = _traces_otherwise(
+                    target, baseline, next(other for _, other in make_alternatives(asked)), budget
+                )
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: such a world is none for this model
             continue
         if differs is not None:
-            return AmbientRead(asked, "harmful", f"with {name}, {differs}")
+            return AmbientEffect(asked, "harmful", f"with {name}, {differs}")
         tried += 1
     if not tried or answer is None:
-        return AmbientRead(asked, "unknown", "the model does not run where another is found")
-    return AmbientRead(asked, "harmless", "the answer and the graph are the same where another is found")
+        return AmbientEffect(asked, "unknown", "the model does not run where another is found")
+    return AmbientEffect(asked, "harmless", "the answer and the graph are the same where another is found")
 
 
 def _answers_otherwise(
@@ -186,7 +188,7 @@ def _within_s(budget: Budget) -> float:
 def _traces_otherwise(
     target: Target, baseline: Canonical, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
-    graph = watched_trace(target, Reading(target.call), within_s=_within_s(budget), world=world)
+    graph = watched_trace(target, ReadRecorder(target.call), within_s=_within_s(budget), world=world)
     parted = difference(baseline, graph, limit=1)
     return f"another graph is recorded: {shown(parted[0])}" if parted else None
 
@@ -197,7 +199,7 @@ def _traced_otherwise(
     if answer is None or not any(one.name == "torch.jit.is_tracing" for one in contexts):
         return None
     try:
-        return _answers_otherwise(target, answer, as_if_traced(), budget)
+        return _answers_otherwise(target, answer, pretend_tracing(), budget)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
         return None
 

@@ -111,9 +111,9 @@ class EagerOracle:
         after = self._mark(module)
         own, shared = _find_changes(before, after)
         # The source's globals cannot be watched, so one that each call changes is taken to be read.
-        lines = {key: attribute_reads.line_that_names(key[1]) for key in sorted(shared)}
+        lines = {key: attribute_reads.find_line_that_names(key[1]) for key in sorted(shared)}
         if own:
-            lines |= self._find_reads_before_writes(module, call, attribute_reads.with_statistics(own))
+            lines |= self._find_reads_before_writes(module, call, attribute_reads.add_running_statistics(own))
         states = StateTrials(self._model, self._seed, call).judge(module, lines, shared) if lines else []
         return CallObservation(
             (first, second),
@@ -129,14 +129,14 @@ class EagerOracle:
             call_model(module, call, self._seed)
         own, shared = _find_changes(before, self._mark(module))
         reads = self._find_reads_before_writes(module, call, own) if own else {}
-        lines = [*reads.values(), *(attribute_reads.line_that_names(name) for _, name in sorted(shared))]
+        lines = [*reads.values(), *(attribute_reads.find_line_that_names(name) for _, name in sorted(shared))]
         return next((line for line in lines if line is not None), None)
 
     def find_draw_line(self, call: Call) -> user_lines.Line | None:
         """Return the first line on which Python or NumPy draws a random number; None if there is none."""
         module = self._model.fresh()
         with suppress(ModelRaised):
-            return attribute_reads.line_that_draws(lambda: call_model(module, call, self._seed, seeded=False))
+            return attribute_reads.find_line_that_draws(lambda: call_model(module, call, self._seed, seeded=False))
         return None
 
     def find_aftereffect(self, other: Call, call: Call, *, tolerance: float, within_s: float) -> Difference | None:
@@ -186,7 +186,7 @@ class EagerOracle:
         State that is only written carries nothing on: attention weights, for instance, that are stored for a person to
         look at.
         """
-        with attribute_reads.reads(module, changing) as lines, suppress(ModelRaised):
+        with attribute_reads.record_reads(module, changing) as lines, suppress(ModelRaised):
             call_model(module, call, self._seed)
         return {key: lines[key] for key in sorted(changing) if key in lines}
 

@@ -13,7 +13,7 @@ from tracehouse.check.batch import certificate
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.claim import Tried, claim, voided
 from tracehouse.check.flip import flip
-from tracehouse.check.flip.flip import Judged
+from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graphs import baked_sizes, baked_values, find_size_groups
 from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
 from tracehouse.check.graphs.baked_values import BakedValue
@@ -21,7 +21,7 @@ from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.instrumentation.value_reads import IN_TORCH
 from tracehouse.check.observe import Observation, observe
 from tracehouse.check.probe.shrink import shrink
-from tracehouse.check.probe.value_ranges import Values, value_ranges
+from tracehouse.check.probe.value_ranges import ValueRangeResult, find_value_ranges
 from tracehouse.check.prove import size_grid
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
@@ -85,14 +85,14 @@ class MethodCheck:
         self._findings: list[Finding] = []
         self._counterexamples: list[tuple[str, Call]] = []
         self._observation: Observation | None = None
-        self._judged: list[Judged] = []
+        self._judged: list[ReadEffect] = []
         self._baked_values: list[BakedValue] = []
         self._groups: Groups | None = None
         self._tried: list[SizeTried] = []
         self._keeps_a_size = False  # in the eager model, which is in the way of other sizes then
         self._baked_sizes: list[BakedSize] = []
         self._proof: Proof | None = None
-        self._values = Values()
+        self._values = ValueRangeResult()
         self._batch: Batch | None = None
 
     def run(self, probe: Callable[[ValueBounds], None]) -> Found:
@@ -156,7 +156,7 @@ class MethodCheck:
     def _flip(self, budget: Budget) -> str:
         if self._observation is None:
             return "nothing: no read was observed"
-        self._judged = flip.judge(self._target, self._observation, budget)
+        self._judged = flip.judge_reads(self._target, self._observation, budget)
         for one in self._judged:
             if one.counterexample is not None and one.effect == "harmful":
                 self._show(f"value at {one.line.file}:{one.line.line}", one.counterexample)
@@ -221,7 +221,7 @@ class MethodCheck:
         )
 
     def _probe(self, budget: Budget, probe: Callable[[ValueBounds], None]) -> str:
-        self._values = value_ranges(self._target, self._groups, budget)
+        self._values = find_value_ranges(self._target, self._groups, budget)
         for name, call in self._values.differing:
             self._show(name, call)
         probe(self._values.ends)
@@ -269,7 +269,9 @@ class MethodCheck:
         """What is proven of one way through the model counts where inputs of both ways were tried, and agreed."""
         assert self._observation is not None  # what is proven was observed
         aside = [
-            one for one in self._judged if one.read.site not in self._observation.recorded and one.read.of == "values"
+            one
+            for one in self._judged
+            if one.read.site not in self._observation.recorded and one.read.depends_on == "values"
         ]
         return proof.alike if aside and all(one.effect == "harmless" for one in aside) else []
 
@@ -298,7 +300,7 @@ class MethodCheck:
         return bool(self._told_reads or self._told_values)
 
     @property
-    def _told_reads(self) -> list[Judged]:
+    def _told_reads(self) -> list[ReadEffect]:
         """Those that the artifact is wrong by, the first of each line."""
         harmful = [one for one in self._judged if one.effect == "harmful"]
         return [*{one.line: one for one in harmful[::-1]}.values()][::-1]
@@ -312,11 +314,11 @@ class MethodCheck:
         told = [*(one.line for one in self._told_reads), *(one.line for one in self._told_values)]
         return [(line, why) for line, why in found.items() if line not in told]
 
-    def _is_of_values(self, one: Judged) -> bool:
+    def _is_of_values(self, one: ReadEffect) -> bool:
         """For certain, and read while it is traced. What an operator of torch or an index reads, is likely recorded."""
         seen, read = self._observation, one.read
         is_read = seen is not None and seen.in_torch and read.site in seen.recorded
-        return is_read and read.of == "values" and read.site.kind not in (IN_TORCH, "__index__")
+        return is_read and read.depends_on == "values" and read.site.kind not in (IN_TORCH, "__index__")
 
     @property
     def _told_values(self) -> list[BakedValue]:
@@ -332,16 +334,16 @@ class MethodCheck:
 
     def _of_warning(self, warned: Warned) -> Finding:
         partings = [one.parting for one in self._told_values]
-        effect, reason, judged = flip.effect_of_warning(warned, self._judged, partings)
+        effect, reason, judged = flip.judge_warning(warned, self._judged, partings)
         if effect == "harmless" and warned.line in {one.line for one in self._told_sizes}:
             effect, reason = "harmful", "the size that is read here is baked in"
         confirmed = judged.confirmed if judged is not None else None
         return findings.tracer_warning(warned, confirmed=confirmed, effect=effect, reason=reason)
 
 
-def _of_reads(judged: Sequence[Judged]) -> str:
+def _of_reads(judged: Sequence[ReadEffect]) -> str:
     """How many there are of each effect; those of sizes come out by what becomes of other sizes."""
-    of_sizes = [one for one in judged if one.read.of == "sizes" and one.effect == "unknown"]
+    of_sizes = [one for one in judged if one.read.depends_on == "sizes" and one.effect == "unknown"]
     effects = [one.effect for one in judged if one not in of_sizes]
     counts = [(effects.count(effect), effect) for effect in ("harmless", "harmful", "unknown")]
     told = _counted(len(effects), "read") + ": " + ", ".join(f"{count} {effect}" for count, effect in counts if count)

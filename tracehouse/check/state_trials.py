@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from tracehouse.check.calls import Answer, call_model
-from tracehouse.check.inputs.probes import probes
+from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.instrumentation import hidden_state
-from tracehouse.check.instrumentation.value_reads import Reading
+from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager import state_snapshot
@@ -48,7 +48,7 @@ class StateTrials:
     def __init__(self, model: Model, seed: int, call: Call) -> None:
         self._model = model
         self._seed = seed
-        self._calls = [call, *(varied for _, varied in list(probes(call, searching=False))[:1])]
+        self._calls = [call, *(varied for _, varied in list(generate_probes(call, searching=False))[:1])]
         self._comparands: set[float] = set()  # numbers that tensors were compared with in the calls so far
 
     def judge(
@@ -64,7 +64,7 @@ class StateTrials:
         call_s = (time.monotonic() - started) / len(self._calls)
         until = time.monotonic() + CALL_LIMITS.state_trials.after(call_s)
         within_s = CALL_LIMITS.state_trial.after(call_s)
-        values = {key: hidden_state.content(self._read(module, key, shared)) for key in lines}
+        values = {key: hidden_state.copy_content(self._read(module, key, shared)) for key in lines}
         states = []
         for key, line in lines.items():
             name = ".".join(key) if key in shared else script_graphs.dotted(*key)
@@ -72,7 +72,9 @@ class StateTrials:
                 states.append(HiddenState(name, line, "harmless", "every call leaves the same in it"))
                 continue
             run = partial(self._run, key, key in shared, within_s)
-            judged = hidden_state.shown(values[key], run, lambda: self._comparands, lambda: time.monotonic() > until)
+            judged = hidden_state.judge_state(
+                values[key], run, lambda: self._comparands, lambda: time.monotonic() > until
+            )
             states.append(HiddenState(name, line, judged.effect, judged.reason))
         return states
 
@@ -81,7 +83,7 @@ class StateTrials:
 
         A call that the model refuses is left out of the trials to come.
         """
-        before = {key: hidden_state.content(self._read(module, key, shared)) for key in keys}
+        before = {key: hidden_state.copy_content(self._read(module, key, shared)) for key in keys}
         settled = keys if len(self._calls) > 1 else set()
         for call in self._calls[::-1]:
             try:
@@ -106,7 +108,7 @@ class StateTrials:
 
     def _call(self, module: torch.nn.Module, call: Call, within_s: float) -> Answer:
         try:
-            with time_limit(within_s), Reading(call) as reading:
+            with time_limit(within_s), ReadRecorder(call) as reading:
                 return call_model(module, call, self._seed)
         except TooSlow as slow:
             raise TimeoutError from slow

@@ -11,7 +11,7 @@ import torch
 from tracehouse.artifact.manifest import Form
 from tracehouse.check.calls import Answer
 from tracehouse.check.graph_diff.canonical import Canonical, canonical
-from tracehouse.check.instrumentation.value_reads import index_forgotten
+from tracehouse.check.instrumentation.value_reads import forget_stale_index
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.time_limit import time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS
@@ -66,5 +66,5 @@ class Target:
     ) -> torch.jit.ScriptModule:
         """A new trace, of a fresh copy of the model: on the example, or on another call. Raises TooSlow."""
         assert self.retrace is not None
-        with index_forgotten(), time_limit(within_s):
+        with forget_stale_index(), time_limit(within_s):
             return self.retrace(call or self.call, within or nullcontext())

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.tracehouse.check.traced import Load, traced
-from tracehouse.check.instrumentation.value_reads import Reading
+from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.observe import Observation, observe
 from tracehouse.differential.budget import Budget
 
@@ -32,7 +32,7 @@ def test_a_branch_on_a_value_is_a_read_of_its_line(load: Load) -> None:
     (read,) = observed(load, "branches_on_data").reads
 
     assert (read.line.file, read.line.line, read.line.source) == ("branches_on_data.py", 6, "if x.sum() > 0:")
-    assert (read.of, read.values) == ("values", [True])
+    assert (read.depends_on, read.values) == ("values", [True])
     assert 0.0 in read.numbers
 
 
@@ -40,23 +40,26 @@ def test_a_branch_on_a_value_is_a_read_of_its_line(load: Load) -> None:
 def test_a_way_round_by_python_is_a_read(load: Load, entrypoint: str, kind: str) -> None:
     (read,) = observed(load, "computes_in_numpy", entrypoint).reads
 
-    assert (read.site.kind, read.of) == (kind, "values")
+    assert (read.site.kind, read.depends_on) == (kind, "values")
 
 
 def test_a_read_of_weights_or_of_what_was_made_of_a_shape_depends_on_no_input(load: Load) -> None:
     reads = observed(load, "reads_its_weights").reads
 
-    assert [(read.site.kind, read.of) for read in reads] == [("__bool__", "constants"), ("__int__", "constants")]
+    assert [(read.site.kind, read.depends_on) for read in reads] == [
+        ("__bool__", "constants"),
+        ("__int__", "constants"),
+    ]
 
 
 def test_a_size_that_follows_from_values_is_a_value(load: Load) -> None:
     (read,) = observed(load, "counts_what_is_positive").reads
 
-    assert (read.line.line, read.of) == (7, "values")
+    assert (read.line.line, read.depends_on) == (7, "values")
 
 
 def test_a_size_of_the_inputs_is_none(load: Load) -> None:
-    reads = {read.line.line: read.of for read in observed(load, "checks_its_values").reads}
+    reads = {read.line.line: read.depends_on for read in observed(load, "checks_its_values").reads}
 
     assert reads == {6: "values", 8: "sizes", 9: "values"}
 
@@ -80,7 +83,7 @@ def test_tensors_read_as_ever_afterwards(load: Load) -> None:
 
 def test_attention_takes_its_fast_path_while_it_is_watched(load: Load) -> None:
     target, _ = traced(load("encoder"), torch.randn(2, 3, 8))
-    with Reading(target.call):
+    with ReadRecorder(target.call):
         watched = target.eager.answer(target.call)
 
     assert torch.equal(watched.outputs, target.eager.answer(target.call).outputs)
@@ -101,8 +104,8 @@ def test_what_is_asked_for_besides_the_inputs_is_harmful_where_an_answer_shows_i
 ) -> None:
     ambient = observed(load, name, entrypoint).ambient
 
-    assert {read.effect for read in ambient} == effects
-    assert all(read.asked.line.file == f"{name}.py" for read in ambient)
+    assert {one.effect for one in ambient} == effects
+    assert all(one.read.line.file == f"{name}.py" for one in ambient)
 
 
 def test_the_clock_and_the_environment_are_as_they_were_afterwards(load: Load) -> None:

@@ -13,7 +13,7 @@ import torch
 from tracehouse.check.batch import drawn_rows
 from tracehouse.check.batch.drawn_rows import Row
 from tracehouse.check.calls import Answer, call_artifact
-from tracehouse.check.inputs.probes import ValueBounds, extremes
+from tracehouse.check.inputs.probes import ValueBounds, find_extremes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -38,7 +38,7 @@ Dims = Mapping[str, int]  # of each leaf, the dim that its rows stand along
 
 
 @dataclass(frozen=True)
-class Unbatched:
+class NotBatchable:
     """Why requests must be answered one by one."""
 
     reason: str
@@ -46,22 +46,22 @@ class Unbatched:
 
 def certify(
     target: Target, groups: Groups, up_to: int, budget: Budget, *, ends: ValueBounds | None = None
-) -> Batch | Unbatched:
+) -> Batch | NotBatchable:
     """A certificate for up to so many rows, or for fewer where the time is short.
 
     `ends` are those of the integers that eager takes, where they are known. Eager answers the example.
     """
-    refused = None if _candidates(groups) else Unbatched(_why_none(groups))
+    refused = None if _candidates(groups) else NotBatchable(_why_none(groups))
     for symbol in _candidates(groups):
         try:
             rows = _Rows(target, symbol, _dims(groups, symbol), ends or {}, budget)
             return rows.certified(up_to)
         except _Refused as error:
-            refused = refused or Unbatched(str(error))
+            refused = refused or NotBatchable(str(error))
         if budget.is_spent:
             budget.leave_out(f"whether rows along {symbol} see one another")
             break
-    return refused or Unbatched("no input has rows")
+    return refused or NotBatchable("no input has rows")
 
 
 def _candidates(groups: Groups) -> list[str]:
@@ -103,7 +103,7 @@ class _Rows:
         self._dims = dims
         integers = {path: tensor for path, tensor in target.call.tensors.items()
                     if not tensor.is_floating_point() and tensor.dtype is not torch.bool}  # fmt: skip
-        self._ends = {path: ends[path] if path in ends else extremes(tensor) for path, tensor in integers.items()}
+        self._ends = {path: ends[path] if path in ends else find_extremes(tensor) for path, tensor in integers.items()}
         self._budget = budget
         self._nests: Structure | None = None
         self._row_s = 0.0  # what each took in the last call
@@ -120,7 +120,7 @@ class _Rows:
 
     def _taken(self) -> list[Row]:
         """The first kinds of rows that eager takes, of which not all are the same."""
-        for rows in drawn_rows.drawn(self._target.call.tensors, self._dims, self._target.seed):
+        for rows in drawn_rows.draw_rows(self._target.call.tensors, self._dims, self._target.seed):
             if self._eager_answer(rows) is not None and self._eager_answer(rows[:1]) is not None:
                 return rows
         raise _Refused(f"eager takes no rows along {self._symbol} that differ from one another, or not one alone")
@@ -176,7 +176,7 @@ class _Rows:
     def _check_others_do_not_show(self, count: int) -> None:
         """The first row beside others that hold what no row should."""
         row, *others = self._rows_of(range(count))
-        for name, change in drawn_rows.intrusive(self._ends):
+        for name, change in drawn_rows.make_intrusive_changes(self._ends):
             changed = [change(other) for other in others]
             if all(map(drawn_rows.is_same, changed, others)):
                 continue
@@ -239,4 +239,4 @@ class _Rows:
         return self._row_s * rows * _GROWTH < self._budget.left_s
 
     def _call(self, rows: Sequence[Row]) -> Call:
-        return self._target.call.with_tensors(drawn_rows.joined(rows, self._dims))
+        return self._target.call.with_tensors(drawn_rows.join_rows(rows, self._dims))

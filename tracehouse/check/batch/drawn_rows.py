@@ -16,7 +16,7 @@ Draw = Callable[[torch.Tensor, int, np.random.Generator], torch.Tensor]
 Change = Callable[[Row], Row]
 
 
-def drawn(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed: int) -> Iterator[list[Row]]:
+def draw_rows(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed: int) -> Iterator[list[Row]]:
     """Several rows at a time, the most unlike first, and then ever more like the example's. None that are all alike."""
     if not all(tensor.numel() for tensor in tensors.values()):
         return
@@ -30,7 +30,7 @@ def drawn(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed: in
             yield rows
 
 
-def joined(rows: Sequence[Row], dims: Mapping[str, int]) -> Row:
+def join_rows(rows: Sequence[Row], dims: Mapping[str, int]) -> Row:
     return {path: torch.cat([row[path] for row in rows], dim) for path, dim in dims.items()}
 
 
@@ -38,7 +38,7 @@ def is_same(row: Row, other: Row) -> bool:
     return all(_same(tensor, other[path]) for path, tensor in row.items())
 
 
-def intrusive(ends: ValueBounds) -> list[tuple[str, Change]]:
+def make_intrusive_changes(ends: ValueBounds) -> list[tuple[str, Change]]:
     """Changes of a row, by their names, to what must not show in another one's answer."""
     return [
         ("numbers that are none", _floats(lambda tensor: torch.full_like(tensor, float("nan")))),

@@ -6,12 +6,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, difference
 from tracehouse.check.instrumentation.tracked_values import (
-    Following,
     Question,
-    conversions_followed,
-    functions_followed,
+    ValueTracker,
+    track_conversions,
+    track_functions,
 )
-from tracehouse.check.instrumentation.value_reads import Read, Reading, Replay
+from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replay, ValueRead
 from tracehouse.check.observe import Observation, watched_trace
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -24,14 +24,14 @@ _Worlds = Sequence[Callable[[], AbstractContextManager[None]]]
 Answers = frozenset[tuple[Question, bool]]
 
 
-def answered_otherwise(
-    target: Target, aside: Sequence[Read], observation: Observation, budget: Budget
-) -> list[tuple[Read, GraphDivergence]]:
+def search_answers(
+    target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget
+) -> list[tuple[ValueRead, GraphDivergence]]:
     """The reads of which other answers make another graph, several only together; none where it is the same for all.
 
     Those that are `aside` are left as they are.
     """
-    for worlds in ((functions_followed, conversions_followed), (functions_followed,)):
+    for worlds in ((track_functions, track_conversions), (track_functions,)):
         found = _parted(target, aside, observation, budget, worlds)
         if found is not None:
             return found
@@ -39,8 +39,8 @@ def answered_otherwise(
 
 
 def _parted(
-    target: Target, aside: Sequence[Read], observation: Observation, budget: Budget, worlds: _Worlds
-) -> list[tuple[Read, GraphDivergence]] | None:
+    target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget, worlds: _Worlds
+) -> list[tuple[ValueRead, GraphDivergence]] | None:
     """None where that values are followed makes another graph by itself, or none."""
     waiting: deque[Answers] = deque([frozenset()])
     tried: set[Answers] = set()
@@ -53,7 +53,7 @@ def _parted(
         if answers in tried:
             continue
         tried.add(answers)
-        following = Following(dict(answers))
+        following = ValueTracker(dict(answers))
         reading = _reading(target, aside, following, observation)
         graph = _traced(target, reading, observation, worlds)
         parted = difference(observation.baseline, graph, limit=1) if graph is not None else []
@@ -72,7 +72,7 @@ def _parted(
     return []
 
 
-def _with_one_more(answers: Answers, following: Following, questions: Iterable[Question]) -> Iterator[Answers]:
+def _with_one_more(answers: Answers, following: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
     """With another answer than it was to one of the questions."""
     given = {question for question, _ in answers}
     for question in questions:
@@ -81,12 +81,14 @@ def _with_one_more(answers: Answers, following: Following, questions: Iterable[Q
                 yield answers | {(question, other)}
 
 
-def _reading(target: Target, aside: Sequence[Read], following: Following, observation: Observation) -> Reading:
+def _reading(
+    target: Target, aside: Sequence[ValueRead], following: ValueTracker, observation: Observation
+) -> ReadRecorder:
     unchanged = [Replay(read.site, ()) for read in aside]
-    return Reading(target.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
+    return ReadRecorder(target.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
 
 
-def _traced(target: Target, reading: Reading, observation: Observation, worlds: _Worlds) -> Canonical | None:
+def _traced(target: Target, reading: ReadRecorder, observation: Observation, worlds: _Worlds) -> Canonical | None:
     try:
         return watched_trace(target, reading, within_s=observation.within_s, world=_together(worlds))
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true

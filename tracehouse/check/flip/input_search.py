@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from tracehouse.check.calls import Answer, call_artifact
-from tracehouse.check.inputs.probes import probes
-from tracehouse.check.inputs.thresholds import aimed
-from tracehouse.check.instrumentation.value_reads import IN_TORCH, Read, Reading, Replay, Site
+from tracehouse.check.inputs.probes import generate_probes
+from tracehouse.check.inputs.thresholds import aim_probes
+from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replay, ValueRead
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
@@ -33,7 +33,7 @@ class _Threshold:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """Of one read: on how many inputs that read another value the two agreed, and one on which they did not."""
 
     numeric: bool = False
@@ -65,14 +65,16 @@ class Found:
         return self.counterexample is not None or self.agreed >= enough
 
 
-def search(target: Target, reads: Sequence[Read], numbers: Iterable[float], budget: Budget) -> dict[Site, Found]:
+def search_inputs(
+    target: Target, reads: Sequence[ValueRead], numbers: Iterable[float], budget: Budget
+) -> dict[ReadSite, SearchResult]:
     """One run of eager tells what all of them read."""
-    found = {read.site: Found(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
+    found = {read.site: SearchResult(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
     example = {read.site: read.values for read in reads}
     named = sorted(number for read in reads for number in read.numbers)
-    at_hand = (number for read in reads for number in read.reach.numbers)
+    at_hand = (number for read in reads for number in read.comparands.numbers)
     aims = [*dict.fromkeys([*sorted(numbers), *named, *at_hand])]
-    for name, call in candidates(target.call, aims[:_NUMBERS_MAX]):
+    for name, call in generate_candidates(target.call, aims[:_NUMBERS_MAX]):
         if all(one.is_enough for one in found.values()):
             break
         if budget.is_spent:
@@ -82,15 +84,15 @@ def search(target: Target, reads: Sequence[Read], numbers: Iterable[float], budg
     return found
 
 
-def candidates(example: Call, numbers: Iterable[float]) -> Iterator[tuple[str, Call]]:
+def generate_candidates(example: Call, numbers: Iterable[float]) -> Iterator[tuple[str, Call]]:
     """Other values of all kinds, and values on both sides of the numbers that something is compared with."""
     thresholds = [_Threshold(number) for number in numbers]
-    for pair in zip_longest(probes(example, searching=True, deep=True), aimed(example, thresholds)):
+    for pair in zip_longest(generate_probes(example, searching=True, deep=True), aim_probes(example, thresholds)):
         yield from (one for one in pair if one is not None)
 
 
-def _try(target: Target, call: Call, example: dict[Site, list[Any]], found: dict[Site, Found]) -> None:
-    reading = Reading(call, in_torch=any(site.kind == IN_TORCH for site in found))
+def _try(target: Target, call: Call, example: dict[ReadSite, list[Any]], found: dict[ReadSite, SearchResult]) -> None:
+    reading = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in found))
     try:
         with reading:
             answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
@@ -107,13 +109,13 @@ def _try(target: Target, call: Call, example: dict[Site, list[Any]], found: dict
         found[site].note(call, repr(_values(reading, site)), differs, tells=tells)
 
 
-def _alone(target: Target, call: Call, others: dict[Site, list[Any]], difference: str) -> str | None:
+def _alone(target: Target, call: Call, others: dict[ReadSite, list[Any]], difference: str) -> str | None:
     """How the two differ by one site alone, where the others read what they did on the example, as the trace has it."""
     if not all(isinstance(value, int | float) for values in others.values() for value in values):
         return difference
     replays = [Replay(site, values) for site, values in others.items()]
     try:
-        with Reading(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
+        with ReadRecorder(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
             answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
     except (ModelRaised, TooSlow):  # it cannot be told which of them it is
         return difference
@@ -126,7 +128,7 @@ def _tells(tensor: torch.Tensor) -> bool:
     return bool((finite & (tensor != 0)).any())
 
 
-def _values(reading: Reading, site: Site) -> list[Any]:
+def _values(reading: ReadRecorder, site: ReadSite) -> list[Any]:
     read = reading.reads.get(site)
     return read.values if read else []
 

@@ -4,17 +4,17 @@ import ast
 import linecache
 from functools import lru_cache
 
-from tracehouse.check.instrumentation.value_reads import Read, Span
+from tracehouse.check.instrumentation.value_reads import SourceSpan, ValueRead
 from tracehouse.introspection.user_lines import Line
 
 _EXPRESSION_MAX_CHARACTERS = 120
 _SCRIPT = "put it into a function under @torch.jit.script, or let `mode` be auto"
 
 
-def remedy_for(read: Read) -> str:
-    expression = expression_of(read)
+def suggest_remedy(read: ValueRead) -> str:
+    expression = find_expression(read)
     statement = _statement(read)
-    if read.of == "sizes":
+    if read.depends_on == "sizes":
         return _of_a_size(expression)
     match read.site.kind:
         case "__bool__" | "is_nonzero" | "__contains__" | "equal" | "allclose":
@@ -34,7 +34,7 @@ def remedy_for(read: Read) -> str:
     return f"keep a tensor in place of `{expression}`, and compute with torch operators"
 
 
-def of_a_loop(line: Line | None, otherwise: str) -> str | None:
+def suggest_loop_remedy(line: Line | None, otherwise: str) -> str | None:
     """Where that line is the head of a loop over a size."""
     try:
         [statement] = ast.parse(f"{line.source.strip()} pass").body if line is not None else [None]
@@ -51,7 +51,7 @@ def of_a_loop(line: Line | None, otherwise: str) -> str | None:
     return None
 
 
-def expression_of(read: Read) -> str:
+def find_expression(read: ValueRead) -> str:
     """What reads, as the source has it; the whole line where that is not known."""
     found = read.site.span and _text(read.site.file, read.site.span)
     return (found or read.line.source)[:_EXPRESSION_MAX_CHARACTERS]
@@ -87,7 +87,7 @@ def _of_a_size(expression: str) -> str:
     )
 
 
-def _statement(read: Read) -> ast.AST | None:
+def _statement(read: ValueRead) -> ast.AST | None:
     """What the expression decides, or how often it is gone round."""
     span = read.site.span
     if span is None:
@@ -101,7 +101,7 @@ def _statement(read: Read) -> ast.AST | None:
     return None
 
 
-def _holds(node: ast.expr, span: Span) -> bool:
+def _holds(node: ast.expr, span: SourceSpan) -> bool:
     begins = (node.lineno, node.col_offset) <= (span.line, span.column)
     return begins and (span.end_line, span.end_column) <= (node.end_lineno or 0, node.end_col_offset or 0)
 
@@ -115,7 +115,7 @@ def _nodes(file: str) -> list[ast.AST]:
         return []
 
 
-def _text(file: str, span: Span) -> str:
+def _text(file: str, span: SourceSpan) -> str:
     there = [line.encode() for line in linecache.getlines(file)[span.line - 1 : span.end_line]]
     if not there:
         return ""

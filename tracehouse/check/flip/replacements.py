@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from tracehouse.check.instrumentation.value_reads import Read
+from tracehouse.check.instrumentation.value_reads import ValueRead
 
 _NUMBERS_MAX = 6  # of those that the function itself names
 _NOT_ORDINARY = (-0.0, math.inf, -math.inf, math.nan)
 
-Other = Callable[[Any], Any]
+Change = Callable[[Any], Any]
 
 
-def instead_of(read: Read) -> Iterator[Other]:
+def propose_replacements(read: ValueRead) -> Iterator[Change]:
     """The most telling first."""
     value = read.values[0]
-    yield from beside(value)
+    yield from propose_neighbours(value)
     if isinstance(value, bool):
         return
     named = sorted(read.numbers, key=abs)[:_NUMBERS_MAX]
-    at_hand = [*dict.fromkeys(chain(named, read.reach.numbers))]
+    at_hand = [*dict.fromkeys(chain(named, read.comparands.numbers))]
     if type(value) in (int, float):
         numbers = chain(_and_near(named), at_hand, _between(at_hand), _and_near(at_hand), _NOT_ORDINARY)
         yield from (partial(_instead, other) for other in _of_type(type(value), numbers))
@@ -31,10 +31,10 @@ def instead_of(read: Read) -> Iterator[Other]:
         yield _alike
         yield _reversed
         yield from (partial(_with, places, number) for number in at_hand for places in (_EVERY, _FIRST, _LAST))
-        yield from (partial(_beginning_with, sequence) for sequence in (at_hand, *read.reach.sequences))
+        yield from (partial(_beginning_with, sequence) for sequence in (at_hand, *read.comparands.sequences))
 
 
-def beside(value: Any) -> Iterator[Other]:
+def propose_neighbours(value: Any) -> Iterator[Change]:
     """What makes another value of one like this."""
     if isinstance(value, bool):
         yield lambda was: not was
@@ -78,7 +78,7 @@ def _far(value: Any) -> Any:
     return _elementwise(value, lambda one: 2 * one + 1, lambda one: -one - 1)
 
 
-def _elementwise(value: Any, of_int: Other, of_float: Other) -> Any:
+def _elementwise(value: Any, of_int: Change, of_float: Change) -> Any:
     match value:
         case bool() | np.bool_():
             return not value
@@ -93,7 +93,7 @@ def _elementwise(value: Any, of_int: Other, of_float: Other) -> Any:
     return value
 
 
-def _of_array(value: Any, of_float: Other) -> Any:
+def _of_array(value: Any, of_float: Change) -> Any:
     if value.dtype == bool:
         return ~value
     if value.dtype.kind in "fc":
@@ -101,7 +101,7 @@ def _of_array(value: Any, of_float: Other) -> Any:
     return value + np.asarray(1, value.dtype)
 
 
-def _reordered(order: Callable[[list[Any]], list[Any]]) -> Other:
+def _reordered(order: Callable[[list[Any]], list[Any]]) -> Change:
     """Of a list or an array, the same values in other places."""
 
     def change(value: Any) -> Any:

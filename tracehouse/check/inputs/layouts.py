@@ -10,7 +10,7 @@ import torch
 from tracehouse.eager.call import Call
 
 
-def layouts(example: Call) -> Iterator[tuple[str, Call]]:
+def vary_layouts(example: Call) -> Iterator[tuple[str, Call]]:
     """Calls by their names, for each layout that one of the inputs can have."""
     tensors = example.tensors
     for name, laid_out in _LAYOUTS:

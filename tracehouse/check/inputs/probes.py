@@ -25,7 +25,7 @@ ValueBounds = Mapping[str, tuple[int, int]]
 _DRAWS_DEEP = 3
 
 
-def probes(
+def generate_probes(
     example: Call, *, searching: bool, deep: bool = False, ends: ValueBounds = MappingProxyType({}), seed: int = 0
 ) -> Iterator[tuple[str, Call]]:
     """Variations of a call by their names, the likeliest to tell first, those that change nothing left out.
@@ -34,10 +34,10 @@ def probes(
     input alone, on extremes, on inputs that are equal. One that reads none computes the same with all values. `deep`
     tries all that there is. Integers stay in the range that is known, or else near the one that was seen.
     """
-    return distinct(example, _variations(example.tensors, searching or deep, deep, ends, seed))
+    return drop_repeats(example, _variations(example.tensors, searching or deep, deep, ends, seed))
 
 
-def distinct(example: Call, variations: Iterable[tuple[str, Tensors]]) -> Iterator[tuple[str, Call]]:
+def drop_repeats(example: Call, variations: Iterable[tuple[str, Tensors]]) -> Iterator[tuple[str, Call]]:
     """Calls on these tensors, without those that are the example or came already."""
     tried = {_digest(example.tensors)}
     for name, varied in variations:
@@ -105,7 +105,7 @@ def _draw(tensor: torch.Tensor, known: tuple[int, int] | None, rng: np.random.Ge
         most = torch.finfo(tensor.dtype).max
         values = np.asarray(rng.standard_normal(tensor.shape)) * _size_of(tensor) * scale
         return torch.as_tensor(np.clip(values, -most, most)).to(tensor)
-    low, high = (0, 1) if _is_bool(tensor) else known or extremes(tensor)
+    low, high = (0, 1) if _is_bool(tensor) else known or find_extremes(tensor)
     kind = np.uint64 if high > torch.iinfo(torch.int64).max else np.int64
     drawn = rng.integers(low, high, tensor.shape, dtype=kind, endpoint=True)
     return torch.from_numpy(np.asarray(drawn)).to(tensor)
@@ -149,21 +149,21 @@ def _reversed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _smallest(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.new_full(tensor.shape, extremes(tensor)[0])
+    return tensor.new_full(tensor.shape, find_extremes(tensor)[0])
 
 
 def _largest(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.new_full(tensor.shape, extremes(tensor)[1])
+    return tensor.new_full(tensor.shape, find_extremes(tensor)[1])
 
 
 def _other_constant(tensor: torch.Tensor) -> torch.Tensor:
     """Integers that are all alike: zeros become ones and ones zeros, as in a mask, and others one more."""
-    smallest, largest = extremes(tensor)
+    smallest, largest = find_extremes(tensor)
     return tensor.new_full(tensor.shape, _beside(tensor, largest)) if smallest == largest else tensor.clone()
 
 
 def _one_less(tensor: torch.Tensor) -> torch.Tensor:
-    smallest, largest = extremes(tensor)
+    smallest, largest = find_extremes(tensor)
     constant = smallest == largest and smallest - 1 >= torch.iinfo(tensor.dtype).min
     return tensor.new_full(tensor.shape, smallest - 1) if constant else tensor.clone()
 
@@ -191,7 +191,7 @@ def _at(place: int, other: Callable[[torch.Tensor, int | float | bool], int | fl
 
 def _other_integer(tensor: torch.Tensor, value: int | float | bool) -> int:
     """Within the range that was seen, where there is one."""
-    smallest, largest = extremes(tensor)
+    smallest, largest = find_extremes(tensor)
     if smallest == largest:
         return _beside(tensor, smallest)
     return smallest if value == largest else largest
@@ -203,7 +203,7 @@ def _other_number(tensor: torch.Tensor, value: int | float | bool) -> int | floa
     return not value if _is_bool(tensor) else _other_integer(tensor, value)
 
 
-def extremes(tensor: torch.Tensor) -> tuple[int, int]:
+def find_extremes(tensor: torch.Tensor) -> tuple[int, int]:
     """By numpy, for torch has no extremes of its larger unsigned integers."""
     values = tensor.cpu().numpy()
     return (int(values.min()), int(values.max())) if tensor.numel() else (0, 0)

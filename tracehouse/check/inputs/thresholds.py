@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from tracehouse.check.inputs.probes import distinct
+from tracehouse.check.inputs.probes import drop_repeats
 from tracehouse.eager.call import Call
 
 # From the number, and in its size: near, but for the coarsest of datatypes told from it, and far.
@@ -24,14 +24,14 @@ class Threshold(Protocol):
     def number(self) -> float: ...
 
 
-def aimed(example: Call, thresholds: Iterable[Threshold]) -> Iterator[tuple[str, Call]]:
+def aim_probes(example: Call, thresholds: Iterable[Threshold]) -> Iterator[tuple[str, Call]]:
     """Variations of the call by their names: their elements, extremes, means, sums and norms fall below each number, on
     it and above it. Those of all inputs and numbers take turns."""
     numbers = [*dict.fromkeys(float(one.number) for one in thresholds if math.isfinite(one.number))][:_THRESHOLDS_MAX]
     tensors = example.tensors
     turns = [_at(path, tensor, number) for number in numbers for path, tensor in tensors.items() if tensor.numel()]
     in_turns = (found for turn in zip_longest(*turns) for found in turn if found is not None)
-    return distinct(example, ((name, {**tensors, path: varied}) for name, path, varied in in_turns))
+    return drop_repeats(example, ((name, {**tensors, path: varied}) for name, path, varied in in_turns))
 
 
 _Aimed = tuple[str, str, torch.Tensor]  # what it is called, and the leaf that is changed

@@ -78,7 +78,7 @@ _OF_PYTHON_ITSELF = ("<frozen importlib", "linecache.py", "inspect.py", "traceba
 
 
 @dataclass(frozen=True)
-class Asked:
+class AmbientRead:
     """What was asked for, on which line; `key` is the variable's, of the environment."""
 
     kind: Kind
@@ -88,10 +88,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class AmbientRead:
+class AmbientEffect:
     """Harmful: the answer, or what is recorded, was seen to be another where another was found."""
 
-    asked: Asked
+    read: AmbientRead
     effect: Effect
     reason: str
 
@@ -104,11 +104,11 @@ class ContextRead:
     line: user_lines.Line
 
 
-class Asking:
+class AmbientRecorder:
     """Notes what is asked for on the user's lines while it is entered."""
 
     def __init__(self) -> None:
-        self.asked: dict[Asked, None] = {}
+        self.reads: dict[AmbientRead, None] = {}
         self.contexts: dict[ContextRead, None] = {}
 
     def __enter__(self) -> Self:
@@ -138,14 +138,14 @@ class Asking:
     def _note(self, kind: Kind, name: str, frame: FrameType, key: Any = None) -> None:
         line = _line(frame)
         if line is not None:
-            self.asked[Asked(kind, name, line, key if type(key) is str else None)] = None
+            self.reads[AmbientRead(kind, name, line, key if type(key) is str else None)] = None
 
     def _note_context(self, name: str, frame: FrameType | None) -> None:
         if frame is not None and user_lines.is_user(frame.f_code.co_filename):
             self.contexts[ContextRead(name, user_lines.line_at(frame.f_code.co_filename, frame.f_lineno))] = None
 
 
-def others(asked: Asked) -> Iterator[tuple[str, AbstractContextManager[Any]]]:
+def make_alternatives(asked: AmbientRead) -> Iterator[tuple[str, AbstractContextManager[Any]]]:
     """Worlds in which something else is found; none for what cannot be replaced."""
     match asked.kind:
         case "clock":
@@ -161,14 +161,14 @@ def others(asked: Asked) -> Iterator[tuple[str, AbstractContextManager[Any]]]:
             yield "other random bytes", nullcontext()
 
 
-def can_be_replaced(asked: Asked) -> bool:
+def can_be_replaced(asked: AmbientRead) -> bool:
     return asked.kind in ("clock", "entropy") or (asked.kind == "environment" and asked.key is not None)
 
 
 @contextmanager
-def as_if_traced() -> Iterator[None]:
+def pretend_tracing() -> Iterator[None]:
     """The user's code is told that it is being traced."""
-    with replaced({id(is_tracing): (torch.jit, "is_tracing", lambda: True)}):
+    with replace_functions({id(is_tracing): (torch.jit, "is_tracing", lambda: True)}):
         yield
 
 
@@ -218,7 +218,7 @@ def _clock(shift: float, jump: float) -> Iterator[None]:
         asked += 1
         return shift + asked * jump
 
-    with replaced(_clocks(moved_s)):
+    with replace_functions(_clocks(moved_s)):
         yield
 
 
@@ -252,7 +252,7 @@ def _moved_date(kind: Any, moved_s: Callable[[], float]) -> type:
 
 
 @contextmanager
-def replaced(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator[None]:
+def replace_functions(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator[None]:
     """In their own modules, and wherever the submitted ones have imported them to."""
     with ExitStack() as stack:
         for owner, name, value in replacements.values():

@@ -16,19 +16,21 @@ from tracehouse.introspection import script_graphs, user_lines
 
 _NORMS = {torch.nn.modules.batchnorm.__file__, torch.nn.modules.instancenorm.__file__}
 
-Key = tuple[str, str]  # a submodule's path and an attribute's name
+AttributeKey = tuple[str, str]  # a submodule's path and an attribute's name
 
 
-def with_statistics(changed: Set[Key]) -> set[Key]:
+def add_running_statistics(changed: Set[AttributeKey]) -> set[AttributeKey]:
     """A batch norm's kernel writes its running statistics without counting it as a write: they change as its count."""
     counted = [path for path, name in changed if name == "num_batches_tracked"]
     return {*changed, *((path, name) for path in counted for name in ("running_mean", "running_var"))}
 
 
 @contextmanager
-def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, user_lines.Line | None]]:
+def record_reads(
+    module: torch.nn.Module, watched: Set[AttributeKey]
+) -> Iterator[dict[AttributeKey, user_lines.Line | None]]:
     """Those that are read, each with the line; one that cannot be watched counts as read."""
-    seen: dict[Key, user_lines.Line | None] = {}
+    seen: dict[AttributeKey, user_lines.Line | None] = {}
     kinds: list[tuple[torch.nn.Module, type]] = []
     parts = dict(module.named_modules())
     for path in {path for path, _ in watched}:
@@ -52,7 +54,7 @@ def reads(module: torch.nn.Module, watched: Set[Key]) -> Iterator[dict[Key, user
             part.__class__ = kind
 
 
-def line_that_names(name: str) -> user_lines.Line | None:
+def find_line_that_names(name: str) -> user_lines.Line | None:
     """The first line within a submitted function that reads what is called so: a global, or an attribute of a class."""
     for file in sorted(user_lines.submitted):
         try:
@@ -76,7 +78,7 @@ def _names(node: ast.AST, name: str) -> bool:
     return False
 
 
-def line_that_draws(call: Callable[[], Any]) -> user_lines.Line | None:
+def find_line_that_draws(call: Callable[[], Any]) -> user_lines.Line | None:
     """The user's line on which the call has Python or NumPy draw a random number first."""
     place: tuple[str, int] | None = None
     drew: tuple[str, int] | None = None
@@ -137,7 +139,7 @@ def _only_updates(kind: Any, part: Any, reader: FrameType) -> bool:
     return reader.f_code.co_filename in _NORMS and kind.__getattribute__(part, "training") is True
 
 
-def _watching(kind: Any, path: str, names: Set[str], seen: dict[Key, user_lines.Line | None]) -> type:
+def _watching(kind: Any, path: str, names: Set[str], seen: dict[AttributeKey, user_lines.Line | None]) -> type:
     written: set[str] = set()
     writing = 0
 

@@ -26,17 +26,17 @@ _CALLERS = 2  # a helper compares with what it is handed
 
 
 @dataclass(frozen=True)
-class Reach:
+class Comparands:
     """The nearest first. `sequences` are what a list, or a part of it, may be compared with."""
 
     numbers: tuple[float, ...] = ()
     sequences: tuple[tuple[float, ...], ...] = ()
 
 
-NOTHING = Reach()
+NO_COMPARANDS = Comparands()
 
 
-def reach_of(frame: FrameType) -> Reach:
+def collect_comparands(frame: FrameType) -> Comparands:
     numbers: dict[float, None] = {}
     sequences: dict[tuple[float, ...], None] = {}
     with suppress(Exception):  # submitted code: what it has at hand may refuse to be looked at
@@ -49,11 +49,11 @@ def reach_of(frame: FrameType) -> Reach:
                 and all(map(_is_number, value))
             ):
                 sequences[tuple(map(float, value))] = None
-    return Reach((*islice(numbers, _NUMBERS_MAX),), (*islice(sequences, _SEQUENCES_MAX),))
+    return Comparands((*islice(numbers, _NUMBERS_MAX),), (*islice(sequences, _SEQUENCES_MAX),))
 
 
 @lru_cache(maxsize=4096)
-def numbers_in(code: CodeType) -> frozenset[float]:
+def collect_constants(code: CodeType) -> frozenset[float]:
     """The numbers that a function names."""
     constants = [*code.co_consts, *(item for one in code.co_consts if isinstance(one, tuple) for item in one)]
     return frozenset(float(one) for one in constants if _is_number(one))

@@ -31,23 +31,25 @@ Change = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Shown:
+class StateEffect:
     effect: Effect
     reason: str
 
 
-def shown(value: Any, run: Run, numbers: Callable[[], Iterable[float]], is_late: Callable[[], bool]) -> Shown:
+def judge_state(
+    value: Any, run: Run, numbers: Callable[[], Iterable[float]], is_late: Callable[[], bool]
+) -> StateEffect:
     """Whether another value shows. `numbers` are those that tensors were compared with in the runs so far."""
     try:
         expected = run(copy.deepcopy(value))
     except Exception as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
-        return Shown("unknown", f"the state could not be put into a copy: {type(error).__name__}")
+        return StateEffect("unknown", f"the state could not be put into a copy: {type(error).__name__}")
     compared = _compared_with(value, run)
     refused, tried = 0, 0
     for name, change in _changes([*compared, *numbers()]):
         if is_late():
-            return Shown("unknown", "not every other state could be tried in time")
-        changed = moved(value, change)
+            return StateEffect("unknown", "not every other state could be tried in time")
+        changed = change_leaves(value, change)
         if _is_same(changed, value):
             continue
         try:
@@ -57,13 +59,13 @@ def shown(value: Any, run: Run, numbers: Callable[[], Iterable[float]], is_late:
             continue
         tried += 1
         if any(not compare(one, other, _TOLERANCE).agrees for one, other in zip(expected, given, strict=True)):
-            return Shown("harmful", f"the answers are others with {name}")
+            return StateEffect("harmful", f"the answers are others with {name}")
     if not tried:
-        return Shown("unknown", "no other state could be put in its place")
-    return Shown("harmless", "the answers are the same whatever is left")
+        return StateEffect("unknown", "no other state could be put in its place")
+    return StateEffect("harmless", "the answers are the same whatever is left")
 
 
-def content(value: Any) -> Any:
+def copy_content(value: Any) -> Any:
     """What is held, copied, as far as two can be compared."""
     try:
         return copy.deepcopy(value)
@@ -91,7 +93,7 @@ def _changes(numbers: Iterable[float]) -> Iterator[tuple[str, "Change"]]:
             yield f"{number + beside:g} in it", partial(_filled, value=number + beside)
 
 
-def moved(value: Any, change: Change, depth: int = _DEPTH) -> Any:
+def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:
     """A copy, with its leaves changed."""
     changed = change(value)
     if changed is not value or not depth:
@@ -99,15 +101,15 @@ def moved(value: Any, change: Change, depth: int = _DEPTH) -> Any:
     match value:
         case dict():
             kept = copy.copy(value)
-            kept.update({key: moved(item, change, depth - 1) for key, item in value.items()})
+            kept.update({key: change_leaves(item, change, depth - 1) for key, item in value.items()})
             return kept
         case list() | deque():
             items = copy.copy(value)
             items.clear()
-            items.extend(moved(item, change, depth - 1) for item in value)
+            items.extend(change_leaves(item, change, depth - 1) for item in value)
             return items
         case tuple() if type(value) is tuple:
-            return tuple(moved(item, change, depth - 1) for item in value)
+            return tuple(change_leaves(item, change, depth - 1) for item in value)
         case torch.nn.Module() | type():
             return value
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
@@ -116,7 +118,7 @@ def moved(value: Any, change: Change, depth: int = _DEPTH) -> Any:
     made = copy.copy(value)
     for name in names:
         if hasattr(value, name):
-            object.__setattr__(made, name, moved(getattr(value, name), change, depth - 1))
+            object.__setattr__(made, name, change_leaves(getattr(value, name), change, depth - 1))
     return made
 
 
@@ -257,7 +259,7 @@ def _compared_with(value: Any, run: Run) -> set[float]:
         return _Noting.of(leaf, noted) if type(leaf) is int else leaf
 
     with suppress(Exception):  # submitted code: it may take none but plain integers
-        run(moved(value, noting))
+        run(change_leaves(value, noting))
     return set(noted)
 
 

@@ -14,32 +14,32 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracehouse.check.instrumentation.ambient_reads import replaced
-from tracehouse.check.instrumentation.value_reads import Site, reader, site_of
+from tracehouse.check.instrumentation.ambient_reads import replace_functions
+from tracehouse.check.instrumentation.value_reads import ReadSite, find_reading_frame, locate_read
 from tracehouse.introspection import user_lines
 
 # By where it is asked in the user's code, and what; a read of a truth is one of its own.
-Question = Site
+Question = ReadSite
 
 _ANSWERS_MAX = 64  # a loop may go on while what it asks is answered otherwise
 _QUESTIONS_MAX = 200
 _BUILTINS = ("bin", "chr", "divmod", "hex", "oct", "ord")
 
 
-class Following:
+class ValueTracker:
     """`given` are answers in the place of the true ones."""
 
     def __init__(self, given: Mapping[Question, bool] | None = None) -> None:
         self.answers: dict[Question, set[bool]] = {}
-        self.reads: dict[Question, Site] = {}  # what the question is about
+        self.reads: dict[Question, ReadSite] = {}  # what the question is about
         self._given = given or {}
         self._times: dict[Question, int] = {}
 
-    def of(self, read: Site, value: Any) -> Any:
+    def of(self, read: ReadSite, value: Any) -> Any:
         """What a read hands on."""
         return self._told(read, read, value) if type(value) is bool else self.follow(read, value)
 
-    def follow(self, read: Site, value: Any) -> Any:
+    def follow(self, read: ReadSite, value: Any) -> Any:
         """The same value, followed; a list has each of its elements followed."""
         plain = value.item() if isinstance(value, np.generic) else value
         kind = _KINDS.get(type(plain))
@@ -51,11 +51,11 @@ class Following:
             return value
         return type(value)(self.follow(read, item) for item in value)
 
-    def _asked(self, read: Site, what: str, answer: Any) -> Any:
-        frame = reader(sys._getframe(2))
-        return answer if frame is None else self._told(read, site_of(frame, what), answer)
+    def _asked(self, read: ReadSite, what: str, answer: Any) -> Any:
+        frame = find_reading_frame(sys._getframe(2))
+        return answer if frame is None else self._told(read, locate_read(frame, what), answer)
 
-    def _told(self, read: Site, question: Question, answer: Any) -> Any:
+    def _told(self, read: ReadSite, question: Question, answer: Any) -> Any:
         if type(answer) is not bool:
             return answer
         if question in self.answers or len(self.answers) < _QUESTIONS_MAX:
@@ -66,11 +66,13 @@ class Following:
 
 
 @contextmanager
-def functions_followed() -> Iterator[None]:
+def track_functions() -> Iterator[None]:
     """Python's functions of numbers tell of what they are given."""
     named = [*((math, name) for name in dir(math)), *((builtins, name) for name in _BUILTINS)]
     owned = [(module, name, getattr(module, name)) for module, name in named]
-    with replaced({id(own): (module, name, _passing(name, own)) for module, name, own in owned if callable(own)}):
+    with replace_functions(
+        {id(own): (module, name, _passing(name, own)) for module, name, own in owned if callable(own)}
+    ):
         yield
 
 
@@ -115,7 +117,7 @@ class _ToFloat(metaclass=_Converting):
 
 
 @contextmanager
-def conversions_followed() -> Iterator[None]:
+def track_conversions() -> Iterator[None]:
     """In the submitted modules; not where int and float are handed to torch or numpy, which take no other types."""
     kinds = {"int": _ToInt, "float": _ToFloat}
     modules = [sys.modules.get(name) for name in list(user_lines.submitted.values())]

@@ -21,7 +21,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracehouse.check.instrumentation.comparands import NOTHING, Reach, numbers_in, reach_of
+from tracehouse.check.instrumentation.comparands import NO_COMPARANDS, Comparands, collect_comparands, collect_constants
 from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.eager.call import Call
 from tracehouse.introspection import user_lines
@@ -32,7 +32,7 @@ _OF_VALUES = (
     "item", "tolist", "numpy", "is_nonzero", "equal", "allclose",
 )  # fmt: skip
 _OF_SIZES = ("__len__", "__iter__")
-OF_MEMORY = ("data_ptr", "__dlpack__")
+MEMORY_METHODS = ("data_ptr", "__dlpack__")
 IN_TORCH = "in torch"  # is the kind of what an operator reads by itself
 # Operators that give a number or a truth, by the method of a tensor that each answers; a function may have called it.
 _IN_TORCH = {
@@ -44,11 +44,11 @@ _KEPT_MAX = 1000  # values of one site, in their order
 _LIST_MAX = 4096  # of a longer list, only a hash is kept
 
 # values: of the inputs. sizes: of a shape. constants: of weights, or of what the source made itself.
-Of = Literal["values", "sizes", "constants"]
+Dependence = Literal["values", "sizes", "constants"]
 
 
 @dataclass(frozen=True)
-class Span:
+class SourceSpan:
     """The expression that reads: its lines, and the bytes of the first and the last where it begins and ends."""
 
     line: int
@@ -58,7 +58,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Site:
+class ReadSite:
     """A place in the user's code. Two conversions on one line are two.
 
     It is told by the expression, not by the instruction: CPython changes that while a function is used.
@@ -66,7 +66,7 @@ class Site:
 
     file: str
     line: int
-    span: Span | None
+    span: SourceSpan | None
     kind: str  # the method of Tensor; `in torch` where an operator reads
 
     @property
@@ -75,15 +75,15 @@ class Site:
 
 
 @dataclass
-class Read:
+class ValueRead:
     """What was read at a site, each time that it was."""
 
-    site: Site
-    of: Of
+    site: ReadSite
+    depends_on: Dependence
     values: list[Any] = field(default_factory=list)
     numbers: frozenset[float] = frozenset()  # that it may be compared with, before it is read or after
-    reach: Reach = NOTHING  # what the model has at hand besides, as far as it is known
-    catches: bool = False  # an error that followed from another value could be caught by the model
+    comparands: Comparands = NO_COMPARANDS  # what the model has at hand besides, as far as it is known
+    may_be_caught: bool = False  # an error that followed from another value could be caught by the model
     times: int = 0
 
     @property
@@ -92,10 +92,10 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Change:
+class Replacement:
     """Another value in the place of what is read at a site: each time, or the one time alone that is named."""
 
-    site: Site
+    site: ReadSite
     to: Callable[[Any], Any]
     time: int | None = None
     times: int = 8  # at most: a loop may go on while what it reads is changed
@@ -109,14 +109,14 @@ class Change:
 class Replay:
     """What was read at a site in another run, in its order."""
 
-    site: Site
+    site: ReadSite
     values: Sequence[Any]
 
     def of(self, value: Any, time: int) -> Any:
         return self.values[time] if time < len(self.values) else value
 
 
-class Reading:
+class ReadRecorder:
     """Notes the reads of one run of a call, while it is entered; changes those that it is told to.
 
     Without `in_torch`, operators are not watched: what depends on the inputs is not known then, and taken to. `follow`
@@ -126,11 +126,11 @@ class Reading:
     def __init__(
         self,
         call: Call,
-        *changes: Change | Replay,
+        *changes: Replacement | Replay,
         in_torch: bool = True,
-        follow: Callable[[Site, Any], Any] = lambda _, value: value,
+        follow: Callable[[ReadSite, Any], Any] = lambda _, value: value,
     ) -> None:
-        self.reads: dict[Site, Read] = {}
+        self.reads: dict[ReadSite, ValueRead] = {}
         self.taint = Taint(call.tensors.values())
         self._changes = {change.site: change for change in changes}
         self._in_torch = in_torch
@@ -151,7 +151,7 @@ class Reading:
         self._entered.__exit__(*raised)  # type: ignore[arg-type]
 
     def _in_python(self, kind: str, tensor: torch.Tensor, convert: Callable[[], Any]) -> Any:
-        frame = None if self._depth else reader(sys._getframe(2))
+        frame = None if self._depth else find_reading_frame(sys._getframe(2))
         if frame is None:
             return convert()
         self._depth += 1
@@ -171,19 +171,19 @@ class Reading:
             self.taint.follow(operator, args, kwargs, given)
             return given
         tainted = [arg for arg in args if isinstance(arg, torch.Tensor) and arg in self.taint]
-        frame = reader(sys._getframe(2)) if tainted and not self._depth else None
+        frame = find_reading_frame(sys._getframe(2)) if tainted and not self._depth else None
         return given if frame is None else self._noted(kind, frame, tainted[0], given)
 
     def _noted(self, kind: str, frame: FrameType, tensor: torch.Tensor, value: Any) -> Any:
         self._recording = self._recording or torch._C._get_tracing_state()
-        site = site_of(frame, kind)
+        site = locate_read(frame, kind)
         read = self.reads.get(site)
         if read is None:
-            read = self.reads[site] = Read(site, self._of(kind, tensor), catches=_may_catch(frame))
-            read.numbers = numbers_in(frame.f_code)
-            read.reach = reach_of(frame) if read.of == "values" else NOTHING
-        elif read.of != "values":
-            read.of = self._of(kind, tensor)
+            read = self.reads[site] = ValueRead(site, self._of(kind, tensor), may_be_caught=_may_catch(frame))
+            read.numbers = collect_constants(frame.f_code)
+            read.comparands = collect_comparands(frame) if read.depends_on == "values" else NO_COMPARANDS
+        elif read.depends_on != "values":
+            read.depends_on = self._of(kind, tensor)
         read.numbers |= self.taint.numbers_behind(tensor)
         if len(read.values) < _KEPT_MAX:
             read.values.append(_kept_of(kind, tensor, value))
@@ -191,9 +191,9 @@ class Reading:
         change = self._changes.get(site)
         if change is not None:
             return change.of(value, read.times - 1)
-        return self._follow(site, value) if read.of == "values" and kind not in _OF_SIZES else value
+        return self._follow(site, value) if read.depends_on == "values" and kind not in _OF_SIZES else value
 
-    def _of(self, kind: str, tensor: torch.Tensor) -> Of:
+    def _of(self, kind: str, tensor: torch.Tensor) -> Dependence:
         if kind in _OF_SIZES:
             return "values" if self.taint.sizes_depend and _follows_a_size_of_values(tensor) else "sizes"
         if not self._in_torch or tensor in self.taint:
@@ -207,7 +207,7 @@ class Reading:
 
 
 class _Operators(TorchDispatchMode):
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ReadRecorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._reading = reading
 
@@ -218,7 +218,7 @@ class _Operators(TorchDispatchMode):
 
 @contextmanager
 def _in_place_of_tensors_own(note: Callable[[str, torch.Tensor, Callable[[], Any]], Any]) -> Iterator[None]:
-    own = {name: vars(torch.Tensor).get(name) for name in (*_OF_VALUES, *_OF_SIZES, *OF_MEMORY)}
+    own = {name: vars(torch.Tensor).get(name) for name in (*_OF_VALUES, *_OF_SIZES, *MEMORY_METHODS)}
     try:
         for name in own:
             setattr(torch.Tensor, name, _noting(name, getattr(torch.Tensor, name), note))
@@ -239,7 +239,7 @@ def _noting(name: str, original: Any, note: Callable[[str, torch.Tensor, Callabl
     return method
 
 
-def reader(frame: FrameType | None) -> FrameType | None:
+def find_reading_frame(frame: FrameType | None) -> FrameType | None:
     """The nearest frame of the user's, unless one of ours is nearer: then it is we who read."""
     while frame is not None:
         whose = _whose(frame.f_code.co_filename)
@@ -277,22 +277,22 @@ def _has_except(code: CodeType) -> bool:
     return any(instruction.opname in ("CHECK_EXC_MATCH", "POP_EXCEPT") for instruction in dis.get_instructions(code))
 
 
-def site_of(frame: FrameType, kind: str) -> Site:
-    return Site(frame.f_code.co_filename, frame.f_lineno, _span(frame), kind)
+def locate_read(frame: FrameType, kind: str) -> ReadSite:
+    return ReadSite(frame.f_code.co_filename, frame.f_lineno, _span(frame), kind)
 
 
-def _span(frame: FrameType) -> Span | None:
+def _span(frame: FrameType) -> SourceSpan | None:
     found = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     line, end_line, column, end_column = found
     if line is None or end_line is None or column is None or end_column is None:
         return None
-    return Span(line, end_line, column, end_column)
+    return SourceSpan(line, end_line, column, end_column)
 
 
 def _kept_of(kind: str, tensor: torch.Tensor, value: Any) -> Any:
     if kind == "__iter__":
         return len(value)
-    return _kept(tensor.detach().cpu().tolist() if kind in OF_MEMORY else value)
+    return _kept(tensor.detach().cpu().tolist() if kind in MEMORY_METHODS else value)
 
 
 def _kept(value: Any) -> Any:
@@ -319,7 +319,7 @@ _VALUES_MAX = 20_000
 
 
 @contextmanager
-def index_forgotten() -> Iterator[None]:
+def forget_stale_index() -> Iterator[None]:
     """Around a trace that may raise.
 
     The tracer puts the value of an index by for the operator that is to take it. Where that raised, the next operator

@@ -14,7 +14,7 @@ from itertools import islice
 import torch
 
 from tracehouse.check.calls import Answer, call_artifact, call_model
-from tracehouse.check.inputs.probes import probes
+from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -40,7 +40,7 @@ _OTHER_SIZES, _OTHER_VALUES = 2, 3
 
 
 @dataclass(frozen=True)
-class Values:
+class ValueRangeResult:
     """What is known of a method's integers.
 
     `ends` is what eager takes, as probes ask for it: the ends of the ranges, and those of the datatype where there are
@@ -53,9 +53,9 @@ class Values:
     differing: list[tuple[str, Call]] = field(default_factory=list)
 
 
-def value_ranges(target: Target, groups: Groups | None, budget: Budget) -> Values:
+def find_value_ranges(target: Target, groups: Groups | None, budget: Budget) -> ValueRangeResult:
     """Of the inputs of integers; of none where a wrong integer could do harm. Eager answers the example."""
-    found = Values()
+    found = ValueRangeResult()
     leaves = [path for path, tensor in target.call.tensors.items() if _may_have_a_range(tensor)]
     if not leaves or _is_unchecked(target):
         return found
@@ -141,7 +141,7 @@ class _Asking:
         return answer
 
 
-def _find(asking: _Asking, path: str, found: Values) -> None:
+def _find(asking: _Asking, path: str, found: ValueRangeResult) -> None:
     """What is sure of one input. Raises _Unsure."""
     asking.check()
     tensor = asking.target.call.tensors[path]
@@ -236,7 +236,7 @@ def _others(asking: _Asking) -> Iterator[Call]:
             sizes = {symbol: asking.groups.example[symbol] + asking.groups.step(symbol)}
             if asking.groups.is_affordable(example, sizes):
                 yield asking.groups.resized(example, sizes, asking.target.seed)
-    yield from (call for _, call in islice(probes(example, searching=False), _OTHER_VALUES))
+    yield from (call for _, call in islice(generate_probes(example, searching=False), _OTHER_VALUES))
 
 
 def _with(asking: _Asking, path: str, value: int) -> Call:

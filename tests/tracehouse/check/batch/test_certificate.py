@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from tests.tracehouse.check.targets import target_of
-from tracehouse.check.batch.certificate import Unbatched, certify
+from tracehouse.check.batch.certificate import NotBatchable, certify
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.contract import Batch
 from tracehouse.differential.budget import Budget
@@ -42,7 +42,7 @@ class OfTwo(Model):
 
 def certified(
     does: Callable[..., Any], *args: torch.Tensor, groups: Groups = ROWS, up_to: int = 8, **options: Any
-) -> Batch | Unbatched:
+) -> Batch | NotBatchable:
     module = (OfTwo if len(args) == 2 else Model)(does)
     return certify(target_of(module, *(args or (X,))), groups, up_to, Budget(20), **options)
 
@@ -119,7 +119,7 @@ def quantises(model: Model, x: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_rows_that_see_one_another_are_refused(does: Callable[..., Any]) -> None:
-    assert isinstance(certified(does), Unbatched)
+    assert isinstance(certified(does), NotBatchable)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_rows_that_see_one_another_are_refused(does: Callable[..., Any]) -> None
     ],
 )
 def test_ids_that_see_one_another_are_refused(does: Callable[..., Any]) -> None:
-    assert isinstance(certified(does, IDS), Unbatched)
+    assert isinstance(certified(does, IDS), NotBatchable)
 
 
 def test_an_answer_as_long_as_the_longest_row_is_refused() -> None:
@@ -143,13 +143,13 @@ def test_an_answer_as_long_as_the_longest_row_is_refused() -> None:
         kept = places[places < lengths.max()]
         return x.index_select(1, kept)
 
-    assert isinstance(certified(cut, X, torch.tensor([3, 3]), groups=groups), Unbatched)
+    assert isinstance(certified(cut, X, torch.tensor([3, 3]), groups=groups), NotBatchable)
 
 
 def test_the_reason_names_what_differs() -> None:
     refused = certified(lambda model, x: (x, x.sum()))
 
-    assert isinstance(refused, Unbatched)
+    assert isinstance(refused, NotBatchable)
     assert "'output.1' has no rows" in refused.reason
 
 
@@ -157,9 +157,9 @@ def test_an_input_without_rows_is_named() -> None:
     groups = Groups({"x": ("batch", 3), "y": (3,)}, {"batch": 2}, {})
     refused = certified(lambda model, x, y: x * y, X, torch.ones(3), groups=groups)
 
-    assert isinstance(refused, Unbatched)
+    assert isinstance(refused, NotBatchable)
     assert "the same 'y'" in refused.reason
-    assert certified(lambda model, x: x, groups=Groups({"x": (2, 3)}, {}, {})) == Unbatched(
+    assert certified(lambda model, x: x, groups=Groups({"x": (2, 3)}, {}, {})) == NotBatchable(
         "no size of an input may vary"
     )
 
@@ -169,7 +169,7 @@ def test_a_model_that_takes_no_single_row_is_refused() -> None:
         assert x.shape[0] > 1
         return x * 2
 
-    assert isinstance(certified(pairs), Unbatched)
+    assert isinstance(certified(pairs), NotBatchable)
 
 
 def test_a_script_that_sees_its_rows_from_some_number_on_is_certified_below_it() -> None:
@@ -189,7 +189,7 @@ class MeansOfMany(nn.Module):
 def test_without_time_nothing_is_certified_and_that_is_said() -> None:
     budget = Budget(0)
 
-    assert isinstance(certify(target_of(Model(lambda model, x: x), X), ROWS, 8, budget), Unbatched)
+    assert isinstance(certify(target_of(Model(lambda model, x: x), X), ROWS, 8, budget), NotBatchable)
     assert budget.left_out() == ["whether rows along batch see one another"]
 
 
@@ -199,11 +199,11 @@ def test_a_model_that_sleeps_on_more_rows_is_refused_in_time() -> None:
             time.sleep(60)
         return x * 2
 
-    assert isinstance(certify(target_of(Model(sleeps), X), ROWS, 8, Budget(1)), Unbatched)
+    assert isinstance(certify(target_of(Model(sleeps), X), ROWS, 8, Budget(1)), NotBatchable)
 
 
 def test_rows_that_see_one_another_in_eager_alone_are_refused() -> None:
     def otherwise_when_traced(model: Model, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if torch.jit.is_tracing() else x - x.mean(0)
 
-    assert isinstance(certified(otherwise_when_traced), Unbatched)
+    assert isinstance(certified(otherwise_when_traced), NotBatchable)

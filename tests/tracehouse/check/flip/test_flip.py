@@ -5,8 +5,8 @@ import torch
 
 from tests.tracehouse.check.traced import Load, traced
 from tracehouse.check.calls import call_artifact
-from tracehouse.check.flip.flip import Judged, effect_of_warning, judge
-from tracehouse.check.instrumentation.value_reads import Change, Reading
+from tracehouse.check.flip.flip import ReadEffect, judge_reads, judge_warning
+from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replacement
 from tracehouse.check.observe import observe, watched_trace
 from tracehouse.differential.budget import Budget
 from tracehouse.torch_values.compare import compare
@@ -17,9 +17,9 @@ MASK = torch.ones(2, 4, dtype=torch.int64)
 BUDGET_S = 30.0
 
 
-def judged(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[Judged]:
+def judged(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[ReadEffect]:
     target, _ = traced(load(name, entrypoint), *(args or (X,)))
-    return judge(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
+    return judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,9 @@ def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
 ) -> None:
     target, _ = traced(load(name, entrypoint), *args)
     harmful = [
-        one for one in judge(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S)) if one.effect == "harmful"
+        one
+        for one in judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
+        if one.effect == "harmful"
     ]
 
     assert harmful
@@ -94,7 +96,7 @@ def test_a_branch_of_which_both_sides_compute_the_same_is_harmless(load: Load) -
     (read,) = judged(load, "branches_where_both_sides_agree")
 
     assert (read.effect, read.reason) == ("harmless", "both sides were tried and agree")
-    assert read.parting is not None
+    assert read.divergence is not None
 
 
 def test_of_two_branches_the_one_that_matters_is_blamed_alone(load: Load) -> None:
@@ -111,7 +113,7 @@ def test_a_read_of_weights_is_harmless(load: Load) -> None:
 def test_what_the_budget_leaves_no_time_for_is_unknown_and_said(load: Load) -> None:
     target, _ = traced(load("branches_on_data"), X)
     budget = Budget(0.0)
-    (read,) = judge(target, observe(target, Budget(BUDGET_S)), budget)
+    (read,) = judge_reads(target, observe(target, Budget(BUDGET_S)), budget)
 
     assert read.effect == "unknown"
     assert "branches_on_data.py:6" in budget.left_out()[0]
@@ -121,7 +123,7 @@ def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
     target, _ = traced(load("branches_on_data"), X)
     scripted = type(target)(**{**vars(target), "retrace": None})
 
-    assert judge(scripted, observe(scripted, Budget(BUDGET_S)), Budget(BUDGET_S)) == []
+    assert judge_reads(scripted, observe(scripted, Budget(BUDGET_S)), Budget(BUDGET_S)) == []
 
 
 @pytest.mark.parametrize(
@@ -130,10 +132,10 @@ def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
 )
 def test_a_warning_has_the_effect_of_the_reads_of_its_line(load: Load, name: str, effect: str) -> None:
     target, warned = traced(load(name), X)
-    reads = judge(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
+    reads = judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
 
     assert warned
-    assert {effect_of_warning(one, reads)[0] for one in warned} == {effect}
+    assert {judge_warning(one, reads)[0] for one in warned} == {effect}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> 
     target, _ = traced(load("marks_its_ids"), torch.tensor([3, 1, 2]))
     (read, *_) = observe(target, Budget(BUDGET_S)).reads
     with pytest.raises(IndexError):
-        watched_trace(target, Reading(target.call, Change(read.site, lambda _: 1)))
+        watched_trace(target, ReadRecorder(target.call, Replacement(read.site, lambda _: 1)))
     recorded = torch.jit.trace(lambda x, place: x[place], (X, torch.tensor(1)), check_trace=False)
 
     assert torch.equal(recorded(X, torch.tensor(0)), X[0])

@@ -3,12 +3,12 @@
 import torch
 
 from tests.tracehouse.check.inputs.test_thresholds import call
-from tracehouse.check.inputs.layouts import layouts
+from tracehouse.check.inputs.layouts import vary_layouts
 
 
 def test_the_values_stay_and_the_strides_do_not() -> None:
     image = torch.randn(2, 3, 4, 5)
-    found = {name: probe.cloned().tensors["x0"] for name, probe in layouts(call(image))}
+    found = {name: probe.cloned().tensors["x0"] for name, probe in vary_layouts(call(image))}
 
     assert [*found] == [
         "probe: inputs in another order in memory", "probe: inputs with channels last",
@@ -21,4 +21,4 @@ def test_the_values_stay_and_the_strides_do_not() -> None:
 
 
 def test_ids_in_one_row_have_no_other_layout() -> None:
-    assert not list(layouts(call(torch.tensor([1, 2]))))
+    assert not list(vary_layouts(call(torch.tensor([1, 2]))))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tracehouse.check.inputs.probes import probes
+from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.eager.call import Call, bind
 from tracehouse.eager.model import Function
 
@@ -17,7 +17,7 @@ def call(*args: Any) -> Call:
 
 def probed(tensor: torch.Tensor) -> dict[str, Any]:
     """Those that are not drawn at random."""
-    found = probes(call(tensor), searching=False)
+    found = generate_probes(call(tensor), searching=False)
     return {name: probe.tensors["x0"].tolist() for name, probe in found if name != "probe: random"}
 
 
@@ -57,25 +57,25 @@ def test_a_probe_that_changes_nothing_is_left_out() -> None:
 def test_every_dtype_can_be_probed(dtype: torch.dtype) -> None:
     tensor = torch.tensor([1, 2, 3]).to(dtype)
 
-    assert all(probe.tensors["x0"].dtype is dtype for _, probe in probes(call(tensor), searching=False))
+    assert all(probe.tensors["x0"].dtype is dtype for _, probe in generate_probes(call(tensor), searching=False))
     assert probed(tensor)["probe: reversed order"] == [3, 2, 1]
 
 
 def test_what_is_no_tensor_stays() -> None:
-    for _, probe in probes(call([torch.ones(1), torch.tensor([1, 2])], 3.0), searching=True):
+    for _, probe in generate_probes(call([torch.ones(1), torch.tensor([1, 2])], 3.0), searching=True):
         assert probe.arguments["x1"] == 3.0
 
 
 def test_the_example_is_not_touched() -> None:
     tensor = torch.tensor([1.0, -2.0])
-    for _, probe in probes(call(tensor), searching=False):
+    for _, probe in generate_probes(call(tensor), searching=False):
         probe.tensors["x0"].zero_()
 
     assert tensor.tolist() == [1.0, -2.0]
 
 
 def searched(*tensors: torch.Tensor, deep: bool = False, **ends: tuple[int, int]) -> dict[str, dict[str, Any]]:
-    found = probes(call(*tensors), searching=True, deep=deep, ends=ends)
+    found = generate_probes(call(*tensors), searching=True, deep=deep, ends=ends)
     return {name: {path: t.tolist() for path, t in probe.tensors.items()} for name, probe in found}
 
 
@@ -119,7 +119,7 @@ def test_floats_become_huge_and_tiny_and_not_finite() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.uint8, torch.uint16, torch.uint64, torch.int8])
 def test_every_dtype_can_be_searched(dtype: torch.dtype) -> None:
     for values in ([1, 1, 1], [1, 2, 3], [0, 0, 0]):
-        found = probes(call(torch.tensor(values).to(dtype)), searching=True)
+        found = generate_probes(call(torch.tensor(values).to(dtype)), searching=True)
 
         assert all(probe.tensors["x0"].dtype is dtype for _, probe in found)
 
@@ -148,7 +148,7 @@ def test_ids_are_no_mask() -> None:
 def test_a_deep_search_tries_more_than_a_search_and_that_more_than_neither() -> None:
     example = call(torch.tensor([1.0, -2.0]), torch.tensor([[1, 5], [2, 2]]))
     few, more, all_ = (
-        {name for name, _ in probes(example, searching=searching, deep=deep)}
+        {name for name, _ in generate_probes(example, searching=searching, deep=deep)}
         for searching, deep in ((False, False), (True, False), (True, True))
     )
 
@@ -157,7 +157,7 @@ def test_a_deep_search_tries_more_than_a_search_and_that_more_than_neither() -> 
 
 def test_probes_are_the_same_each_time() -> None:
     example = call(torch.tensor([1.0, -2.0]), torch.tensor([4, 5]))
-    first, second = (list(probes(example, searching=True, deep=True)) for _ in range(2))
+    first, second = (list(generate_probes(example, searching=True, deep=True)) for _ in range(2))
 
     assert [name for name, _ in first] == [name for name, _ in second]
     assert all(str(one.tensors) == str(other.tensors) for (_, one), (_, other) in zip(first, second, strict=True))
@@ -165,7 +165,7 @@ def test_probes_are_the_same_each_time() -> None:
 
 def test_drawing_leaves_torchs_generator_alone() -> None:
     before = torch.get_rng_state()
-    list(probes(call(torch.tensor([1.0, -2.0])), searching=True, deep=True))
+    list(generate_probes(call(torch.tensor([1.0, -2.0])), searching=True, deep=True))
 
     assert torch.equal(before, torch.get_rng_state())
 
@@ -173,6 +173,6 @@ def test_drawing_leaves_torchs_generator_alone() -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0), (2, 3, 4, 5)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint64, torch.bool])
 def test_every_shape_can_be_searched(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    found = list(probes(call(torch.ones(shape).to(dtype)), searching=True, deep=True))
+    found = list(generate_probes(call(torch.ones(shape).to(dtype)), searching=True, deep=True))
 
     assert all(probe.tensors["x0"].shape == shape and probe.tensors["x0"].dtype is dtype for _, probe in found)

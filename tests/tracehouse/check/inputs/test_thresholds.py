@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tracehouse.check.inputs.thresholds import aimed
+from tracehouse.check.inputs.thresholds import aim_probes
 from tracehouse.eager.call import Call, bind
 from tracehouse.eager.model import Function
 
@@ -36,7 +36,7 @@ def call(*args: Any) -> Call:
 )
 def test_statistics_fall_on_both_sides(statistic: Callable[[torch.Tensor], torch.Tensor], number: float) -> None:
     example = torch.tensor([[0.3, -1.2], [2.0, 0.1]])
-    seen = [float(statistic(probe.tensors["x0"])) for _, probe in aimed(call(example), [Compared(number)])]
+    seen = [float(statistic(probe.tensors["x0"])) for _, probe in aim_probes(call(example), [Compared(number)])]
 
     assert min(seen) < number < max(seen) or (number == 0.0 == min(seen) < max(seen))
 
@@ -47,28 +47,28 @@ def test_integers_fall_beside_a_number_and_on_it(
     number: float, statistic: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     example = torch.tensor([[7, 8], [9, 1]])
-    seen = {int(statistic(probe.tensors["x0"])) for _, probe in aimed(call(example), [Compared(number)])}
+    seen = {int(statistic(probe.tensors["x0"])) for _, probe in aim_probes(call(example), [Compared(number)])}
 
     assert {int(number), int(number) + 1} <= seen
 
 
 def test_so_many_of_a_mask_are_true() -> None:
     example = torch.ones(2, 3, dtype=torch.bool)
-    seen = {int(probe.tensors["x0"].sum()) for _, probe in aimed(call(example), [Compared(4)])}
+    seen = {int(probe.tensors["x0"].sum()) for _, probe in aim_probes(call(example), [Compared(4)])}
 
     assert seen == {3, 4, 5}
 
 
 def test_a_share_of_a_mask_is_true() -> None:
     example = torch.ones(8, dtype=torch.int64)
-    seen = {float(probe.tensors["x0"].double().mean()) for _, probe in aimed(call(example), [Compared(0.5)])}
+    seen = {float(probe.tensors["x0"].double().mean()) for _, probe in aim_probes(call(example), [Compared(0.5)])}
 
     assert {0.375, 0.5, 0.625} <= seen
 
 
 def test_numbers_and_inputs_take_turns() -> None:
     example = call(torch.tensor([0.3]), torch.tensor([0.4]))
-    names = [name for name, _ in aimed(example, [Compared(5.0), Compared(7.0)])][:4]
+    names = [name for name, _ in aim_probes(example, [Compared(5.0), Compared(7.0)])][:4]
 
     assert [("'x0'" in name, "at 5" in name) for name in names] == [
         (True, True), (False, True), (True, False), (False, False),
@@ -82,17 +82,17 @@ def test_numbers_and_inputs_take_turns() -> None:
 def test_no_number_is_too_odd(number: float, dtype: torch.dtype) -> None:
     example = torch.ones(2, 2).to(dtype)
 
-    assert all(probe.tensors["x0"].dtype is dtype for _, probe in aimed(call(example), [Compared(number)]))
+    assert all(probe.tensors["x0"].dtype is dtype for _, probe in aim_probes(call(example), [Compared(number)]))
 
 
 def test_nothing_is_aimed_without_a_number_or_an_element() -> None:
-    assert not list(aimed(call(torch.ones(2)), []))
-    assert not list(aimed(call(torch.ones(0)), [Compared(1.0)]))
+    assert not list(aim_probes(call(torch.ones(2)), []))
+    assert not list(aim_probes(call(torch.ones(0)), [Compared(1.0)]))
 
 
 def test_shifted_values_stay_as_far_from_one_another() -> None:
     example = torch.tensor([1.0, 2.0, 4.0])
-    shifted = [probe.tensors["x0"] for name, probe in aimed(call(example), [Compared(10.0)]) if "shifted" in name]
+    shifted = [probe.tensors["x0"] for name, probe in aim_probes(call(example), [Compared(10.0)]) if "shifted" in name]
 
     assert any(torch.allclose(one.diff(), example.diff()) and one.mean() > 10 for one in shifted)
     assert any(torch.allclose(one.diff(), example.diff()) and one.mean() < 10 for one in shifted)

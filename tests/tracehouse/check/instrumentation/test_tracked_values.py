@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from tracehouse.check.instrumentation.tracked_values import Following, conversions_followed, functions_followed
-from tracehouse.check.instrumentation.value_reads import Site
+from tracehouse.check.instrumentation.tracked_values import ValueTracker, track_conversions, track_functions
+from tracehouse.check.instrumentation.value_reads import ReadSite
 from tracehouse.introspection import user_lines
 
-READ = Site("model.py", 1, None, "item")
+READ = ReadSite("model.py", 1, None, "item")
 
 
 def test_what_is_asked_is_answered_truly() -> None:
-    seven, half, listed = Following().follow(READ, (7, 0.5, [1, 2]))
+    seven, half, listed = ValueTracker().follow(READ, (7, 0.5, [1, 2]))
 
     assert (seven == 7, seven < 7, 7 in [seven, 8], bool(seven - 7)) == (True, False, True, False)
     assert (listed == [1, 2], 3 in listed, {7: "a"}[seven], hash(half)) == (True, False, "a", hash(0.5))
@@ -33,9 +33,9 @@ def test_what_is_asked_is_answered_truly() -> None:
     lambda value: [False, True][bool(value)],
 ])  # fmt: skip
 def test_another_answer_is_given(ask) -> None:  # type: ignore[no-untyped-def]
-    following = Following()
+    following = ValueTracker()
     truth = ask(following.follow(READ, 7))
-    otherwise = Following(dict.fromkeys(following.answers, not truth))
+    otherwise = ValueTracker(dict.fromkeys(following.answers, not truth))
 
     assert following.answers
     assert set(following.reads.values()) == {READ}
@@ -52,24 +52,24 @@ def test_another_answer_is_given(ask) -> None:  # type: ignore[no-untyped-def]
 ])  # fmt: skip
 def test_another_answer_is_given_of_an_array(ask) -> None:  # type: ignore[no-untyped-def]
     array = np.array([1.0, 2.0])
-    following = Following()
-    with functions_followed():
+    following = ValueTracker()
+    with track_functions():
         truth = ask(following.follow(READ, array))
-        otherwise = ask(Following(dict.fromkeys(following.answers, not truth)).follow(READ, array))
+        otherwise = ask(ValueTracker(dict.fromkeys(following.answers, not truth)).follow(READ, array))
 
     assert otherwise is not truth
     assert truth == ask(array)
 
 
 def test_a_truth_that_was_read_is_a_question() -> None:
-    following = Following({READ: True})
+    following = ValueTracker({READ: True})
 
     assert following.of(READ, False) is True
     assert following.answers == {READ: {False}}
 
 
 def test_torch_and_numpy_take_them() -> None:
-    two, half = Following().follow(READ, (2, 0.5))
+    two, half = ValueTracker().follow(READ, (2, 0.5))
 
     assert torch.full((two,), half).tolist() == [0.5, 0.5]
     assert np.array([half, half]).dtype == np.float64
@@ -78,10 +78,10 @@ def test_torch_and_numpy_take_them() -> None:
 
 def test_what_is_put_in_the_place_of_int_and_float_makes_the_same_of_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(user_lines.submitted, __file__, __name__)
-    with conversions_followed():
+    with track_conversions():
         assert (int("7"), int("f", 16), float("inf"), int(7.5), int.from_bytes(b"a")) == (7, 15, math.inf, 7, 97)
         assert (isinstance(7, int), isinstance(7.0, float), isinstance("7", int)) == (True, True, False)
         assert int(torch.tensor(7.5)) == 7
-        assert float(Following().follow(READ, 7)) * 2 == 14.0
+        assert float(ValueTracker().follow(READ, 7)) * 2 == 14.0
 
     assert (int, float) == (builtins.int, builtins.float)

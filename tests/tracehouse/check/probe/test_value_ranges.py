@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from tests.tracehouse.check.targets import target_of
-from tracehouse.check.probe.value_ranges import Values, value_ranges
+from tracehouse.check.probe.value_ranges import ValueRangeResult, find_value_ranges
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.differential.budget import Budget
@@ -36,9 +36,11 @@ class OfTwo(Model):
         return self.does(self, x, y)
 
 
-def found(does: Callable[..., Any], *args: torch.Tensor, groups: Groups | None = None, rows: int = 100) -> Values:
+def found(
+    does: Callable[..., Any], *args: torch.Tensor, groups: Groups | None = None, rows: int = 100
+) -> ValueRangeResult:
     kind = OfTwo if len(args) == 2 else Model
-    return value_ranges(target_of(kind(does, rows), *(args or (IDS,))), groups, Budget(20))
+    return find_value_ranges(target_of(kind(does, rows), *(args or (IDS,))), groups, Budget(20))
 
 
 def of_x(does: Callable[..., Any], *args: torch.Tensor, **options: Any) -> tuple[int | None, int | None] | None:
@@ -139,7 +141,7 @@ def test_every_datatype_has_its_ends(dtype: torch.dtype) -> None:
 
 def test_what_is_no_integer_has_no_range() -> None:
     for tensor in (torch.ones(2), torch.ones(2, dtype=torch.bool), torch.ones(0, dtype=torch.int64)):
-        assert found(lambda model, x: x * 2.0, tensor) == Values()
+        assert found(lambda model, x: x * 2.0, tensor) == ValueRangeResult()
 
 
 def test_nothing_is_tried_where_an_operator_checks_nothing() -> None:
@@ -149,14 +151,14 @@ def test_nothing_is_tried_where_an_operator_checks_nothing() -> None:
         tried.append(int(x.max()))
         return nn.utils.rnn.pack_padded_sequence(torch.ones(2, 9, 1), x, batch_first=True).data
 
-    assert found(packed, torch.tensor([9, 3])) == Values()
+    assert found(packed, torch.tensor([9, 3])) == ValueRangeResult()
     assert max(tried) == 9
 
 
 def test_without_time_nothing_is_claimed_and_that_is_said() -> None:
     budget = Budget(0)
 
-    assert value_ranges(target_of(Model(lambda model, x: model.table(x)), IDS), None, budget) == Values()
+    assert find_value_ranges(target_of(Model(lambda model, x: model.table(x)), IDS), None, budget) == ValueRangeResult()
     assert budget.left_out() == ["the integers that 'x' may hold"]
 
 
@@ -167,6 +169,6 @@ def test_a_model_that_sleeps_on_other_integers_takes_no_longer_than_the_budget()
         return model.table(x)
 
     budget = Budget(1)
-    values = value_ranges(target_of(Model(sleeps), IDS), None, budget)
+    values = find_value_ranges(target_of(Model(sleeps), IDS), None, budget)
 
     assert values.ranges == {}
