@@ -47,7 +47,7 @@ SPEC = {
 }
 TRACE = Trace(
     spec=TraceSpec.model_validate(SPEC),
-    way=Conversion(),
+    conversion=Conversion(),
     files={},
     device="cpu",
     threads=2,

@@ -80,7 +80,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     """
     limits = _trace_limits(settings)
     if settings.gpu_slots:
-        require_gpu(tier, limits.of_child("cpu"))
+        require_gpu(tier, limits.for_child("cpu"))
     store = Store.open(settings.database, settings.blobs)
     if keys_required and not store.api_keys.any_usable():
         store.close()

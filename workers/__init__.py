@@ -1,1 +1,1 @@
-"""Programs that run beside the API; torch lives here."""
+"""Workers: one trace request from claim to outcome, and the programs that run in the jail."""

@@ -1,7 +1,7 @@
-"""Mode auto: which ways to make an artifact are tried, and which is kept.
+"""Mode auto: which conversions are tried, and which one is used.
 
-A trace comes first. Where its verification leaves doubts, the parts of the model that read values are scripted, and
-then the whole model. Each way is a device trace of its own, with its own children: what one does, no other one sees.
+A trace comes first. Where its verification leaves warnings, the parts of the model that read values are scripted, and
+then the whole model. Each conversion is a device trace of its own, with its own children: none sees what another does.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,96 +12,102 @@ from tracehouse.contract.contract import Contract
 from tracehouse.errors import ArchiveUnusable, ModelCrashed, TraceError, UnsupportedOutput, UntraceableModel
 from tracehouse.findings.trace_check import RESTRICTING, TraceCheck, Verdict, reads_value
 from tracehouse.spec.conversion import Conversion
-from workers.device_trace import DeviceTrace
+from workers.device_trace import DeviceResult
 
-# What tracing cannot do, scripting may: all else would be the same again. A trace can crash its process: an operator
+# What tracing cannot do, scripting may; every other error would come again. A trace can crash its process: an operator
 # raises while it is recorded, and the model catches that.
-_OF_TRACING = (UntraceableModel, UnsupportedOutput, ArchiveUnusable, ModelCrashed)
+_TRACING_ERRORS = (UntraceableModel, UnsupportedOutput, ArchiveUnusable, ModelCrashed)
 _DETAIL_MAX_CHARACTERS = 1000
-_OF_VALUES = frozenset({"baked-value"})
+_BAKED_VALUES = frozenset({"baked-value"})
 _BEST = 0, False
 _RANK = [*Verdict]  # from the best to the worst
 
-Make = Callable[[Conversion], DeviceTrace]
+Convert = Callable[[Conversion], DeviceResult]
 
 
 @dataclass(frozen=True)
-class _Attempted:
-    way: Conversion
-    came: DeviceTrace | TraceError
+class _Trial:
+    """A conversion that was tried, and its result or the error that it ended with."""
+
+    conversion: Conversion
+    result: DeviceResult | TraceError
 
     @property
     def rank(self) -> tuple[int, bool, int]:
-        """Lowest is best: the verdict, then no doubts, then the wider contract."""
-        if isinstance(self.came, TraceError):
+        """The lowest is the best: by verdict, then without warnings, then by the wider contract."""
+        if isinstance(self.result, TraceError):
             return len(_RANK), True, 0
-        check = self.came.check
-        return _RANK.index(check.verdict), bool(_doubts(check)), -_openness(self.came.contract)
+        check = self.result.check
+        openness = _count_symbols(self.result.verification.contract)
+        return _RANK.index(check.verdict), bool(_baked_parts(check)), -openness
 
     @property
     def is_best(self) -> bool:
-        """So that nothing else need be tried."""
+        """Whether no other conversion can be better, but for its contract."""
         return self.rank[:2] == _BEST
 
-    def tried(self, *, kept: bool) -> ConversionAttempt:
-        if isinstance(self.came, TraceError):
-            verdict, detail = None, self.came.detail
+    def attempt(self, *, kept: bool) -> ConversionAttempt:
+        if isinstance(self.result, TraceError):
+            verdict, detail = None, self.result.detail
         else:
-            verdict, detail = self.came.check.verdict, "; ".join(_doubts(self.came.check))
+            verdict, detail = self.result.check.verdict, "; ".join(_baked_parts(self.result.check))
         return ConversionAttempt(
-            way=str(self.way), verdict=verdict, kept=kept, detail=detail[:_DETAIL_MAX_CHARACTERS] or None
+            way=str(self.conversion), verdict=verdict, kept=kept, detail=detail[:_DETAIL_MAX_CHARACTERS] or None
         )
 
 
-def made(make: Make) -> DeviceTrace:
-    """The best of the ways, which knows what was tried. Raises what tracing raised, where no way gives an artifact."""
-    attempted = [_attempted(make, Conversion(), tolerated=_OF_TRACING)]
-    for way in _further(attempted[0]):
-        if attempted[-1].is_best:
+def find_best(convert: Convert) -> DeviceResult:
+    """Return the best conversion's result, with all attempts. Raises what tracing raised, where no conversion works."""
+    trials = [_try(convert, Conversion(), tolerated=_TRACING_ERRORS)]
+    for conversion in _further_conversions(trials[0]):
+        if trials[-1].is_best:
             break
-        attempted.append(_attempted(make, way, tolerated=(TraceError,)))
-    best = min(attempted, key=lambda one: one.rank)
-    if isinstance(best.came, TraceError):
-        raise best.came
-    best.came.attempts = [one.tried(kept=one is best) for one in attempted]
-    return best.came
+        trials.append(_try(convert, conversion, tolerated=(TraceError,)))
+    best = min(trials, key=lambda one: one.rank)
+    if isinstance(best.result, TraceError):
+        raise best.result
+    return best.result.with_attempts([one.attempt(kept=one is best) for one in trials])
 
 
-def _attempted(make: Make, way: Conversion, *, tolerated: tuple[type[TraceError], ...]) -> _Attempted:
+def _try(convert: Convert, conversion: Conversion, *, tolerated: tuple[type[TraceError], ...]) -> _Trial:
     try:
-        return _Attempted(way, make(way))
+        return _Trial(conversion, convert(conversion))
     except tolerated as error:
         if error.fault == "service":
             raise
-        return _Attempted(way, error)
+        return _Trial(conversion, error)
 
 
-def _further(first: _Attempted) -> list[Conversion]:
-    whole = Conversion(mode="script")
-    if isinstance(first.came, TraceError):
-        return [whole]
-    if first.came.form != "traced":  # it was a ScriptModule already
+def _further_conversions(first: _Trial) -> list[Conversion]:
+    script_all = Conversion(mode="script")
+    if isinstance(first.result, TraceError):
+        return [script_all]
+    traced = first.result.tracer.traced
+    if traced.form != "traced":  # it was a ScriptModule already
         return []
-    return [Conversion(scripted=first.came.in_doubt), whole] if first.came.in_doubt else [whole]
+    # Which parts these are, the tracing child says: no verdict depends on it.
+    return [Conversion(scripted=traced.in_doubt), script_all] if traced.in_doubt else [script_all]
 
 
-def _doubts(check: TraceCheck) -> Sequence[str]:
-    """What may be wrong elsewhere, though no input was found that shows it: of reads whose effect is known and harmless
-    there is none."""
-    told = [
-        one for one in check.findings if one.kind in _OF_VALUES | RESTRICTING or one.effect in ("harmful", "unknown")
+def _baked_parts(check: TraceCheck) -> Sequence[str]:
+    """Return what the trace may have baked in wrongly, though no input shows it.
+
+    Reads whose effect is known to be harmless are left out.
+    """
+    findings = [
+        one for one in check.findings if one.kind in _BAKED_VALUES | RESTRICTING or one.effect in ("harmful", "unknown")
     ]
     judged = {(one.file, one.line) for one in check.findings if one.effect is not None}
-    read = [warning for warning in check.torch.warnings if reads_value(warning.kind)]
-    unjudged = [warning for warning in read if (warning.file, warning.line) not in judged]
-    found = [_doubt(one.file, one.line, "its size" if one.kind in RESTRICTING else "a value") for one in told]
-    return list(dict.fromkeys([*found, *(_doubt(one.file, one.line, "a value") for one in unjudged)]))
+    reads = [warning for warning in check.torch.warnings if reads_value(warning.kind)]
+    unjudged = [warning for warning in reads if (warning.file, warning.line) not in judged]
+    texts = [_text(one.file, one.line, "its size" if one.kind in RESTRICTING else "a value") for one in findings]
+    return list(dict.fromkeys([*texts, *(_text(one.file, one.line, "a value") for one in unjudged)]))
 
 
-def _doubt(file: str | None, line: int | None, what: str) -> str:
+def _text(file: str | None, line: int | None, what: str) -> str:
     return f"{file}:{line} keeps {what} of the example's" if file else f"it keeps {what} of the example's"
 
 
-def _openness(contract: Contract) -> int:
-    """How many symbols its inputs' sizes have."""
+def _count_symbols(contract: Contract) -> int:
+    """Return how many symbols the inputs' sizes have."""
     return sum(len({symbol for region in one.regions for symbol in region.spans}) for one in contract.methods.values())

@@ -1,7 +1,7 @@
-"""Buckets: where one artifact does not take all sizes that the submitter lists, one for each of them."""
+"""Buckets: if one artifact does not take all sizes that the submitter lists, each size has an artifact of its own."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -12,76 +12,73 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.regions import Span
 from tracehouse.errors import TraceError
 from tracehouse.findings.remedies import ADVICE_ON_BUCKETS
-from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
-from workers.device_trace import DeviceTrace
+from workers.device_trace import DeviceResult
 
 _DETAIL_MAX_CHARACTERS = 1000
-# A further bucket is begun while so many times what the slowest took so far is left: all are packed after that.
+# A further bucket is begun while this many times the slowest one's time is left: all of them are packed after that.
 _TIMES_LEFT = 2.0
 
 Sizes = Mapping[str, Sequence[Span]]
-Make = Callable[[Conversion], DeviceTrace]
+Convert = Callable[[Conversion], DeviceResult]
 
 
-def made(kept: DeviceTrace, spec: TraceSpec, make: Make, until: float) -> list[DeviceTrace]:
-    """What is to stand behind the model on this device: `kept` alone, or one for each listed size.
+def make_buckets(result: DeviceResult, spec: TraceSpec, convert: Convert, until: float) -> list[DeviceResult]:
+    """Return what is to stand behind the model on this device: the one result, or one for each listed size.
 
     A bucket that is rejected is left out, unless unsound artifacts are accepted or none is better. Where a size stays
     baked in and no buckets were asked for, the remedy says how to ask for them.
     """
     for symbol, sizes in spec.buckets.items():
-        if kept.check.verdict is Verdict.REJECTED:
-            return [kept]
-        if all(takes(kept.contract, symbol, size) for size in sizes):
-            kept.findings = [*kept.findings, _not_needed(symbol, sizes)]
-            return [kept]
-        return _Buckets(kept, spec, make, until).of(symbol, sizes)
-    baked = next(_baked_dims(kept.contract), None)
-    if baked is not None and spec.source.archive is None and kept.check.verdict is not Verdict.REJECTED:
-        members = orjson.dumps(_members(*baked, spec)).decode()
-        offer = f"or send {members} as well: one artifact is made for each of these sizes"
-        kept.findings = [_with_remedy(one, offer) if one.kind == "baked-size" else one for one in kept.findings]
-    return [kept]
+        if result.is_rejected:
+            return [result]
+        if all(takes(result.verification.contract, symbol, size) for size in sizes):
+            return [result.with_findings([*result.check.findings, _not_needed(symbol, sizes)])]
+        return _BucketMaker(result, spec, convert, until, symbol).make(sizes)
+    return [_offer_buckets(result, spec)]
 
 
 def takes(contract: Contract, symbol: str, size: int) -> bool:
-    """Whether it takes that size with all other sizes that it takes the example's with."""
+    """Whether the contract takes that size with all other sizes with which it takes the example's."""
     methods = [one for one in contract.methods.values() if any(symbol in region.spans for region in one.regions)]
     return bool(methods) and all(_goes_with_all(method, symbol, size) for method in methods)
 
 
-class _Buckets:
-    def __init__(self, kept: DeviceTrace, spec: TraceSpec, make: Make, until: float) -> None:
-        self._kept = kept
+class _BucketMaker:
+    """Makes an artifact for each listed size of one symbol, where one artifact does not take them all."""
+
+    def __init__(self, general: DeviceResult, spec: TraceSpec, convert: Convert, until: float, symbol: str) -> None:
+        self._general = general
         self._spec = spec
-        self._make = make
+        self._convert = convert
         self._until = until
+        self._symbol = symbol
         self._slowest_s = 0.0
 
-    def of(self, symbol: str, sizes: Sequence[int]) -> list[DeviceTrace]:
-        came = {size: self._one(symbol, size) for size in sizes}
-        made = [one for one in came.values() if isinstance(one, DeviceTrace)]
-        sound = [one for one in made if one.check.verdict is not Verdict.REJECTED]
-        registered = made if self._spec.accept_unsound else sound or made
+    def make(self, sizes: Sequence[int]) -> list[DeviceResult]:
+        trials = {size: self._try(size) for size in sizes}
+        results = {size: one for size, one in trials.items() if isinstance(one, DeviceResult)}
+        sound = {size: one for size, one in results.items() if not one.is_rejected}
+        registered = results if self._spec.accept_unsound else sound or results
+        left_out = [*_left_out(self._symbol, trials, registered)]
         if not registered:
-            self._kept.attempts = [*self._before(kept=True), *self._tried(symbol, came, None)]
-            self._kept.findings = [*map(_without_offer, self._kept.findings), *_left_out(symbol, came, [])]
-            return [self._kept]
-        for one in registered:
-            one.attempts = [*self._before(kept=False), *self._tried(symbol, came, one)]
-            one.findings = [*map(_without_offer, one.findings), *_left_out(symbol, came, registered)]
-        return registered
+            attempts = [*self._attempts_before(kept=True), *self._attempts(trials, None)]
+            return [_with_notes(self._general, attempts, left_out)]
+        before = self._attempts_before(kept=False)
+        return [
+            _with_notes(one, [*before, *self._attempts(trials, size)], left_out) for size, one in registered.items()
+        ]
 
-    def _one(self, symbol: str, size: int) -> DeviceTrace | str:
-        """Or why there is none."""
+    def _try(self, size: int) -> DeviceResult | str:
+        """Return the bucket's result, or why there is none."""
         left_s = self._until - time.monotonic()
         if left_s < _TIMES_LEFT * self._slowest_s:
             return f"not tried: only {max(0.0, left_s):.0f} s of the request's time were left"
         began = time.monotonic()
         try:
-            return self._make(self._kept.way.model_copy(update={"sizes": {symbol: size}}))
+            return self._convert(self._conversion(size))
         except TraceError as error:
             if error.fault == "service":
                 raise
@@ -89,26 +86,46 @@ class _Buckets:
         finally:
             self._slowest_s = max(self._slowest_s, time.monotonic() - began)
 
-    def _before(self, *, kept: bool) -> list[ConversionAttempt]:
-        """What was tried before there were buckets."""
-        way, verdict = str(self._kept.way), self._kept.check.verdict
-        tried = self._kept.attempts or [ConversionAttempt(way=way, verdict=verdict, kept=True)]
-        return tried if kept else [one.model_copy(update={"kept": False}) for one in tried]
+    def _conversion(self, size: int) -> Conversion:
+        return self._general.conversion.model_copy(update={"sizes": {self._symbol: size}})
 
-    def _tried(
-        self, symbol: str, came: dict[int, DeviceTrace | str], kept: DeviceTrace | None
-    ) -> Iterator[ConversionAttempt]:
-        for size, one in came.items():
-            way = str(self._kept.way.model_copy(update={"sizes": {symbol: size}}))
+    def _attempts_before(self, *, kept: bool) -> list[ConversionAttempt]:
+        """Return what was tried before there were buckets."""
+        conversion, verdict = str(self._general.conversion), self._general.check.verdict
+        attempts = [*self._general.attempts] or [ConversionAttempt(way=conversion, verdict=verdict, kept=True)]
+        return attempts if kept else [one.model_copy(update={"kept": False}) for one in attempts]
+
+    def _attempts(self, trials: Mapping[int, DeviceResult | str], kept: int | None) -> Iterator[ConversionAttempt]:
+        for size, one in trials.items():
+            conversion = str(self._conversion(size))
             if isinstance(one, str):
-                yield ConversionAttempt(way=way, verdict=None, kept=False, detail=one[:_DETAIL_MAX_CHARACTERS])
+                yield ConversionAttempt(way=conversion, verdict=None, kept=False, detail=one[:_DETAIL_MAX_CHARACTERS])
             else:
-                yield ConversionAttempt(way=way, verdict=one.check.verdict, kept=one is kept)
+                yield ConversionAttempt(way=conversion, verdict=one.check.verdict, kept=size == kept)
 
 
-def _left_out(symbol: str, came: dict[int, DeviceTrace | str], registered: Sequence[DeviceTrace]) -> Iterator[Finding]:
-    for size, one in came.items():
-        if isinstance(one, DeviceTrace) and one in registered:
+def _with_notes(
+    result: DeviceResult, attempts: Sequence[ConversionAttempt], left_out: Iterable[Finding]
+) -> DeviceResult:
+    findings = [*map(_without_offer, result.check.findings), *left_out]
+    return result.with_attempts(attempts).with_findings(findings)
+
+
+def _offer_buckets(result: DeviceResult, spec: TraceSpec) -> DeviceResult:
+    """Let the remedy of each baked size say which members to add to the request for buckets."""
+    baked = next(_baked_dims(result.verification.contract), None)
+    if baked is None or spec.source.archive is not None or result.is_rejected:
+        return result
+    members = orjson.dumps(_members(*baked, spec)).decode()
+    offer = f"or send {members} as well: one artifact is made for each of these sizes"
+    return result.with_findings(
+        [_with_remedy(one, offer) if one.kind == "baked-size" else one for one in result.check.findings]
+    )
+
+
+def _left_out(symbol: str, trials: Mapping[int, DeviceResult | str], registered: Collection[int]) -> Iterator[Finding]:
+    for size, one in trials.items():
+        if size in registered:
             continue
         why = one if isinstance(one, str) else "it was rejected"
         yield Finding(
@@ -141,7 +158,7 @@ def _goes_with_all(method: MethodContract, symbol: str, size: int) -> bool:
 
 
 def _beside(method: MethodContract, symbol: str, size: int) -> list[Sizes]:
-    """The sizes of the other symbols, in the regions that have this one."""
+    """Return the other symbols' sizes in the regions that have this size."""
     return [
         {other: spans for other, spans in region.spans.items() if other != symbol}
         for region in method.regions
@@ -150,10 +167,12 @@ def _beside(method: MethodContract, symbol: str, size: int) -> list[Sizes]:
 
 
 def _lies_in(one: Sizes, other: Sizes) -> bool:
-    return all(any(_is_part(span, whole) for whole in other[symbol]) for symbol, spans in one.items() for span in spans)
+    return all(
+        any(_is_within(span, whole) for whole in other[symbol]) for symbol, spans in one.items() for span in spans
+    )
 
 
-def _is_part(span: Span, whole: Span) -> bool:
+def _is_within(span: Span, whole: Span) -> bool:
     return span.low in whole and span.high in whole and (span.low == span.high or span.step % whole.step == 0)
 
 
@@ -168,7 +187,7 @@ def _baked_dims(contract: Contract) -> Iterator[tuple[str, InputSpec, str]]:
 
 
 def _members(method: str, one: InputSpec, dim: str, spec: TraceSpec) -> dict[str, object]:
-    """What to add to the request: the buckets and, where nobody has declared the dim, which one they are of."""
+    """Return what to add to the request: the buckets and, where the dim is not declared, the dim that they vary."""
     size = one.example[int(dim)]
     declared = spec.calls[method].dynamic.get(one.name, {}).get(dim)
     terms = parse_dim(declared).terms if declared is not None else ()
@@ -191,7 +210,7 @@ def _with_remedy(finding: Finding, offer: str) -> Finding:
 
 
 def _without_offer(finding: Finding) -> Finding:
-    """Of what stands in it for those who have not heard of buckets."""
+    """Return the finding without the words that offer buckets to those who have not asked for them."""
     if finding.remedy is None:
         return finding
     return finding.model_copy(update={"remedy": finding.remedy.replace(ADVICE_ON_BUCKETS, "")})

@@ -1,4 +1,4 @@
-"""An eager run: the request's calls of the eager model as it stands, as PYTORCH_JIT=0 has it. Nothing is traced."""
+"""An eager run: the request's calls run on the eager model with the JIT off, as by PYTORCH_JIT=0. Nothing is traced."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -11,17 +11,17 @@ from workers.processes.eager import REFERENCE, EagerProcess
 
 
 def run(spec: TraceSpec, children: Children) -> list[Returned]:
-    """What each call returned, the check inputs' too. Raises TraceError for the first that raised."""
+    """Return what each call returned, the check inputs' too. Raises TraceError for the first call that raises."""
     device = spec.devices[0]
     returned: list[Returned] = []
-    with ExitStack() as while_it_lives:
-        child = children.forked(while_it_lives, REFERENCE, device, printing=True)
-        eager = EagerProcess(child, children.limits, children.cancellation, children.until, children.printed)
-        eager.start(children.told_to_trace(device, spec.way, children.limits.threads))
+    with ExitStack() as stack:
+        child = children.fork(stack, REFERENCE, device, printing=True)
+        eager = EagerProcess(child, children.limits, children.cancellation, children.until, children.printed_log)
+        eager.start(children.trace_message(device, spec.conversion, children.limits.threads))
         for call, answer in eager.runs(spec):
             outputs = list(answer.answer.leaves.values())
             returned.append(Returned(call.method, call.case, answer.answer.returns, outputs))
-        children.let_end(child)
+        children.wait_for_exit(child)
     return returned
 
 

@@ -1,4 +1,4 @@
-"""What one attempt at a trace request may use, each of its children for itself but the wall clock together."""
+"""Limits: what one attempt at a trace request may use. Each child has them for itself; the wall clock is shared."""
 
 from service.sandbox.channel import BODY_MAX_BYTES
 from service.sandbox.limits import Limits
@@ -8,7 +8,7 @@ from tracehouse.spec.trace_spec import DeviceName
 
 
 class TraceLimits(Frozen):
-    """What one attempt may use."""
+    """The limits of one attempt."""
 
     wall_s: float
     cpu_s: int
@@ -19,15 +19,15 @@ class TraceLimits(Frozen):
     child_threads_max: int
     child_open_files_max: int
     result_max_bytes: int = BODY_MAX_BYTES
-    export_s: float = 60.0  # of the wall clock, what torch.export may have where it is asked for
+    export_s: float = 60.0  # the part of the wall clock for torch.export, where it is asked for
 
     @property
-    def threads_per_side(self) -> int:
-        """The two sides of a verification compute at the same time."""
+    def threads_per_process(self) -> int:
+        """The threads of each process of a verification: the eager model and the artifact compute at the same time."""
         return max(1, self.threads // 2)
 
-    def of_child(self, device: DeviceName) -> Limits:
-        """What each child may use."""
+    def for_child(self, device: DeviceName) -> Limits:
+        """Return what each child may use."""
         limits = Limits(
             address_space_mib=self.memory_mib,
             cpu_s=self.cpu_s,

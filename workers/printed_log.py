@@ -1,4 +1,4 @@
-"""What the model code prints, on its way to the request's events: in text, in pieces, and not without end."""
+"""The printed log: what the model code prints, on its way to the request's events as text, in pieces, up to a limit."""
 
 import codecs
 import time
@@ -23,15 +23,15 @@ class PrintedLog:
         self._handed_on = float("-inf")
 
     def write(self, chunk: bytes) -> None:
-        kept = chunk[: self._left]
-        self._gathered += printable(self._decoder.decode(kept))
-        if len(kept) < len(chunk) and self._left:
+        head = chunk[: self._left]
+        self._gathered += printable(self._decoder.decode(head))
+        if len(head) < len(chunk) and self._left:
             self._gathered += f"\n[the log is cut after {self._max_bytes} bytes]\n"
-        self._left -= len(kept)
+        self._left -= len(head)
         self.flush_if_due()
 
     def flush_until_ready(self, channel: Channel, until: float) -> None:
-        """Hand on what is gathered until then, or until a frame has begun to come."""
+        """Hand on what is gathered as it falls due, until that time or until the channel has a frame to read."""
         while self._gathered and time.monotonic() < until:
             if channel.is_ready(min(until, time.monotonic() + PIECE_S)):
                 return

@@ -12,7 +12,7 @@ from service.storage.database import Store
 from tracehouse.errors import ServiceError
 from workers.attempt import Attempt
 from workers.limits import TraceLimits
-from workers.processes.exits import Stopped
+from workers.processes.exits import AttemptStopped
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Worker:
         end: str
         try:
             outcome = attempt.run()
-        except Stopped:
+        except AttemptStopped:
             self._stopped(request, cancellation)
             end = cancellation.reason or "stopping"
         except ServiceError as error:

@@ -19,11 +19,14 @@ from tracehouse.tensors.tensor import TensorSpec
 
 
 class Trace(Frozen):
-    """Trace this, in that way. `files` maps an uploaded file's name to its place among the child's descriptors."""
+    """Trace the request with this conversion.
+
+    `files` maps an uploaded file's name to its place among the child's descriptors.
+    """
 
     kind: Literal["trace"] = "trace"
     spec: TraceSpec
-    way: Conversion
+    conversion: Conversion
     files: dict[str, int]
     device: DeviceName
     threads: int

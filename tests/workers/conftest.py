@@ -142,7 +142,9 @@ def artifact(work: Work, store: Store) -> ArtifactOf:
 def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
     """The tracing child's program, run in this process."""
 
-    def run(submitted: dict[str, Any], files: dict[str, bytes] | None = None, way: Conversion | None = None) -> Told:
+    def run(
+        submitted: dict[str, Any], files: dict[str, bytes] | None = None, conversion: Conversion | None = None
+    ) -> Told:
         ours, theirs = socket.socketpair()
         told = Told()
         listener = threading.Thread(target=_listen, args=(Channel(ours), told))
@@ -152,7 +154,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
         Channel(ours).send(
             Trace(
                 spec=parsed,
-                way=way or parsed.way,
+                conversion=conversion or parsed.conversion,
                 files={name: place for place, name in enumerate(files or {})},
                 device="cpu",
                 threads=1,

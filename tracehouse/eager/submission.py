@@ -41,10 +41,16 @@ class Submission:
     """`files` are the descriptors of the uploaded files, by their names."""
 
     def __init__(
-        self, spec: TraceSpec, way: Conversion, device: DeviceName, files: Mapping[str, int], *, source_max_bytes: int
+        self,
+        spec: TraceSpec,
+        conversion: Conversion,
+        device: DeviceName,
+        files: Mapping[str, int],
+        *,
+        source_max_bytes: int,
     ) -> None:
         self._spec = spec
-        self._way = way
+        self._conversion = conversion
         self.device = device
         self._files = files
         self._source_max_bytes = source_max_bytes
@@ -62,7 +68,7 @@ class Submission:
         name = spec.source.archive
         uploaded = None if name is None else lambda: self._open(name).read()
         made = Loaded(loaded, fit, calls, check_calls, uploaded)
-        return made.as_scripted() if self._way.mode == "script" or loaded.is_compiled else made
+        return made.as_scripted() if self._conversion.mode == "script" or loaded.is_compiled else made
 
     def forget(self) -> None:
         """Let another source have its place, after a `load` that a process outlives."""
@@ -109,7 +115,7 @@ class Submission:
             call = bind(loaded.module, method, loaded.method_name(method), args, kwargs)
             return precision.cast(call, self._spec.options.precision)
 
-        sizes = self._way.sizes
+        sizes = self._conversion.sizes
         calls = {
             method: resized(bound(method, given), given.dynamic, sizes) for method, given in self._spec.calls.items()
         }

@@ -67,7 +67,7 @@ def _remedy(finding: Finding, found: Sequence[Finding], spec: TraceSpec) -> str 
         return finding.remedy
     if _CALLS_WHAT_IS_IGNORED in finding.detail:
         return ADVICE_ON_WHAT_IS_IGNORED
-    if spec.options.force_outplace and spec.way.mode == "trace":
+    if spec.options.force_outplace and spec.conversion.mode == "trace":
         return f"{ADVICE_ON_FORCE_OUTPLACE}{finding.remedy or ADVICE}"
     method = finding.evidence.get("method")
     keeps_state = any(one.kind == "hidden-state" and one.evidence.get("method") == method for one in found)

@@ -364,7 +364,7 @@ class TraceSpec(Frozen):
         return {"forward": forward, **self.methods}
 
     @property
-    def way(self) -> Conversion:
+    def conversion(self) -> Conversion:
         """How the artifact is made; mode auto begins with this."""
         return Conversion(mode="script" if self.mode == "script" else "trace")
 

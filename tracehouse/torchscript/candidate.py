@@ -33,11 +33,11 @@ class Candidate:
     retrace: Retrace | None = None
 
 
-def candidate_of(loaded: Loaded, spec: TraceSpec, way: Conversion, outputs: Mapping[str, Any]) -> Candidate:
+def candidate_of(loaded: Loaded, spec: TraceSpec, conversion: Conversion, outputs: Mapping[str, Any]) -> Candidate:
     """Made in that way, of a fresh copy of the model. `outputs` are eager's on the examples. Raises TraceError."""
     if loaded.model.is_compiled:
         return _kept(loaded)
-    return _scripted(loaded) if way.mode == "script" else _traced(loaded, spec, way, outputs)
+    return _scripted(loaded) if conversion.mode == "script" else _traced(loaded, spec, conversion, outputs)
 
 
 def _kept(loaded: Loaded) -> Candidate:
@@ -54,9 +54,9 @@ def _scripted(loaded: Loaded) -> Candidate:
     return Candidate(script.script(loaded.model, loaded.calls), "scripted")
 
 
-def _traced(loaded: Loaded, spec: TraceSpec, way: Conversion, outputs: Mapping[str, Any]) -> Candidate:
+def _traced(loaded: Loaded, spec: TraceSpec, conversion: Conversion, outputs: Mapping[str, Any]) -> Candidate:
     made = trace(
-        _with_scripted(loaded.model, way.scripted),
+        _with_scripted(loaded.model, conversion.scripted),
         loaded.calls,
         spec.options,
         outputs=outputs,
@@ -66,15 +66,17 @@ def _traced(loaded: Loaded, spec: TraceSpec, way: Conversion, outputs: Mapping[s
         gradients=spec.check.gradients,
     )
     loaded.model.shared.restore()  # the functions that were scripted
-    retrace = partial(_traced_again, loaded.model, spec, way)
-    return Candidate(made, "mixed" if way.scripted else "traced", retrace=retrace)
+    retrace = partial(_traced_again, loaded.model, spec, conversion)
+    return Candidate(made, "mixed" if conversion.scripted else "traced", retrace=retrace)
 
 
 def _traced_again(
-    model: Model, spec: TraceSpec, way: Conversion, call: Call, within: AbstractContextManager[Any]
+    model: Model, spec: TraceSpec, conversion: Conversion, call: Call, within: AbstractContextManager[Any]
 ) -> torch.jit.ScriptModule:
     try:
-        return again(_with_scripted(model, way.scripted), call, spec.options, within, gradients=spec.check.gradients)
+        return again(
+            _with_scripted(model, conversion.scripted), call, spec.options, within, gradients=spec.check.gradients
+        )
     finally:
         model.shared.restore()
 

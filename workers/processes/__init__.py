@@ -1,1 +1,1 @@
-"""Trace requests: from a claimed row to an outcome."""
+"""Processes: each kind of child, as its parent sees it."""

@@ -1,4 +1,4 @@
-"""The children of one attempt: what each of them is forked with, and what ends all of them."""
+"""Children: the processes of one attempt, what each of them is forked with, and what ends all of them."""
 
 import time
 from contextlib import ExitStack, suppress
@@ -10,19 +10,20 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Profile
 from service.sandbox.zygote import Zygote
-from service.storage.blobs import Blobs
+from service.storage.blobs import Blobs, Staged
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
 from workers.limits import TraceLimits
 from workers.printed_log import PrintedLog
+from workers.processes.artifact import RUNNER, ArtifactProcess
 from workers.processes.eager import REFERENCE, EagerProcess
-from workers.processes.exits import END_S
+from workers.processes.exits import EXIT_S
 
 _LOG_TAIL_BYTES = 4000
 
 
 class Children:
-    """All have until the same moment, and end when the attempt is told to stop. What one prints may be `printed`."""
+    """All children have until the same moment, and are killed when the attempt is cancelled."""
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class Children:
         zygote: Zygote,
         limits: TraceLimits,
         cancellation: Cancellation,
-        printed: PrintedLog,
+        printed_log: PrintedLog,
     ) -> None:
         self._request = request
         self._blobs = blobs
@@ -39,62 +40,76 @@ class Children:
         self.limits = limits
         self.cancellation = cancellation
         self.until = time.monotonic() + limits.wall_s
-        self.printed = printed
-        self.exits: list[Exit] = []  # of those that were let to end
+        self.printed_log = printed_log
+        self.exits: list[Exit] = []  # of the children that ran the submitted code and ended by themselves
 
-    def forked(
+    def fork(
         self,
-        held: ExitStack,
+        stack: ExitStack,
         program: str,
         device: DeviceName,
         *files: int,
         profile: Profile = "trace",
         printing: bool = False,
     ) -> Child:
-        """Alive until `held` is left. One child's prints are the request's log: the others would say the same again."""
+        """Fork a child that lives until the stack is closed. With profile "trace" it gets the request's files.
+
+        Only one child's prints go to the request's log: the others would print the same again.
+        """
         if profile == "trace":
-            # Opened once more for each child: of a file that two share, one would move the place where the other reads.
-            opened = [held.enter_context(self._blobs.open(blob.digest)) for blob in self._request.files.values()]
+            # Opened once more for each child: in a shared file, one child would move the place where the other reads.
+            opened = [stack.enter_context(self._blobs.open(blob.digest)) for blob in self._request.files.values()]
             files = tuple(file.fileno() for file in opened)
         child = self._zygote.fork(
             program,
-            self.limits.of_child(device),
+            self.limits.for_child(device),
             files,
             profile=profile,
-            on_log=self.printed.write if printing else None,
-            log_max_bytes=_LOG_TAIL_BYTES,  # the log above keeps the rest
+            on_log=self.printed_log.write if printing else None,
+            log_max_bytes=_LOG_TAIL_BYTES,  # the log above has the rest
             header_max_bytes=MESSAGE_MAX_BYTES,
         )
-        held.enter_context(child)
-        held.enter_context(self.cancellation.calls(child.kill))
+        stack.enter_context(child)
+        stack.enter_context(self.cancellation.calls(child.kill))
         return child
 
-    def uploaded(self, name: str, most_bytes: int) -> bytes | None:
-        """One of the request's files; None where it has more bytes."""
+    def fork_with(self, stack: ExitStack, program: str, device: DeviceName, *staged: Staged) -> Child:
+        """Fork a child that gets these files and nothing of the request, and lives until the stack is closed."""
+        with ExitStack() as opened:
+            files = [opened.enter_context(one.open()).fileno() for one in staged]
+            return self.fork(stack, program, device, *files, profile="infer")
+
+    def read_upload(self, name: str, most_bytes: int) -> bytes | None:
+        """Return one of the request's files; None where it has more bytes than that."""
         blob = self._request.files[name]
         if blob.byte_size > most_bytes:
             return None
         with self._blobs.open(blob.digest) as file:
             return file.read()
 
-    def told_to_trace(self, device: DeviceName, way: Conversion, threads: int) -> Trace:
-        """What a child that has the submission is sent first."""
+    def trace_message(self, device: DeviceName, conversion: Conversion, threads: int) -> Trace:
+        """Return the first message to a child that runs the submission."""
         return Trace(
             spec=self._request.spec,
-            way=way,
+            conversion=conversion,
             files={name: place for place, name in enumerate(self._request.files)},
             device=device,
             threads=threads,
             source_max_bytes=self.limits.source_max_bytes,
         )
 
-    def eager(self, held: ExitStack, device: DeviceName, way: Conversion) -> EagerProcess:
-        """The eager model, which has begun to load."""
-        side = EagerProcess(self.forked(held, REFERENCE, device), self.limits, self.cancellation, self.until)
-        side.start(self.told_to_trace(device, way, self.limits.threads_per_side))
-        return side
+    def start_eager(self, stack: ExitStack, device: DeviceName, conversion: Conversion) -> EagerProcess:
+        """Return the process of the eager model, which has begun to load."""
+        eager = EagerProcess(self.fork(stack, REFERENCE, device), self.limits, self.cancellation, self.until)
+        eager.start(self.trace_message(device, conversion, self.limits.threads_per_process))
+        return eager
 
-    def let_end(self, child: Child) -> None:
-        """A child that has said its last word prints what it still holds, and goes; else it is killed."""
+    def fork_artifact(self, stack: ExitStack, device: DeviceName, *staged: Staged) -> ArtifactProcess:
+        """Return the process of an archive, and of golden cases where they are given too. It is not loaded yet."""
+        child = self.fork_with(stack, RUNNER, device, *staged)
+        return ArtifactProcess(child, self.limits, self.cancellation, self.until)
+
+    def wait_for_exit(self, child: Child) -> None:
+        """Let a child that has sent its last message print what it still has and end; later it is killed."""
         with suppress(TimeoutError):
-            self.exits.append(child.wait(min(self.until, time.monotonic() + END_S)))
+            self.exits.append(child.wait(min(self.until, time.monotonic() + EXIT_S)))

@@ -1,4 +1,4 @@
-"""Ends: whose fault it is when a child of an attempt ends, hangs, or does not say what it should."""
+"""Exits: whose fault it is when a child of an attempt ends, hangs, or sends what it should not."""
 
 import logging
 import signal
@@ -26,41 +26,44 @@ from tracehouse.errors import (
 )
 from workers.limits import TraceLimits
 
-# After a child's last word, or its channel's end, nothing is left but its interpreter's own end, which takes a moment:
-# what has not ended by then, on a busy machine too, stays on purpose.
-END_S = 5.0
+# After a child's last message, or the end of its channel, only its interpreter is left to end, which takes a moment: a
+# child that has not ended by then, on a busy machine too, stays on purpose.
+EXIT_S = 5.0
 _WHY_MAX_CHARACTERS = 1000
 
-Blame = Callable[[Exit, TraceLimits], TraceError]
+ExplainExit = Callable[[Exit, TraceLimits], TraceError]
 
 log = logging.getLogger(__name__)
 
 
-class Stopped(Exception):
-    """The attempt was told to stop, and has."""
+class AttemptStopped(Exception):
+    """The attempt was asked to stop, and its children are gone."""
 
 
 @contextmanager
-def talking(child: Child, limits: TraceLimits, cancellation: Cancellation, blame: Blame) -> Iterator[None]:
-    """Whatever goes wrong with the child leaves as a TraceError that says whose fault it is, or as Stopped."""
+def translate_errors(
+    child: Child, limits: TraceLimits, cancellation: Cancellation, explain: ExplainExit
+) -> Iterator[None]:
+    """Turn whatever goes wrong with the child into a TraceError that says whose fault it is, or AttemptStopped."""
     try:
         yield
     except ChannelClosed:
-        raise _end_of(child, limits, cancellation, blame) from None
+        raise _error_of_exit(child, limits, cancellation, explain) from None
     except TimeoutError:
         wall_s = limits.wall_s
         raise LimitExceeded(f"the trace took longer than {wall_s:g} s", limit="wall", limit_s=wall_s) from None
     except (MalformedFrame, ValidationError) as error:
-        raise malformed(text_of(error)) from None
+        raise malformed_message(text_of(error)) from None
 
 
-def malformed(why: str) -> ModelCrashed:
+def malformed_message(why: str) -> ModelCrashed:
+    """Return the error for a child that sent what it should not."""
     return ModelCrashed(f"a process of the trace did not say what it should: {why[:_WHY_MAX_CHARACTERS]}")
 
 
-def of_model(end: Exit, limits: TraceLimits) -> TraceError:
-    """Why a child that ran the submitted code went without a last word."""
-    if (error := _of_sandbox(end, limits)) is not None:
+def explain_model_exit(end: Exit, limits: TraceLimits) -> TraceError:
+    """Return why a child that ran the submitted code ended without a last message."""
+    if (error := _sandbox_error(end, limits)) is not None:
         return error
     if end.signal is None:
         return ModelExited(f"the model code ended its process with status {end.code}", exit_status=end.code)
@@ -68,59 +71,60 @@ def of_model(end: Exit, limits: TraceLimits) -> TraceError:
     return ModelCrashed(f"the model code ended its process by {name}{_or_memory(end.signal)}", signal=name)
 
 
-def of_archive(end: Exit, limits: TraceLimits) -> TraceError:
-    """The same of one that ran the archive alone."""
-    if (error := _of_sandbox(end, limits)) is not None:
+def explain_archive_exit(end: Exit, limits: TraceLimits) -> TraceError:
+    """Return why a child that ran nothing but the archive ended without a last message."""
+    if (error := _sandbox_error(end, limits)) is not None:
         return error
-    how = _how(end)
+    how = _exit_text(end)
     return ArchiveUnusable(f"the archive ended the process that ran it {how}", ended=how)
 
 
-def of_upload(end: Exit, limits: TraceLimits) -> TraceError:
-    """The same of one that was loading an uploaded archive."""
-    if (error := _of_sandbox(end, limits)) is not None:
+def explain_upload_exit(end: Exit, limits: TraceLimits) -> TraceError:
+    """Return why a child that was loading an uploaded archive ended without a last message."""
+    if (error := _sandbox_error(end, limits)) is not None:
         return error
-    how = _how(end)
+    how = _exit_text(end)
     return ArchiveUnreadable(f"the archive ended the process that loaded it {how}", ended=how)
 
 
-def told(failure: Failure, child: Child, **about: str) -> TraceError:
-    """What a child says is the model's fault, whatever it says: only what its parent sees can be the service's.
+def error_of_failure(failure: Failure, child: Child, **about: str) -> TraceError:
+    """Return the error for a failure that a child reported. It is the model's fault, whatever the child says: only
+    what the parent sees can be the service's.
 
-    `about` goes into the log beside a failure of the program itself.
+    `about` is logged beside a failure of the program itself.
     """
     if failure.slug == TracerLost.slug():
-        # By model code that tampers with it, or else by a mistake of ours.
+        # Model code tampered with the program, or else the mistake is ours.
         extra = {**about, "detail": failure.detail, "log": child.log.text()}
         log.error("a process of the trace failed", extra=extra)
     error = by_slug().get(failure.slug)
     if error is None or not issubclass(error, TraceError):
-        return malformed(f"it failed with {failure.slug[:80]!r}")
+        return malformed_message(f"it failed with {failure.slug[:80]!r}")
     if error.fault != "model":
         why = f"a process of the trace failed: {failure.detail[:_WHY_MAX_CHARACTERS]}"
         return _with_facts(ModelCrashed(why), failure)
     return _with_facts(error(failure.detail), failure)
 
 
-def not_traced(error: TraceError) -> NotTraced:
-    """The end of a request, if the model is at fault; a fault of the service's own is raised, to be tried again."""
+def failed_outcome(error: TraceError) -> NotTraced:
+    """Return the request's outcome where the model is at fault; raise a fault of the service's own, to be retried."""
     if error.fault == "service":
         raise error
     return NotTraced(failure=error.failure())
 
 
-def _end_of(child: Child, limits: TraceLimits, cancellation: Cancellation, blame: Blame) -> TraceError:
+def _error_of_exit(child: Child, limits: TraceLimits, cancellation: Cancellation, explain: ExplainExit) -> TraceError:
     try:
-        end = child.wait(time.monotonic() + END_S)
+        end = child.wait(time.monotonic() + EXIT_S)
     except TimeoutError:
-        return malformed("it closed its channel, and ran on")
+        return malformed_message("it closed its channel, and ran on")
     if cancellation.reason is not None:
-        raise Stopped from None
-    return blame(end, limits)
+        raise AttemptStopped from None
+    return explain(end, limits)
 
 
-def _of_sandbox(end: Exit, limits: TraceLimits) -> TraceError | None:
-    """What is the same whatever ran in it: a lost zygote, or a limit."""
+def _sandbox_error(end: Exit, limits: TraceLimits) -> TraceError | None:
+    """Return the error for a lost zygote or an exceeded limit, which are the same whatever ran in the child."""
     if end.with_zygote:
         return TracerLost("the process that tracing processes are forked from died")
     if end.over is not None:
@@ -132,12 +136,12 @@ def _of_sandbox(end: Exit, limits: TraceLimits) -> TraceError | None:
     return None
 
 
-def _how(end: Exit) -> str:
+def _exit_text(end: Exit) -> str:
     return f"with status {end.code}" if end.signal is None else f"by {_signal_name(end.signal)}{_or_memory(end.signal)}"
 
 
 def _or_memory(number: int) -> str:
-    """SIGKILL is the kernel's answer to a machine without memory, too."""
+    """Return the other cause of SIGKILL: a machine without memory."""
     return ", or the machine ran out of memory" if number == signal.SIGKILL else ""
 
 

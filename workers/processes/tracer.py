@@ -1,4 +1,4 @@
-"""The tracing child as the worker sees it: what it says is parsed, bounded and kept, and none of it believed."""
+"""The process that traces, as its parent sees it: what it sends is parsed and bounded, and none of it is believed."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,8 @@ from tracehouse.findings.trace_check import Layer
 from tracehouse.tensors.tensor import Tensor, split
 from workers.limits import TraceLimits
 from workers.printed_log import PrintedLog
-from workers.processes.exits import malformed
-from workers.processes.export_progress import Exports
+from workers.processes.exits import malformed_message
+from workers.processes.export_progress import ExportProgress
 
 TRACER = "workers.programs.tracer"
 
@@ -33,7 +33,7 @@ _STAGES = {Stage.LOADING, Stage.TRACING, Stage.CHECKING, Stage.PRINTING}
 
 @dataclass(frozen=True)
 class OfferedCase:
-    """Inputs that the tracing child tried, and offers."""
+    """Inputs that the tracing child tried, and that are worth trying again."""
 
     name: str
     method: str
@@ -41,8 +41,8 @@ class OfferedCase:
 
 
 @dataclass(frozen=True)
-class HandedOver:
-    """All that is left of a tracing child: its last word, and what came before."""
+class TracerResult:
+    """What is left of a tracing child: its last message, its files, and the cases that it offered."""
 
     traced: Traced
     files: Mapping[str, Staged]
@@ -50,7 +50,7 @@ class HandedOver:
 
 
 class TracerProcess:
-    """`start` it, `hear` it until it has traced or failed, and then take what it has `handed_over`."""
+    """`start` it, `receive` until it has traced or failed, and then take its `result`."""
 
     def __init__(
         self,
@@ -58,27 +58,27 @@ class TracerProcess:
         request: Trace,
         limits: TraceLimits,
         until: float,
-        printed: PrintedLog,
+        printed_log: PrintedLog,
         stage: Callable[[], Staged],
     ) -> None:
         self._child = child
         self._request = request
         self._limits = limits
         self._until = until
-        self._printed = printed
+        self._printed_log = printed_log
         self._stage = stage
         self._offered: list[OfferedCase] = []
-        self._layers = 0
+        self._layer_count = 0
         self.files: dict[str, Staged] = {}
 
     def start(self) -> None:
         self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
 
-    def hear(self) -> Progress | LayerDone | File | Case | Traced | TriedExport | Failed:
-        """What it says next; a file's or a case's bytes are here by then."""
-        if time.monotonic() > self._until:  # a child that never stops talking is never waited for
+    def receive(self) -> Progress | LayerDone | File | Case | Traced | TriedExport | Failed:
+        """Return the next message; the bytes of a file or a case have been taken by then."""
+        if time.monotonic() > self._until:  # a child that never stops sending is never waited for
             raise TimeoutError
-        header, size = self._next_header(self._until)
+        header, size = self._receive_header(self._until)
         match message := from_tracer.validate_python(header):
             case Progress() if message.stage not in _STAGES:
                 raise MalformedFrame(f"{message.stage.value} is not for it to say")
@@ -92,48 +92,48 @@ class TracerProcess:
                 self._take_layer(message.layer)
         return message
 
-    def hear_exports(self, exports: Exports) -> None:
-        """What it tells of torch.export after its last word."""
+    def receive_exports(self, exports: ExportProgress) -> None:
+        """Receive what torch.export made, which comes after `Traced`. Raises LimitExceeded."""
         now = time.monotonic()
-        export_s = max(0.0, min(self._limits.export_s, (self._until - now) / 2))  # for it is verified after this
+        export_s = max(0.0, min(self._limits.export_s, (self._until - now) / 2))  # half is left for the verification
         try:
-            while not exports.are_complete:
-                self._hear_export(exports, now + export_s)
+            while not exports.is_complete:
+                self._receive_export(exports, now + export_s)
         except TimeoutError:
             raise LimitExceeded(f"it took longer than {export_s:.3g} s", limit="export", limit_s=export_s) from None
         finally:
-            if not exports.have_program:
+            if not exports.has_program:
                 self.files.pop(_EXPORTED, None)
 
-    def handed_over(self, said: Traced) -> HandedOver:
-        """All that it was to hand over, with its last word. Raises ModelCrashed."""
-        if not self._is_answer(said):
-            raise malformed("it traced something else than it was asked to")
+    def result(self, traced: Traced) -> TracerResult:
+        """Return all that the child had to send, if it is complete. Raises ModelCrashed."""
+        if not self._answers_request(traced):
+            raise malformed_message("it traced something else than it was asked to")
         if self.files.keys() - {_SOURCES, _EXPORTED} != _FILES:
-            raise malformed(f"of its files, {sorted(self.files)} came")
-        return HandedOver(said, self.files, self._offered)
+            raise malformed_message(f"of its files, {sorted(self.files)} came")
+        return TracerResult(traced, self.files, self._offered)
 
-    def _next_header(self, until: float) -> tuple[dict[str, JsonValue], int]:
-        self._printed.flush_until_ready(self._child.channel, until)
+    def _receive_header(self, until: float) -> tuple[dict[str, JsonValue], int]:
+        self._printed_log.flush_until_ready(self._child.channel, until)
         return self._child.channel.receive_header(until)
 
-    def _hear_export(self, exports: Exports, until: float) -> None:
+    def _receive_export(self, exports: ExportProgress, until: float) -> None:
         if time.monotonic() > until:
             raise TimeoutError
-        header, size = self._next_header(until)
+        header, size = self._receive_header(until)
         match message := from_tracer.validate_python(header):
-            case File(name="exported") if exports.expect_program and _EXPORTED not in self.files:
+            case File(name="exported") if exports.expects_program and _EXPORTED not in self.files:
                 self._take_exported(exports, size, until)
             case TriedExport():
                 exports.take(message.attempt)
             case _:
                 raise MalformedFrame(f"{message.kind} came after its last word")
 
-    def _take_exported(self, exports: Exports, size: int, until: float) -> None:
-        """One that is too large costs no more than itself."""
+    def _take_exported(self, exports: ExportProgress, size: int, until: float) -> None:
+        """Stage the exported program. One that is too large is left out, and the trace goes on."""
         if size > self._result_bytes_left:
             exports.refuse_program(f"it cannot be kept: the artifact may have {self._limits.result_max_bytes} bytes")
-            self._child.channel.copy_body(_Nowhere(), until)
+            self._child.channel.copy_body(_NullFile(), until)
             return
         exported = self._stage()
         self._child.channel.copy_body(exported, until)
@@ -155,39 +155,39 @@ class TracerProcess:
         self.files[name] = self._stage()
         self._child.channel.copy_body(self.files[name], self._until)
 
-    def _take_case(self, said: Case, size: int) -> None:
-        taken = sum(len(tensor.data) for case in self._offered for tensor in case.inputs)
-        if len(self._offered) == CASES_MAX or size > CASES_MAX_BYTES - taken:
+    def _take_case(self, case: Case, size: int) -> None:
+        bytes_before = sum(len(tensor.data) for before in self._offered for tensor in before.inputs)
+        if len(self._offered) == CASES_MAX or size > CASES_MAX_BYTES - bytes_before:
             raise MalformedFrame("it offers more cases than it may")
-        if size != sum(spec.byte_size for spec in said.inputs):
+        if size != sum(spec.byte_size for spec in case.inputs):
             raise MalformedFrame("the bytes that came are not those of the case's inputs")
         body = self._child.channel.receive_body(self._until)
-        self._offered.append(OfferedCase(said.name, said.method, split(said.inputs, body)))
+        self._offered.append(OfferedCase(case.name, case.method, split(case.inputs, body)))
 
     def _take_layer(self, layer: Layer) -> None:
-        """Each is told to whoever watches, and kept: so they are few, and short."""
-        self._layers += 1
-        if self._layers > LAYERS_MAX or layer.method not in self._request.spec.calls or cut_layer(layer) != layer:
+        """Raise MalformedFrame for too many layers or a long one: each goes to whoever watches, and is stored."""
+        self._layer_count += 1
+        if self._layer_count > LAYERS_MAX or layer.method not in self._request.spec.calls or cut_layer(layer) != layer:
             raise MalformedFrame("it tells of more layers than it may")
 
-    def _is_answer(self, said: Traced) -> bool:
+    def _answers_request(self, traced: Traced) -> bool:
         spec = self._request.spec
-        answered = (said.entrypoint, set(said.contract.methods), said.check.tolerance)
-        asked = (spec.source.entrypoint, set(spec.calls), spec.check.check_tolerance)
-        return answered == asked and said.form in _forms(self._request)
+        answer = (traced.entrypoint, set(traced.contract.methods), traced.check.tolerance)
+        expected = (spec.source.entrypoint, set(spec.calls), spec.check.check_tolerance)
+        return answer == expected and traced.form in _possible_forms(self._request)
 
 
-def _forms(request: Trace) -> set[Form]:
-    """Those that an artifact can have which was made so: a source may give a ScriptModule, which is kept as it is."""
+def _possible_forms(request: Trace) -> set[Form]:
+    """Return the forms that the artifact can have: a source may give a ScriptModule, which is left as it is."""
     if request.spec.source.archive is not None:
         return {"uploaded"}
-    if request.way.mode == "script":
+    if request.conversion.mode == "script":
         return {"scripted"}
-    return {"scripted", "mixed" if request.way.scripted else "traced"}
+    return {"scripted", "mixed" if request.conversion.scripted else "traced"}
 
 
-class _Nowhere:
-    """Where a body goes that is not kept."""
+class _NullFile:
+    """Where the bytes of a body go that nobody wants."""
 
     def write(self, data: memoryview, /) -> None:
         pass

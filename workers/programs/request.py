@@ -9,4 +9,6 @@ from tracehouse.eager.submission import Submission
 def submission_of(request: Trace, files: Sequence[int]) -> Submission:
     """The submission of this request; `files` are the descriptors that the program was started with."""
     descriptors = {name: files[place] for name, place in request.files.items()}
-    return Submission(request.spec, request.way, request.device, descriptors, source_max_bytes=request.source_max_bytes)
+    return Submission(
+        request.spec, request.conversion, request.device, descriptors, source_max_bytes=request.source_max_bytes
+    )

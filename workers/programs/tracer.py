@@ -64,7 +64,7 @@ class Tracing:
     def __init__(self, channel: Channel, request: Trace, files: Sequence[int]) -> None:
         self._channel = channel
         self._spec = request.spec
-        self._way = request.way
+        self._conversion = request.conversion
         self._submission = submission_of(request, files)
 
     def run(self) -> Traced:
@@ -117,7 +117,7 @@ class Tracing:
 
     def _candidate(self) -> Candidate:
         """What may become the artifact."""
-        return candidate_of(self._loaded, self._spec, self._way, self._outputs)
+        return candidate_of(self._loaded, self._spec, self._conversion, self._outputs)
 
     def _checked(self, candidate: Candidate, say: Say) -> Checked:
         """How it compares with eager; `say` is told each layer."""

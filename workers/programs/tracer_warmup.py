@@ -65,7 +65,9 @@ class _Keeper(Channel):
 
 def _warm() -> None:
     spec = TraceSpec.model_validate(SPEC)
-    request = Trace(spec=spec, way=spec.way, files={}, device="cpu", threads=1, source_max_bytes=len(SOURCE))
+    request = Trace(
+        spec=spec, conversion=spec.conversion, files={}, device="cpu", threads=1, source_max_bytes=len(SOURCE)
+    )
     keeper = _Keeper()
     tracing = Tracing(keeper, request, [])
     with warnings.catch_warnings():

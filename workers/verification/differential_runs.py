@@ -13,7 +13,7 @@ from tracehouse.differential.comparison import Answer, compare
 from tracehouse.differential.trial import DifferentialRun, Ranges, Shown
 from tracehouse.errors import Failure
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
-from workers.processes.eager import EagerAnswer
+from workers.processes.client import EagerAnswer
 from workers.verification.examples import Prepared
 
 # Drawn values can make a loop of the model's very long: eager is stopped where a call takes so long, or so many times

@@ -13,7 +13,9 @@ from tracehouse.differential.comparison import SIDES, Answer, Compared, Differen
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Tensor
-from workers.processes.eager import ArtifactProcess, EagerAnswer, EagerProcess
+from workers.processes.artifact import ArtifactProcess
+from workers.processes.client import EagerAnswer
+from workers.processes.eager import EagerProcess
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from tracehouse.differential.comparison import SIDES, Compared, Difference, Side
 from tracehouse.errors import AnswerTooLarge, Failure
 from tracehouse.tensors.gradient_names import GRADIENT_PREFIX
 from tracehouse.tensors.tensor import Datatype, Tensor
-from workers.processes.eager import ArtifactProcess, EagerProcess, Gradients, what_happened
+from workers.processes.artifact import ArtifactProcess
+from workers.processes.client import Gradients, last_line
+from workers.processes.eager import EagerProcess
 
 # Of so many rounds of fresh inputs that are drawn, the first that eager takes are compared on.
 ROUNDS, ROUNDS_DRAWN = 2, 8
@@ -87,7 +89,7 @@ def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, toleran
     if isinstance(artifact, Failure):
         if artifact.slug == AnswerTooLarge.slug():
             return artifact.detail
-        return Compared(None, Difference("output", what_happened(artifact)))
+        return Compared(None, Difference("output", last_line(artifact)))
     if not any(name.startswith(GRADIENT_PREFIX) for name in [*eager.tensors, *artifact.tensors]):
         return "what it returns has no gradient, of no input and of no parameter"
     return compare(eager, artifact, tolerance)

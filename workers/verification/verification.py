@@ -30,8 +30,8 @@ from tracehouse.findings.trace_check import Comparison, Finding, TraceCheck, ver
 from tracehouse.reproducer import counterexamples
 from tracehouse.reproducer.counterexamples import Found
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
-from workers.processes.eager import EagerAnswer
-from workers.processes.exits import malformed
+from workers.processes.client import EagerAnswer
+from workers.processes.exits import malformed_message
 from workers.processes.tracer import OfferedCase
 from workers.verification import claims, gradients
 from workers.verification.claims import VerifiedClaim
@@ -115,7 +115,7 @@ class Verification:
     def _ask_offered(self, case: OfferedCase) -> None:
         example = self._prepared.examples.get(case.method)
         if example is None or _kinds(case.inputs) != _kinds(example.inputs):
-            raise malformed("it offered inputs that the contract does not take")
+            raise malformed_message("it offered inputs that the contract does not take")
         self._trials.ask(example, case.name, case.inputs, keep=True)
 
     def _held(self, observed: Contract) -> dict[str, VerifiedClaim]:
@@ -124,7 +124,7 @@ class Verification:
         if spec.check.probes == "off":
             return {}
         if not self._said.claims.keys() <= observed.methods.keys():
-            raise malformed("it claims something of a method that there is not")
+            raise malformed_message("it claims something of a method that there is not")
         deep = spec.check.probes == "deep"
         budget = Budget(spec.check.budget_s * (1.0 if deep else SHARE_OF_BUDGET), patience=1)
         held = {}
@@ -293,7 +293,7 @@ def _claimed(observed: MethodContract, claim: MethodClaim) -> MethodContract:
     try:
         return observed.with_claim(claim)
     except ValueError as error:
-        raise malformed(f"it claims what its example is not: {text_of(error)}") from error
+        raise malformed_message(f"it claims what its example is not: {text_of(error)}") from error
 
 
 def _contract(observed: Contract, held: Mapping[str, VerifiedClaim], *, is_open: bool) -> Contract:

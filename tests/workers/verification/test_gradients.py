@@ -13,7 +13,7 @@ from tracehouse.findings.trace_check import Comparison, Finding, Verdict
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values.gradients import differentiate
 from tracehouse.torch_values.tensors import packed, unpacked
-from workers.processes.eager import Gradients
+from workers.processes.client import Gradients
 from workers.verification import gradients
 from workers.verification.gradients import compare
 

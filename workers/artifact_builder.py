@@ -1,0 +1,119 @@
+"""The artifact builder: an artifact of a device trace's result, with its files as blobs."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from service.domain.trace_request import TraceRequest
+from service.storage.blobs import Staged
+from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
+from tracehouse.artifact.counterexample import Counterexample
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.differential import golden
+from tracehouse.reproducer import counterexamples, pytest_file
+from tracehouse.reproducer.counterexamples import Found
+from workers.device_trace import DeviceResult
+from workers.processes import packer
+from workers.processes.children import Children
+from workers.processes.exits import error_of_failure, explain_archive_exit, translate_errors
+
+
+class ArtifactBuilder:
+    """Builds the artifacts of one attempt. `stage_file` gives files that stay until the attempt ends."""
+
+    def __init__(self, request: TraceRequest, children: Children, stage_file: Callable[[], Staged]) -> None:
+        self._request = request
+        self._children = children
+        self._stage_file = stage_file
+
+    def build(self, result: DeviceResult) -> Artifact:
+        """Store the result's files and return the artifact. Raises TraceError.
+
+        The stored archive carries contract, check and golden cases, and has replayed the cases before this returns.
+        """
+        archive, cases = self._pack(result)
+        files = {**result.tracer.files, "archive": archive, "golden": cases}
+        blobs = {name: staged.commit() for name, staged in files.items()}
+        spec, traced, verified = self._request.spec, result.tracer.traced, result.verification
+        return Artifact(
+            device=result.device,
+            entrypoint=traced.entrypoint,
+            form=traced.form,
+            attempts=[*result.attempts],
+            training=spec.training,
+            precision=spec.options.precision,
+            contract=verified.contract,
+            check=verified.check,
+            archive=blobs["archive"],
+            printouts=blobs["printouts"],
+            golden=blobs["golden"],
+            sources=blobs.get("sources"),
+            counterexamples=[self._store_counterexample(found, result) for found in verified.counterexamples],
+            bucket=result.conversion.sizes,
+            exported=blobs.get("exported"),
+            exportability=result.exportability,
+            freeze=spec.options.freeze,
+            optimize_for_inference=spec.options.optimize_for_inference,
+            submodules=traced.submodules,
+            parameters=traced.parameters,
+            buffers=traced.buffers,
+            attributes=traced.attributes,
+            constants=traced.constants,
+            missing_weights=traced.missing_weights,
+            unexpected_weights=traced.unexpected_weights,
+            versions=traced.versions,
+        )
+
+    def _store_counterexample(self, found: Found, result: DeviceResult) -> Counterexample:
+        """Store the counterexample as arrays and as a test."""
+        arrays, test = self._stage_file(), self._stage_file()
+        arrays.write(counterexamples.arrays(found))
+        read = self._children.read_upload
+        test.write(pytest_file.written(found, self._request.spec, result.conversion, result.device, read).encode())
+        return found.kept(arrays.commit(), test.commit())
+
+    def _pack(self, result: DeviceResult) -> tuple[Staged, Staged]:
+        """Return the archive with contract, check and golden cases in it, and the golden cases."""
+        verified = result.verification
+        cases, packed = self._stage_file(), self._stage_file()
+        data = golden.write(verified.golden)
+        cases.write(data)
+        archive = result.tracer.files["archive"]
+        summary = self._summary(result).model_dump_json().encode()
+        extra = {CONTRACT: verified.contract.model_dump_json().encode(), CHECK: summary, GOLDEN: data}
+        with ExitStack() as stack:
+            self._run_packer(stack, result, extra, packed)
+            archive.discard()
+            self._replay(stack, result, packed, cases)
+        return packed, cases
+
+    def _run_packer(self, stack: ExitStack, result: DeviceResult, extra: dict[str, bytes], packed: Staged) -> None:
+        children, archive = self._children, result.tracer.files["archive"]
+        child = children.fork_with(stack, packer.PACKER, result.device, archive)
+        with translate_errors(child, children.limits, children.cancellation, explain_archive_exit):
+            failed = packer.pack(child.channel, archive, extra, packed, children.until)
+        if failed is not None:
+            raise error_of_failure(failed.failure, child, program=packer.PACKER, trace_request=self._request.id)
+
+    def _replay(self, stack: ExitStack, result: DeviceResult, packed: Staged, cases: Staged) -> None:
+        """Replay the golden cases on the very bytes that are stored and served. Raises ArchiveUnusable."""
+        check = result.check
+        executor = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="packing"))
+        executor.submit(packed.sync)  # the disk works meanwhile; a failure there shows in the commit
+        artifact = self._children.fork_artifact(stack, result.device, packed, cases)
+        tolerance = None if result.is_rejected else check.tolerance
+        artifact.start_replaying(self._request.spec, result.device, result.verification.contract, tolerance)
+        artifact.wait()
+
+    def _summary(self, result: DeviceResult) -> CheckSummary:
+        traced, check = result.tracer.traced, result.check
+        return CheckSummary(
+            verdict=check.verdict,
+            tolerance=check.tolerance,
+            device=result.device,
+            form=traced.form,
+            served_form=self._request.spec.options.served_form,
+            bucket=result.conversion.sizes,
+            findings=check.findings,
+            versions=traced.versions,
+        )
