@@ -42,10 +42,10 @@ from benchmarks.trace_requests import Done, requests, takes  # noqa: E402
 from tests.corpus import specimen  # noqa: E402
 from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
 from tracehouse.contract.contract import MethodContract  # noqa: E402
-from tracehouse.findings.trace_check import RESTRICTING, UNSOUND, Finding, TraceCheck, Verdict  # noqa: E402
+from tracehouse.findings.kinds import Kind, speaks_against  # noqa: E402
+from tracehouse.findings.trace_check import Finding, TraceCheck, Verdict  # noqa: E402
 from tracehouse.spec.trace_spec import BUDGET_S  # noqa: E402
 
-SPEAKS_AGAINST = UNSOUND | RESTRICTING | {"output-differs", "output-differs-elsewhere"}
 # Of a wrong model of these kinds no single call shows that it is wrong: only a rejection keeps it from being asked.
 WRONG_IN_A_ROW = {"state", "random", "ambient"}
 # The sizes of a symbol that the shares of a contract are counted over, and how many combinations of several symbols.
@@ -132,7 +132,7 @@ def _judge(one: Specimen, done: Done) -> Ours:
 
 def _judge_wrong(one: Specimen, done: Done, check: TraceCheck, contract: MethodContract) -> Ours:
     # What keeps a size is served at that size alone, which speaks against a wrong model and not against a right one.
-    against = [each for each in check.findings if each.kind == "keeps-a-size" or _against([each])]
+    against = [each for each in check.findings if each.kind == Kind.KEEPS_A_SIZE or _against([each])]
     lines = [finding.line for finding in against if finding.line is not None and _is_of(finding, one)]
     told = {
         "verdict": check.verdict.value,
@@ -177,7 +177,7 @@ def _judge_right(one: Specimen, done: Done, check: TraceCheck, contract: MethodC
 
 
 def _against(findings: Iterable[Finding]) -> list[Finding]:
-    return [each for each in findings if each.kind in SPEAKS_AGAINST or each.effect == "harmful"]
+    return [each for each in findings if speaks_against(each.kind) or each.effect == "harmful"]
 
 
 def _is_of(finding: Finding, one: Specimen) -> bool:

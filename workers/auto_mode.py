@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import ArchiveUnusable, ModelCrashed, TraceError, UnsupportedOutput, UntraceableModel
-from tracehouse.findings.trace_check import RESTRICTING, TraceCheck, Verdict, reads_value
+from tracehouse.findings.kinds import BAKED, Kind
+from tracehouse.findings.trace_check import TraceCheck, Verdict, reads_value
 from tracehouse.spec.conversion import Conversion
 from workers.device_trace import DeviceResult
 
@@ -18,7 +19,6 @@ from workers.device_trace import DeviceResult
 # raises while it is recorded, and the model catches that.
 _TRACING_ERRORS = (UntraceableModel, UnsupportedOutput, ArchiveUnusable, ModelCrashed)
 _DETAIL_MAX_CHARACTERS = 1000
-_BAKED_VALUES = frozenset({"baked-value"})
 _BEST = 0, False
 _RANK = [*Verdict]  # from the best to the worst
 
@@ -94,13 +94,11 @@ def _baked_parts(check: TraceCheck) -> Sequence[str]:
 
     Reads whose effect is known to be harmless are left out.
     """
-    findings = [
-        one for one in check.findings if one.kind in _BAKED_VALUES | RESTRICTING or one.effect in ("harmful", "unknown")
-    ]
+    findings = [one for one in check.findings if one.kind in BAKED or one.effect in ("harmful", "unknown")]
     judged = {(one.file, one.line) for one in check.findings if one.effect is not None}
     reads = [warning for warning in check.torch.warnings if reads_value(warning.kind)]
     unjudged = [warning for warning in reads if (warning.file, warning.line) not in judged]
-    texts = [_text(one.file, one.line, "its size" if one.kind in RESTRICTING else "a value") for one in findings]
+    texts = [_text(one.file, one.line, "its size" if one.kind == Kind.BAKED_SIZE else "a value") for one in findings]
     return list(dict.fromkeys([*texts, *(_text(one.file, one.line, "a value") for one in unjudged)]))
 
 

@@ -11,7 +11,8 @@ from tracehouse.contract.dims import parse_dim
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.regions import Span
 from tracehouse.errors import TraceError
-from tracehouse.findings.remedies import ADVICE_ON_BUCKETS
+from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import LIST_BUCKETS
 from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
@@ -119,7 +120,7 @@ def _offer_buckets(result: DeviceResult, spec: TraceSpec) -> DeviceResult:
     members = orjson.dumps(_members(*baked, spec)).decode()
     offer = f"or send {members} as well: one artifact is made for each of these sizes"
     return result.with_findings(
-        [_with_remedy(one, offer) if one.kind == "baked-size" else one for one in result.check.findings]
+        [_with_remedy(one, offer) if one.kind == Kind.BAKED_SIZE else one for one in result.check.findings]
     )
 
 
@@ -129,7 +130,7 @@ def _left_out(symbol: str, trials: Mapping[int, DeviceResult | str], registered:
             continue
         why = one if isinstance(one, str) else "it was rejected"
         yield Finding(
-            kind="bucket-left-out",
+            kind=Kind.BUCKET_LEFT_OUT,
             detail=f"there is no artifact for {symbol} {size}, and requests of that size are refused: {why}"[
                 :_DETAIL_MAX_CHARACTERS
             ],
@@ -141,7 +142,7 @@ def _left_out(symbol: str, trials: Mapping[int, DeviceResult | str], registered:
 
 def _not_needed(symbol: str, sizes: Sequence[int]) -> Finding:
     return Finding(
-        kind="buckets-not-needed",
+        kind=Kind.BUCKETS_NOT_NEEDED,
         detail=f"one artifact takes all listed sizes of {symbol} as it takes the example's, and its contract says "
         "which others",
         evidence={"symbol": symbol, "sizes": [*sizes]},
@@ -213,4 +214,4 @@ def _without_offer(finding: Finding) -> Finding:
     """Return the finding without the words that offer buckets to those who have not asked for them."""
     if finding.remedy is None:
         return finding
-    return finding.model_copy(update={"remedy": finding.remedy.replace(ADVICE_ON_BUCKETS, "")})
+    return finding.model_copy(update={"remedy": finding.remedy.replace(LIST_BUCKETS, "")})

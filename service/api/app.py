@@ -13,6 +13,7 @@ from service.api import (
     docs,
     eager_outputs,
     events,
+    findings,
     health,
     inference,
     models,
@@ -38,6 +39,7 @@ _TAGS = [
     {"name": "Inference", "description": "Ask a model for answers. Inputs outside its contract are refused."},
     {"name": "Models", "description": "Names, their versions, and aliases that point at versions."},
     {"name": "Artifacts", "description": "What a trace left: contract, check, printouts, archive."},
+    {"name": "Findings", "description": "What each finding's `kind` means, and what to write instead."},
     {"name": "Problems", "description": "What can go wrong, and what each problem's `code` means."},
     {"name": "Health", "description": "For whatever keeps the service running."},
 ]
@@ -78,6 +80,7 @@ def create_app(parts: AppContext, lifespan: Lifespan | None = None, *, cors_orig
         printouts,
         report,
         counterexamples,
+        findings,
         problem_catalogue,
         health,
     ):

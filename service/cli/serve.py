@@ -102,7 +102,7 @@ def _log_keys(required: bool) -> None:
     if required:
         logger.info(
             "API keys are on: every request needs one, and sees its tenant's things alone; "
-            "public are /livez, /readyz (which names the sandbox's tier), /problems, /docs and /openapi.json"
+            "public are /livez, /readyz (which names the sandbox's tier), /problems, /findings, /docs and /openapi.json"
         )
     else:
         logger.info("API keys are off: only this machine is answered, and whoever uses it may do everything")

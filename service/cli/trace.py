@@ -14,6 +14,7 @@ from service.cli import contract_table, size_options
 from service.cli.connection import DEFAULT_URL, Client, Key, ServiceRefused, Url, explained
 from service.cli.example_inputs import ShellInputs, Uploads
 from service.sandbox.log_tail import printable
+from tracehouse.findings.kinds import BAKED, Kind
 
 # Success for a shell is a model that can be served.
 REJECTED = 3
@@ -242,9 +243,9 @@ def _report(client: Client, request: dict[str, Any], *, printouts: bool) -> None
     for artifact in artifacts:
         _show(client, artifact, printouts=printouts)
     harmless = [finding for finding in request["findings"] if finding["effect"] == "harmless"]
-    told = {_place(finding) for finding in request["findings"] if finding["kind"].startswith("baked-")}
+    told = {_place(finding) for finding in request["findings"] if finding["kind"] in BAKED}
     for finding in request["findings"]:
-        if finding in harmless or (finding["kind"] == "tracer-warning" and _place(finding) in told):
+        if finding in harmless or (finding["kind"] == Kind.TRACER_WARNING and _place(finding) in told):
             continue
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))

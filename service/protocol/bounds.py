@@ -11,6 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from tracehouse.byte_units import MIB
 from tracehouse.errors import Failure
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Divergence, Finding, Layer, TorchCheck, TraceCheck, TracedNode
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.json_text import levels
@@ -134,7 +135,7 @@ def _counted(number: int) -> int:
 
 def _findings(found: list[Finding]) -> list[Finding]:
     """The tracer's warnings go first where there are too many, for a model's loop may give thousands."""
-    by_weight = sorted(range(len(found)), key=lambda place: found[place].kind == "tracer-warning")
+    by_weight = sorted(range(len(found)), key=lambda place: found[place].kind == Kind.TRACER_WARNING)
     kept: dict[int, Finding] = {}
     left = FINDINGS_MAX_BYTES
     for place in by_weight[:FINDINGS_MAX]:

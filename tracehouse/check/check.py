@@ -28,6 +28,7 @@ from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
 from tracehouse.eager.model import Model
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import verification
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Comparison, Finding, Layer, TraceCheck, verdict_of
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.spec.trace_spec import CheckOptions
@@ -120,7 +121,7 @@ class Check:
             finding
             for method, one in found.items()
             for finding in one.findings
-            if finding.kind not in ("hidden-state", "keeps-a-size") or not self._has("hidden-state", method)
+            if finding.kind not in (Kind.HIDDEN_STATE, Kind.KEEPS_A_SIZE) or not self._has(Kind.HIDDEN_STATE, method)
         ]
         every = [
             *self._of_torch(found),
@@ -179,7 +180,7 @@ class Check:
             self._check_same(call, first, again, "a later one")
         # A counter that a later call is going to compare with sixty answers the same until then, on all inputs; and
         # which values of it would change an answer cannot be found by trying.
-        if observed.hidden_states and not self._has("hidden-state", call.method):
+        if observed.hidden_states and not self._has(Kind.HIDDEN_STATE, call.method):
             self._findings.append(findings.carries_state(call, observed.hidden_states))
 
     def _check_given(self, given: CheckCall) -> None:
@@ -252,7 +253,7 @@ class Check:
 
     def _check_refusal(self, probe: Call, case: str, error: ModelRaised) -> None:
         """What eager refuses, the artifact should not answer."""
-        if self._has("answers-where-eager-raises", probe.method):
+        if self._has(Kind.ANSWERS_WHERE_EAGER_RAISES, probe.method):
             return
         try:
             call_artifact(self._traced.module, probe, self._seed)
@@ -265,7 +266,7 @@ class Check:
     def _tell_of_draws(self) -> None:
         """What was drawn and showed in no answer, as of a dropout that drops next to nothing."""
         for method in self._calls:
-            if method in self._drew and not self._has("nondeterministic", method):
+            if method in self._drew and not self._has(Kind.NONDETERMINISTIC, method):
                 graph = script_graphs.methods(self._traced.module)[method].inlined_graph
                 self._findings.append(findings.draws(method, next(scripted_graphs.drawing(graph), None)))
 
@@ -273,11 +274,11 @@ class Check:
         """What they show, of which the calls have shown nothing."""
         for finding in scripted_graphs.found(self._traced.module, [*self._calls]):
             method = str(finding.evidence["method"])
-            if not self._has(finding.kind, method) and not (finding.kind == "may-draw" and self._is_drawn(method)):
+            if not self._has(finding.kind, method) and not (finding.kind == Kind.MAY_DRAW and self._is_drawn(method)):
                 self._findings.append(finding)
 
     def _is_drawn(self, method: str) -> bool:
-        return any(self._has(kind, method) for kind in ("nondeterministic", "draws-random-numbers"))
+        return any(self._has(kind, method) for kind in (Kind.NONDETERMINISTIC, Kind.DRAWS_RANDOM_NUMBERS))
 
     def _may_branch(self, method: str) -> bool:
         """Whether a value of a tensor became Python's, where nothing keeps it from deciding what is computed."""
@@ -286,7 +287,7 @@ class Check:
 
     def _check_state_left(self, example: Call, case: str, answer: Answer, within_s: float) -> None:
         """What a call left behind, as a cache that the first call fills, must not show in the next answer."""
-        if answer.left_state and not self._has("hidden-state", example.method):
+        if answer.left_state and not self._has(Kind.HIDDEN_STATE, example.method):
             try:
                 again = self._eager.answer_again(example, within_s=within_s)
             except ModelRaised as error:
@@ -297,7 +298,7 @@ class Check:
 
     def _check_drawn(self, probe: Call, case: str, answer: Answer, within_s: float) -> None:
         """Little noise is lost beside large values, and is all that there is beside zeros."""
-        if answer.drew and not self._has("nondeterministic", probe.method):
+        if answer.drew and not self._has(Kind.NONDETERMINISTIC, probe.method):
             again = self._eager.answer(probe, within_s=within_s, draw=1)
             self._check_same(probe, answer, again, f"another one on {case!r}")
 
@@ -308,7 +309,7 @@ class Check:
             self._drew.add(call.method)
         sides = ("the first call", other)
         difference = compare(first.outputs, again.outputs, 0.0 if drew else self._tolerance, sides=sides).difference
-        if difference is None or self._has("nondeterministic" if drew else "hidden-state", call.method):
+        if difference is None or self._has(Kind.NONDETERMINISTIC if drew else Kind.HIDDEN_STATE, call.method):
             return
         if drew:
             graph = script_graphs.methods(self._traced.module)[call.method].inlined_graph
@@ -358,7 +359,7 @@ class Check:
 
     def _reported(self, call: Call, in_contract: bool) -> bool:
         """One finding of a method is enough of each kind: the comparisons list all cases."""
-        return self._has("output-differs" if in_contract else "output-differs-elsewhere", call.method)
+        return self._has(Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE, call.method)
 
     def _has(self, kind: str, method: str) -> bool:
         return any(finding.kind == kind and finding.evidence["method"] == method for finding in self._findings)
@@ -377,7 +378,7 @@ class Check:
 
     def _of_torch(self, checked: Mapping[str, Found]) -> list[Finding]:
         """The warnings as the layers judge them, each once, or as far as the comparisons tell."""
-        differs = any(finding.kind == "output-differs" for finding in self._findings)
+        differs = any(finding.kind == Kind.OUTPUT_DIFFERS for finding in self._findings)
         found = [warning for one in checked.values() for warning in one.warnings] or [
             findings.tracer_warning(warned, confirmed=True if differs and warned.line == self._suspect else None)
             for warned in self._traced.warnings

@@ -19,14 +19,15 @@ from tracehouse.contract.regions import Region
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import (
-    ADVICE,
-    ADVICE_ON_A_READ,
-    ADVICE_ON_A_SIZE,
-    ADVICE_ON_BUCKETS,
-    ADVICE_ON_CHECK_INPUTS,
-    ADVICE_ON_RANDOMNESS,
-    ADVICE_ON_STATE,
+    CONTROL_RANDOMNESS,
+    FIND_THE_CAUSE,
+    FIX_CHECK_INPUT,
+    KEEP_SIZE_DYNAMIC,
+    LIST_BUCKETS,
+    PASS_STATE,
+    REPLACE_VALUE_READ,
 )
 from tracehouse.findings.trace_check import Effect, Finding, TorchCheck
 from tracehouse.introspection import script_graphs, user_lines
@@ -53,10 +54,10 @@ _REMEDIES = {
     "resized": "use view or reshape",
 }
 
-ADVICE_ON_WHAT_IS_KEPT_OF_A_SIZE = (
+RENEW_WHAT_IS_KEPT = (
     "make it anew where the sizes are others than those that it was made for, or make it in __init__ for the largest"
 )
-_ADVICE_ON_AN_UNSETTLED_READ = (
+SETTLE_VALUE_READ = (
     "compute it with torch operations (torch.where, masks); or give check inputs that take the other side; or raise "
     "check.budget_s"
 )
@@ -72,7 +73,7 @@ _DID_YOU_FORGET = (
 def baked_read(method: str, judged: ReadEffect) -> Finding:
     """A value of the inputs was read in Python, and the trace is wrong where another one would be read."""
     return Finding(
-        kind="baked-value",
+        kind=Kind.BAKED_VALUE,
         detail=f"{method} reads a value out of a tensor here, and the trace keeps what followed on the example: "
         f"{judged.reason}",
         confirmed=judged.confirmed,
@@ -87,12 +88,12 @@ def baked_read(method: str, judged: ReadEffect) -> Finding:
 def unsettled_read(method: str, line: user_lines.Line, why: str) -> Finding:
     """Whoever asks the artifact could get a wrong answer, and nobody has seen one: it counts as if one had been."""
     return Finding(
-        kind="baked-value",
+        kind=Kind.BAKED_VALUE,
         detail=f"{method} reads a value out of a tensor here, and it is not known whether the trace is right where "
         f"another one is read: {why}",
         confirmed=False,
         evidence={"method": method},
-        remedy=_ADVICE_ON_AN_UNSETTLED_READ,
+        remedy=SETTLE_VALUE_READ,
         effect="unknown",
         reason=why,
         **user_lines.where(line),
@@ -104,7 +105,7 @@ def baked_value(method: str, baked: BakedValue) -> Finding:
     on = "once more on the example" if baked.cause == "again" else "on other values"
     parting = baked.parting
     return Finding(
-        kind="baked-value",
+        kind=Kind.BAKED_VALUE,
         detail=f"{method}, traced {on}, has another graph: {parting.operator} has {parting.was} in the artifact, and "
         f"{parting.is_} there",
         confirmed=baked.confirmed,
@@ -113,7 +114,7 @@ def baked_value(method: str, baked: BakedValue) -> Finding:
             "parting": _shown(parting),
             **(baked.difference.evidence if baked.difference is not None else {}),
         },
-        remedy=ADVICE,
+        remedy=FIND_THE_CAUSE,
         effect="harmful",
         reason=f"the graph of a trace {on} is another one",
         **user_lines.where(baked.line),
@@ -126,7 +127,7 @@ def baked_size(method: str, baked: BakedSize) -> Finding:
     shown = baked.shown
     what = shown.difference.what if shown.difference else "the artifact raises"
     return Finding(
-        kind="baked-size",
+        kind=Kind.BAKED_SIZE,
         detail=f"{method} keeps {baked.dims} as it was on the example: with {baked.shapes}, {what}{_told_of(parting)}",
         confirmed=True,
         evidence={
@@ -137,7 +138,7 @@ def baked_size(method: str, baked: BakedSize) -> Finding:
             "parting": _shown(parting),
             **(shown.difference.evidence if shown.difference else {}),
         },
-        remedy=remedies.suggest_loop_remedy(baked.line, ADVICE_ON_BUCKETS) or ADVICE_ON_A_SIZE,
+        remedy=remedies.suggest_loop_remedy(baked.line, LIST_BUCKETS) or KEEP_SIZE_DYNAMIC,
         effect="harmful",
         reason="the answers differ at another size",
         **user_lines.where(baked.line),
@@ -147,7 +148,7 @@ def baked_size(method: str, baked: BakedSize) -> Finding:
 def dynamic_refused(method: str, symbol: str, dims: str, error: ModelRaised) -> Finding:
     """It was declared that a size varies, and the eager model takes the example's alone."""
     return Finding(
-        kind="dynamic-refused",
+        kind=Kind.DYNAMIC_REFUSED,
         detail=f"{method}: {dims} was declared to vary as {symbol}, and the model refuses each other size that was "
         f"tried, so that the contract has the example's alone: {error.detail}",
         confirmed=True,
@@ -177,7 +178,7 @@ def _told_of(parting: GraphDivergence | None) -> str:
 def layout_differs(call: Call, name: str, difference: Difference) -> Finding:
     """Eager and artifact differ on the example's own values, laid out otherwise in memory."""
     return Finding(
-        kind="layout-differs",
+        kind=Kind.LAYOUT_DIFFERS,
         detail=f"{call.method} on {name}: {difference.leaf!r} differs: {difference.what}",
         confirmed=True,
         evidence={"method": call.method, "case": name, **difference.evidence},
@@ -188,7 +189,7 @@ def layout_differs(call: Call, name: str, difference: Difference) -> Finding:
 def told_of_tracing(method: str, how: str, line: user_lines.Line) -> Finding:
     """The model asks whether it is traced, and computes something else then."""
     return Finding(
-        kind="baked-value",
+        kind=Kind.BAKED_VALUE,
         detail=f"{method} asks here whether it is being traced, and computes something else then: {how}",
         confirmed=True,
         evidence={"method": method},
@@ -202,7 +203,7 @@ def told_of_tracing(method: str, how: str, line: user_lines.Line) -> Finding:
 def ambient_read(method: str, judged: AmbientEffect) -> Finding:
     """Something outside the inputs reaches the answer."""
     return Finding(
-        kind="ambient-read" if judged.effect == "harmful" else "ambient-read-seen",
+        kind=Kind.AMBIENT_READ if judged.effect == "harmful" else Kind.AMBIENT_READ_SEEN,
         detail=f"{method} asks for {judged.read.name} here: {judged.reason}",
         confirmed=True if judged.effect == "harmful" else None,
         evidence={"method": method, "kind": judged.read.kind, "name": judged.read.name},
@@ -216,7 +217,7 @@ def ambient_read(method: str, judged: AmbientEffect) -> Finding:
 def proof_void(method: str, region: Region, tried: Tried) -> Finding:
     """A call contradicts what was proven, of which nothing is claimed then."""
     return Finding(
-        kind="proof-void",
+        kind=Kind.PROOF_VOID,
         detail=f"{method}: the sizes {region} seemed proven, and a call with {format_sizes(tried.sizes)} differs",
         confirmed=True,
         evidence={"method": method, "region": str(region), "sizes": dict(tried.sizes)},
@@ -226,7 +227,7 @@ def proof_void(method: str, region: Region, tried: Tried) -> Finding:
 def layer_failed(layer: str, method: str, error: BaseException) -> Finding:
     """The model's code, or torch, raised where the check did not expect it."""
     return Finding(
-        kind="layer-failed",
+        kind=Kind.LAYER_FAILED,
         detail=f"the check's layer {layer!r} of {method} broke off, and what it would have found is not known: "
         f"{type(error).__name__}: {user_lines.shown_text_of(error)[:500]}",
         evidence={"method": method, "layer": layer},
@@ -245,7 +246,7 @@ def tracer_warning(
             f"follows from it; torch says: {message}"
         )
     return Finding(
-        kind="tracer-warning",
+        kind=Kind.TRACER_WARNING,
         detail=message,
         confirmed=confirmed,
         evidence={"method": warned.method, "kind": warned.kind},
@@ -269,7 +270,7 @@ def differs(
     where = "" if in_contract else ", on inputs that the contract leaves out"
     read = suspect is not None and any(warned.line == suspect and warned.reads_value for warned in warnings)
     return Finding(
-        kind="output-differs" if in_contract else "output-differs-elsewhere",
+        kind=Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE,
         detail=f"{call.method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
         confirmed=True,
         evidence={
@@ -279,7 +280,7 @@ def differs(
             "output": difference.leaf,
             **difference.evidence,
         },
-        remedy=ADVICE_ON_A_READ if read else ADVICE,
+        remedy=REPLACE_VALUE_READ if read else FIND_THE_CAUSE,
         **user_lines.where(suspect),
     )
 
@@ -288,11 +289,11 @@ def nondeterministic(call: Call, difference: Difference, graph: Any, drawing: us
     """Eager answers otherwise when it draws other random numbers; `drawing` is the line of what no graph shows."""
     node = next((node for node in script_graphs.nodes(graph) if node.isNondeterministic()), None)
     return Finding(
-        kind="nondeterministic",
+        kind=Kind.NONDETERMINISTIC,
         detail=f"{call.method} draws random numbers, and answers differently each time: {difference.what}",
         confirmed=True,
         evidence={"method": call.method, "output": difference.leaf, "operator": node.kind() if node else None},
-        remedy=ADVICE_ON_RANDOMNESS,
+        remedy=CONTROL_RANDOMNESS,
         **user_lines.where(script_graphs.line_of(node) if node else drawing),
     )
 
@@ -300,10 +301,10 @@ def nondeterministic(call: Call, difference: Difference, graph: Any, drawing: us
 def draws(method: str, node: script_graphs.Node | None) -> Finding:
     """Random numbers were drawn, and no answer has shown it."""
     return Finding(
-        kind="draws-random-numbers",
+        kind=Kind.DRAWS_RANDOM_NUMBERS,
         detail=f"{method} draws random numbers: no two answers were seen to differ by them, and others may",
         evidence={"method": method, "operator": node.kind() if node else None},
-        remedy=ADVICE_ON_RANDOMNESS,
+        remedy=CONTROL_RANDOMNESS,
         **user_lines.where(script_graphs.line_of(node) if node else None),
     )
 
@@ -311,7 +312,7 @@ def draws(method: str, node: script_graphs.Node | None) -> Finding:
 def hidden_state(call: Call, difference: Difference, suspect: user_lines.Line | None) -> Finding:
     """Eager answers otherwise when it is asked again."""
     return Finding(
-        kind="hidden-state",
+        kind=Kind.HIDDEN_STATE,
         detail=f"{call.method} answers the same inputs differently after another call: {difference.what}",
         confirmed=True,
         evidence={
@@ -320,7 +321,7 @@ def hidden_state(call: Call, difference: Difference, suspect: user_lines.Line | 
             "first": difference.eager,
             "second": difference.artifact,
         },
-        remedy=ADVICE_ON_STATE,
+        remedy=PASS_STATE,
         **user_lines.where(suspect),
     )
 
@@ -328,7 +329,7 @@ def hidden_state(call: Call, difference: Difference, suspect: user_lines.Line | 
 def keeps_a_size(call: Call, difference: Difference, suspect: user_lines.Line | None) -> Finding:
     """Eager answers otherwise once it was asked at other sizes: which of its answers is meant cannot be said."""
     return Finding(
-        kind="keeps-a-size",
+        kind=Kind.KEEPS_A_SIZE,
         detail=f"{call.method} keeps something of the sizes that it was first called with, and the contract takes no "
         f"others than the example's: {difference.what}",
         confirmed=True,
@@ -338,7 +339,7 @@ def keeps_a_size(call: Call, difference: Difference, suspect: user_lines.Line | 
             "first": difference.eager,
             "second": difference.artifact,
         },
-        remedy=ADVICE_ON_WHAT_IS_KEPT_OF_A_SIZE,
+        remedy=RENEW_WHAT_IS_KEPT,
         **user_lines.where(suspect),
     )
 
@@ -347,11 +348,11 @@ def carries_state(call: Call, carried: Sequence[HiddenState]) -> Finding:
     """Each call changes something that the next one reads, though no answer has shown it yet."""
     names = [one.name for one in carried]
     return Finding(
-        kind="hidden-state",
+        kind=Kind.HIDDEN_STATE,
         detail=f"each call of {call.method} changes {', '.join(names)}, which the next call reads: "
         "it was not seen in an answer, and may show in a later one",
         evidence={"method": call.method, "state": names},
-        remedy=ADVICE_ON_STATE,
+        remedy=PASS_STATE,
         **user_lines.where(next((one.line for one in carried if one.line), None)),
     )
 
@@ -359,7 +360,7 @@ def carries_state(call: Call, carried: Sequence[HiddenState]) -> Finding:
 def changes_input(call: Call, names: Sequence[str]) -> Finding:
     """It writes into its inputs, as does the artifact."""
     return Finding(
-        kind="changes-its-input",
+        kind=Kind.CHANGES_ITS_INPUT,
         detail=f"{call.method} writes into {', '.join(names)}, as the artifact does; a reply does not show it",
         confirmed=True,
         evidence={"method": call.method, "inputs": list(names)},
@@ -370,10 +371,10 @@ def refused_check_input(case: str, error: ModelRaised) -> Finding:
     """The eager model itself refuses a check input, which then says nothing of the trace."""
     facts = error.facts
     return Finding(
-        kind="check-input-refused",
+        kind=Kind.CHECK_INPUT_REFUSED,
         detail=f"{case}: {error.detail}",
         evidence={"case": case, "exception": facts.get("exception")},
-        remedy=ADVICE_ON_CHECK_INPUTS,
+        remedy=FIX_CHECK_INPUT,
         file=facts.get("file"),
         line=facts.get("line"),
         source=facts.get("source"),
@@ -383,7 +384,7 @@ def refused_check_input(case: str, error: ModelRaised) -> Finding:
 def probes_left_out(names: Sequence[str], why: str) -> Finding:
     """What the check did not try."""
     return Finding(
-        kind="probes-left-out", detail=f"{why}; not tried: {', '.join(names)}", evidence={"probes": list(names)}
+        kind=Kind.PROBES_LEFT_OUT, detail=f"{why}; not tried: {', '.join(names)}", evidence={"probes": list(names)}
     )
 
 
@@ -391,7 +392,7 @@ def deprecated_options(options: TraceOptions) -> list[Finding]:
     """Of those that are given, the ones that torch takes and ignores."""
     return [
         Finding(
-            kind="deprecated-option",
+            kind=Kind.DEPRECATED_OPTION,
             detail=f"options.{name} was given: torch.jit ignores it, says that it is deprecated, and will drop it",
             confirmed=True,
             evidence={"option": name},
@@ -410,7 +411,7 @@ def options_without_effect(spec: TraceSpec) -> list[Finding]:
     said["check.check_trace"] = spec.check.check_trace, CheckOptions.model_fields["check_trace"]
     return [
         Finding(
-            kind="option-without-effect",
+            kind=Kind.OPTION_WITHOUT_EFFECT,
             detail=f"{name} was set, which torch.jit.trace takes: a model that is scripted is the same without it",
             confirmed=True,
             evidence={"option": name},
@@ -425,7 +426,7 @@ def torch_check_failed(check: TorchCheck) -> Finding:
     """torch's own check refuses the trace; ours decides."""
     first_lines = " ".join((check.message or "").strip().splitlines()[:2])
     return Finding(
-        kind="torch-check-failed",
+        kind=Kind.TORCH_CHECK_FAILED,
         detail=first_lines,
         evidence={"method": check.method or _method_of(check), "message": check.message},
         remedy=_DID_YOU_FORGET if check.nondeterministic else None,
@@ -436,7 +437,7 @@ def torch_check_failed(check: TorchCheck) -> Finding:
 def torch_check_erred(check: TorchCheck) -> Finding:
     """torch's own check says something that is not to be taken at its word; ours decides."""
     return Finding(
-        kind="torch-check-erred",
+        kind=Kind.TORCH_CHECK_ERRED,
         detail=check.error or "",
         evidence={"method": check.method, "message": check.message},
         **user_lines.where(place_of(check)),

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from tracehouse.findings.remedies import ADVICE_ON_RANDOMNESS, ADVICE_ON_STATE
+from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import CONTROL_RANDOMNESS, PASS_STATE
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import train_mode
@@ -190,11 +191,11 @@ def _is_list(value: Any) -> bool:
 def _carries(method: str, writes: Mapping[State, script_graphs.Node], readers: Sequence[str]) -> Finding:
     names = sorted({name for _, name in writes})
     return Finding(
-        kind="hidden-state",
+        kind=Kind.HIDDEN_STATE,
         detail=f"{method} writes {', '.join(names)}, which {', '.join(readers)} reads: what one call leaves there may "
         "change what a later one answers, whoever sends it",
         evidence={"method": method, "state": names, "read_by": list(readers)},
-        remedy=ADVICE_ON_STATE,
+        remedy=PASS_STATE,
         **user_lines.where(next((line for node in writes.values() if (line := _line_of(node))), None)),
     )
 
@@ -206,18 +207,18 @@ def _line_of(write: script_graphs.Node) -> user_lines.Line | None:
 
 def _may_draw(method: str, node: script_graphs.Node) -> Finding:
     return Finding(
-        kind="may-draw",
+        kind=Kind.MAY_DRAW,
         detail=f"{method} has a branch with {node.kind()}, which draws random numbers: no call that was tried took it, "
         "and where one does, no two answers are alike",
         evidence={"method": method, "operator": node.kind()},
-        remedy=ADVICE_ON_RANDOMNESS,
+        remedy=CONTROL_RANDOMNESS,
         **user_lines.where(script_graphs.line_of(node)),
     )
 
 
 def _is_64_bit(method: str, node: script_graphs.Node) -> Finding:
     return Finding(
-        kind="python-int-is-64-bit",
+        kind=Kind.PYTHON_INT_IS_64_BIT,
         detail=f"{method} computes with a number that it reads out of a tensor: Python's int has no end, and a "
         "script's wraps around at 2**63, without a word; whether a value gets there is not known",
         evidence={"method": method, "operator": node.kind()},

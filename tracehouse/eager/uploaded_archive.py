@@ -7,6 +7,7 @@ import torch
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
 from tracehouse.eager.model import Model
 from tracehouse.errors import ArchiveUnreadable
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection import user_lines
 
@@ -31,7 +32,7 @@ def findings(module: torch.jit.ScriptModule) -> list[Finding]:
 
 def _no_eager_model() -> Finding:
     return Finding(
-        kind="no-eager-model",
+        kind=Kind.NO_EAGER_MODEL,
         detail="an archive was uploaded, and there is no eager model: it was compared with itself, in another process "
         "and in the form that is served, and its graphs were read for what they keep and draw. That tells whether it "
         "answered the same each time on the inputs that were tried; what it answers on others, and whether it is right "
@@ -42,7 +43,7 @@ def _no_eager_model() -> Finding:
 
 def _in_train_mode() -> Finding:
     return Finding(
-        kind="saved-in-train-mode",
+        kind=Kind.SAVED_IN_TRAIN_MODE,
         detail="the archive was saved in train mode, and is served as it was uploaded",
         confirmed=True,
         remedy="call eval() on the model before torch.jit.save",

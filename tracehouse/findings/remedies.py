@@ -1,48 +1,72 @@
-"""Remedies: what to write instead, by what was found."""
+"""Remedies: what to write instead, by cause.
 
-ADVICE = "look for values read out of tensors (if, int(), .item(), numpy) and for state that forward changes"
+Each is an imperative without a final full stop, so that two can be joined.
+"""
 
-ADVICE_ON_A_READ = (
-    "this line read a value that the trace then kept: compute it with torch operations (torch.where, masks), "
-    "or make it an input"
+FIND_THE_CAUSE = (
+    "look for a value that Python reads out of a tensor (`if`, `int()`, `.item()`, `.numpy()`), and for state that "
+    "forward changes; the trace keeps both as they were on the example"
 )
 
-ADVICE_ON_WHAT_IS_IGNORED = (
-    "the artifact calls a function that @torch.jit.unused or @torch.jit.ignore leaves out of it: guard the call with "
-    "`if not torch.jit.is_scripting():`, let the function be compiled, or trace the model instead"
+REPLACE_VALUE_READ = (
+    "compute the value with torch operators (torch.where, a mask) in place of Python, or make it an input of forward"
 )
 
-ADVICE_ON_FORCE_OUTPLACE = (
-    "leave out options.force_outplace, with which an operator in place no longer writes into the tensor that a view is "
-    "of; otherwise "
+GUARD_IGNORED_CALL = (
+    "the artifact calls a function that is marked @torch.jit.unused or @torch.jit.ignore, and so is not in the "
+    "archive: guard the call with `if not torch.jit.is_scripting():`, or remove the mark, or trace the model instead "
+    "of scripting it"
 )
 
-ADVICE_ON_WHAT_IS_KEPT = (
-    "see hidden-state: the answers depend on earlier calls; make that state an input and an output of forward"
+DROP_FORCE_OUTPLACE = (
+    "leave out options.force_outplace: it turns in-place operators into copies, so that writing to a view no longer "
+    "changes the tensor behind it; otherwise "
 )
 
-ADVICE_ON_STATE = "let forward change nothing that it reads: make the state an input and an output"
-
-ADVICE_ON_RANDOMNESS = "pass training=self.training to dropout, or draw the numbers outside and make them an input"
-
-ADVICE_ON_TRAINING = (
-    "let `training` be false: in train mode, dropout draws random numbers; or draw them outside and make them an input"
+SEE_HIDDEN_STATE = (
+    "mend the hidden-state finding of this method first: the answers depend on earlier calls; make that state an input "
+    "and an output of forward"
 )
 
-ADVICE_ON_BUCKETS = "; or list the sizes that are needed in `buckets`"
+PASS_STATE = "make the state an input and an output of forward, so that forward changes nothing that a later call reads"
 
-ADVICE_ON_A_SIZE = (
-    "let torch compute what follows from the size: hand x.shape[i] to its operators without int(), and put a loop over "
-    f"a size into a torch.jit.script function; or let `mode` be auto{ADVICE_ON_BUCKETS}"
+CONTROL_RANDOMNESS = (
+    "pass training=self.training to dropout, so that eval mode draws nothing; or draw the random numbers outside and "
+    "make them an input of forward"
 )
 
-ADVICE_ON_CHECK_INPUTS = "give check inputs that the model itself takes, or leave this one out"
-
-ADVICE_ON_REFUSALS = (
-    "check for such inputs before the artifact is asked, or let the model return what it checks as one more output"
+USE_EVAL_MODE = (
+    "set `training` to false, because dropout draws random numbers in train mode; or draw the random numbers outside "
+    "and make them an input of forward"
 )
 
-ADVICE_ON_GRADIENTS = (
-    "a trace keeps operators alone: let forward take gradients off by .detach() in place of torch.no_grad(), decide "
-    "nothing by requires_grad, and give an operator no backward of its own that the trace does not show"
+LIST_BUCKETS = "; or list the sizes you need in `buckets`: one artifact is made for each"
+
+KEEP_SIZE_DYNAMIC = (
+    "pass x.shape[i] to torch operators directly, without int(); put a loop over a size into a torch.jit.script "
+    "function; or let `mode` be auto"
 )
+
+FIX_CHECK_INPUT = "send a check input that the eager model itself accepts, or leave this one out"
+
+CHECK_BEFORE_ASKING = (
+    "validate such inputs before you send them to the artifact, or let forward return the condition that it checks as "
+    "one more output"
+)
+
+KEEP_GRADIENTS = (
+    "use .detach() in place of torch.no_grad(), do not branch on requires_grad, and use no custom backward: a trace "
+    "records operators alone, and their backward is torch's own"
+)
+
+RENEW_WHAT_IS_KEPT = (
+    "compute it again whenever the sizes are not those it was computed for, or compute it in __init__ for the largest "
+    "size"
+)
+
+SETTLE_VALUE_READ = (
+    "compute the value with torch operators (torch.where, masks); or send check inputs for which it is different; or "
+    "raise check.budget_s"
+)
+
+VARY_INPUTS = "let the model accept inputs of its example's shapes with other values near the example's own"

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
+from tracehouse.findings.kinds import Weight, decides_alone
 from tracehouse.frozen import Frozen, with_new_names
 
 
@@ -24,11 +25,6 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """They stand from the best to the worst where they are named."""
     return max(verdicts, key=[*Verdict].index)
 
-
-# Findings of these kinds reject a trace by themselves.
-UNSOUND = frozenset({"nondeterministic", "hidden-state", "fresh-inputs-refused", "baked-value", "ambient-read"})
-# And these restrict it: what they name lies outside the contract.
-RESTRICTING = frozenset({"baked-size"})
 
 # Raise it with every change after which the same model may get another verdict or contract, between releases as well.
 CHECK_VERSION = 1
@@ -188,10 +184,13 @@ class TraceCheck(Frozen):
 
 
 def verdict_of(comparisons: Iterable[Comparison], findings: Iterable[Finding]) -> Verdict:
-    """A difference on inputs that the contract takes rejects the trace; one on other inputs restricts it."""
-    findings = list(findings)
+    """Return the verdict that follows from all comparisons, and from the findings that weigh without one.
+
+    A difference on inputs that the contract takes rejects the trace; one on other inputs restricts it.
+    """
+    kinds = {finding.kind for finding in findings}
     differing = [one for one in comparisons if not one.agrees]
-    if any(one.in_contract for one in differing) or any(finding.kind in UNSOUND for finding in findings):
+    if any(one.in_contract for one in differing) or any(decides_alone(kind, Weight.REJECTS) for kind in kinds):
         return Verdict.REJECTED
-    restricts = differing or any(finding.kind in RESTRICTING for finding in findings)
+    restricts = differing or any(decides_alone(kind, Weight.RESTRICTS) for kind in kinds)
     return Verdict.RESTRICTED if restricts else Verdict.VERIFIED

@@ -17,6 +17,7 @@ from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
+from tracehouse.findings.kinds import Kind, entry_of, path_of
 from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, Verdict
 from tracehouse.report import histogram, report_source
 from tracehouse.report.markup import Html, code, element, facts, folded, join, prose, section, table, text
@@ -71,7 +72,7 @@ def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
     """The whole page. `sources` are the submitted files that findings name, by their paths."""
     check = artifact.check
     # What was found out about a line comes before what torch warned of there.
-    findings = sorted(check.findings, key=lambda finding: finding.kind == "tracer-warning")
+    findings = sorted(check.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
     title = f"Trace check of {artifact.entrypoint or 'an uploaded archive'}"
     sections = [
         _head(artifact, digest, title),
@@ -225,10 +226,17 @@ def _finding(number: int, finding: Finding) -> Html:
     if finding.evidence:
         shown = join((join([key, ": ", code(_shown(value))]) for key, value in finding.evidence.items()), "<br>")
         about.append(("Evidence", shown))
-    title = element("h4", f"{number}. {finding.kind}", *([" at ", code(where)] if where else []))
+    title = element("h4", f"{number}. ", _kind(finding.kind), *([" at ", code(where)] if where else []))
+    entry = entry_of(finding.kind)
+    meaning = element("p", entry.title, class_="note") if entry else Html("")
     source = element("pre", finding.source, class_="line") if finding.source else Html("")
-    inside = join([title, source, element("p", prose(finding.detail)), facts(about)])
+    inside = join([title, meaning, source, element("p", prose(finding.detail)), facts(about)])
     return Html(f'<article class="finding {group_of(finding)}" id="finding-{number}">{inside}</article>')
+
+
+def _kind(kind: str) -> Html:
+    """Return the kind as a link to its entry in the catalogue; what no catalogue of ours has is plain text."""
+    return element("a", kind, href=path_of(kind)) if entry_of(kind) else text(kind)
 
 
 def _names(number: int) -> Html:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tracehouse.findings.trace_check import RESTRICTING, UNSOUND, Finding
+from tracehouse.findings.kinds import speaks_against
+from tracehouse.findings.trace_check import Finding
 from tracehouse.report.markup import Html, element, join, section, text
 
 # A longer file is shown around the lines that findings name.
@@ -10,9 +11,6 @@ _WHOLE_LINES_MAX = 400
 _AROUND = 12
 _MARKS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
 _SAID_MAX_CHARACTERS = 300
-_WRONG = (
-    UNSOUND | RESTRICTING | {"output-differs", "output-differs-elsewhere", "served-form-differs", "gradients-differ"}
-)
 
 
 def shown(sources: Mapping[str, str], findings: Sequence[Finding]) -> Html:
@@ -25,10 +23,10 @@ def shown(sources: Mapping[str, str], findings: Sequence[Finding]) -> Html:
 
 
 def group_of(finding: Finding) -> str:
-    """How it weighs: by its effect or, where it has none, by its kind."""
+    """Return the group under which the report lists a finding: its effect, or else what its kind weighs."""
     if finding.effect is not None:
         return finding.effect
-    return "harmful" if finding.kind in _WRONG else "other"
+    return "harmful" if speaks_against(finding.kind) else "other"
 
 
 def _file(path: str, whole: str, findings: Sequence[Finding]) -> Html:

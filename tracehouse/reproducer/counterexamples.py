@@ -16,16 +16,17 @@ from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, Difference
 from tracehouse.differential.trial import DifferentialRun, Shown
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
 MOST = 4
 
 # What a difference at the example's own sizes shows, and what one at others does.
-_OF_VALUES = {"output-differs", "baked-value", "ambient-read", "hidden-state", "served-form-differs"}
-_OF_SIZES = {"baked-size", "output-differs-elsewhere", "outputs-vary"}
-# Readers see these where they come from a line of the model's.
-_OF_LINES = {"tracer-warning"}
+_OF_VALUES = {
+    Kind.OUTPUT_DIFFERS, Kind.BAKED_VALUE, Kind.AMBIENT_READ, Kind.HIDDEN_STATE, Kind.SERVED_FORM_DIFFERS
+}  # fmt: skip
+_OF_SIZES = {Kind.BAKED_SIZE, Kind.OUTPUT_DIFFERS_ELSEWHERE, Kind.OUTPUTS_VARY}
 _NOTE = "numpy has no bfloat16: what is of it stands here as float32"
 
 
@@ -119,7 +120,7 @@ def _shows(trial: DifferentialRun, example: BoundCall, finding: Finding) -> bool
     if is_named or finding.evidence.get("case") == trial.case:
         return True
     is_of_sizes = _is_of_sizes(trial, example)
-    if finding.kind in _OF_LINES:
+    if finding.kind == Kind.TRACER_WARNING:
         return finding.effect == "harmful" and not is_of_sizes
     return finding.kind in (_OF_SIZES if is_of_sizes else _OF_VALUES)
 

@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from tracehouse.differential.comparison import allowance
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Finding
 from tracehouse.reproducer import pytest_templates
 from tracehouse.reproducer.counterexamples import Found
@@ -82,7 +83,9 @@ class _Written:
             parts.append(pytest_templates.SAFETENSORS if is_safe else pytest_templates.PICKLED)
         parts.append(self._making())
         state = (
-            [pytest_templates.TEST_OF_STATE] if any(one.kind == "hidden-state" for one in self._found.findings) else []
+            [pytest_templates.TEST_OF_STATE]
+            if any(one.kind == Kind.HIDDEN_STATE for one in self._found.findings)
+            else []
         )
         return [*parts, self._served(), pytest_templates.LEAVES, pytest_templates.TEST, *state]
 
@@ -106,7 +109,7 @@ class _Written:
             f"Tried as {trial.case!r}: {difference.leaf!r} differs: {difference.what}.",
         ]
         # What torch warned of at a line says less than what was found out about it.
-        causes = sorted(self._found.findings, key=lambda finding: finding.kind == "tracer-warning")
+        causes = sorted(self._found.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
         said += [_told(finding) for finding in causes[:1]]
         said.append("Run it with pytest, where torch is. It passes once the model is mended, in the text below.")
         paragraphs = "\n\n".join(fill(_plain(one), _WIDTH) for one in said if one)

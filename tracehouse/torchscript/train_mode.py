@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import scopes
@@ -124,7 +125,7 @@ def _finding(seen: list[_Seen], does: str, what: str, remedy: str) -> Finding:
     more = f" and {len(seen) - _NAMED_MAX} more" if len(seen) > _NAMED_MAX else ""
     line = next((one.line for one in seen if one.line is not None), None)
     return Finding(
-        kind="training-mode",
+        kind=Kind.TRAINING_MODE,
         detail=f"in train mode, {named}{more} {does} {what}",
         confirmed=True,
         evidence={

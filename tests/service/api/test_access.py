@@ -32,7 +32,10 @@ from tests.service.api.conftest import (
 from tests.service.api.test_submission import MULTIPART, NET, UPLOADED, multipart, request
 
 # Whatever else is served asks for a key. Who adds to this list says that strangers may have it.
-PUBLIC = {"/", "/docs", "/docs/assets", "/livez", "/readyz", "/openapi.json", "/problems", "/problems/{code}"}
+PUBLIC = {
+    "/", "/docs", "/docs/assets", "/livez", "/readyz", "/openapi.json", "/problems", "/problems/{code}",
+    "/findings", "/findings/{kind}",
+}  # fmt: skip
 
 # Something for each parameter of a path: a route with another one belongs here, too.
 FILLED = {
@@ -96,9 +99,11 @@ def test_every_route_asks_for_a_key_or_is_known_to_be_public(keyed: tuple[TestCl
 def test_what_is_public_needs_no_key(keyed: tuple[TestClient, Store]) -> None:
     client, _ = keyed
     for path in PUBLIC:
-        asked = {"/problems/{code}": "/problems/not-found", "/docs/assets": "/docs/assets/swagger-ui.css"}.get(
-            path, path
-        )
+        asked = {
+            "/problems/{code}": "/problems/not-found",
+            "/findings/{kind}": "/findings/baked-value",
+            "/docs/assets": "/docs/assets/swagger-ui.css",
+        }.get(path, path)
         assert client.get(asked).status_code == 200, path
 
 

@@ -255,6 +255,23 @@ def test_findings_stand_by_their_effect_with_all_that_is_known(report: Callable[
         assert said in page, said
 
 
+def test_a_finding_links_to_what_its_kind_means(report: Callable[..., Read], steady: TestClient) -> None:
+    page = report()
+
+    links = {value for name, value in page.attributes if name == "href" and value and value.startswith("/findings/")}
+    assert links == {"/findings/baked-value", "/findings/tracer-warning", "/findings/baked-size"}
+    for link in links:
+        assert steady.get(link).json()["title"] in page.whole
+
+
+def test_a_kind_that_an_earlier_release_stored_is_shown_without_a_link(report: Callable[..., Read]) -> None:
+    page = report(check=check(findings=[Finding(kind="old-kind", detail="it was so", file="net.py", line=6)]))
+
+    assert "1. old-kind at net.py:6" in page.whole
+    assert "it was so" in page.whole
+    assert not [value for _, value in page.attributes if value and value.startswith("/findings/")]
+
+
 def test_the_source_is_numbered_and_what_was_found_stands_at_its_line(report: Callable[..., Read]) -> None:
     page = report()
 

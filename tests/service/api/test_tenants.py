@@ -141,6 +141,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         "version": ["1"],
         "model": [NAME, f"{NAME}@{ALIAS}", f"{NAME}:1"],
         "code": ["model-not-found"],
+        "kind of /findings/{kind}": ["baked-value"],
         "number": ["0"],
     }
     return Things(headers, paths, cursors)

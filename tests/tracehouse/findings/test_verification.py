@@ -2,7 +2,7 @@
 
 from tracehouse.differential.comparison import Difference
 from tracehouse.findings import verification
-from tracehouse.findings.remedies import ADVICE, ADVICE_ON_A_READ
+from tracehouse.findings.remedies import FIND_THE_CAUSE, REPLACE_VALUE_READ
 from tracehouse.findings.trace_check import Finding
 
 
@@ -16,7 +16,7 @@ def test_the_one_line_that_the_tracer_warned_of_is_blamed_with_what_to_write() -
     finding = difference_with(None, 6, 6)
 
     assert (finding.file, finding.line) == ("net.py", 6)
-    assert finding.remedy == ADVICE_ON_A_READ
+    assert finding.remedy == REPLACE_VALUE_READ
 
 
 def test_each_size_that_is_left_out_is_told_once() -> None:
@@ -33,5 +33,5 @@ def test_of_several_lines_none_is_blamed() -> None:
     finding = difference_with(6, 9)
 
     assert (finding.file, finding.line) == (None, None)
-    assert finding.remedy == ADVICE
+    assert finding.remedy == FIND_THE_CAUSE
     assert finding.confirmed

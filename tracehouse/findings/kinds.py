@@ -1,0 +1,613 @@
+"""The kinds of findings: for each, what it means, whether it speaks against the artifact, and what to write instead.
+
+A finding's `kind` is one of these strings, and its entry in the catalogue says what all findings of that kind have in
+common; the finding itself says what was seen in one model. `GET /findings` serves the catalogue.
+
+A stored artifact may hold a kind of an earlier release, and the process that traces can name any kind. So
+`Finding.kind` is read as a plain string, and `entry_of` returns None for a string that is no kind of this release.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import Field
+
+from tracehouse.findings.remedies import (
+    CHECK_BEFORE_ASKING,
+    CONTROL_RANDOMNESS,
+    FIND_THE_CAUSE,
+    FIX_CHECK_INPUT,
+    KEEP_GRADIENTS,
+    KEEP_SIZE_DYNAMIC,
+    LIST_BUCKETS,
+    PASS_STATE,
+    RENEW_WHAT_IS_KEPT,
+    REPLACE_VALUE_READ,
+    USE_EVAL_MODE,
+    VARY_INPUTS,
+)
+from tracehouse.frozen import Frozen
+
+
+class Kind(StrEnum):
+    """The stable name of a kind of finding."""
+
+    ALREADY_SCRIPTED = "already-scripted"
+    AMBIENT_READ = "ambient-read"
+    AMBIENT_READ_SEEN = "ambient-read-seen"
+    ANSWERS_WHERE_EAGER_RAISES = "answers-where-eager-raises"
+    BAKED_SIZE = "baked-size"
+    BAKED_VALUE = "baked-value"
+    BUCKET_LEFT_OUT = "bucket-left-out"
+    BUCKETS_NOT_NEEDED = "buckets-not-needed"
+    CHANGES_ITS_INPUT = "changes-its-input"
+    CHECK_INPUT_REFUSED = "check-input-refused"
+    DEPRECATED_OPTION = "deprecated-option"
+    DRAWS_RANDOM_NUMBERS = "draws-random-numbers"
+    DYNAMIC_REFUSED = "dynamic-refused"
+    FINDINGS_UNREADABLE = "findings-unreadable"
+    FRESH_INPUTS_NONE = "fresh-inputs-none"
+    FRESH_INPUTS_REFUSED = "fresh-inputs-refused"
+    GRADIENTS_DIFFER = "gradients-differ"
+    GRADIENTS_NOT_COMPARED = "gradients-not-compared"
+    HIDDEN_STATE = "hidden-state"
+    KEEPS_A_SIZE = "keeps-a-size"
+    LAYER_FAILED = "layer-failed"
+    LAYOUT_DIFFERS = "layout-differs"
+    MAY_DRAW = "may-draw"
+    NO_EAGER_MODEL = "no-eager-model"
+    NONDETERMINISTIC = "nondeterministic"
+    OPTION_WITHOUT_EFFECT = "option-without-effect"
+    OUTPUT_DIFFERS = "output-differs"
+    OUTPUT_DIFFERS_ELSEWHERE = "output-differs-elsewhere"
+    OUTPUTS_VARY = "outputs-vary"
+    PROBES_LEFT_OUT = "probes-left-out"
+    PROOF_VOID = "proof-void"
+    PYTHON_INT_IS_64_BIT = "python-int-is-64-bit"
+    RANGE_REFUSED = "range-refused"
+    ROWS_DEPEND = "rows-depend"
+    SAVED_IN_TRAIN_MODE = "saved-in-train-mode"
+    SERVED_FORM_DIFFERS = "served-form-differs"
+    SIZES_LEFT_OUT = "sizes-left-out"
+    SIZES_REFUSED = "sizes-refused"
+    TORCH_CHECK_ERRED = "torch-check-erred"
+    TORCH_CHECK_FAILED = "torch-check-failed"
+    TRACER_WARNING = "tracer-warning"
+    TRAINING_MODE = "training-mode"
+
+
+# The trace keeps something of its example.
+BAKED = frozenset({Kind.BAKED_VALUE, Kind.BAKED_SIZE})
+
+
+class Weight(StrEnum):
+    """What a finding does to the verdict.
+
+    rejects: the artifact is wrong in a way that no boundary on its inputs excludes.
+    restricts: the artifact is wrong outside a boundary, which the contract states and enforces.
+    informs: the verdict does not depend on it.
+    """
+
+    REJECTS = "rejects"
+    RESTRICTS = "restricts"
+    INFORMS = "informs"
+
+
+class Example(Frozen):
+    """What leads to a finding, and how to write it without."""
+
+    before: str = Field(description="Code, or a part of a trace request, that leads to a finding of this kind.")
+    after: str | None = Field(None, description="The same without the finding. Null where nothing has to change.")
+
+
+class FindingKind(Frozen):
+    """One entry of the catalogue: what all findings of this kind have in common."""
+
+    kind: Kind = Field(description="The `kind` of the findings that this entry explains.")
+    title: str
+    meaning: str = Field(description="What is wrong, how it comes about, and what the service does about it.")
+    weight: Weight = Field(
+        description="Whether a finding of this kind speaks against the artifact: it `rejects` it, it `restricts` it "
+        "to a part of its inputs, or it `informs` and leaves the verdict as it is."
+    )
+    by_comparison: bool = Field(
+        False,
+        description="Whether the verdict follows from the comparison that the finding reports, and not from the "
+        "finding alone. A comparison outside the contract restricts where one inside it rejects.",
+    )
+    remedy: str = Field(description="What to write instead, or what to do.")
+    example: Example
+
+
+def entry_of(kind: str) -> FindingKind | None:
+    """Return the catalogue's entry of a kind, or None where this release has no such kind."""
+    return CATALOGUE.get(kind)
+
+
+def path_of(kind: str) -> str:
+    """Return the path under which the service explains a kind."""
+    return f"/findings/{kind}"
+
+
+def speaks_against(kind: str) -> bool:
+    """Whether findings of this kind reject or restrict the artifact."""
+    entry = entry_of(kind)
+    return entry is not None and entry.weight is not Weight.INFORMS
+
+
+def decides_alone(kind: str, weight: Weight) -> bool:
+    """Whether one finding of this kind gives the artifact that weight, whatever the comparisons say."""
+    entry = entry_of(kind)
+    return entry is not None and entry.weight is weight and not entry.by_comparison
+
+
+def _sentence(remedy: str) -> str:
+    """Return a remedy that findings carry as the catalogue prints it."""
+    return f"{remedy[0].upper()}{remedy[1:]}."
+
+
+_RANDOMNESS = Example(
+    before="return torch.nn.functional.dropout(x, 0.5)",
+    after="return torch.nn.functional.dropout(x, 0.5, training=self.training)",
+)
+
+_ENTRIES = (
+    # What is wrong on inputs of the example's sizes.
+    FindingKind(
+        kind=Kind.OUTPUT_DIFFERS,
+        title="The artifact's output differs from the eager model's",
+        weight=Weight.REJECTS,
+        by_comparison=True,
+        meaning="The eager model and the artifact were called with the same inputs, which the contract accepts, and an "
+        "output differs by more than check.check_tolerance. The finding names the output, the position, and "
+        "both values.",
+        remedy=_sentence(FIND_THE_CAUSE),
+        example=Example(
+            before="if x.sum() > 0:\n    return x + 1\nreturn x - 1",
+            after="return torch.where(x.sum() > 0, x + 1, x - 1)",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.BAKED_VALUE,
+        title="The trace keeps a value that Python read out of a tensor",
+        weight=Weight.REJECTS,
+        meaning="A line of the model turns a tensor's value into a Python number or condition. The trace records only "
+        "what followed from the example's value: the branch that was taken, the number of loop passes, the constant. "
+        "For other values the artifact answers wrongly. Where the check could not find out whether the line matters, "
+        "it counts as if it did (effect `unknown`).",
+        remedy=_sentence(REPLACE_VALUE_READ),
+        example=Example(
+            before="if x.mean() > 0.5:\n    x = x * 2",
+            after="x = torch.where(x.mean() > 0.5, x * 2, x)",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.AMBIENT_READ,
+        title="The output depends on the clock, the environment or another thing outside the inputs",
+        weight=Weight.REJECTS,
+        meaning="The model reads something that is not among its inputs, such as the time, an environment variable or "
+        "a file, and its output changes with it. The trace keeps what was read while it was recorded.",
+        remedy="Make the value an input of forward, or read it once in __init__.",
+        example=Example(
+            before="def forward(self, x):\n    return x * float(os.environ['SCALE'])",
+            after="def __init__(self):\n    super().__init__()\n    self.scale = float(os.environ['SCALE'])\n\n"
+            "def forward(self, x):\n    return x * self.scale",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.HIDDEN_STATE,
+        title="The output depends on earlier calls",
+        weight=Weight.REJECTS,
+        meaning="The eager model answers the same inputs differently after another call, or each call changes "
+        "something that the next one reads, such as a counter, a cache or a buffer. An artifact is called by many "
+        "clients, so what one client sent would change what another one gets.",
+        remedy=_sentence(PASS_STATE),
+        example=Example(
+            before="def forward(self, x):\n    self.total += x.sum()\n    return self.total",
+            after="def forward(self, x, total):\n    total = total + x.sum()\n    return total",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.NONDETERMINISTIC,
+        title="The eager model answers differently each time, because it draws random numbers",
+        weight=Weight.REJECTS,
+        meaning="With other random numbers the eager model gives another output for the same inputs. There is no one "
+        "right answer that the artifact could give.",
+        remedy=_sentence(CONTROL_RANDOMNESS),
+        example=_RANDOMNESS,
+    ),
+    FindingKind(
+        kind=Kind.SERVED_FORM_DIFFERS,
+        title="The frozen or optimized form differs from the eager model, and the plain trace does not",
+        weight=Weight.REJECTS,
+        by_comparison=True,
+        meaning="The archive as it was traced agrees with the eager model. What torch.jit.freeze or "
+        "torch.jit.optimize_for_inference makes of it, and what would be served, does not.",
+        remedy="Leave out the option that the finding names, or raise check.check_tolerance if the difference is "
+        "acceptable.",
+        example=Example(before='"options": {"optimize_for_inference": true}', after='"options": {"freeze": true}'),
+    ),
+    FindingKind(
+        kind=Kind.GRADIENTS_DIFFER,
+        title="The artifact's gradients differ from the eager model's",
+        weight=Weight.REJECTS,
+        by_comparison=True,
+        meaning="The request asked for `check.gradients`. The outputs agree, but the gradients of an input or a "
+        "parameter do not, or only one of the two can be differentiated.",
+        remedy=_sentence(KEEP_GRADIENTS),
+        example=Example(
+            before="with torch.no_grad():\n    scale = x.abs().amax()",
+            after="scale = x.abs().amax().detach()",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.FRESH_INPUTS_REFUSED,
+        title="The eager model raises on every input except the submitted ones",
+        weight=Weight.REJECTS,
+        meaning="The service draws inputs of its own to compare the eager model with the artifact. The model raised on "
+        "all of them, so nothing was compared except inputs that the trace may have been made for.",
+        remedy=_sentence(VARY_INPUTS),
+        example=Example(
+            before="if not torch.equal(x, self.expected):\n    raise ValueError('unexpected input')",
+            after="if x.shape != self.expected.shape:\n    raise ValueError('unexpected shape')",
+        ),
+    ),
+    # What is wrong at other sizes.
+    FindingKind(
+        kind=Kind.BAKED_SIZE,
+        title="The trace keeps a size of the example",
+        weight=Weight.RESTRICTS,
+        meaning="At another size the eager model answers, and the artifact raises or answers differently: a size "
+        "became a Python number or decided a branch or a loop. The contract fixes that dim, and the service refuses "
+        "other sizes.",
+        remedy=_sentence(f"{KEEP_SIZE_DYNAMIC}{LIST_BUCKETS}"),
+        example=Example(
+            before="half = int(x.shape[1]) // 2\nreturn x.new_zeros(half) if half > 4 else x",
+            after='{"buckets": {"length": [8, 16, 32]}}',
+        ),
+    ),
+    FindingKind(
+        kind=Kind.OUTPUT_DIFFERS_ELSEWHERE,
+        title="The artifact's output differs on inputs that the contract refuses",
+        weight=Weight.RESTRICTS,
+        by_comparison=True,
+        meaning="The eager model and the artifact disagree on an input that the eager model accepts and the contract "
+        "does not: another size, another structure, or another value of an argument that is no tensor. The service "
+        "refuses such inputs, so nobody gets the wrong answer.",
+        remedy=_sentence(FIND_THE_CAUSE),
+        example=Example(
+            before="def forward(self, x, scale=2.0):  # traced with scale 2.0, checked with 3.0\n    return x * scale",
+            after="def forward(self, x, scale):  # a tensor\n    return x * scale",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.OUTPUTS_VARY,
+        title="The model returns other outputs at some sizes",
+        weight=Weight.INFORMS,
+        meaning="At a size that was tried, the eager model and the artifact agree, but return other outputs than on "
+        "the example: another number of them, another rank or another datatype. The contract describes one set of "
+        "outputs, so it leaves those sizes out.",
+        remedy="Return the same outputs, with the same ranks and datatypes, at all sizes.",
+        example=Example(
+            before="return x.squeeze()  # drops the batch when it is 1",
+            after="return x.squeeze(-1)",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.KEEPS_A_SIZE,
+        title="The model keeps something that fits only the sizes of its first call",
+        weight=Weight.INFORMS,
+        meaning="The eager model computes something once, from the sizes that it is first called with, and uses it "
+        "for all later calls. Which output is right at another size then depends on the order of the calls, so the "
+        "contract accepts the example's sizes alone.",
+        remedy=_sentence(RENEW_WHAT_IS_KEPT),
+        example=Example(
+            before="if self.mask is None:\n    self.mask = torch.ones(x.shape[1])",
+            after="mask = torch.ones(x.shape[1])",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.PROOF_VOID,
+        title="A call contradicts what was proven, so the proof is not used",
+        weight=Weight.INFORMS,
+        meaning="The prove layer took a region of sizes as proven, and a call with sizes inside it differs. Nothing is "
+        "claimed for that region; only sizes that were called and agree are in the contract. This is a defect of the "
+        "check or a model that the check misreads.",
+        remedy="Nothing has to change in the model. Please report it with the model's source.",
+        example=Example(before="return torch.relu(x)  # proven for batch 1 to 256, and a call with batch 7 differs"),
+    ),
+    # What cannot be compared, or is not the same everywhere.
+    FindingKind(
+        kind=Kind.ANSWERS_WHERE_EAGER_RAISES,
+        title="The artifact answers inputs on which the eager model raises",
+        weight=Weight.INFORMS,
+        meaning="A check in the model's Python code, such as an assert or a raise, is not in the trace. The contract "
+        "accepts the inputs, the eager model raises, and the artifact returns numbers without a warning.",
+        remedy=_sentence(CHECK_BEFORE_ASKING),
+        example=Example(
+            before="if (x < 0).any():\n    raise ValueError('no negative numbers')\nreturn x.sqrt()",
+            after="return x.sqrt(), (x >= 0).all()",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.LAYOUT_DIFFERS,
+        title="The archive answers differently for inputs with another memory layout",
+        weight=Weight.INFORMS,
+        meaning="With the example's own values in another memory layout (other strides, or requires_grad), the "
+        "archive's output differs from the eager model's. The service always passes contiguous tensors without "
+        "gradients, so this concerns only those who load the archive themselves.",
+        remedy="Pass contiguous tensors that require no gradient to the archive, as the service does.",
+        example=Example(before="archive(x.t())", after="archive(x.t().contiguous())"),
+    ),
+    FindingKind(
+        kind=Kind.CHANGES_ITS_INPUT,
+        title="The model writes into its inputs",
+        weight=Weight.INFORMS,
+        meaning="The eager model changes an input tensor in place, and so does the artifact. A reply of the service "
+        "holds the outputs alone, so clients do not see the change.",
+        remedy="Compute the result in a new tensor. If the changed input is wanted, return it as an output.",
+        example=Example(before="x += 1\nreturn x.sum()", after="y = x + 1\nreturn y.sum(), y"),
+    ),
+    FindingKind(
+        kind=Kind.ROWS_DEPEND,
+        title="Rows of a batch influence one another",
+        weight=Weight.INFORMS,
+        meaning="The same rows get another answer in a larger batch than alone, or there are no sizes with which to "
+        "try it. The service does not answer several requests in one call of this artifact.",
+        remedy="Nothing has to change for right answers. To allow batching, compute each row from that row alone.",
+        example=Example(before="return x - x.mean(dim=0)", after="return x - x.mean(dim=1, keepdim=True)"),
+    ),
+    # Random numbers, and the mode of the model.
+    FindingKind(
+        kind=Kind.DRAWS_RANDOM_NUMBERS,
+        title="The model draws random numbers that no compared output shows",
+        weight=Weight.INFORMS,
+        meaning="Random numbers were drawn during a call. The outputs that were compared do not change with them; "
+        "other inputs may show them.",
+        remedy=_sentence(CONTROL_RANDOMNESS),
+        example=_RANDOMNESS,
+    ),
+    FindingKind(
+        kind=Kind.MAY_DRAW,
+        title="A branch that was never taken draws random numbers",
+        weight=Weight.INFORMS,
+        meaning="The scripted graph has an operator that draws random numbers in a branch that no call took. Inputs "
+        "that take that branch get another answer each time.",
+        remedy=_sentence(CONTROL_RANDOMNESS),
+        example=Example(
+            before="if bool(x.sum() > 1000):\n    x = x + torch.rand_like(x)",
+            after="def forward(self, x, noise):\n    return torch.where(x.sum() > 1000, x + noise, x)",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.TRAINING_MODE,
+        title="A module of the artifact is in train mode",
+        weight=Weight.INFORMS,
+        meaning="A dropout draws random numbers at each call, or a batch norm normalises by the batch at hand and "
+        "changes its running statistics. A trace keeps the mode that the model had when it was recorded.",
+        remedy=_sentence(USE_EVAL_MODE),
+        example=Example(before='"training": true', after='"training": false'),
+    ),
+    FindingKind(
+        kind=Kind.AMBIENT_READ_SEEN,
+        title="The model reads something outside its inputs, and no output was seen to depend on it",
+        weight=Weight.INFORMS,
+        meaning="The model reads the clock, the environment, a file or the like. No output changed when the value was "
+        "changed, or it could not be changed.",
+        remedy="Make the value an input of forward, or read it once in __init__. If it does not matter, leave it.",
+        example=Example(before="started = time.monotonic()\ny = self.net(x)", after="y = self.net(x)"),
+    ),
+    FindingKind(
+        kind=Kind.PYTHON_INT_IS_64_BIT,
+        title="A whole number can overflow in the scripted model, where Python's cannot",
+        weight=Weight.INFORMS,
+        meaning="The model computes with a whole number that it reads out of a tensor. In Python such a number has no "
+        "bound; in TorchScript it has 64 bits, and beyond 2**63 it wraps around without an error. Whether a value gets "
+        "there is not known.",
+        remedy="Keep such numbers below 2**63, for example by taking the remainder before multiplying, or compute with "
+        "tensors, which wrap around in the eager model as well.",
+        example=Example(
+            before="key = int(x[0]) * 6364136223846793005 % 1000",
+            after="key = (x[0] * 6364136223846793005) % 1000",
+        ),
+    ),
+    # What was not tried, or could not be.
+    FindingKind(
+        kind=Kind.CHECK_INPUT_REFUSED,
+        title="The eager model raises on one of the check inputs",
+        weight=Weight.INFORMS,
+        meaning="The model itself does not accept this check input, so nothing about the trace follows from it.",
+        remedy=_sentence(FIX_CHECK_INPUT),
+        example=Example(
+            before='"example_inputs": [{"datatype": "FP32", "shape": [1, 3], "random": {}}],\n'
+            '"check": {"check_inputs": [[{"datatype": "FP32", "shape": [1, 7], "random": {}}]]}',
+            after='"check": {"check_inputs": [[{"datatype": "FP32", "shape": [4, 3], "random": {}}]]}',
+        ),
+    ),
+    FindingKind(
+        kind=Kind.FRESH_INPUTS_NONE,
+        title="The inputs hold no values that could be varied",
+        weight=Weight.INFORMS,
+        meaning="The method takes no tensors, or only empty ones. The artifact was compared with the eager model on "
+        "the example alone.",
+        remedy="Send an example whose tensors are not empty, if the method takes any.",
+        example=Example(before='{"datatype": "FP32", "shape": [0, 3], "data": []}'),
+    ),
+    FindingKind(
+        kind=Kind.DYNAMIC_REFUSED,
+        title="A size was declared to vary, and the eager model accepts only the example's",
+        weight=Weight.INFORMS,
+        meaning="`dynamic` declares that a dim varies. The eager model raised at every other size that was tried, so "
+        "the contract accepts the example's size alone.",
+        remedy="Leave the symbol out of `dynamic`, declare the dims that vary together with it, or let the model "
+        "accept other sizes.",
+        example=Example(
+            before='"dynamic": {"ids": {"1": "seq"}}',
+            after='"dynamic": {"ids": {"1": "seq"}, "mask": {"1": "seq"}}',
+        ),
+    ),
+    FindingKind(
+        kind=Kind.SIZES_REFUSED,
+        title="The eager model raises at every size that was tried of a claimed region",
+        weight=Weight.INFORMS,
+        meaning="The check claimed a region of sizes. When the claim was verified, no call there could be compared, "
+        "so the region is not in the contract.",
+        remedy="Nothing has to change, unless the model is meant to accept these sizes: then see the error that the "
+        "finding quotes.",
+        example=Example(before="assert x.shape[0] == 4"),
+    ),
+    FindingKind(
+        kind=Kind.RANGE_REFUSED,
+        title="The eager model raises at the end of a range of integers that the check claimed",
+        weight=Weight.INFORMS,
+        meaning="The check claimed that an integer input may be anything in a range, such as the ids of a vocabulary. "
+        "The eager model raised at one of its ends, so the range is not in the contract.",
+        remedy="Nothing has to change. If the model depends on something other than its inputs, mend that first.",
+        example=Example(before="return self.embedding(ids)  # raises for some id of the range"),
+    ),
+    FindingKind(
+        kind=Kind.SIZES_LEFT_OUT,
+        title="Some sizes were not verified within the time",
+        weight=Weight.INFORMS,
+        meaning="The check tried or proved these sizes, and the time for verifying them ran out before their turn.",
+        remedy="Raise check.budget_s.",
+        example=Example(before='"check": {"budget_s": 5}', after='"check": {"budget_s": 60}'),
+    ),
+    FindingKind(
+        kind=Kind.PROBES_LEFT_OUT,
+        title="Some probes were not tried",
+        weight=Weight.INFORMS,
+        meaning="The time for probes ran out, or the eager model took far longer on some of them than on the example. "
+        "The finding lists those that were left out.",
+        remedy="Raise check.budget_s, or send inputs that matter as check inputs: those are always compared.",
+        example=Example(before='"check": {"budget_s": 5}', after='"check": {"budget_s": 60}'),
+    ),
+    FindingKind(
+        kind=Kind.GRADIENTS_NOT_COMPARED,
+        title="The gradients were asked for and could not be compared",
+        weight=Weight.INFORMS,
+        meaning="The request has `check.gradients`, and the finding says why nothing is known about the gradients: for "
+        "example because the model draws random numbers, or because the time ran out.",
+        remedy="Remove the reason that the finding gives, or leave out check.gradients.",
+        example=Example(before='"check": {"gradients": true}', after='"check": {"gradients": false}'),
+    ),
+    FindingKind(
+        kind=Kind.LAYER_FAILED,
+        title="A layer of the check stopped with an error",
+        weight=Weight.INFORMS,
+        meaning="The model's code or torch raised where the check did not expect it. What that layer would have found "
+        "is not known; the other layers and the verification ran.",
+        remedy="Read the error that the finding quotes. If the model is not at fault, please report it.",
+        example=Example(
+            before="class Net(torch.nn.Module):\n    def __deepcopy__(self, memo):\n        raise TypeError"
+        ),
+    ),
+    FindingKind(
+        kind=Kind.FINDINGS_UNREADABLE,
+        title="The stored findings cannot be read",
+        weight=Weight.INFORMS,
+        meaning="The trace request kept findings in a form that this release cannot read. The verdict, the contract "
+        "and the artifact are not affected.",
+        remedy='Submit the same request again with "force": true.',
+        example=Example(before='{"source": …}', after='{"source": …, "force": true}'),
+    ),
+    # What the submission itself leads to.
+    FindingKind(
+        kind=Kind.NO_EAGER_MODEL,
+        title="An archive was uploaded, so there is no eager model to compare it with",
+        weight=Weight.INFORMS,
+        meaning="The archive was compared with itself in another process and in the form that is served. That shows "
+        "whether it answers the same each time. It does not show whether it is right for the model it was made from.",
+        remedy="Submit the model's source instead of the archive.",
+        example=Example(
+            before='"source": {"archive": {"file": "net.pt"}}',
+            after='"source": {"file": "net.py", "entrypoint": "net:Net"}',
+        ),
+    ),
+    FindingKind(
+        kind=Kind.SAVED_IN_TRAIN_MODE,
+        title="The uploaded archive was saved in train mode",
+        weight=Weight.INFORMS,
+        meaning="The archive is served as it was uploaded. Its dropouts and batch norms behave as in training.",
+        remedy="Call eval() on the model before torch.jit.save.",
+        example=Example(
+            before='torch.jit.trace(net, x).save("net.pt")', after='torch.jit.trace(net.eval(), x).save("net.pt")'
+        ),
+    ),
+    FindingKind(
+        kind=Kind.ALREADY_SCRIPTED,
+        title="The entrypoint is a ScriptModule already, and is kept as it is",
+        weight=Weight.INFORMS,
+        meaning="torch.jit.trace and torch.jit.script return a ScriptModule unchanged. So no new trace was recorded.",
+        remedy="Nothing has to change. To trace the model, let the entrypoint be the nn.Module itself.",
+        example=Example(before="net = torch.jit.script(Net())", after="net = Net()"),
+    ),
+    FindingKind(
+        kind=Kind.DEPRECATED_OPTION,
+        title="An option was given that torch ignores and will remove",
+        weight=Weight.INFORMS,
+        meaning="torch accepts the option, warns that it is deprecated, and does nothing with it.",
+        remedy="Leave out the option that the finding names.",
+        example=Example(before='"options": {"optimize": true}', after='"options": {}'),
+    ),
+    FindingKind(
+        kind=Kind.OPTION_WITHOUT_EFFECT,
+        title="An option was given that has no effect on a scripted model",
+        weight=Weight.INFORMS,
+        meaning="The option belongs to torch.jit.trace. The request has `mode` script, so nothing is traced.",
+        remedy="Leave out the option that the finding names, or let `mode` be trace.",
+        example=Example(before='"mode": "script", "options": {"strict": false}', after='"mode": "script"'),
+    ),
+    FindingKind(
+        kind=Kind.BUCKET_LEFT_OUT,
+        title="There is no artifact for one of the requested bucket sizes",
+        weight=Weight.INFORMS,
+        meaning="`buckets` asks for one artifact for each size. The one for this size could not be made or was "
+        "rejected, so the service refuses requests of this size.",
+        remedy="Leave that size out of `buckets`, or change the model so that it can be traced with it.",
+        example=Example(before='"buckets": {"seq": [16, 32, 100000]}', after='"buckets": {"seq": [16, 32]}'),
+    ),
+    FindingKind(
+        kind=Kind.BUCKETS_NOT_NEEDED,
+        title="One artifact accepts all requested bucket sizes",
+        weight=Weight.INFORMS,
+        meaning="The trace is right for every size that `buckets` lists, so one artifact was made for all of them.",
+        remedy="Leave out `buckets`.",
+        example=Example(before='"buckets": {"seq": [16, 32]}', after='"dynamic": {"ids": {"1": "seq"}}'),
+    ),
+    # What torch says.
+    FindingKind(
+        kind=Kind.TRACER_WARNING,
+        title="torch warned while it traced",
+        weight=Weight.INFORMS,
+        meaning="A TracerWarning, with the line that caused it. Its `effect` says whether the artifact is wrong "
+        "because of it: `harmless`, `harmful` or `unknown`, and `reason` says how that is known. Where it is harmful, "
+        "a baked-value or baked-size finding of the same line decides the verdict.",
+        remedy="If the effect is harmful or unknown, replace the line as the finding says.",
+        example=Example(
+            before="n = int(mask.sum())\nreturn x[:n]",
+            after="keep = torch.arange(x.shape[0]) < mask.sum()\nreturn x * keep.unsqueeze(-1)",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.TORCH_CHECK_FAILED,
+        title="torch's own check refuses the trace",
+        weight=Weight.INFORMS,
+        meaning="torch.jit.trace traces the model twice and compares the graphs and outputs. It found a difference. "
+        "Its text is kept in the trace check; the verdict comes from the service's own comparisons.",
+        remedy="See the other findings of the same method. If torch names nondeterministic nodes, let `training` be "
+        "false.",
+        example=_RANDOMNESS,
+    ),
+    FindingKind(
+        kind=Kind.TORCH_CHECK_ERRED,
+        title="torch's own check could not be completed, or its result is not reliable",
+        weight=Weight.INFORMS,
+        meaning="The finding says why the result of torch's check is not taken at its word. The verdict comes from the "
+        "service's own comparisons.",
+        remedy="Nothing has to change. To skip torch's check, set check.check_trace to false.",
+        example=Example(before='"check": {"check_trace": true}', after='"check": {"check_trace": false}'),
+    ),
+)
+
+CATALOGUE: Mapping[str, FindingKind] = {entry.kind: entry for entry in _ENTRIES}
