@@ -2,7 +2,7 @@
 
 from fastapi.testclient import TestClient
 
-from tests.service.api.conftest import problem
+from tests.service.api.conftest import assert_problem
 from tracehouse.findings.kinds import CATALOGUE
 
 
@@ -25,7 +25,7 @@ def test_an_entry_says_what_to_write_instead(steady: TestClient) -> None:
 
 
 def test_an_unknown_kind_is_a_problem_that_names_the_list(steady: TestClient) -> None:
-    document = problem(steady.get("/findings/nope"), 404, "finding-kind-not-found")
+    document = assert_problem(steady.get("/findings/nope"), 404, "finding-kind-not-found")
 
     assert document["kind"] == "nope"
     assert "GET /findings" in document["remedy"]
