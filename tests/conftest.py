@@ -160,7 +160,7 @@ def _trace(
         check=TraceCheck(verdict=verdict, comparisons=[], findings=[], torch=TorchCheck(ran=False)),
         archive=keep(blobs, archive.getvalue()),
         printouts=keep(blobs, b"[]"),
-        golden=keep(blobs, golden.write([case])),
+        golden=keep(blobs, golden.encode([case])),
         freeze=freeze,
     )
 

@@ -213,8 +213,8 @@ class _Method:
         """The example's, and those at the corners of each region."""
         found = [self._example_sizes()]
         for region in self._contract.regions:
-            found += size_samples.corners(region)[:_CORNERS_MAX]
-        return size_samples.each_once(found)[:_SIZES_MAX]
+            found += size_samples.corner_sizes(region)[:_CORNERS_MAX]
+        return size_samples.drop_duplicates(found)[:_SIZES_MAX]
 
     def _example_sizes(self) -> Sizes:
         shapes = {tensor.name: tensor.shape for tensor in self._example}
@@ -243,7 +243,7 @@ class _Method:
             return 0
         answered = 0
         for number in range(_DRAWN_MAX):
-            drawn = random_inputs.sized(self._example, shapes, number, self._rng, self._ends())
+            drawn = random_inputs.draw_sized(self._example, shapes, number, self._rng, self._ends())
             try:
                 inputs = self._contract.accept(drawn).tensors
             except ContractViolation:  # of the values, which are drawn without regard to it

@@ -11,7 +11,7 @@ from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential import golden
 from tracehouse.reproducer import counterexamples, pytest_file
-from tracehouse.reproducer.counterexamples import Found
+from tracehouse.reproducer.counterexamples import FoundCounterexample
 from workers.device_trace import DeviceResult
 from workers.processes import packer
 from workers.processes.children import Children
@@ -64,19 +64,19 @@ class ArtifactBuilder:
             versions=traced.versions,
         )
 
-    def _store_counterexample(self, found: Found, result: DeviceResult) -> Counterexample:
+    def _store_counterexample(self, found: FoundCounterexample, result: DeviceResult) -> Counterexample:
         """Store the counterexample as arrays and as a test."""
         arrays, test = self._stage_file(), self._stage_file()
-        arrays.write(counterexamples.arrays(found))
+        arrays.write(counterexamples.encode_arrays(found))
         read = self._children.read_upload
-        test.write(pytest_file.written(found, self._request.spec, result.conversion, result.device, read).encode())
+        test.write(pytest_file.render_test(found, self._request.spec, result.conversion, result.device, read).encode())
         return found.kept(arrays.commit(), test.commit())
 
     def _pack(self, result: DeviceResult) -> tuple[Staged, Staged]:
         """Return the archive with contract, check and golden cases in it, and the golden cases."""
         verified = result.verification
         cases, packed = self._stage_file(), self._stage_file()
-        data = golden.write(verified.golden)
+        data = golden.encode(verified.golden)
         cases.write(data)
         archive = result.tracer.files["archive"]
         summary = self._summary(result).model_dump_json().encode()

@@ -20,7 +20,7 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.contract import MethodClaim
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.comparison import Compared, Difference, given_otherwise
+from tracehouse.differential.comparison import ComparisonResult, Difference, compare_baked_arguments
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS, CASES_MAX, CASES_MAX_BYTES
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall
@@ -190,9 +190,9 @@ class Check:
         except ModelRaised as error:
             self._findings.append(findings.refused_check_input(given.name, error))
             return
-        baked = given_otherwise(observed_contract.arguments(example), observed_contract.arguments(given.call))
+        baked = compare_baked_arguments(observed_contract.arguments(example), observed_contract.arguments(given.call))
         if baked is not None:
-            self._record(given.call, given.name, Compared(None, baked), in_contract=False)
+            self._record(given.call, given.name, ComparisonResult(None, baked), in_contract=False)
             return
         compared = self._compared(given.call, answer)
         self._record(given.call, given.name, compared, in_contract=observed_contract.same(example, given.call))
@@ -317,13 +317,13 @@ class Check:
         else:
             self._findings.append(findings.hidden_state(call, difference, self._line_of_state(call)))
 
-    def _compared(self, call: Call, eager: Answer) -> Compared:
+    def _compared(self, call: Call, eager: Answer) -> ComparisonResult:
         try:
             answer = call_artifact(self._traced.module, call, self._seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise out_of_memory(error) from error
-            return Compared(None, Difference("output", f"the artifact raised: {_last_line(error)}"))
+            return ComparisonResult(None, Difference("output", f"the artifact raised: {_last_line(error)}"))
         if eager.drew or answer.drew:
             self._drew.add(call.method)
         outputs = compare(eager.outputs, answer.outputs, self._tolerance)
@@ -333,12 +333,12 @@ class Check:
         if inputs.difference is None:
             return outputs
         left = inputs.difference
-        return Compared(
+        return ComparisonResult(
             outputs.largest,
             Difference(left.leaf, f"afterwards {left.what}", left.index, left.eager, left.artifact),
         )
 
-    def _record(self, call: Call, case: str, compared: Compared, *, in_contract: bool) -> None:
+    def _record(self, call: Call, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
         difference = compared.difference
         self._comparisons.append(
             Comparison(

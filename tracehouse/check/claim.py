@@ -8,7 +8,7 @@ from tracehouse.contract.contract import Batch, MethodClaim
 from tracehouse.contract.input_spec import Reason, ValueRange
 from tracehouse.contract.regions import REGIONS_MAX, Region
 from tracehouse.differential import size_samples
-from tracehouse.differential.fixed_dims import closed_dims, closed_region, closed_shape
+from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, fix_shape
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,16 @@ def claim(
         if not _is_open(symbol, groups, held, agreed)
     }
     left = [symbol for symbol in groups.symbols if symbol not in closed]
-    regions = [closed_region(region, closed) for region in held if _has_example(region, groups, closed)]
+    regions = [fix_region(region, closed) for region in held if _has_example(region, groups, closed)]
     own = {symbol: groups.example[symbol] for symbol in closed}
     as_own = [sizes for sizes in agreed if own.items() <= sizes.items()]
     beside = [{symbol: sizes[symbol] for symbol in left} for sizes in as_own] if left else []
-    regions += size_samples.tested([sizes for sizes in beside if not any(region.contains(sizes) for region in regions)])
+    regions += size_samples.tested_regions(
+        [sizes for sizes in beside if not any(region.contains(sizes) for region in regions)]
+    )
     return MethodClaim(
-        shapes={name: closed_shape(shape, own) for name, shape in groups.shapes.items()},
-        fixed=closed_dims(groups.shapes, groups.fixed, closed),
+        shapes={name: fix_shape(shape, own) for name, shape in groups.shapes.items()},
+        fixed=collect_fixed_dims(groups.shapes, groups.fixed, closed),
         values=dict(values or {}),
         regions=regions[:REGIONS_MAX],
         batch=batch if batch is not None and batch.symbol in left else None,

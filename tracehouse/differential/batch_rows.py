@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from tracehouse.contract.contract import Batch
-from tracehouse.differential.comparison import Answer, Compared, compare_leaf
+from tracehouse.differential.comparison import Answer, ComparisonResult, compare_leaf
 from tracehouse.tensors.tensor import Datatype, Tensor, array, array_bytes
 
-Ask = Callable[[Sequence[Tensor]], Answer | str]
+AskArtifact = Callable[[Sequence[Tensor]], Answer | str]
 
 
 class RowsRefused(Exception):
@@ -24,7 +24,9 @@ _LARGE = 100.0
 _SIDES = ("alone", "with other rows")
 
 
-def seen(ask: Ask, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float) -> str | None:
+def find_row_dependence(
+    ask: AskArtifact, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
+) -> str | None:
     """How the rows show in one another, or None. Inputs without rows must be the same in both. Raises RowsRefused."""
     alone, others_alone, together = (_asked(ask, inputs) for inputs in (some, others, _with(some, others, batch)))
     first = _rows_of(some, batch)
@@ -35,7 +37,7 @@ def seen(ask: Ask, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batc
     )
 
 
-def _asked(ask: Ask, inputs: Sequence[Tensor]) -> Answer:
+def _asked(ask: AskArtifact, inputs: Sequence[Tensor]) -> Answer:
     answer = ask(inputs)
     if isinstance(answer, str):
         raise RowsRefused(answer)
@@ -43,7 +45,7 @@ def _asked(ask: Ask, inputs: Sequence[Tensor]) -> Answer:
 
 
 def _lent(
-    ask: Ask, alone: Answer, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
+    ask: AskArtifact, alone: Answer, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
 ) -> str | None:
     """Whether other values in the other rows show in the first ones."""
     for change in (_large, _not_a_number):
@@ -66,7 +68,7 @@ def _compared(alone: Answer, together: Answer, batch: Batch, first: int, rows: i
             if part is None:
                 return f"{name!r} has other rows: {list(other.shape)}"
             other = part
-        compared: Compared = compare_leaf(leaf, other, tolerance, _SIDES)
+        compared: ComparisonResult = compare_leaf(leaf, other, tolerance, _SIDES)
         if compared.difference is not None:
             return f"{name!r} differs: {compared.difference.what}"
     return None

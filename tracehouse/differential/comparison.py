@@ -45,8 +45,8 @@ _KINDS: dict[type[Structure], str] = {
     DictNode: "a dict",
 }
 
-Sides = tuple[str, str]
-SIDES: Sides = ("eager", "the artifact")
+AnswerNames = tuple[str, str]
+ANSWER_NAMES: AnswerNames = ("eager", "the artifact")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonResult:
     """`largest` is over all leaves, and None where they cannot be subtracted."""
 
     largest: float | None
@@ -85,26 +85,30 @@ class Answer:
     leaves: Mapping[str, Tensor]
 
 
-def compare(eager: Answer, artifact: Answer, tolerance: float, sides: Sides = SIDES) -> Compared:
+def compare(eager: Answer, artifact: Answer, tolerance: float, sides: AnswerNames = ANSWER_NAMES) -> ComparisonResult:
     """The first leaf that differs by more than the tolerance, and the largest difference of all.
 
     `sides` is what the two are called.
     """
-    found = misplaced(eager.returns, artifact.returns, "output", sides)
+    found = find_nesting_difference(eager.returns, artifact.returns, "output", sides)
     if found is not None:
-        return Compared(None, found)
-    return over_all(compare_leaf(eager.leaves[name], artifact.leaves[name], tolerance, sides) for name in eager.leaves)
+        return ComparisonResult(None, found)
+    return combine_comparisons(
+        compare_leaf(eager.leaves[name], artifact.leaves[name], tolerance, sides) for name in eager.leaves
+    )
 
 
-def over_all(leaves: Iterable[Compared]) -> Compared:
+def combine_comparisons(leaves: Iterable[ComparisonResult]) -> ComparisonResult:
     """What was found leaf by leaf, of all of them."""
     compared = list(leaves)
     first = next((leaf.difference for leaf in compared if leaf.difference is not None), None)
     largest = [leaf.largest for leaf in compared if leaf.largest is not None]
-    return Compared(max(largest, default=0.0) if len(largest) == len(compared) else None, first)
+    return ComparisonResult(max(largest, default=0.0) if len(largest) == len(compared) else None, first)
 
 
-def misplaced(eager: Structure, artifact: Structure, name: str, sides: Sides = SIDES) -> Difference | None:
+def find_nesting_difference(
+    eager: Structure, artifact: Structure, name: str, sides: AnswerNames = ANSWER_NAMES
+) -> Difference | None:
     """Where the two nest differently. A dict's keys have no order."""
     match eager, artifact:
         case DictNode(), DictNode():
@@ -123,11 +127,11 @@ def misplaced(eager: Structure, artifact: Structure, name: str, sides: Sides = S
             if kind == other:
                 return None
             return Difference(name, f"{sides[0]} returns {kind} there, and {sides[1]} {other}")
-    found = (misplaced(item, other, f"{name}.{key}", sides) for key, item, other in pairs)
+    found = (find_nesting_difference(item, other, f"{name}.{key}", sides) for key, item, other in pairs)
     return next((difference for difference in found if difference is not None), None)
 
 
-def given_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> Difference | None:
+def compare_baked_arguments(example: Iterable[Argument], call: Iterable[Argument]) -> Difference | None:
     """Where a call gives another value than the one that the trace baked in."""
     found = find_baked_difference(example, call)
     if found is None:
@@ -137,23 +141,23 @@ def given_otherwise(example: Iterable[Argument], call: Iterable[Argument]) -> Di
 
 
 def compare_leaf(
-    eager: Tensor, artifact: Tensor, tolerance: float, sides: Sides = SIDES, *, rounding: float = 0.0
-) -> Compared:
+    eager: Tensor, artifact: Tensor, tolerance: float, sides: AnswerNames = ANSWER_NAMES, *, rounding: float = 0.0
+) -> ComparisonResult:
     """Datatype, shape and values; the name is the first one's. Floats that are so near to each other count as equal."""
     if eager.datatype != artifact.datatype:
         what = f"{sides[0]} gives {eager.datatype}, and {sides[1]} {artifact.datatype}"
-        return Compared(None, Difference(eager.name, what))
+        return ComparisonResult(None, Difference(eager.name, what))
     if tuple(eager.shape) != tuple(artifact.shape):
         shapes = f"{sides[0]} gives shape {list(eager.shape)}, and {sides[1]} {list(artifact.shape)}"
-        return Compared(None, Difference(eager.name, shapes))
+        return ComparisonResult(None, Difference(eager.name, shapes))
     if memoryview(eager.data).cast("B") == memoryview(artifact.data).cast("B"):
-        return Compared(0.0, None)
+        return ComparisonResult(0.0, None)
     is_float = eager.datatype.is_float
     place, largest = _floats(eager, artifact, tolerance, rounding) if is_float else _integers(eager, artifact)
-    return Compared(largest, None if place is None else _difference_at(place, eager, artifact, sides))
+    return ComparisonResult(largest, None if place is None else _difference_at(place, eager, artifact, sides))
 
 
-def allowance(eager: Tensor, tolerance: float) -> tuple[float, float]:
+def closeness_bounds(eager: Tensor, tolerance: float) -> tuple[float, float]:
     """The rtol and atol by which torch.testing.assert_close draws the same line."""
     if not eager.datatype.is_float:
         return 0.0, 0.0
@@ -161,7 +165,7 @@ def allowance(eager: Tensor, tolerance: float) -> tuple[float, float]:
     return relative, relative * _scale(_flat(eager))
 
 
-def largest_of(tensor: Tensor) -> float:
+def largest_finite(tensor: Tensor) -> float:
     """The size of the largest number in it that is finite."""
     values = _flat(tensor)
     return max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
@@ -233,7 +237,7 @@ def _parts(values: NDArray[np.generic]) -> list[slice]:
     return [slice(start, start + _CHUNK) for start in range(0, len(values), _CHUNK)]
 
 
-def _difference_at(place: int, eager: Tensor, artifact: Tensor, sides: Sides) -> Difference:
+def _difference_at(place: int, eager: Tensor, artifact: Tensor, sides: AnswerNames) -> Difference:
     index = _index(place, eager.shape)
     first, second = (_value(_flat(side)[place]) for side in (eager, artifact))
     return Difference(eager.name, f"{sides[0]} gives {first} at {index}, and {sides[1]} {second}", index, first, second)

@@ -10,18 +10,18 @@ from tracehouse.contract.regions import Region
 _FIRST: tuple[Reason, ...] = ("trace", "untried", "model")
 
 
-def closed_shape(shape: SymbolicShape, sizes: Mapping[str, int]) -> SymbolicShape:
+def fix_shape(shape: SymbolicShape, sizes: Mapping[str, int]) -> SymbolicShape:
     """With these sizes in the place of their symbols."""
     return tuple(_closed_dim(dim, sizes) for dim in shape)
 
 
-def closed_region(region: Region, closed: Collection[str]) -> Region:
+def fix_region(region: Region, closed: Collection[str]) -> Region:
     """Without these symbols."""
     spans = {symbol: spans for symbol, spans in region.spans.items() if symbol not in closed}
     return Region(spans=spans, basis=region.basis)
 
 
-def closed_dims(
+def collect_fixed_dims(
     shapes: Mapping[str, SymbolicShape], fixed: Mapping[str, Mapping[str, Reason]], closed: Mapping[str, Reason]
 ) -> dict[str, dict[str, Reason]]:
     """`fixed`, and of the dims that are numbers without these symbols, by leaf and place, why each of them is one."""

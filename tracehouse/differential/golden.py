@@ -28,7 +28,7 @@ class Case:
         return sum(len(tensor.data) for tensor in (*self.inputs, *self.outputs))
 
 
-def write(cases: Iterable[Case]) -> bytes:
+def encode(cases: Iterable[Case]) -> bytes:
     named = [
         (f"{number}.{case.method}.{side}.{tensor.name}", tensor)
         for number, case in enumerate(cases)

@@ -1,7 +1,7 @@
 """Out of memory: told from what torch and the system say of it."""
 
 # As torch's allocators say it, for they raise RuntimeError.
-OF_THE_PROCESS = (
+PROCESS_MESSAGES = (
     "DefaultCPUAllocator: ",
     "[enforce fail at alloc_cpu.cpp",
     "Could not allocate bytes object",
@@ -12,5 +12,5 @@ OF_THE_PROCESS = (
 _OF_A_GPU = "CUDA out of memory"
 
 
-def is_said_in(text: str) -> bool:
-    return any(words in text for words in (*OF_THE_PROCESS, _OF_A_GPU))
+def reports_out_of_memory(text: str) -> bool:
+    return any(words in text for words in (*PROCESS_MESSAGES, _OF_A_GPU))

@@ -23,7 +23,7 @@ Ends = tuple[int, int]  # the smallest and the largest integer
 Draw = Callable[[Values, np.random.Generator], Values]
 
 
-def rounds(example: Sequence[Tensor], rng: np.random.Generator) -> Iterator[list[Tensor]]:
+def draw_rounds(example: Sequence[Tensor], rng: np.random.Generator) -> Iterator[list[Tensor]]:
     """Inputs that differ from the example's, without end; none where there is nothing to vary."""
     values = [array(tensor.datatype, tensor.data) for tensor in example]
     if not any(flat.size for flat in values):
@@ -36,7 +36,7 @@ def rounds(example: Sequence[Tensor], rng: np.random.Generator) -> Iterator[list
                 yield drawn
 
 
-def sized(
+def draw_sized(
     example: Sequence[Tensor],
     shapes: Shapes,
     draw_number: int,
@@ -52,12 +52,12 @@ def sized(
         return [_sized(tensor, shapes[tensor.name], draw, rng, ends.get(tensor.name)) for tensor in example]
 
 
-def tiled(example: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+def tile(example: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
     """The example itself, repeated or cut off in each dim: what has an order keeps it."""
     return [_tiled(tensor, shapes[tensor.name]) for tensor in example]
 
 
-def filled(tensor: Tensor, value: int) -> Tensor:
+def fill_with(tensor: Tensor, value: int) -> Tensor:
     """The same tensor with that value everywhere."""
     values = array(tensor.datatype, tensor.data)
     return _like(tensor, np.full_like(values, value))

@@ -18,54 +18,54 @@ _CORNERS_OF = 3
 _ENDS = 6
 
 
-def corners(region: Region) -> list[dict[str, int]]:
+def corner_sizes(region: Region) -> list[dict[str, int]]:
     """The combinations of its symbols' smallest and largest sizes."""
     ends = {symbol: _ends(spans) for symbol, spans in region.spans.items()}
     if len(ends) <= _CORNERS_OF:
-        return each_once(dict(zip(ends, sizes, strict=True)) for sizes in product(*ends.values()))
+        return drop_duplicates(dict(zip(ends, sizes, strict=True)) for sizes in product(*ends.values()))
     lowest = {symbol: low for symbol, (low, _) in ends.items()}
     highest = {symbol: high for symbol, (_, high) in ends.items()}
     alone = [{**lowest, symbol: high} for symbol, high in highest.items()]
-    return each_once([lowest, *alone, highest])
+    return drop_duplicates([lowest, *alone, highest])
 
 
-def borders(region: Region, example: Sizes) -> list[dict[str, int]]:
+def border_sizes(region: Region, example: Sizes) -> list[dict[str, int]]:
     """The ends of each symbol's spans, the other symbols as in the example or as near to it as the region goes."""
-    middle = {symbol: nearest(spans, example[symbol]) for symbol, spans in region.spans.items()}
+    middle = {symbol: nearest_size(spans, example[symbol]) for symbol, spans in region.spans.items()}
     moved = ({**middle, symbol: end} for symbol, spans in region.spans.items() for end in _all_ends(spans))
-    return each_once([middle, *moved])
+    return drop_duplicates([middle, *moved])
 
 
-def drawn(region: Region, rng: np.random.Generator) -> Iterator[dict[str, int]]:
+def draw_sizes(region: Region, rng: np.random.Generator) -> Iterator[dict[str, int]]:
     """Sizes at random, without end; small ones as often as large ones."""
     while True:
         yield {symbol: _drawn(spans, rng) for symbol, spans in region.spans.items()}
 
 
-def every(region: Region, most: int) -> list[dict[str, int]]:
+def list_sizes(region: Region, most: int) -> list[dict[str, int]]:
     """Each of its sizes, the smallest first where they are more than `most`."""
-    sizes = {symbol: sizes_of(spans, most) for symbol, spans in region.spans.items()}
+    sizes = {symbol: smallest_sizes(spans, most) for symbol, spans in region.spans.items()}
     combined = (dict(zip(sizes, one, strict=True)) for one in islice(product(*sizes.values()), most * most))
-    return by_size(combined)[:most]
+    return sort_sizes(combined)[:most]
 
 
-def by_size(points: Iterable[Sizes]) -> list[dict[str, int]]:
+def sort_sizes(points: Iterable[Sizes]) -> list[dict[str, int]]:
     """The smallest first."""
     return sorted((dict(point) for point in points), key=lambda point: (_volume(point), sorted(point.items())))
 
 
-def each_once(points: Iterable[Sizes]) -> list[dict[str, int]]:
+def drop_duplicates(points: Iterable[Sizes]) -> list[dict[str, int]]:
     """In their order."""
     return list({tuple(sorted(point.items())): dict(point) for point in points}.values())
 
 
-def nearest(spans: Iterable[Span], size: int) -> int:
+def nearest_size(spans: Iterable[Span], size: int) -> int:
     """The size of those spans that is the nearest one."""
     found = (_nearest(span, size) for span in spans)
     return min(found, key=lambda one: (abs(one - size), one))
 
 
-def shrunk(point: Sizes, region: Region) -> dict[str, int] | None:
+def shrink_sizes(point: Sizes, region: Region) -> dict[str, int] | None:
     """With its largest size halved, or less; None where the region has none so small."""
     for symbol, size in sorted(point.items(), key=lambda one: -one[1]):
         smaller = [_below(span, size // 2) for span in region.spans[symbol] if span.low <= size // 2 < size]
@@ -74,7 +74,7 @@ def shrunk(point: Sizes, region: Region) -> dict[str, int] | None:
     return None
 
 
-def spans_of(sizes: Iterable[int]) -> list[Span]:
+def find_spans(sizes: Iterable[int]) -> list[Span]:
     """Runs of sizes that are equally far from one another."""
     left = sorted(set(sizes))
     spans: list[Span] = []
@@ -87,7 +87,7 @@ def spans_of(sizes: Iterable[int]) -> list[Span]:
     return spans
 
 
-def sizes_of(spans: Iterable[Span], most: int) -> list[int]:
+def smallest_sizes(spans: Iterable[Span], most: int) -> list[int]:
     """The smallest of them."""
     found: dict[int, None] = {}
     for size in _sizes(spans):
@@ -97,7 +97,7 @@ def sizes_of(spans: Iterable[Span], most: int) -> list[int]:
     return list(found)
 
 
-def boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
+def join_into_boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
     """Boxes that hold exactly these points."""
     found: list[dict[str, list[int]]] = [{symbol: [size] for symbol, size in point.items()} for point in points]
     for symbol in points[0] if points else ():
@@ -105,11 +105,11 @@ def boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
     return found
 
 
-def tested(sizes: Sequence[Sizes]) -> list[Region]:
+def tested_regions(sizes: Sequence[Sizes]) -> list[Region]:
     """Regions of exactly these; where those of a symbol are too scattered to be said, of the smallest."""
     return [
-        Region(spans={symbol: spans_of(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested")
-        for box in boxes(by_size(sizes))
+        Region(spans={symbol: find_spans(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested_regions")
+        for box in join_into_boxes(sort_sizes(sizes))
     ]
 
 
@@ -155,7 +155,7 @@ def _drawn(spans: Sequence[Span], rng: np.random.Generator) -> int:
     low, high = _ends(spans)
     # As likely between 1 and 8 as between 8 and 64.
     wanted = int(np.exp(rng.uniform(np.log(low + 1), np.log(high + 2)))) - 1
-    return nearest(spans, min(max(wanted, low), high))
+    return nearest_size(spans, min(max(wanted, low), high))
 
 
 def _sizes(spans: Iterable[Span]) -> Iterator[int]:

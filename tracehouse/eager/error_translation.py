@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tracehouse.differential.out_of_memory import OF_THE_PROCESS
+from tracehouse.differential.out_of_memory import PROCESS_MESSAGES
 from tracehouse.errors import DeviceNotFound, DevicesDiffer, LimitExceeded, MethodTracedAsFunction, TraceError
 from tracehouse.introspection import user_lines
 
@@ -77,7 +77,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError | OSError) and any(
-        words in user_lines.text_of(error) for words in OF_THE_PROCESS
+        words in user_lines.text_of(error) for words in PROCESS_MESSAGES
     )
 
 

@@ -15,12 +15,12 @@ from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, Difference
-from tracehouse.differential.trial import DifferentialRun, Shown
+from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
-MOST = 4
+COUNTEREXAMPLES_MAX = 4
 
 # What a difference at the example's own sizes shows, and what one at others does.
 _OF_VALUES = {
@@ -31,12 +31,12 @@ _NOTE = "numpy has no bfloat16: what is of it stands here as float32"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCounterexample:
     """A counterexample of the method whose example is `example`, and the findings that it shows, by their places."""
 
     example: BoundCall
     trial: DifferentialRun
-    shown: Shown
+    shown: DivergingAnswers
     difference: Difference
     findings: list[Finding] = field(default_factory=list)
 
@@ -55,11 +55,11 @@ class Found:
         )
 
 
-def among(
+def choose_counterexamples(
     trials: Iterable[DifferentialRun], examples: Mapping[str, BoundCall], findings: Sequence[Finding]
-) -> list[Found]:
+) -> list[FoundCounterexample]:
     """At most four, the smallest first, each of which shows another finding or is of another cause."""
-    chosen: list[Found] = []
+    chosen: list[FoundCounterexample] = []
     covered: list[Finding] = []
     causes: set[tuple[str, bool]] = set()
     for trial, shown in sorted(_shown(trials, examples), key=lambda one: _size(one[1])):
@@ -72,23 +72,23 @@ def among(
         assert trial.compared.served.difference is not None
         causes.add(cause)
         covered += explained
-        chosen.append(Found(example, trial, shown, trial.compared.served.difference, explained))
-    return chosen[:MOST]
+        chosen.append(FoundCounterexample(example, trial, shown, trial.compared.served.difference, explained))
+    return chosen[:COUNTEREXAMPLES_MAX]
 
 
-def referred(findings: Iterable[Finding], found: Sequence[Found]) -> list[Finding]:
+def link_findings(findings: Iterable[Finding], found: Sequence[FoundCounterexample]) -> list[Finding]:
     """Each with the number of the counterexample that shows it, as it stands in the list; what it said of one before
     was not ours to say."""
     return [finding.model_copy(update={"counterexample": _number(finding, found)}) for finding in findings]
 
 
-def arrays(found: Found) -> bytes:
+def encode_arrays(found: FoundCounterexample) -> bytes:
     """As an `.npz`, which holds nothing that would have to be unpickled."""
     named = {f"input.{one.name}": one for one in found.shown.inputs}
     for side, answer in (("eager", found.shown.eager), ("artifact", found.shown.artifact)):
         if isinstance(answer, Answer):
             named |= {f"{side}.{name}": leaf for name, leaf in answer.leaves.items()}
-    kept: dict[str, NDArray[Any]] = {name: shaped(tensor) for name, tensor in named.items()}
+    kept: dict[str, NDArray[Any]] = {name: to_numpy(tensor) for name, tensor in named.items()}
     if any(tensor.datatype is Datatype.BF16 for tensor in named.values()):
         kept["note"] = np.array(_NOTE)
     file = io.BytesIO()
@@ -96,16 +96,18 @@ def arrays(found: Found) -> bytes:
     return file.getvalue()
 
 
-def shaped(tensor: Tensor) -> NDArray[Any]:
+def to_numpy(tensor: Tensor) -> NDArray[Any]:
     """bfloat16 as float32."""
     return array(tensor.datatype, tensor.data).reshape(tensor.shape)
 
 
-def _shown(trials: Iterable[DifferentialRun], examples: Mapping[str, BoundCall]) -> list[tuple[DifferentialRun, Shown]]:
+def _shown(
+    trials: Iterable[DifferentialRun], examples: Mapping[str, BoundCall]
+) -> list[tuple[DifferentialRun, DivergingAnswers]]:
     return [(one, one.shown) for one in trials if one.shown is not None and one.is_as_in(examples[one.method])]
 
 
-def _size(shown: Shown) -> int:
+def _size(shown: DivergingAnswers) -> int:
     return sum(len(tensor.data) for tensor in shown.inputs)
 
 
@@ -125,7 +127,7 @@ def _shows(trial: DifferentialRun, example: BoundCall, finding: Finding) -> bool
     return finding.kind in (_OF_SIZES if is_of_sizes else _OF_VALUES)
 
 
-def _number(finding: Finding, found: Sequence[Found]) -> int | None:
+def _number(finding: Finding, found: Sequence[FoundCounterexample]) -> int | None:
     places = [place for place, one in enumerate(found) if _is_among(finding, one.findings)]
     exact = [place for place in places if found[place].trial.case == finding.evidence.get("case")]
     return next(iter([*exact, *places]), None)

@@ -11,24 +11,24 @@ from math import isfinite, prod
 from textwrap import fill
 from typing import Any
 
-from tracehouse.differential.comparison import allowance
+from tracehouse.differential.comparison import closeness_bounds
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Finding
 from tracehouse.reproducer import pytest_templates
-from tracehouse.reproducer.counterexamples import Found
+from tracehouse.reproducer.counterexamples import FoundCounterexample
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
 # So many values are written out; more are packed.
-WRITTEN_MOST = 64
+LITERAL_VALUES_MAX = 64
 # An uploaded file of more bytes is to be put beside the test.
 INLINE_BYTES = 256 * 1024
 _WIDTH = 116
 
 # Reads an uploaded file; None where it has more bytes than that.
-Read = Callable[[str, int], bytes | None]
+ReadUpload = Callable[[str, int], bytes | None]
 
 _DTYPES = {
     Datatype.BOOL: "bool",
@@ -47,7 +47,9 @@ _DTYPES = {
 }
 
 
-def written(found: Found, spec: TraceSpec, way: Conversion, device: DeviceName, read: Read) -> str:
+def render_test(
+    found: FoundCounterexample, spec: TraceSpec, way: Conversion, device: DeviceName, read: ReadUpload
+) -> str:
     """The file's text."""
     return _Written(found, spec, way, device, read).text()
 
@@ -55,7 +57,9 @@ def written(found: Found, spec: TraceSpec, way: Conversion, device: DeviceName, 
 class _Written:
     """One file, part by part."""
 
-    def __init__(self, found: Found, spec: TraceSpec, way: Conversion, device: DeviceName, read: Read) -> None:
+    def __init__(
+        self, found: FoundCounterexample, spec: TraceSpec, way: Conversion, device: DeviceName, read: ReadUpload
+    ) -> None:
         self._found = found
         self._spec = spec
         self._way = way
@@ -171,7 +175,7 @@ class _Written:
     def _tolerances(self) -> tuple[float, float]:
         eager, tolerance = self._found.shown.eager, self._spec.check.check_tolerance
         leaf = eager.leaves.get(self._found.difference.leaf)
-        found = [allowance(one, tolerance) for one in ([leaf] if leaf is not None else eager.leaves.values())]
+        found = [closeness_bounds(one, tolerance) for one in ([leaf] if leaf is not None else eager.leaves.values())]
         return max((one[0] for one in found), default=tolerance), max((one[1] for one in found), default=0.0)
 
     def _inputs(self) -> list[str]:
@@ -228,7 +232,7 @@ def _tree(tree: Any, names: Iterator[str]) -> str:
 
 def _tensor(tensor: Tensor) -> str:
     dtype = f"torch.{_DTYPES[tensor.datatype]}"
-    if prod(tensor.shape) > WRITTEN_MOST:
+    if prod(tensor.shape) > LITERAL_VALUES_MAX:
         packed = base64.b64encode(zlib.compress(bytes(tensor.data), 9))
         return f"unpacked({dtype}, {tuple(tensor.shape)!r}, {_wrapped(packed)}).to(DEVICE)"
     if not prod(tensor.shape):

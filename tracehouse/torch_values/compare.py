@@ -4,22 +4,32 @@ from typing import Any
 
 import torch
 
-from tracehouse.differential.comparison import SIDES, Compared, Difference, Sides, compare_leaf, misplaced, over_all
+from tracehouse.differential.comparison import (
+    ANSWER_NAMES,
+    AnswerNames,
+    ComparisonResult,
+    Difference,
+    combine_comparisons,
+    compare_leaf,
+    find_nesting_difference,
+)
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.tensors import datatype_of, to_bytes
 
 
-def compare(eager: Any, artifact: Any, tolerance: float, name: str = "output", sides: Sides = SIDES) -> Compared:
+def compare(
+    eager: Any, artifact: Any, tolerance: float, name: str = "output", sides: AnswerNames = ANSWER_NAMES
+) -> ComparisonResult:
     """The first leaf that differs by more than the tolerance, and the largest difference of all.
 
     `sides` is what the two are called.
     """
-    found = misplaced(structure.describe(eager, name), structure.describe(artifact, name), name, sides)
+    found = find_nesting_difference(structure.describe(eager, name), structure.describe(artifact, name), name, sides)
     if found is not None:
-        return Compared(None, found)
+        return ComparisonResult(None, found)
     expected, actual = structure.tensors(eager, name), structure.tensors(artifact, name)
-    return over_all(_compared(path, expected[path], actual[path], tolerance, sides) for path in expected)
+    return combine_comparisons(_compared(path, expected[path], actual[path], tolerance, sides) for path in expected)
 
 
 def copied(value: Any) -> Any:
@@ -27,13 +37,15 @@ def copied(value: Any) -> Any:
     return structure.mapped(value, "", lambda _, tensor: tensor.detach().clone())
 
 
-def _compared(path: str, eager: torch.Tensor, artifact: torch.Tensor, tolerance: float, sides: Sides) -> Compared:
+def _compared(
+    path: str, eager: torch.Tensor, artifact: torch.Tensor, tolerance: float, sides: AnswerNames
+) -> ComparisonResult:
     first, second = _leaf(path, eager), _leaf(path, artifact)
     if first is not None and second is not None:
         return compare_leaf(first, second, tolerance, sides)
     kinds = [f"{side.dtype}, {side.layout}" for side in (eager, artifact)]
     what = f"{sides[0]} gives {kinds[0]}, and {sides[1]} {kinds[1]}: these are not compared"
-    return Compared(None, Difference(path, what))
+    return ComparisonResult(None, Difference(path, what))
 
 
 def _leaf(name: str, tensor: torch.Tensor) -> Tensor | None:

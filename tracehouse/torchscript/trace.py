@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import torch
 from torch.jit._trace import TracerWarning
 
-from tracehouse.differential.comparison import given_otherwise
+from tracehouse.differential.comparison import compare_baked_arguments
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bake
 from tracehouse.eager.model import Model
@@ -136,7 +136,7 @@ class _Recording:
 
     def _fits(self, call: Call) -> bool:
         example = self.calls[call.method]
-        return given_otherwise(observed_contract.arguments(example), observed_contract.arguments(call)) is None
+        return compare_baked_arguments(observed_contract.arguments(example), observed_contract.arguments(call)) is None
 
     def unchecked(self) -> torch.jit.ScriptModule:
         try:

@@ -21,9 +21,9 @@ from tracehouse.differential import batch_rows, random_inputs, size_samples
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Answer
-from tracehouse.differential.fixed_dims import closed_dims, closed_region, closed_shape
+from tracehouse.differential.differential_run import DifferentialRun
+from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, fix_shape
 from tracehouse.differential.size_samples import Sizes
-from tracehouse.differential.trial import DifferentialRun
 from tracehouse.findings import verification
 from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
@@ -109,7 +109,7 @@ class _Repeating:
         tried = list(self._tried())
         regions = self._regions(tried)
         differing = [sizes for sizes, trial in tried if self._tells_of_sizes(trial) and sizes != self._example]
-        wrong = size_samples.each_once([*self._claim.wrong, *differing])[:WRONG_MAX]
+        wrong = size_samples.drop_duplicates([*self._claim.wrong, *differing])[:WRONG_MAX]
         batch = self._certified(self._claim.batch, regions) if self._claim.batch is not None else None
         claim = self._claim.model_copy(update={"values": values, "wrong": wrong, "batch": batch})
         claim = self._closed(claim, regions)
@@ -130,13 +130,15 @@ class _Repeating:
     def _try(self, region: Region) -> None:
         """The smallest size and one drawn at random whatever the budget, the others within it."""
         if region.basis not in _RANGES:
-            some = size_samples.every(region, EVERY_MOST)
+            some = size_samples.list_sizes(region, EVERY_MOST)
             least, further = some[:1], some[1:]
         else:
-            some = size_samples.by_size([*size_samples.corners(region), *size_samples.borders(region, self._example)])
-            drawn = list(islice(size_samples.drawn(region, self._rng), self._drawn))
+            some = size_samples.sort_sizes(
+                [*size_samples.corner_sizes(region), *size_samples.border_sizes(region, self._example)]
+            )
+            drawn = list(islice(size_samples.draw_sizes(region, self._rng), self._drawn))
             least, further = [some[0], drawn[0]], [*some[1:], *drawn[1:]]
-        for place, point in enumerate([*least, *size_samples.by_size(further)]):
+        for place, point in enumerate([*least, *size_samples.sort_sizes(further)]):
             is_least = place < len(least)
             fitted = (self._near(point, region) if is_least else None) or self._fitted(point, region, self._most_bytes)
             if fitted is None:
@@ -154,10 +156,10 @@ class _Repeating:
         self._draws += 1
         began = time.monotonic()
         case = f"fresh at {format_sizes(sizes)}"
-        inputs = random_inputs.sized(self._call.inputs, shapes, self._draws, self._rng, self._within)
+        inputs = random_inputs.draw_sized(self._call.inputs, shapes, self._draws, self._rng, self._within)
         if self._trials.ask(self._call, case, inputs, keep=True).compared is None:
             # What was drawn may be senseless to it.
-            self._trials.ask(self._call, f"{case}, repeated", random_inputs.tiled(self._call.inputs, shapes), keep=True)
+            self._trials.ask(self._call, f"{case}, repeated", random_inputs.tile(self._call.inputs, shapes), keep=True)
         self._pace = self._bytes_of(sizes), time.monotonic() - began
         self._quickest_s = min(self._quickest_s, self._pace[1])
 
@@ -166,10 +168,10 @@ class _Repeating:
         held = [region for region in self._claim.regions if self._holds(region, tried)]
         wrong = [sizes for sizes, trial in tried if trial.differs or (trial.agrees and not self._is_right(trial))]
         right = [sizes for sizes, trial in tried if self._is_right(trial) and sizes not in wrong]
-        alone = [sizes for sizes in size_samples.each_once(right)
+        alone = [sizes for sizes in size_samples.drop_duplicates(right)
                  if any(region.contains(sizes) for region in self._claim.regions)
                  and not any(region.contains(sizes) for region in held)]  # fmt: skip
-        return [*held, *size_samples.tested(alone)][:REGIONS_MAX]
+        return [*held, *size_samples.tested_regions(alone)][:REGIONS_MAX]
 
     def _holds(self, region: Region, tried: Sequence[tuple[Sizes, DifferentialRun]]) -> bool:
         inside = [(sizes, trial) for sizes, trial in tried if region.contains(sizes) and sizes != self._example]
@@ -212,7 +214,7 @@ class _Repeating:
         for end in (ends.low, ends.high):
             if end is None or not info.min <= end <= info.max:
                 continue
-            inputs = [random_inputs.filled(one, end) if one is example else one for one in self._call.inputs]
+            inputs = [random_inputs.fill_with(one, end) if one is example else one for one in self._call.inputs]
             trial = self._trials.ask(self._call, f"fresh with {leaf!r} all {end}", inputs, keep=True)
             if trial.refusal is not None:
                 self._findings.append(verification.value_refused(self._call.method, leaf, end, trial.refusal))
@@ -242,7 +244,9 @@ class _Repeating:
 
     def _rows(self, batch: Batch, regions: Sequence[Region]) -> list[tuple[int, int]]:
         """So many rows with so many others: the fewest there can be, and the most."""
-        sizes = [size for region in regions for size in size_samples.sizes_of(region.spans[batch.symbol], _ROWS_TRIED)]
+        sizes = [
+            size for region in regions for size in size_samples.smallest_sizes(region.spans[batch.symbol], _ROWS_TRIED)
+        ]
         few = [size for size in sorted({*sizes}) if size and self._takes(batch.symbol, size, regions)]
         least = next(((one, other) for one in few for other in few if self._are_rows(batch, one, other, regions)), None)
         if least is None:
@@ -272,12 +276,12 @@ class _Repeating:
             return self._trials.ask_artifact(self._call, inputs)
 
         shapes = [self._shapes({**self._example, batch.symbol: rows}) for rows in (some, others)]
-        first, second = (random_inputs.sized(self._call.inputs, one, number, self._rng, self._within)
+        first, second = (random_inputs.draw_sized(self._call.inputs, one, number, self._rng, self._within)
                          for number, one in enumerate(shapes))  # fmt: skip
-        tiled = [random_inputs.tiled(self._call.inputs, one) for one in shapes]
+        tiled = [random_inputs.tile(self._call.inputs, one) for one in shapes]
         for pair in ([first, _with_same_others(first, second, batch)], tiled):
             try:
-                return batch_rows.seen(ask, pair[0], pair[1], batch, self._trials.tolerance)
+                return batch_rows.find_row_dependence(ask, pair[0], pair[1], batch, self._trials.tolerance)
             except batch_rows.RowsRefused as error:
                 refused = str(error)
         return f"they are refused: {refused}"
@@ -287,11 +291,11 @@ class _Repeating:
         closed = {
             symbol: _reason(symbol, claim.wrong, self._example)
             for symbol, size in self._example.items()
-            if all(size_samples.sizes_of(region.spans[symbol], 2) == [size] for region in regions)
+            if all(size_samples.smallest_sizes(region.spans[symbol], 2) == [size] for region in regions)
         }
         is_closed = len(closed) == len(self._example)
         own = {symbol: self._example[symbol] for symbol in closed}
-        left = [closed_region(region, closed) for region in regions]
+        left = [fix_region(region, closed) for region in regions]
         wrong = [
             {symbol: size for symbol, size in sizes.items() if symbol not in closed}
             for sizes in claim.wrong
@@ -299,8 +303,8 @@ class _Repeating:
         ]
         return claim.model_copy(
             update={
-                "shapes": {name: closed_shape(shape, own) for name, shape in claim.shapes.items()},
-                "fixed": closed_dims(claim.shapes, claim.fixed, closed),
+                "shapes": {name: fix_shape(shape, own) for name, shape in claim.shapes.items()},
+                "fixed": collect_fixed_dims(claim.shapes, claim.fixed, closed),
                 "regions": [] if is_closed else [one for place, one in enumerate(left) if one not in left[:place]],
                 "wrong": [] if is_closed else wrong,
                 "batch": claim.batch if claim.batch is not None and claim.batch.symbol not in closed else None,
@@ -314,7 +318,7 @@ class _Repeating:
         """The point, or one that is smaller, whose inputs have no more bytes than that."""
         fitted: dict[str, int] | None = dict(point)
         while fitted is not None and self._bytes_of(fitted) > most_bytes:
-            fitted = size_samples.shrunk(fitted, region)
+            fitted = size_samples.shrink_sizes(fitted, region)
         return fitted
 
     def _is_reached(self, sizes: Sizes, region: Region) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tracehouse.differential import golden, out_of_memory
-from tracehouse.differential.both_forms import Both
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, compare
-from tracehouse.differential.trial import DifferentialRun, Ranges, Shown
+from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers, IntegerRanges
+from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
 from workers.processes.client import EagerAnswer
@@ -59,7 +59,7 @@ class DifferentialTester:
             return self.add(
                 DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, [], False, eager, answered)
             )
-        if any(isinstance(one, str) and out_of_memory.is_said_in(one) for one in answers):
+        if any(isinstance(one, str) and out_of_memory.reports_out_of_memory(one) for one in answers):
             # It has as much as the eager model, and needs a little more for the same: that is no answer.
             return self.add(DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, _of(eager), eager.drew))
         both = self._sides.compared(eager, answers)
@@ -90,13 +90,13 @@ class DifferentialTester:
         case: str,
         inputs: Sequence[Tensor],
         eager: EagerAnswer,
-        both: Both,
+        both: FormComparisons,
         artifact: Answer | str,
     ) -> DifferentialRun:
         shown = None
         # Of numbers that are drawn at random, no other call gives the same again.
         if not both.served.agrees and not eager.drew:
-            shown = self._shown(Shown(inputs, eager.answer, artifact))
+            shown = self._shown(DivergingAnswers(inputs, eager.answer, artifact))
         return DifferentialRun(call, case, _specs(inputs), _ranges(inputs), both, _of(eager), eager.drew, shown=shown)
 
     def _is_repeated(self, call: BoundCall, inputs: Sequence[Tensor], first: EagerAnswer) -> bool:
@@ -105,7 +105,7 @@ class DifferentialTester:
         again = self._sides.eager.answer()
         return not isinstance(again, Failure) and compare(first.answer, again.answer, 0.0).agrees
 
-    def _shown(self, shown: Shown) -> Shown | None:
+    def _shown(self, shown: DivergingAnswers) -> DivergingAnswers | None:
         if shown.byte_size > self._left_shown_bytes:
             return None
         self._left_shown_bytes -= shown.byte_size
@@ -120,6 +120,6 @@ def _of(eager: EagerAnswer) -> list[TensorSpec]:
     return [leaf.spec for leaf in eager.answer.leaves.values()]
 
 
-def _ranges(inputs: Sequence[Tensor]) -> Ranges:
+def _ranges(inputs: Sequence[Tensor]) -> IntegerRanges:
     integers = [(tensor.name, array(tensor.datatype, tensor.data)) for tensor in inputs if tensor.datatype.is_integer]
     return {name: (int(values.min()), int(values.max())) for name, values in integers if values.size}

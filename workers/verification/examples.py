@@ -7,9 +7,9 @@ from service.protocol.messages import EXAMPLE
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
-from tracehouse.differential.both_forms import Both
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.comparison import SIDES, Answer, Compared, Difference, compare
+from tracehouse.differential.comparison import ANSWER_NAMES, Answer, ComparisonResult, Difference, compare
+from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Tensor
@@ -44,10 +44,12 @@ class Sides:
         """In the order of `Both`."""
         return [side.answer() for side in self._asked()]
 
-    def compared(self, eager: EagerAnswer, answers: Sequence[Answer | str]) -> Both:
-        return Both(*(self._compared(eager, side, one) for side, one in zip(self._asked(), answers, strict=True)))
+    def compared(self, eager: EagerAnswer, answers: Sequence[Answer | str]) -> FormComparisons:
+        return FormComparisons(
+            *(self._compared(eager, side, one) for side, one in zip(self._asked(), answers, strict=True))
+        )
 
-    def compared_example(self, call: BoundCall, eager: EagerAnswer) -> Both:
+    def compared_example(self, call: BoundCall, eager: EagerAnswer) -> FormComparisons:
         """What the artifact gives on it now, against what eager gave."""
         self.ask_artifact(call, call.inputs)
         return self.compared(eager, self.artifact_answers())
@@ -56,10 +58,10 @@ class Sides:
         as_traced = self.as_traced if self.spec.options.served_form is not None else None
         return [side for side in (self.artifact, as_traced) if side is not None]
 
-    def _compared(self, eager: EagerAnswer, side: ArtifactProcess, answer: Answer | str) -> Compared:
+    def _compared(self, eager: EagerAnswer, side: ArtifactProcess, answer: Answer | str) -> ComparisonResult:
         if isinstance(answer, str):
-            return Compared(None, Difference("output", answer))
-        return compare(eager.answer, answer, self.spec.check.check_tolerance, (SIDES[0], side.name))
+            return ComparisonResult(None, Difference("output", answer))
+        return compare(eager.answer, answer, self.spec.check.check_tolerance, (ANSWER_NAMES[0], side.name))
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Prepared:
     examples: dict[str, BoundCall]
     check_inputs: list[BoundCall]
     answers: dict[str, EagerAnswer]
-    compared: dict[str, Both]
+    compared: dict[str, FormComparisons]
     artifact_answers: dict[str, Answer | str]
 
     def contract(self) -> Contract:
@@ -101,7 +103,7 @@ def prepare(sides: Sides) -> Prepared:
             raise ModelUnrepeatable(f"loaded again, it refuses its example: {answer.detail}", method=method)
         answers[method] = answer
     sides.wait()
-    compared: dict[str, Both] = {}
+    compared: dict[str, FormComparisons] = {}
     of_artifact: dict[str, Answer | str] = {}
     for method, call in examples.items():
         sides.ask_artifact(call, call.inputs)

@@ -14,7 +14,15 @@ import numpy as np
 from service.protocol.messages import EXAMPLE
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.comparison import SIDES, Compared, Difference, Sides, compare_leaf, largest_of, over_all
+from tracehouse.differential.comparison import (
+    ANSWER_NAMES,
+    AnswerNames,
+    ComparisonResult,
+    Difference,
+    combine_comparisons,
+    compare_leaf,
+    largest_finite,
+)
 from tracehouse.errors import AnswerTooLarge, Failure
 from tracehouse.tensors.gradient_names import GRADIENT_PREFIX
 from tracehouse.tensors.tensor import Datatype, Tensor
@@ -34,7 +42,7 @@ _EPSILON = {Datatype.FP16: 2**-10, Datatype.BF16: 2**-7, Datatype.FP32: 2**-23, 
 class Found:
     """What was compared, by its case; `left_out` says why that is not all."""
 
-    cases: list[tuple[str, Compared]]
+    cases: list[tuple[str, ComparisonResult]]
     left_out: str | None = None
 
 
@@ -43,13 +51,13 @@ def compare_on(
 ) -> Found:
     """On the example, so often that the artifact's way back is the specialised one, and on fresh inputs."""
 
-    def asked(inputs: Sequence[Tensor], within_s: float | None = None) -> Compared | str:
+    def asked(inputs: Sequence[Tensor], within_s: float | None = None) -> ComparisonResult | str:
         seed = int.from_bytes(os.urandom(8)) >> 1
         eager.ask_gradients(example, inputs, seed=seed, within_s=within_s)
         artifact.ask_gradients(example, inputs, seed=seed)
         return _compared(eager.gradients(), artifact.gradients(), tolerance)
 
-    on_example: list[Compared] = []
+    on_example: list[ComparisonResult] = []
     for _ in range(golden.CALLS_TO_SPECIALISE):
         found = asked(example.inputs)
         if isinstance(found, str):
@@ -58,7 +66,7 @@ def compare_on(
     cases = [(EXAMPLE, next((one for one in on_example if not one.agrees), on_example[0]))]
     left_out = "on fresh inputs, for its inputs hold no values that could be varied"
     rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
-    for inputs in islice(random_inputs.rounds(example.inputs, rng), ROUNDS_DRAWN):
+    for inputs in islice(random_inputs.draw_rounds(example.inputs, rng), ROUNDS_DRAWN):
         found = asked(inputs, within_s)
         if isinstance(found, str):
             left_out = f"on fresh inputs: {found}"
@@ -69,33 +77,35 @@ def compare_on(
     return Found(cases, left_out if len(cases) == 1 else None)
 
 
-def compare(eager: Gradients, artifact: Gradients, tolerance: float, sides: Sides = SIDES) -> Compared:
+def compare(
+    eager: Gradients, artifact: Gradients, tolerance: float, sides: AnswerNames = ANSWER_NAMES
+) -> ComparisonResult:
     """Where there is none of something, it is zero."""
     found = _one_sided(eager, artifact, sides) or _one_sided(artifact, eager, sides[::-1])
     if found is not None:
-        return Compared(None, found)
+        return ComparisonResult(None, found)
     gradients = [tensor for name, tensor in eager.tensors.items() if name.startswith(GRADIENT_PREFIX)]
-    largest = max(map(largest_of, gradients), default=0.0)
+    largest = max(map(largest_finite, gradients), default=0.0)
     pairs = [_pair(name, eager, artifact) for name in {**eager.tensors, **artifact.tensors}]
-    return over_all(
+    return combine_comparisons(
         compare_leaf(some, other, tolerance, sides, rounding=_rounding(some, largest)) for some, other in pairs
     )
 
 
-def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, tolerance: float) -> Compared | str:
+def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, tolerance: float) -> ComparisonResult | str:
     """Or why there is nothing to compare."""
     if isinstance(eager, Failure):
         return eager.detail
     if isinstance(artifact, Failure):
         if artifact.slug == AnswerTooLarge.slug():
             return artifact.detail
-        return Compared(None, Difference("output", last_line(artifact)))
+        return ComparisonResult(None, Difference("output", last_line(artifact)))
     if not any(name.startswith(GRADIENT_PREFIX) for name in [*eager.tensors, *artifact.tensors]):
         return "what it returns has no gradient, of no input and of no parameter"
     return compare(eager, artifact, tolerance)
 
 
-def _one_sided(has: Gradients, other: Gradients, sides: Sides) -> Difference | None:
+def _one_sided(has: Gradients, other: Gradients, sides: AnswerNames) -> Difference | None:
     there = {*other.tensors, *other.without}
     missing = next((name for name in [*has.tensors, *has.without] if name not in there), None)
     return None if missing is None else Difference(missing, f"{sides[0]} has it, and {sides[1]} has not")

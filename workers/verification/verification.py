@@ -19,16 +19,16 @@ from service.protocol.tracer import Traced
 from tracehouse.contract.contract import Contract, MethodClaim, MethodContract
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.differential import golden, random_inputs
-from tracehouse.differential.both_forms import Both
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.comparison import Compared, Difference, compare, given_otherwise
-from tracehouse.differential.trial import DifferentialRun
+from tracehouse.differential.comparison import ComparisonResult, Difference, compare, compare_baked_arguments
+from tracehouse.differential.differential_run import DifferentialRun
+from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.findings import verification
 from tracehouse.findings.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
 from tracehouse.reproducer import counterexamples
-from tracehouse.reproducer.counterexamples import Found
+from tracehouse.reproducer.counterexamples import FoundCounterexample
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
 from workers.processes.client import EagerAnswer
 from workers.processes.exits import malformed_message
@@ -61,7 +61,7 @@ class Verified:
     contract: Contract
     check: TraceCheck
     golden: list[golden.Case]
-    counterexamples: list[Found]
+    counterexamples: list[FoundCounterexample]
 
 
 class Verification:
@@ -100,14 +100,14 @@ class Verification:
             for method in self._prepared.examples:
                 self._compare_gradients(method)
         check = self._check()
-        found = counterexamples.among(self._trials.all, self._prepared.examples, check.findings)
-        check = check.model_copy(update={"findings": counterexamples.referred(check.findings, found)})
+        found = counterexamples.choose_counterexamples(self._trials.all, self._prepared.examples, check.findings)
+        check = check.model_copy(update={"findings": counterexamples.link_findings(check.findings, found)})
         return Verified(contract, check, self._golden(contract), found)
 
     def _ask_given(self, given: BoundCall) -> None:
         example = self._prepared.examples[given.method]
-        if (baked := given_otherwise(example.arguments, given.arguments)) is not None:
-            both = Both(Compared(None, baked))
+        if (baked := compare_baked_arguments(example.arguments, given.arguments)) is not None:
+            both = FormComparisons(ComparisonResult(None, baked))
             self._trials.add(DifferentialRun(given, given.case, given.specs, {}, both, []))
             return
         self._trials.ask(given, given.case, given.inputs, keep=True)
@@ -150,7 +150,7 @@ class Verification:
             assert trial.shown is not None  # as it was chosen
             asked += 1
             case = f"{trial.case}, its values at the example's sizes"
-            self._trials.ask(example, case, random_inputs.tiled(trial.shown.inputs, shapes))
+            self._trials.ask(example, case, random_inputs.tile(trial.shown.inputs, shapes))
 
     def _ask_fresh(self, method: str) -> None:
         example = self._prepared.examples[method]
@@ -158,7 +158,7 @@ class Verification:
         until = time.monotonic() + ROUNDS_S
         compared = 0
         refused: list[Failure] = []
-        for inputs in islice(random_inputs.rounds(example.inputs, rng), ROUNDS_DRAWN):
+        for inputs in islice(random_inputs.draw_rounds(example.inputs, rng), ROUNDS_DRAWN):
             if compared == ROUNDS_MOST or (compared >= ROUNDS_LEAST and time.monotonic() > until):
                 break
             trial = self._trials.ask(example, f"fresh {compared + 1}", inputs)
@@ -224,7 +224,7 @@ class Verification:
         if found.left_out is not None:
             self._findings.append(verification.gradients_not_compared(method, found.left_out))
 
-    def _record(self, trial: DifferentialRun, case: str, compared: Both, *, in_contract: bool) -> None:
+    def _record(self, trial: DifferentialRun, case: str, compared: FormComparisons, *, in_contract: bool) -> None:
         method = trial.method
         self._list(method, case, compared.served, in_contract=in_contract)
         known = self._said.check.findings
@@ -238,7 +238,7 @@ class Verification:
             assert form is not None  # or it would be the same that differs
             self._doubt(verification.served_form_differs(method, case, compared.served.difference, form))
 
-    def _list(self, method: str, case: str, compared: Compared, *, in_contract: bool) -> None:
+    def _list(self, method: str, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
         difference = compared.difference
         self._comparisons.append(
             Comparison(
@@ -310,7 +310,7 @@ def _lie_within(values: ValueRange | None, seen: tuple[int, int] | None) -> bool
     return values is None or seen is None or values.contains(*seen)
 
 
-def _first_that_differs(compared: Sequence[Both]) -> Both:
+def _first_that_differs(compared: Sequence[FormComparisons]) -> FormComparisons:
     return next((one for one in compared if not one.agrees), compared[0])
 
 

@@ -26,7 +26,7 @@ def test_cases_come_back_as_they_were_kept(tmp_path: Path) -> None:
     first = case("forward", {"pair.0": shared, "pair.1": shared.T}, {"output": torch.tensor(1.5)})
     second = case("encode", {"x": torch.ones(0, 2)}, {"output.a": torch.tensor([True])})
 
-    kept = read(tmp_path / "golden", golden.write([first, second]))
+    kept = read(tmp_path / "golden", golden.encode([first, second]))
 
     assert [case.method for case in kept] == ["forward", "encode"]
     assert torch.equal(unpacked(kept[0].inputs)["pair.1"], shared.T)
@@ -36,7 +36,7 @@ def test_cases_come_back_as_they_were_kept(tmp_path: Path) -> None:
 
 
 def test_every_datatype_is_kept_as_safetensors_reads_it(every_datatype: list[Tensor]) -> None:
-    written = safetensors.torch.load(golden.write([Case("forward", every_datatype, [])]))
+    written = safetensors.torch.load(golden.encode([Case("forward", every_datatype, [])]))
 
     expected = unpacked(every_datatype)
     assert len(written) == len(expected) == 13
@@ -49,6 +49,6 @@ def test_every_datatype_is_kept_as_safetensors_reads_it(every_datatype: list[Ten
 def test_more_than_ten_cases_keep_their_order(tmp_path: Path) -> None:
     cases = [case("forward", {"x": torch.tensor(float(n))}, {"output": torch.zeros(1)}) for n in range(12)]
 
-    kept = read(tmp_path / "golden", golden.write(cases))
+    kept = read(tmp_path / "golden", golden.encode(cases))
 
     assert [float(unpacked(case.inputs)["x"]) for case in kept] == [float(n) for n in range(12)]

@@ -17,7 +17,7 @@ def t(datatype: Datatype, data: list[Any], shape: tuple[int, ...] | None = None)
 
 def drawn(*example: Tensor, rounds: int = 12) -> list[list[list[Any]]]:
     """The values of each tensor, round by round."""
-    found = islice(random_inputs.rounds(example, np.random.default_rng(0)), rounds)
+    found = islice(random_inputs.draw_rounds(example, np.random.default_rng(0)), rounds)
     return [[unpack(tensor.datatype, tensor.data) for tensor in inputs] for inputs in found]
 
 
@@ -26,7 +26,7 @@ def test_every_datatype_is_varied_and_keeps_its_shape(datatype: Datatype) -> Non
     values = [True, False, True, True] if datatype is Datatype.BOOL else [0, 1, 2, 5]
     example = t(datatype, values, (2, 2))
 
-    inputs = list(islice(random_inputs.rounds([example], np.random.default_rng(0)), 12))
+    inputs = list(islice(random_inputs.draw_rounds([example], np.random.default_rng(0)), 12))
 
     assert len(inputs) == 12
     for (tensor,) in inputs:
@@ -70,7 +70,7 @@ def test_floats_of_no_spread_or_none_that_is_finite_are_varied(values: list[Any]
 
 def test_each_draw_is_another() -> None:
     example = [t(Datatype.FP32, [1.0, 2.0, 3.0, 4.0])]
-    first, second = (next(random_inputs.rounds(example, np.random.default_rng(seed)))[0].data for seed in (1, 2))
+    first, second = (next(random_inputs.draw_rounds(example, np.random.default_rng(seed)))[0].data for seed in (1, 2))
 
     assert first != second
 
@@ -93,7 +93,7 @@ def test_inputs_of_other_shapes_have_the_examples_kind_of_values(datatype: Datat
     example = t(datatype, values, (2, 2))
 
     for number in range(6):
-        (tensor,) = random_inputs.sized([example], {"x": (3, 7)}, number, np.random.default_rng(number))
+        (tensor,) = random_inputs.draw_sized([example], {"x": (3, 7)}, number, np.random.default_rng(number))
         assert (tensor.datatype, tensor.shape) == (datatype, (3, 7))
         assert len(tensor.data) == 21 * datatype.item_bytes
         if datatype.is_integer:
@@ -103,7 +103,7 @@ def test_inputs_of_other_shapes_have_the_examples_kind_of_values(datatype: Datat
 def test_integers_are_drawn_from_all_that_is_said_to_be_legal() -> None:
     example = t(Datatype.INT64, [3, 4])
     drawn = [
-        random_inputs.sized([example], {"x": (50,)}, number, np.random.default_rng(0), {"x": (0, 9)})[0]
+        random_inputs.draw_sized([example], {"x": (50,)}, number, np.random.default_rng(0), {"x": (0, 9)})[0]
         for number in range(6)
     ]
 
@@ -112,7 +112,7 @@ def test_integers_are_drawn_from_all_that_is_said_to_be_legal() -> None:
 
 
 def test_an_example_is_repeated_or_cut_off_in_its_order() -> None:
-    (tensor,) = random_inputs.tiled([t(Datatype.INT64, [1, 2, 3, 4, 5, 6], (2, 3))], {"x": (3, 2)})
+    (tensor,) = random_inputs.tile([t(Datatype.INT64, [1, 2, 3, 4, 5, 6], (2, 3))], {"x": (3, 2)})
 
     assert unpack(Datatype.INT64, tensor.data) == [1, 2, 4, 5, 1, 2]
 
@@ -120,15 +120,15 @@ def test_an_example_is_repeated_or_cut_off_in_its_order() -> None:
 def test_an_example_without_values_becomes_zeros() -> None:
     example = t(Datatype.FP32, [], (0, 3))
 
-    assert unpack(Datatype.FP32, random_inputs.tiled([example], {"x": (2, 3)})[0].data) == [0.0] * 6
+    assert unpack(Datatype.FP32, random_inputs.tile([example], {"x": (2, 3)})[0].data) == [0.0] * 6
     assert (
-        unpack(Datatype.FP32, random_inputs.sized([example], {"x": (2, 3)}, 0, np.random.default_rng(0))[0].data)
+        unpack(Datatype.FP32, random_inputs.draw_sized([example], {"x": (2, 3)}, 0, np.random.default_rng(0))[0].data)
         == [0.0] * 6
     )
 
 
 def test_offsets_stay_in_order() -> None:
     offsets = Tensor("offsets", Datatype.INT64, (2,), np.array([0, 3]).tobytes())
-    drawn = random_inputs.sized([offsets], {"offsets": (9,)}, 0, np.random.default_rng(0))
-    made = [np.frombuffer(one.data, np.int64) for one in (*drawn, *random_inputs.tiled([offsets], {"offsets": (9,)}))]
+    drawn = random_inputs.draw_sized([offsets], {"offsets": (9,)}, 0, np.random.default_rng(0))
+    made = [np.frombuffer(one.data, np.int64) for one in (*drawn, *random_inputs.tile([offsets], {"offsets": (9,)}))]
     assert all((np.diff(values) >= 0).all() for values in made)

@@ -21,31 +21,31 @@ HOLED = region(batch=[(1, 8, 1)], seq=[(2, 6, 2), (9, 12, 1)])
 
 
 def test_corners_are_the_ends_of_all_symbols_together() -> None:
-    found = size_samples.corners(HOLED)
+    found = size_samples.corner_sizes(HOLED)
 
     assert [tuple(point.values()) for point in found] == [(1, 2), (1, 12), (8, 2), (8, 12)]
 
 
 def test_borders_are_the_sizes_beside_holes() -> None:
-    found = size_samples.borders(HOLED, {"batch": 3, "seq": 5})
+    found = size_samples.border_sizes(HOLED, {"batch": 3, "seq": 5})
 
     assert {point["seq"] for point in found} >= {2, 6, 9, 12}
     assert all(HOLED.contains(point) for point in found)
 
 
 def test_what_is_drawn_lies_inside_and_varies() -> None:
-    found = list(islice(size_samples.drawn(HOLED, np.random.default_rng(0)), 50))
+    found = list(islice(size_samples.draw_sizes(HOLED, np.random.default_rng(0)), 50))
 
     assert all(HOLED.contains(point) for point in found)
     assert len({tuple(point.values()) for point in found}) > 10
 
 
 def test_of_a_last_step_that_is_not_whole_the_end_is_the_size_before() -> None:
-    assert size_samples.corners(region(n=[(1, 8, 3)])) == [{"n": 1}, {"n": 7}]
+    assert size_samples.corner_sizes(region(n=[(1, 8, 3)])) == [{"n": 1}, {"n": 7}]
 
 
 def test_every_size_comes_smallest_first() -> None:
-    found = size_samples.every(HOLED, 5)
+    found = size_samples.list_sizes(HOLED, 5)
 
     assert found[0] == {"batch": 1, "seq": 2}
     assert len(found) == 5
@@ -58,7 +58,7 @@ def test_a_point_is_shrunk_until_the_region_has_no_smaller_one() -> None:
     while point is not None:
         assert HOLED.contains(point)
         seen.append(point)
-        point = size_samples.shrunk(point, HOLED)
+        point = size_samples.shrink_sizes(point, HOLED)
 
     assert seen[-1] == {"batch": 1, "seq": 2}
 
@@ -74,15 +74,15 @@ def test_a_point_is_shrunk_until_the_region_has_no_smaller_one() -> None:
     ],
 )
 def test_sizes_are_said_as_spans(sizes: list[int], spans: list[str]) -> None:
-    found = size_samples.spans_of(sizes)
+    found = size_samples.find_spans(sizes)
 
     assert [str(span) for span in found] == spans
-    assert size_samples.sizes_of(found, 99) == sizes
+    assert size_samples.smallest_sizes(found, 99) == sizes
 
 
 def test_boxes_hold_these_points_and_no_others() -> None:
     some = [{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 2, "b": 2}, {"a": 3, "b": 1}]
-    found = size_samples.boxes(some)
+    found = size_samples.join_into_boxes(some)
 
     held = [{"a": a, "b": b} for box in found for a in box["a"] for b in box["b"]]
     assert sorted(held, key=str) == sorted(some, key=str)
@@ -92,4 +92,4 @@ def test_boxes_hold_these_points_and_no_others() -> None:
 def test_a_size_of_nothing_is_not_made_smaller_for_ever() -> None:
     spans = {"rows": [Span(low=0, high=0)], "length": [Span(low=7, high=9)]}
 
-    assert size_samples.shrunk({"rows": 0, "length": 8}, Region(spans=spans, basis="tested")) is None
+    assert size_samples.shrink_sizes({"rows": 0, "length": 8}, Region(spans=spans, basis="tested")) is None

@@ -15,7 +15,7 @@ from tracehouse.check.prove.scalar_tensors import Unsupported
 from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, views_shared
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
-from tracehouse.differential.comparison import SIDES, misplaced
+from tracehouse.differential.comparison import ANSWER_NAMES, find_nesting_difference
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
@@ -251,8 +251,11 @@ class _Attempt:
     # What came of them.
 
     def _compare(self, eager: _Run, artifact: _Run) -> None:
-        wrong = misplaced(
-            structure.describe(eager.outputs, "output"), structure.describe(artifact.outputs, "output"), "output", SIDES
+        wrong = find_nesting_difference(
+            structure.describe(eager.outputs, "output"),
+            structure.describe(artifact.outputs, "output"),
+            "output",
+            ANSWER_NAMES,
         )
         if wrong is not None:
             raise _Stop(f"{wrong.leaf}: {wrong.what}", None)

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from tracehouse.differential.comparison import Compared, Difference
+from tracehouse.differential.comparison import ComparisonResult, Difference
 
 
 @dataclass(frozen=True)
-class Both:
+class FormComparisons:
     """What was found of the artifact as it is served and, where that is another form, as it was traced."""
 
-    served: Compared
-    as_traced: Compared | None = None
+    served: ComparisonResult
+    as_traced: ComparisonResult | None = None
 
     @property
     def agrees(self) -> bool:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracehouse.contract.structure import same_arguments
-from tracehouse.differential.both_forms import Both
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, Difference
+from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure
 from tracehouse.tensors.tensor import Tensor, TensorSpec
 
-Ranges = dict[str, tuple[int, int]]
+IntegerRanges = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Shown:
+class DivergingAnswers:
     """Inputs on which the two differ, and what each gave; a text is what the artifact raised."""
 
     inputs: Sequence[Tensor]
@@ -40,13 +40,13 @@ class DifferentialRun:
     call: BoundCall
     case: str
     inputs: list[TensorSpec]
-    ranges: Ranges
-    compared: Both | None
+    ranges: IntegerRanges
+    compared: FormComparisons | None
     outputs: list[TensorSpec]
     drew: bool = False
     refusal: Failure | None = None
     answered: bool = False  # the artifact did, where the eager model refused
-    shown: Shown | None = None
+    shown: DivergingAnswers | None = None
     by_chance: bool = False
 
     @property
