@@ -31,7 +31,7 @@ def sizes_of(contract: dict[str, Any]) -> Iterator[str]:
     for name, method in contract["methods"].items():
         for told in method["regions"]:
             if told["spans"]:
-                yield f"sizes of {name}: {Region.model_validate(told)} ({told['known']})"
+                yield f"sizes of {name}: {Region.model_validate(told)} ({told['basis']})"
         for spec in method["inputs"]:
             baked = [place for place, reason in spec["fixed"].items() if reason == "trace"]
             if baked:
