@@ -52,7 +52,7 @@ class App(FastAPI):
         return AccessLog(SecurityHeaders(Head(super().build_middleware_stack())))
 
 
-def create_app(parts: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
+def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
     """`cors_origins` are the pages from elsewhere that a browser lets use the service: none, there is no CORS."""
     app = App(
         title="Tracehouse",
@@ -66,7 +66,7 @@ def create_app(parts: AppContext, lifespan: Lifespan | None = None, *, cors_orig
         lifespan=lifespan,
         responses=problem_responses(InternalError, StorageUnavailable, ForeignHost, CrossSiteRequest),
     )
-    app.state.parts = parts
+    app.state.context = context
     problems.install(app)
     app.add_middleware(Local, origins=cors_origins)
     cors.install(app, cors_origins)

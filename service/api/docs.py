@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
-from service.api.context import PartsDep
+from service.api.context import ContextDep
 from service.api.models import AliasTarget
 from service.api.problems import Problem
 from tracehouse.artifact.manifest import Printout
@@ -85,14 +85,14 @@ async def index() -> RedirectResponse:
 
 
 @router.get("/docs")
-async def page(parts: PartsDep) -> HTMLResponse:
+async def page(context: ContextDep) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
     # Swagger UI has its icons as data; the styles that its script sets need no leave.
     policy = (
         f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
         "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    warning = "" if parts.tier.confines else _UNCONFINED.format(nonce=nonce)
+    warning = "" if context.tier.confines else _UNCONFINED.format(nonce=nonce)
     return HTMLResponse(
         _PAGE.format(nonce=nonce, openapi=OPENAPI_PATH, warning=warning), headers={"Content-Security-Policy": policy}
     )

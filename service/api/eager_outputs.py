@@ -7,7 +7,7 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from service.api.context import PartsDep
+from service.api.context import ContextDep
 from service.api.downloads import IMMUTABLE, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.output_tensor import OutputTensor, pieces
@@ -50,7 +50,7 @@ class EagerOutputsReply(Frozen):
 )
 def get_outputs(
     request: Request,
-    parts: PartsDep,
+    context: ContextDep,
     caller: MayRead,
     request_id: RequestId,
     form: Annotated[
@@ -58,17 +58,17 @@ def get_outputs(
     ] = "json",
 ) -> Response:
     """Every call of the request, its check inputs' too."""
-    blob = parts.store.trace_requests.status(caller.tenant, request_id).outputs
+    blob = context.store.trace_requests.status(caller.tenant, request_id).outputs
     if blob is None:
         raise OutputsNotFound("there are no outputs of this trace request", id=request_id)
     if form == "safetensors":
-        return attachment(request, parts.store.blobs, blob, filename=f"{request_id[:12]}.safetensors")
-    if blob.byte_size > parts.answer_max_bytes:
+        return attachment(request, context.store.blobs, blob, filename=f"{request_id[:12]}.safetensors")
+    if blob.byte_size > context.limits.answer_max_bytes:
         raise AnswerTooLarge(
-            f"the outputs have {blob.byte_size} bytes, and an answer may have {parts.answer_max_bytes}",
-            limit=parts.answer_max_bytes, remedy="ask for them with format=safetensors",
+            f"the outputs have {blob.byte_size} bytes, and an answer may have {context.limits.answer_max_bytes}",
+            limit=context.limits.answer_max_bytes, remedy="ask for them with format=safetensors",
         )  # fmt: skip
-    written = _written(parts.store.blobs.open(blob.digest))
+    written = _written(context.store.blobs.open(blob.digest))
     return StreamingResponse(written, media_type="application/json", headers=IMMUTABLE)
 
 

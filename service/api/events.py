@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 
-from service.api.context import AppContext, PartsDep
+from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead
 from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_responses
 from service.api.trace_requests import RequestId
@@ -39,7 +39,7 @@ router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
     },
 )
 async def watch(
-    parts: PartsDep,
+    context: ContextDep,
     caller: MayRead,
     request_id: RequestId,
     after: Annotated[int, Query(ge=0, lt=2**31, description="Only what came after this `seq`.")] = 0,
@@ -54,21 +54,23 @@ async def watch(
     Everything is told from the beginning, or after a given event, so that no watcher misses any.
     """
     seq = after if last_event_id is None else _seq(last_event_id)
-    request = await run_in_threadpool(parts.store.trace_requests.status, caller.tenant, request_id)
-    if request.state.ended and not await run_in_threadpool(parts.store.events.after, caller.tenant, request_id, seq, 1):
+    request = await run_in_threadpool(context.store.trace_requests.status, caller.tenant, request_id)
+    if request.state.ended and not await run_in_threadpool(
+        context.store.events.after, caller.tenant, request_id, seq, 1
+    ):
         return Response(status_code=204)
-    _refuse_beyond(parts, caller)
+    _refuse_beyond(context, caller)
     # Proxies that collect replies before passing them on would hold back what is meant for now.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(_told(parts, caller.tenant, request_id, seq), headers=headers)
+    return EventSourceResponse(_told(context, caller.tenant, request_id, seq), headers=headers)
 
 
-def _refuse_beyond(parts: AppContext, caller: Caller) -> None:
+def _refuse_beyond(context: AppContext, caller: Caller) -> None:
     """Where there are keys, no tenant takes up all streams alone."""
-    if len(parts.streams) >= parts.streams_max:
-        raise TooManyStreams("too many event streams are open", limit=parts.streams_max)
-    if caller.key and [*parts.streams.values()].count(caller.tenant) >= parts.tenant_streams_max:
-        raise StreamQuotaExceeded("the tenant has too many event streams open", limit=parts.tenant_streams_max)
+    if len(context.streams) >= context.limits.streams_max:
+        raise TooManyStreams("too many event streams are open", limit=context.limits.streams_max)
+    if caller.key and [*context.streams.values()].count(caller.tenant) >= context.limits.tenant_streams_max:
+        raise StreamQuotaExceeded("the tenant has too many event streams open", limit=context.limits.tenant_streams_max)
 
 
 def _seq(last_event_id: str) -> int:
@@ -77,22 +79,22 @@ def _seq(last_event_id: str) -> int:
     return int(last_event_id)
 
 
-async def _told(parts: AppContext, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
-    parts.streams[stream := object()] = tenant
+async def _told(context: AppContext, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
+    context.streams[stream := object()] = tenant
     try:
-        with listening(parts.store.changes, request_id) as changed:
-            while not parts.stopping.is_set():
+        with listening(context.store.changes, request_id) as changed:
+            while not context.stopping.is_set():
                 changed.clear()
-                events = await run_in_threadpool(parts.store.events.after, tenant, request_id, seq, _BATCH)
+                events = await run_in_threadpool(context.store.events.after, tenant, request_id, seq, _BATCH)
                 for event in events:
                     yield _written(event)
                     seq = event.seq
                     if event.kind == "end":
                         return
-                if len(events) < _BATCH and not await heard(changed, parts.heartbeat_s, parts.stopping):
+                if len(events) < _BATCH and not await heard(changed, context.limits.heartbeat_s, context.stopping):
                     yield KEEPALIVE_COMMENT
     finally:
-        del parts.streams[stream]
+        del context.streams[stream]
 
 
 def _written(event: Event) -> bytes:

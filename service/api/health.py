@@ -6,7 +6,7 @@ from typing import Literal
 
 from fastapi import APIRouter
 
-from service.api.context import PartsDep
+from service.api.context import ContextDep
 from service.api.problems import problem_responses
 from service.domain.errors import DiskFull, SandboxUnavailable, ShuttingDown, StorageUnavailable
 from service.sandbox.tiers import Tier
@@ -55,15 +55,15 @@ async def livez() -> Alive:
     summary="Can it do its work?",
     responses=problem_responses(StorageUnavailable, SandboxUnavailable, DiskFull, ShuttingDown),
 )
-def readyz(parts: PartsDep) -> Ready:
+def readyz(context: ContextDep) -> Ready:
     """The database answers, model code can be run, and there is room on the disk."""
-    if parts.stopping.is_set():
+    if context.stopping.is_set():
         raise ShuttingDown("the service is shutting down")
-    parts.store.ping()
-    if not parts.sandbox_alive():
+    context.store.ping()
+    if not context.sandbox_alive():
         raise SandboxUnavailable("the process that all others are forked from is gone")
-    _check_disk(parts.state_dir)
-    return Ready(sandbox=Sandbox.of(parts.tier))
+    _check_disk(context.state_dir)
+    return Ready(sandbox=Sandbox.of(context.tier))
 
 
 def _check_disk(state_dir: Path) -> None:

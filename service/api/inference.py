@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field, JsonValue
 
 from service.api import inference_json
-from service.api.context import AppContext, PartsDep
+from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
 from service.api.http.body import aside, check_is_json, parse_json, read_text
 from service.api.inference_openapi import MODEL_MEMBER, request_body
@@ -138,7 +138,7 @@ Device = Annotated[
 )
 async def infer(
     request: Request,
-    parts: PartsDep,
+    context: ContextDep,
     caller: MayInfer,
     model: Annotated[
         str,
@@ -157,9 +157,9 @@ async def infer(
 
     The first request after a while starts the process that answers, which takes longer.
     """
-    served = await parts.inference.find(caller.tenant, model, device)
-    text = await _read(request, parts.request_max_bytes)
-    return await _answer(parts, served, method, await aside(len(text), parse_json, text), len(text))
+    served = await context.inference.find(caller.tenant, model, device)
+    text = await _read(request, context.limits.request_max_bytes)
+    return await _answer(context, served, method, await aside(len(text), parse_json, text), len(text))
 
 
 @router.post(
@@ -171,17 +171,17 @@ async def infer(
     openapi_extra=request_body(MODEL_MEMBER, {"model": "linear"}),
 )
 async def infer_named(
-    request: Request, parts: PartsDep, caller: MayInfer, method: Method = "forward", device: Device = None
+    request: Request, context: ContextDep, caller: MayInfer, method: Method = "forward", device: Device = None
 ) -> Response:
     """The same as `POST /infer/{model}`, with one more member, `model`."""
-    text = await _read(request, parts.request_max_bytes)
+    text = await _read(request, context.limits.request_max_bytes)
     body = await aside(len(text), parse_json, text)
     model = body.pop("model", None) if isinstance(body, dict) else None
     if not isinstance(model, str):
         detail = "name the model to ask"
         raise InvalidRequest(f"/model: {detail}", errors=[{"pointer": "/model", "detail": detail}])
-    served = await parts.inference.find(caller.tenant, model, device)
-    return await _answer(parts, served, method, body, len(text))
+    served = await context.inference.find(caller.tenant, model, device)
+    return await _answer(context, served, method, body, len(text))
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
@@ -191,9 +191,9 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     return await read_text(request, max_bytes)
 
 
-async def _answer(parts: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int) -> Response:
+async def _answer(context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int) -> Response:
     asked = await aside(byte_size, inference_json.read, body, model.contracts(method))
-    answer = await parts.inference.answer(model, method, asked.tensors, asked.outputs)
+    answer = await context.inference.answer(model, method, asked.tensors, asked.outputs)
     reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if asked.id is not None:
         reply["id"] = asked.id

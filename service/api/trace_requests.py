@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import Field
 
-from service.api.context import AppContext, EngineDep, PartsDep, StoreDep
+from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import attachment, partial_responses
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
 from service.api.pagination import Cursor, Limit, link_next
@@ -187,7 +187,7 @@ _ACCEPTED_HEADERS: dict[str, Any] = {
 async def submit(
     request: Request,
     response: Response,
-    parts: PartsDep,
+    context: ContextDep,
     caller: MayTrace,
     prefer: Annotated[  # noqa: ARG001 - documented here; it may come several times, and is read from all of them
         str | None,
@@ -212,14 +212,14 @@ async def submit(
     key = _idempotency_key(idempotency_key)
     async with received(
         request,
-        parts.store.blobs,
-        request_max_bytes=caller.upload_max_bytes(parts.request_max_bytes),
-        upload_max_bytes=caller.upload_max_bytes(parts.upload_max_bytes),
+        context.store.blobs,
+        request_max_bytes=caller.upload_max_bytes(context.limits.request_max_bytes),
+        upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
     ) as submission:
-        status: TraceStatus = await run_in_threadpool(_submit, parts, caller, submission, key)
+        status: TraceStatus = await run_in_threadpool(_submit, context, caller, submission, key)
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
-    if wait_s is not None and parts.engine.waiting(status) is None:
-        status = await wait_for_end(parts, request, status, wait_s)
+    if wait_s is not None and context.engine.waiting(status) is None:
+        status = await wait_for_end(context, request, status, wait_s)
     if status.state is State.SUCCEEDED or (status.state.ended and wait_s is not None):
         response.status_code = 200
         if wait_s is not None:
@@ -227,7 +227,7 @@ async def submit(
     else:
         response.headers["Retry-After"] = "1"
     response.headers["Location"] = f"/trace/{status.id}"
-    return TraceRequestReply.of(status, parts.engine)
+    return TraceRequestReply.of(status, context.engine)
 
 
 def _idempotency_key(value: str | None) -> str | None:
@@ -236,14 +236,14 @@ def _idempotency_key(value: str | None) -> str | None:
     return value
 
 
-def _submit(parts: AppContext, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
+def _submit(context: AppContext, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
     submitted = TraceRequest.submitted(
-        submission.spec, submission.files, torch_version=parts.torch_version, tenant=caller.tenant
+        submission.spec, submission.files, torch_version=context.torch_version, tenant=caller.tenant
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)
-    parts.engine.refuse(submitted, idempotency)
+    context.engine.refuse(submitted, idempotency)
     submission.keep()  # before there is a row that names them
-    return parts.engine.submit(submitted, idempotency)
+    return context.engine.submit(submitted, idempotency)
 
 
 @router.get(

@@ -17,16 +17,16 @@ from service.storage.changes import Changes
 LOOK_S = 0.5
 
 
-async def wait_for_end(parts: AppContext, http: Request, request: TraceStatus, wait_s: float) -> TraceStatus:
+async def wait_for_end(context: AppContext, http: Request, request: TraceStatus, wait_s: float) -> TraceStatus:
     """The request as it stands when it has ended, the time is over, or nobody waits any more."""
     until = monotonic() + wait_s
-    with listening(parts.store.changes, request.id) as changed:
+    with listening(context.store.changes, request.id) as changed:
         while True:
             changed.clear()
-            request = await run_in_threadpool(parts.store.trace_requests.status, request.tenant, request.id)
+            request = await run_in_threadpool(context.store.trace_requests.status, request.tenant, request.id)
             while not changed.is_set():
                 left_s = until - monotonic()
-                if request.state.ended or left_s <= 0 or parts.stopping.is_set() or await http.is_disconnected():
+                if request.state.ended or left_s <= 0 or context.stopping.is_set() or await http.is_disconnected():
                     return request
                 await _wait(changed, min(left_s, LOOK_S))
 

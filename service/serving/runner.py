@@ -32,9 +32,9 @@ _HEADER_MAX_BYTES = MIB
 _LOG_MAX_BYTES = 16 * 1024
 # A killed process is gone within milliseconds, unless it waits in the kernel, for a disk for instance.
 _END_S = 10.0
-# Its channel ends a moment before the zygote has reaped it and told how it ended.
-_OWN_END_S = 1.0
-# What it has copied of the zygote's pages once it answers: 6 MiB for a tiny model with torch 2.13.
+# The channel closes a moment before the zygote has reaped the process and reported its exit.
+_EXIT_REPORT_S = 1.0
+# Pages of the zygote that a runner has copied by the time it answers: 6 MiB for a tiny model with torch 2.13.
 _COPIED_BYTES = 16 * MIB
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -48,17 +48,24 @@ class RunnerState(StrEnum):
     GONE = "gone"
 
 
-class Runner:
-    """starting → ready ⇄ busy → gone. What it says is checked against what it was asked; over nonsense it is killed."""
+class RunnerLimits(Frozen):
+    """What one runner may use; `threads` are those that torch computes with."""
 
-    def __init__(
-        self, artifact: Artifact, digest: str, *, expected_bytes: int, infer_timeout_s: float, answer_max_bytes: int
-    ) -> None:
+    child: Limits
+    threads: int
+    infer_timeout_s: float
+    answer_max_bytes: int = 64 * MIB
+    load_timeout_s: float = 120.0
+
+
+class Runner:
+    """starting → ready ⇄ busy → gone. A runner whose answer does not fit what it was asked is killed."""
+
+    def __init__(self, artifact: Artifact, digest: str, limits: RunnerLimits, *, expected_bytes: int) -> None:
         self.state = RunnerState.STARTING
         self._artifact = artifact
         self._digest = digest
-        self._infer_timeout_s = infer_timeout_s
-        self._answer_max_bytes = answer_max_bytes
+        self._limits = limits
         self._resident_bytes = expected_bytes
         self._inherited_bytes = 0
         self._child: Child | None = None
@@ -67,16 +74,16 @@ class Runner:
         self._end: asyncio.Task[None] | None = None
         self._exit: Exit | None = None
 
-    async def start(self, zygote: Zygote, blobs: Blobs, limits: Limits, *, threads: int, timeout_s: float) -> None:
-        """Load the archive and have its golden cases replayed. Raises RunnerLost; then the runner is gone."""
+    async def start(self, zygote: Zygote, blobs: Blobs) -> None:
+        """Load the archive and replay its golden cases. Raises RunnerLost or GoldenCaseFailed when it is gone."""
         try:
-            child = self._child = await asyncio.to_thread(self._fork, zygote, blobs, limits)
+            child = self._child = await asyncio.to_thread(self._fork, zygote, blobs)
         finally:
             if self._child is None:
                 self.state = RunnerState.GONE
         self._inherited_bytes = _anonymous_bytes(child.pid) or 0
         self._channel = await child.open_async()
-        self._end = asyncio.create_task(self._outlive(child))
+        self._end = asyncio.create_task(self._wait_for_exit(child))
         if self.state is RunnerState.GONE:  # closed while it was forked
             child.kill()
         check = self._artifact.check
@@ -86,12 +93,12 @@ class Runner:
             served_form=self._artifact.served_form,
             gradients=False,
             tolerance=None if check.verdict is Verdict.REJECTED else check.tolerance,
-            threads=threads,
+            threads=self._limits.threads,
         )
         try:
-            message, _ = await self._ask(self._channel, load, (), timeout_s)
+            message, _ = await self._ask(self._channel, load, (), self._limits.load_timeout_s)
         except TimeoutError:
-            raise await self._lost(f"it did not load within {timeout_s:g} s") from None
+            raise await self._lost(f"it did not load within {self._limits.load_timeout_s:g} s") from None
         match message:
             case Ready() if self.state is RunnerState.STARTING:
                 self._resident_bytes = message.resident_bytes
@@ -103,9 +110,11 @@ class Runner:
                 raise await self._lost("it did not get as far as being asked")
 
     async def infer(self, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs in the contract's order. Raises GraphRaised, AnswerTooLarge, InferenceTimeout or RunnerLost.
+        """Return the outputs in the contract's order.
 
-        An answer whose caller has gone is read all the same, or the next caller would be given it: `settle` first.
+        Raises GraphRaised, AnswerTooLarge, InferenceTimeout or RunnerLost.
+
+        The answer is read even if the caller is cancelled, or the next caller would get it: call `settle` before.
         """
         if self.state is not RunnerState.READY or self._channel is None:
             raise RunnerLost("the runner ended before it was asked")
@@ -114,12 +123,12 @@ class Runner:
         return await asyncio.shield(self._exchange)
 
     async def settle(self) -> None:
-        """Wait until it computes nothing any more."""
+        """Wait until no request is being computed."""
         if self._exchange is not None and not self._exchange.done():
             await asyncio.wait([self._exchange])
 
     async def close(self) -> None:
-        """Kill it, and wait until it is gone."""
+        """Kill the process, and wait until it is gone."""
         self.state = RunnerState.GONE
         if self._child is not None and self._end is not None:
             self._child.kill()
@@ -131,12 +140,12 @@ class Runner:
 
     @property
     def ended_with_zygote(self) -> bool:
-        """It ended because its zygote did, and not by its own doing."""
+        """Whether it ended because its zygote did, and not through its own fault."""
         return self._exit is not None and self._exit.with_zygote
 
     @property
     def resident_bytes(self) -> int:
-        """What it is expected to take while it starts; then what it takes, pages that it shares not counted."""
+        """Bytes of memory that it uses without shared pages; while it starts, what it is expected to use."""
         if self.state is RunnerState.GONE:
             return 0
         if self._child is not None and self.state is not RunnerState.STARTING:
@@ -145,7 +154,7 @@ class Runner:
                 self._resident_bytes = max(taken - self._inherited_bytes, 0) + _COPIED_BYTES
         return self._resident_bytes
 
-    def _fork(self, zygote: Zygote, blobs: Blobs, limits: Limits) -> Child:
+    def _fork(self, zygote: Zygote, blobs: Blobs) -> Child:
         with ExitStack() as opened:
             files = [
                 opened.enter_context(blobs.open(blob.digest))
@@ -153,38 +162,37 @@ class Runner:
             ]
             return zygote.fork(
                 _PROGRAM,
-                limits.on(self._artifact.device),
+                self._limits.child.on(self._artifact.device),
                 [file.fileno() for file in files],
                 profile="infer",
                 log_max_bytes=_LOG_MAX_BYTES,
                 header_max_bytes=_HEADER_MAX_BYTES,
-                body_max_bytes=self._answer_max_bytes,
+                body_max_bytes=self._limits.answer_max_bytes,
             )
 
     async def _answer(self, channel: AsyncChannel, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-        ask = Infer(method=method, inputs=[tensor.spec for tensor in inputs], answer_max_bytes=self._answer_max_bytes)
+        answer_max_bytes, limit_s = self._limits.answer_max_bytes, self._limits.infer_timeout_s
+        ask = Infer(method=method, inputs=[tensor.spec for tensor in inputs], answer_max_bytes=answer_max_bytes)
         try:
-            message, body = await self._ask(channel, ask, [tensor.data for tensor in inputs], self._infer_timeout_s)
+            message, body = await self._ask(channel, ask, [tensor.data for tensor in inputs], limit_s)
         except TimeoutError:
             await self.close()
-            raise InferenceTimeout(
-                f"no answer came within {self._infer_timeout_s:g} s", limit_s=self._infer_timeout_s
-            ) from None
+            raise InferenceTimeout(f"no answer came within {limit_s:g} s", limit_s=limit_s) from None
         match message:
             case Inferred() if self._fits(method, message, body):
-                self._be_ready()
+                self._become_ready()
                 return split(message.outputs, body)
             case Failed() if message.failure.slug == AnswerTooLarge.slug():
-                self._be_ready()
+                self._become_ready()
                 raise AnswerTooLarge(
-                    f"an answer may have {self._answer_max_bytes} bytes", limit=self._answer_max_bytes, method=method
+                    f"an answer may have {answer_max_bytes} bytes", limit=answer_max_bytes, method=method
                 )
             case Failed():
-                self._be_ready()
+                self._become_ready()
                 raise GraphRaised(message.failure.detail, method=method)
         raise await self._lost("its answer does not fit what it was asked")
 
-    def _be_ready(self) -> None:
+    def _become_ready(self) -> None:
         if self.state is RunnerState.BUSY:  # it may have ended right after its answer
             self.state = RunnerState.READY
 
@@ -198,44 +206,46 @@ class Runner:
             return from_runner.validate_python(header), answer
         except ChannelClosed:
             if self._end is not None:
-                await asyncio.wait([self._end], timeout=_OWN_END_S)  # so that it is its own end that is told of
+                await asyncio.wait([self._end], timeout=_EXIT_REPORT_S)  # so that the error names the exit
             raise await self._lost("it ended before it answered") from None
         except (MalformedFrame, ValidationError) as error:
-            _log.warning("a runner spoke nonsense", extra={"artifact": self._digest, "said": text_of(error)[:1000]})
+            _log.warning(
+                "a runner's answer is malformed", extra={"artifact": self._digest, "error": text_of(error)[:1000]}
+            )
             raise await self._lost("its answer could not be read") from None
 
-    def _fits(self, method: str, said: Inferred, body: bytes) -> bool:
+    def _fits(self, method: str, answer: Inferred, body: bytes) -> bool:
         expected = self._artifact.contract.method(method).outputs
-        return [(spec.name, spec.datatype) for spec in said.outputs] == [
+        return [(spec.name, spec.datatype) for spec in answer.outputs] == [
             (spec.name, spec.datatype) for spec in expected
-        ] and sum(spec.byte_size for spec in said.outputs) == len(body)
+        ] and sum(spec.byte_size for spec in answer.outputs) == len(body)
 
     async def _lost(self, reason: str) -> RunnerLost:
         await self.close()
-        how = _described(self._exit) if self._exit is not None else "it did not end when it was killed"
+        how = _describe(self._exit) if self._exit is not None else "it did not end when it was killed"
         return RunnerLost(f"the artifact's process was lost: {reason} ({how})", reason=reason, ended=how)
 
-    async def _outlive(self, child: Child) -> None:
-        """Wait for its end, whoever brings it about, and let go of it."""
+    async def _wait_for_exit(self, child: Child) -> None:
+        """Wait until the process has ended, whatever ended it, and release what belongs to it."""
         self._exit = await child.wait_async()
-        unasked = self.state is not RunnerState.GONE
+        unexpected = self.state is not RunnerState.GONE
         self.state = RunnerState.GONE
         await child.close_async()
-        if unasked:
-            _log.warning("runner ended", extra={"artifact": self._digest, "ended": _described(self._exit)})
+        if unexpected:
+            _log.warning("runner ended", extra={"artifact": self._digest, "ended": _describe(self._exit)})
         if printed := child.log.text():
             _log.info("runner printed", extra={"artifact": self._digest, "printed": printed})
 
 
 def _not_loaded(failure: Failure) -> RunnerLost:
-    """Only what we know how to read: an artifact may have made the rest up."""
+    """Keep only what we know how to read, for the artifact may have invented the rest."""
     kind = GoldenCaseFailed if failure.slug == GoldenCaseFailed.slug() else RunnerLost
     facts = {name: failure.facts[name] for name in ("method", "largest_difference") if name in failure.facts}
     return kind(failure.detail, **facts)
 
 
 def _anonymous_bytes(pid: int) -> int | None:
-    """Resident memory but for mapped files, be it shared with the zygote; None where this cannot be told."""
+    """Return resident memory without mapped files, shared with the zygote or not; None if the system does not tell."""
     try:
         _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
     except OSError:  # it is ending, or there is no /proc
@@ -243,7 +253,7 @@ def _anonymous_bytes(pid: int) -> int | None:
     return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
-def _described(end: Exit) -> str:
+def _describe(end: Exit) -> str:
     if end.with_zygote:
         return "with the process that it was forked from"
     if end.signal is not None:

@@ -15,6 +15,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import TENANT
+from tests.pool_limits import pool_limits
 from tests.submissions import spec
 from tests.workers.conftest import LIMITS
 from tracehouse.artifact.manifest import Artifact
@@ -48,16 +49,8 @@ def answers(store: Store, zygote: Zygote, artifact: Artifact, *given: Tensor) ->
     """What its runner answers to each, as the service asks it."""
 
     async def asked() -> list[list[float]]:
-        pool = Pool(
-            zygote,
-            store.blobs,
-            limits=Limits(address_space_mib=8192, cpu_s=None),
-            threads=1,
-            memory_max_bytes=2**34,
-            waiting_max=4,
-            infer_timeout_s=60,
-            devices=BOTH,
-        )
+        limits = pool_limits(child=Limits(address_space_mib=8192, cpu_s=None), infer_timeout_s=60)
+        pool = Pool(zygote, store.blobs, limits, devices=BOTH)
         found = []
         for x in given:
             accepted = artifact.contract.method("forward").accept([x]).tensors

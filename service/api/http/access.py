@@ -7,7 +7,7 @@ from fastapi import Depends, Request, Security
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
-from service.api.context import AppContext, PartsDep
+from service.api.context import AppContext, ContextDep
 from service.api.http.local import CrossSiteRequest, ForeignHost
 from service.api.problems import problem_responses
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
@@ -47,31 +47,31 @@ class Caller:
 
 async def _caller(
     request: Request,
-    parts: PartsDep,
+    context: ContextDep,
     needed: SecurityScopes,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
 ) -> Caller:
     """Before the route runs, and so before any of the body is read."""
     # What one tenant was told is nobody else's to keep.
     request.state.reply_headers["Cache-Control"] = "no-store"
-    if not parts.keys_required:
+    if not context.keys_required:
         return Caller(DEFAULT_TENANT)
     if bearer is None:
         raise ApiKeyMissing("this needs an API key")
     if len(request.headers.getlist("authorization")) > 1:  # whoever stands before the service may have read another
         raise ApiKeyInvalid("there are several Authorization headers")
-    key = await run_in_threadpool(parts.store.api_keys.authenticate, bearer.credentials)
+    key = await run_in_threadpool(context.store.api_keys.authenticate, bearer.credentials)
     request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
-    _count(request, parts, key)
+    _count(request, context, key)
     for scope in needed.scopes:
         if not key.allows(Scope(scope)):
             raise ScopeMissing(f"this needs the scope {scope}", scope=scope, scopes=sorted(key.scopes))
     return Caller(key.tenant, key)
 
 
-def _count(request: Request, parts: AppContext, key: ApiKey) -> None:
+def _count(request: Request, context: AppContext, key: ApiKey) -> None:
     """Raises RateLimited."""
-    allowance = parts.request_rate.take(key.prefix, key.requests_per_minute or parts.key_requests_per_minute)
+    allowance = context.request_rate.take(key.prefix, key.requests_per_minute or context.limits.key_requests_per_minute)
     request.state.reply_headers.update(allowance.headers)
     if allowance.retry_after_s is not None:
         raise RateLimited(

@@ -82,7 +82,7 @@ async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
 
     Raises RequestTimeout where it stops arriving, and ShuttingDown where the service stops meanwhile.
     """
-    parts: AppContext = request.app.state.parts
+    context: AppContext = request.app.state.context
     if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
         raise UnsupportedMediaType("no content encoding is taken", actual=encoding[:80], supported=["identity"])
     declared = request.headers.get("content-length", "")
@@ -90,11 +90,11 @@ async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
         raise _too_large(max_bytes)
     received, batch, more = 0, bytearray(), True
     while more:
-        message = await _receive(request, parts)
+        message = await _receive(request, context)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk, more = message.get("body", b""), message.get("more_body", False)
-        if more and parts.stopping.is_set():
+        if more and context.stopping.is_set():
             raise _stopping()
         received += len(chunk)
         if received > max_bytes:
@@ -107,16 +107,16 @@ async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
         yield bytes(batch)
 
 
-async def _receive(request: Request, parts: AppContext) -> Message:
-    until = monotonic() + parts.request_idle_s
+async def _receive(request: Request, context: AppContext) -> Message:
+    until = monotonic() + context.limits.request_idle_s
     while (left_s := until - monotonic()) > 0:
         try:
             async with asyncio.timeout(min(left_s, LOOK_S)):
                 return await request.receive()
         except TimeoutError:
-            if parts.stopping.is_set():
+            if context.stopping.is_set():
                 raise _stopping() from None
-    raise RequestTimeout(f"nothing came for {parts.request_idle_s:g} s", limit_s=parts.request_idle_s)
+    raise RequestTimeout(f"nothing came for {context.limits.request_idle_s:g} s", limit_s=context.limits.request_idle_s)
 
 
 def _stopping() -> ShuttingDown:

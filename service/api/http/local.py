@@ -41,9 +41,9 @@ class Local:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            parts: AppContext = scope["app"].state.parts
+            context: AppContext = scope["app"].state.context
             request = Request(scope)
-            if not parts.keys_required and (error := self._refused(request)) is not None:
+            if not context.keys_required and (error := self._refused(request)) is not None:
                 await reply(request, error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

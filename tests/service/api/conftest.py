@@ -16,19 +16,20 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.limits import RequestLimits
 from service.domain import eager_outputs
 from service.domain.api_key import Scope
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.trace_request import Stage, TraceRequest
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.cancellation import Cancellation
-from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore, keep, make_artifact
+from tests.pool_limits import pool_limits
 from tracehouse.artifact.manifest import Artifact, GraphNode, Printout, Submodule, Versions
 from tracehouse.artifact.printouts import write
 from tracehouse.contract.contract import Contract, MethodContract
@@ -168,18 +169,10 @@ def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
 
 def idle_pool(store: Store) -> Pool:
     """A pool that is never asked for an answer, for its zygote does not run."""
-    return Pool(
-        Zygote([], tier=Tier.NONE),
-        store.blobs,
-        limits=Limits(address_space_mib=4096, cpu_s=600),
-        threads=1,
-        memory_max_bytes=2**30,
-        waiting_max=4,
-        infer_timeout_s=5,
-    )
+    return Pool(Zygote([], tier=Tier.NONE), store.blobs, pool_limits())
 
 
-def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
+def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
     return AppContext(
         store=store,
         engine=engine,
@@ -188,16 +181,22 @@ def make_parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCont
         tier=Tier.LANDLOCK,
         state_dir=state_dir,
         torch_version="2.13.0",
-        request_max_bytes=REQUEST_MAX_BYTES,
-        upload_max_bytes=UPLOAD_MAX_BYTES,
-        answer_max_bytes=ANSWER_MAX_BYTES,
-        request_idle_s=30,
-        streams_max=200,
-        tenant_streams_max=50,
+        limits=RequestLimits(
+            request_max_bytes=REQUEST_MAX_BYTES,
+            upload_max_bytes=UPLOAD_MAX_BYTES,
+            answer_max_bytes=ANSWER_MAX_BYTES,
+            request_idle_s=30,
+            streams_max=200,
+            tenant_streams_max=50,
+            key_requests_per_minute=600,
+            heartbeat_s=0.05,
+        ),
         keys_required=False,
-        key_requests_per_minute=600,
-        heartbeat_s=0.05,
     )
+
+
+def with_limits(context: AppContext, **limits: float) -> AppContext:
+    return replace(context, limits=replace(context.limits, **limits))
 
 
 def local(app: FastAPI) -> TestClient:
@@ -206,11 +205,11 @@ def local(app: FastAPI) -> TestClient:
 
 
 @contextmanager
-def running(new_store: NewStore, directory: Path, **parts: Any) -> Iterator[tuple[TestClient, Store]]:
+def running(new_store: NewStore, directory: Path, **changes: Any) -> Iterator[tuple[TestClient, Store]]:
     """A whole service on a new store."""
     store = new_store(directory)
     engine = start_engine(store, Tracer(store))
-    with local(create_app(replace(make_parts(store, engine, directory), **parts))) as client:
+    with local(create_app(replace(make_context(store, engine, directory), **changes))) as client:
         yield client, store
     engine.stop()
     store.close()
@@ -247,13 +246,13 @@ def engine(store: Store, tracer: Tracer) -> Iterator[EmbeddedEngine]:
 
 
 @pytest.fixture
-def parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
-    return make_parts(store, engine, state_dir)
+def context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
+    return make_context(store, engine, state_dir)
 
 
 @pytest.fixture
-def app(parts: AppContext) -> FastAPI:
-    return create_app(parts)
+def app(context: AppContext) -> FastAPI:
+    return create_app(context)
 
 
 @pytest.fixture

@@ -24,10 +24,11 @@ from tests.service.api.conftest import (
     UPLOAD_MAX_BYTES,
     assert_problem,
     authorized,
-    make_parts,
+    make_context,
     running,
     serving,
     spec,
+    with_limits,
 )
 from tests.service.api.test_submission import MULTIPART, NET, UPLOADED, multipart, request
 
@@ -70,8 +71,8 @@ PROTECTED = [
 
 
 @pytest.fixture
-def parts(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
-    return replace(make_parts(store, engine, state_dir), keys_required=True)
+def context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
+    return replace(make_context(store, engine, state_dir), keys_required=True)
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +205,9 @@ def test_a_key_that_is_used_too_often_is_told_when_to_come_back(client: TestClie
     assert client.get("/trace", headers=other).status_code == 200
 
 
-def test_a_key_without_a_number_of_its_own_has_the_services(parts: AppContext, store: Store) -> None:
+def test_a_key_without_a_number_of_its_own_has_the_services(context: AppContext, store: Store) -> None:
     headers = authorized(store)
-    with TestClient(create_app(replace(parts, key_requests_per_minute=1))) as client:
+    with TestClient(create_app(with_limits(context, key_requests_per_minute=1))) as client:
         assert client.get("/trace", headers=headers).status_code == 200
         assert_problem(client.get("/models", headers=headers), 429, "rate-limited")
 
@@ -249,8 +250,8 @@ def test_what_fits_a_keys_limit_is_taken(client: TestClient, store: Store) -> No
 
 
 @pytest.mark.slow
-def test_no_tenant_takes_up_all_event_streams(parts: AppContext, store: Store) -> None:
-    app = create_app(replace(parts, tenant_streams_max=1))
+def test_no_tenant_takes_up_all_event_streams(context: AppContext, store: Store) -> None:
+    app = create_app(with_limits(context, tenant_streams_max=1))
     one, other = authorized(store, tenant="one"), authorized(store, tenant="other")
     with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=20) as client:
         ones, others = (client.post("/trace", json=spec("stays"), headers=who).json() for who in (one, other))

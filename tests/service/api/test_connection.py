@@ -8,8 +8,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from service.api.context import AppContext
 from service.api.http.connection import HEAD_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded
-from tests.service.api.conftest import Parts, serving, spec
+from tests.service.api.conftest import serving, spec
 
 pytestmark = pytest.mark.slow
 
@@ -136,8 +137,8 @@ BODY_BEGUN = (
 )
 
 
-def test_a_body_that_stops_coming_is_not_waited_for(app: FastAPI, parts: Parts) -> None:
-    object.__setattr__(parts, "request_idle_s", IDLE_S)
+def test_a_body_that_stops_coming_is_not_waited_for(app: FastAPI, context: AppContext) -> None:
+    object.__setattr__(context.limits, "request_idle_s", IDLE_S)
     with serving(app) as address, connected(address) as connection:
         send(connection, BODY_BEGUN)
         said = answer(connection)
@@ -146,18 +147,18 @@ def test_a_body_that_stops_coming_is_not_waited_for(app: FastAPI, parts: Parts) 
     assert b'"code": "request-timeout"' in said
 
 
-def test_a_body_that_is_on_its_way_when_the_service_stops_is_told_so(app: FastAPI, parts: Parts) -> None:
+def test_a_body_that_is_on_its_way_when_the_service_stops_is_told_so(app: FastAPI, context: AppContext) -> None:
     with serving(app) as address, connected(address) as connection:
         send(connection, BODY_BEGUN)
-        parts.stopping.set()
+        context.stopping.set()
         said = answer(connection)
 
     assert said.startswith(b"HTTP/1.1 503 ")
     assert b'"code": "shutting-down"' in said
 
 
-def test_streams_are_bounded(app: FastAPI, parts: Parts) -> None:
-    object.__setattr__(parts, "streams_max", 1)
+def test_streams_are_bounded(app: FastAPI, context: AppContext) -> None:
+    object.__setattr__(context.limits, "streams_max", 1)
     with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=20) as client:
         request = client.post("/trace", json=spec("stays")).json()
         with client.stream("GET", request["links"]["events"]) as stream:

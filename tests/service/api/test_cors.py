@@ -18,8 +18,8 @@ PREFLIGHT = {
 
 
 @pytest.fixture
-def open_to_a_friend(parts: AppContext) -> Iterator[TestClient]:
-    with local(create_app(parts, cors_origins=[FRIEND])) as client:
+def open_to_a_friend(context: AppContext) -> Iterator[TestClient]:
+    with local(create_app(context, cors_origins=[FRIEND])) as client:
         yield client
 
 

@@ -1,6 +1,5 @@
 """What a model returned in mode eager."""
 
-from dataclasses import replace
 from typing import Any
 
 import safetensors
@@ -8,7 +7,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
-from tests.service.api.conftest import assert_problem, local, spec
+from tests.service.api.conftest import assert_problem, local, spec, with_limits
 
 WAIT = {"prefer": "wait=30"}
 
@@ -44,8 +43,8 @@ def test_the_outputs_are_told_call_by_call_as_inference_tells_them(client: TestC
     }
 
 
-def test_outputs_that_are_too_large_for_an_answer_are_had_as_a_file(parts: AppContext) -> None:
-    with local(create_app(replace(parts, answer_max_bytes=100))) as client:
+def test_outputs_that_are_too_large_for_an_answer_are_had_as_a_file(context: AppContext) -> None:
+    with local(create_app(with_limits(context, answer_max_bytes=100))) as client:
         path = ran(client)["links"]["outputs"]
         refused, file = client.get(path), client.get(f"{path}?format=safetensors")
 

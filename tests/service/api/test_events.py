@@ -88,13 +88,13 @@ def test_events_come_while_they_happen_with_heartbeats_between(live: httpx.Clien
     assert [(kind, data) for _, kind, data in rest] == [("end", {"state": "cancelled", "verdict": None})]
 
 
-def test_an_open_stream_ends_when_the_service_stops(live: httpx.Client, tracer: Tracer, parts: AppContext) -> None:
+def test_an_open_stream_ends_when_the_service_stops(live: httpx.Client, tracer: Tracer, context: AppContext) -> None:
     request = live.post("/trace", json=spec("stays")).json()
 
     with live.stream("GET", request["links"]["events"]) as answer:
         events = told(answer.iter_lines())
         assert next(events) is not None
-        parts.stopping.set()
+        context.stopping.set()
         kinds = [event[1] for event in events if event is not None]
 
     assert "end" not in kinds

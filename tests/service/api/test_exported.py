@@ -88,9 +88,9 @@ def test_a_format_that_there_is_not(client: TestClient, exported: str) -> None:
     assert_problem(client.get(f"{exported}/archive", params={"format": "onnx"}), 422, "invalid-request")
 
 
-def test_another_tenants_exported_program_is_not_there(parts: AppContext, exported: str) -> None:
-    with local(create_app(replace(parts, keys_required=True))) as keyed:
-        ours, theirs = (authorized(parts.store, tenant=tenant) for tenant in (DEFAULT_TENANT, "others"))
+def test_another_tenants_exported_program_is_not_there(context: AppContext, exported: str) -> None:
+    with local(create_app(replace(context, keys_required=True))) as keyed:
+        ours, theirs = (authorized(context.store, tenant=tenant) for tenant in (DEFAULT_TENANT, "others"))
 
         assert keyed.get(f"{exported}/archive", params=PT2, headers=ours).content == PROGRAM
         assert_problem(keyed.get(f"{exported}/archive", params=PT2, headers=theirs), 404, "artifact-not-found")

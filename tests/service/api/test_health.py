@@ -27,8 +27,8 @@ def test_it_says_how_submitted_code_is_confined_and_what_that_does_not_cover(cli
     assert any("kernel" in gap for gap in sandbox["not_covered"])
 
 
-def test_without_isolation_it_says_so_in_its_readiness_and_on_its_page(parts: AppContext) -> None:
-    client = local(create_app(replace(parts, tier=Tier.NONE)))
+def test_without_isolation_it_says_so_in_its_readiness_and_on_its_page(context: AppContext) -> None:
+    client = local(create_app(replace(context, tier=Tier.NONE)))
 
     assert client.get("/readyz").json()["sandbox"]["tier"] == "i-accept-no-isolation"
     assert "No isolation" in client.get("/docs").text
@@ -38,8 +38,8 @@ def test_with_isolation_the_page_has_no_warning(client: TestClient) -> None:
     assert "No isolation" not in client.get("/docs").text
 
 
-def test_without_a_sandbox_it_lives_but_is_not_ready(parts: AppContext) -> None:
-    client = local(create_app(replace(parts, sandbox_alive=lambda: False)))
+def test_without_a_sandbox_it_lives_but_is_not_ready(context: AppContext) -> None:
+    client = local(create_app(replace(context, sandbox_alive=lambda: False)))
 
     answer = client.get("/readyz")
 
@@ -48,13 +48,13 @@ def test_without_a_sandbox_it_lives_but_is_not_ready(parts: AppContext) -> None:
     assert client.get("/livez").status_code == 200
 
 
-def test_without_its_database_it_is_not_ready(parts: AppContext, tmp_path: Path) -> None:
+def test_without_its_database_it_is_not_ready(context: AppContext, tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path / 'gone' / 'tracehouse.db'}", (tmp_path / "gone").as_uri())
     store.close()
     for file in (tmp_path / "gone").glob("tracehouse.db*"):
         file.unlink()
     (tmp_path / "gone").rename(tmp_path / "moved")
-    client = local(create_app(replace(parts, store=store)))
+    client = local(create_app(replace(context, store=store)))
 
     assert_problem(client.get("/readyz"), 503, "storage-unavailable")
     assert_problem(client.get("/models"), 503, "storage-unavailable")
@@ -66,7 +66,7 @@ def test_without_room_on_the_disk_it_is_not_ready(client: TestClient, monkeypatc
     assert assert_problem(client.get("/readyz"), 503, "disk-full")["free"] > 0
 
 
-def test_while_it_stops_it_is_not_ready(client: TestClient, parts: AppContext) -> None:
-    parts.stopping.set()
+def test_while_it_stops_it_is_not_ready(client: TestClient, context: AppContext) -> None:
+    context.stopping.set()
 
     assert_problem(client.get("/readyz"), 503, "shutting-down")

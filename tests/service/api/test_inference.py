@@ -16,19 +16,19 @@ from service.domain.api_key import DEFAULT_TENANT
 from service.domain.outcome import Succeeded
 from service.domain.trace_request import TraceRequest
 from service.engine.embedded import EmbeddedEngine
-from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore
+from tests.pool_limits import pool_limits
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
     Tracer,
     assert_problem,
     idle_pool,
     local,
-    make_parts,
+    make_context,
     start_engine,
 )
 from tracehouse.artifact.manifest import Artifact
@@ -67,25 +67,22 @@ def engine(store: Store) -> Iterator[EmbeddedEngine]:
 
 @pytest.fixture(scope="module")
 def pool(store: Store, torch_zygote: Zygote) -> Pool:
-    limits = Limits(address_space_mib=4096, cpu_s=None)
-    return Pool(
-        torch_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
-    )
+    return Pool(torch_zygote, store.blobs, pool_limits())
 
 
 @pytest.fixture(scope="module")
-def parts(store: Store, engine: EmbeddedEngine, state_dir: Path, pool: Pool) -> AppContext:
-    return replace(make_parts(store, engine, state_dir), inference=Inference(store, pool))
+def context(store: Store, engine: EmbeddedEngine, state_dir: Path, pool: Pool) -> AppContext:
+    return replace(make_context(store, engine, state_dir), inference=Inference(store, pool))
 
 
 @pytest.fixture(scope="module")
-def client(parts: AppContext, pool: Pool) -> Iterator[TestClient]:
+def client(context: AppContext, pool: Pool) -> Iterator[TestClient]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await pool.close(grace_s=0)
 
-    with local(create_app(parts, lifespan)) as client:
+    with local(create_app(context, lifespan)) as client:
         yield client
 
 
@@ -437,8 +434,8 @@ def test_a_bad_body_is_refused_and_asks_no_runner(
     store: Store, engine: EmbeddedEngine, state_dir: Path, net: Artifact, body: Any, status: int, code: str
 ) -> None:
     pool = idle_pool(store)
-    parts = replace(make_parts(store, engine, state_dir), inference=Inference(store, pool))
-    asked = asking(local(create_app(parts)))
+    context = replace(make_context(store, engine, state_dir), inference=Inference(store, pool))
+    asked = asking(local(create_app(context)))
     assert_problem(asked(body, headers={"content-type": "application/json"}), status, code)
     assert pool.runners == {}
 

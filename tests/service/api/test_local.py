@@ -122,8 +122,8 @@ def test_a_page_from_elsewhere_loads_nothing_either(client: TestClient, mode: st
 
 
 @pytest.fixture
-def keyed(parts: AppContext) -> Iterator[TestClient]:
-    with TestClient(create_app(replace(parts, keys_required=True)), base_url="http://service.example") as client:
+def keyed(context: AppContext) -> Iterator[TestClient]:
+    with TestClient(create_app(replace(context, keys_required=True)), base_url="http://service.example") as client:
         yield client
 
 

@@ -156,7 +156,7 @@ def store(steady: TestClient) -> Store:
     """The service's own."""
     app = steady.app
     assert isinstance(app, FastAPI)
-    return cast(Store, app.state.parts.store)
+    return cast(Store, app.state.context.store)
 
 
 @pytest.fixture

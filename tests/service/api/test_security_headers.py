@@ -114,9 +114,9 @@ def test_what_may_change_is_kept_by_nobody(steady: TestClient, path: str) -> Non
     assert steady.get(path).headers["cache-control"] == "no-store"
 
 
-def test_no_cache_is_told_to_show_it_to_anybody(parts: AppContext, store: Store) -> None:
+def test_no_cache_is_told_to_show_it_to_anybody(context: AppContext, store: Store) -> None:
     headers = authorized(store)
-    with TestClient(create_app(replace(parts, keys_required=True))) as client:
+    with TestClient(create_app(replace(context, keys_required=True))) as client:
         traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30", **headers}).json()
         for path in traced["links"].values():
             if path is not None and "/infer" not in path:

@@ -20,13 +20,13 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.domain.trace_request import TraceRequest
-from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore, Trace, keep
-from tests.service.api.conftest import Tracer, authorized, local, make_parts, spec, start_engine
+from tests.pool_limits import pool_limits
+from tests.service.api.conftest import Tracer, authorized, local, make_context, spec, start_engine, with_limits
 from tests.service.api.test_access import DOCUMENT, PROTECTED, PUBLIC
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact, GraphNode, Printout
@@ -93,10 +93,7 @@ def store(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def client(store: Store, trace: Trace, tmp_path_factory: pytest.TempPathFactory, torch_zygote: Zygote) -> Iterator[Any]:
-    limits = Limits(address_space_mib=4096, cpu_s=None)
-    pool = Pool(
-        torch_zygote, store.blobs, limits=limits, threads=1, memory_max_bytes=2**33, waiting_max=8, infer_timeout_s=30
-    )
+    pool = Pool(torch_zygote, store.blobs, pool_limits())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -104,9 +101,10 @@ def client(store: Store, trace: Trace, tmp_path_factory: pytest.TempPathFactory,
         await pool.close(grace_s=0)
 
     engine = start_engine(store, SecretTracer(store, trace))
-    parts = make_parts(store, engine, tmp_path_factory.getbasetemp())
-    parts = replace(parts, inference=Inference(store, pool), keys_required=True, key_requests_per_minute=10**6)
-    with local(create_app(parts, lifespan)) as client:
+    context = make_context(store, engine, tmp_path_factory.getbasetemp())
+    context = replace(context, inference=Inference(store, pool), keys_required=True)
+    context = with_limits(context, key_requests_per_minute=10**6)
+    with local(create_app(context, lifespan)) as client:
         yield client
     engine.stop()
 

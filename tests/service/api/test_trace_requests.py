@@ -90,8 +90,8 @@ def test_a_request_that_no_worker_takes_says_so_at_once_and_can_be_cancelled(
     assert (cancelled["state"], cancelled["waiting"]) == ("cancelled", None)
 
 
-def test_waiting_ends_when_the_service_stops(client: TestClient, parts: AppContext) -> None:
-    parts.stopping.set()
+def test_waiting_ends_when_the_service_stops(client: TestClient, context: AppContext) -> None:
+    context.stopping.set()
 
     assert client.post("/trace", json=spec("stays"), headers={"prefer": "wait=60"}).status_code == 202
 

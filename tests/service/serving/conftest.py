@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.blobs import Blobs
+from tests.pool_limits import pool_limits
 
 
 @pytest.fixture
@@ -27,9 +27,7 @@ async def new_pool(torch_zygote: Zygote, blobs: Blobs) -> AsyncIterator[Callable
     pools = []
 
     def new_pool(zygote: Zygote = torch_zygote, **changes: Any) -> Pool:
-        usual = {"memory_max_bytes": 2**34, "waiting_max": 8, "infer_timeout_s": 30.0}
-        limits = Limits(address_space_mib=4096, cpu_s=None)
-        pools.append(Pool(zygote, blobs, limits=limits, threads=1, **(usual | changes)))
+        pools.append(Pool(zygote, blobs, pool_limits(**changes)))
         return pools[-1]
 
     yield new_pool

@@ -1,0 +1,62 @@
+"""Limits: settings as the frozen limits that each part of the service takes."""
+
+from service.api.limits import RequestLimits
+from service.domain.quotas import Quotas
+from service.sandbox.limits import Limits
+from service.serving.pool import PoolLimits
+from service.serving.runner import RunnerLimits
+from service.settings import Settings
+from tracehouse.byte_units import MIB
+from workers.limits import TraceLimits
+
+
+def request_limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(
+        request_max_bytes=settings.request_max_bytes,
+        upload_max_bytes=settings.upload_max_bytes,
+        answer_max_bytes=settings.infer_result_max_bytes,
+        request_idle_s=settings.request_idle_s,
+        streams_max=settings.streams_max,
+        tenant_streams_max=settings.tenant_streams_max,
+        key_requests_per_minute=settings.key_requests_per_minute,
+    )
+
+
+def quotas(settings: Settings) -> Quotas:
+    return Quotas(queued_max=settings.tenant_queued_max, stored_max_bytes=settings.tenant_stored_max_bytes)
+
+
+def trace_limits(settings: Settings) -> TraceLimits:
+    return TraceLimits(
+        wall_s=settings.trace_wall_s,
+        cpu_s=settings.trace_cpu_s,
+        memory_mib=settings.trace_memory_mib,
+        threads=settings.runner_threads,
+        log_max_bytes=settings.trace_log_max_bytes,
+        source_max_bytes=settings.source_max_bytes,
+        child_threads_max=settings.child_threads_max,
+        child_open_files_max=settings.child_open_files_max,
+    )
+
+
+def pool_limits(settings: Settings) -> PoolLimits:
+    return PoolLimits(
+        runner=_runner_limits(settings),
+        memory_max_bytes=settings.pool_memory_mib * MIB,
+        waiting_max=settings.pool_waiting,
+    )
+
+
+def _runner_limits(settings: Settings) -> RunnerLimits:
+    child = Limits(
+        address_space_mib=settings.runner_memory_mib,
+        cpu_s=None,  # a runner answers for as long as it is asked
+        open_files=settings.child_open_files_max,
+        threads=settings.child_threads_max,
+    )
+    return RunnerLimits(
+        child=child,
+        threads=settings.runner_threads,
+        infer_timeout_s=settings.infer_timeout_s,
+        answer_max_bytes=settings.infer_result_max_bytes,
+    )
