@@ -20,7 +20,7 @@ def ran(client: TestClient) -> dict[str, Any]:
 def test_a_request_in_mode_eager_says_where_its_outputs_are_and_has_no_verdict(client: TestClient) -> None:
     said = ran(client)
 
-    assert (said["state"], said["stage"], said["verdict"], said["assert_problem"]) == ("succeeded", "done", None, None)
+    assert (said["state"], said["stage"], said["verdict"], said["problem"]) == ("succeeded", "done", None, None)
     assert (said["artifacts"], said["model"], said["findings"]) == ([], None, [])
     assert said["links"] | {"outputs": f"/trace/{said['id']}/outputs", "artifact": None, "infer": None} == said["links"]
     assert client.get("/trace").json()["trace_requests"][0]["links"] == said["links"]

@@ -45,7 +45,7 @@ def test_what_a_traced_request_says(client: TestClient) -> None:
     assert said["waiting"] is None
     assert (said["verdict"], said["model"]) == ("verified", {"name": "linear", "version": 1})
     assert said["findings"][0]["line"] == 10
-    assert said["assert_problem"] is None
+    assert said["problem"] is None
     assert said["created_at"] <= said["started_at"] <= said["ended_at"]
 
 
@@ -54,7 +54,7 @@ def test_a_failed_request_carries_a_whole_problem(client: TestClient) -> None:
 
     assert answer.status_code == 200
     assert answer.json()["state"] == "failed"
-    document = answer.json()["assert_problem"]
+    document = answer.json()["problem"]
     assert (document["code"], document["status"], document["fault"]) == ("source-syntax-error", 422, "model")
     assert (document["file"], document["line"]) == ("linear.py", 3)
     assert document["instance"] == answer.json()["links"]["self"]
