@@ -36,7 +36,7 @@ def installed() -> Iterator[Callable[[Source], Source]]:
         return source
 
     yield install
-    for source in sources:
+    for source in reversed(sources):
         source.uninstall()
 
 

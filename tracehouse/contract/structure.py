@@ -46,6 +46,9 @@ class DictNode(Frozen):
 
 
 Structure = Union[TensorLeaf, BakedLeaf, FixedLeaf, ListNode, TupleNode, DictNode]  # noqa: UP007 - it refers to itself
+# Now, and not at their first use: a source that has a module of this name may stand in sys.modules by then.
+for _node in (ListNode, TupleNode, DictNode):
+    _node.model_rebuild()
 
 
 class Argument(Frozen):

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from tracehouse.eager.error_translation import blamed, is_out_of_memory, out_of_memory, remedy_of
+from tracehouse.eager.shadowed_packages import ShadowedPackages
 from tracehouse.errors import (
     EntrypointNotFound,
     SourceImportFailed,
@@ -33,8 +34,9 @@ from tracehouse.introspection import user_lines
 
 FILES_MAX = 5000
 _STEP_BYTES = 2**20
-# A source that replaced one of these would break the tracer, and every import that it did not mean.
-_TAKEN = sys.stdlib_module_names | {"torch", "numpy", "pydantic", "pydantic_core", "service", "workers"}
+# A source cannot replace these: their compiled code asks `sys.modules` for modules by name, so that Python, torch and
+# numpy would find the source's in place of their own. All other names are the source's (shadowed_packages).
+_TAKEN = sys.stdlib_module_names | {"torch", "numpy"}
 
 
 class Source(MetaPathFinder, InspectLoader):
@@ -46,11 +48,12 @@ class Source(MetaPathFinder, InspectLoader):
         self._folders = {str(parent) for path in self._modules.values() for parent in PurePosixPath(path).parents} - {
             "."
         }
+        self._shadowed: ShadowedPackages | None = None  # while it is installed
         taken = sorted(name for name in self._top_names() if name in _TAKEN)
         if taken:
             raise SourceUnsafe(
-                f"a file of the source is called {taken[0]!r}, as a module that Python or the tracer needs: "
-                "rename the file",
+                f"a file of the source is called {taken[0]!r}, as a module that Python, torch or numpy finds by its "
+                "name: rename the file",
                 names=taken,
                 remedy="rename the file, and the module in the entrypoint",
             )
@@ -71,11 +74,8 @@ class Source(MetaPathFinder, InspectLoader):
 
     def install(self) -> None:
         """Let Python import the modules, and show their lines in tracebacks, to inspect and to torch.jit.script."""
-        top_names = self._top_names()
-        # Not gone through for nothing: a child copies every page of the zygote's on which it only counts a reference.
-        if any(name in sys.modules for name in top_names):
-            for loaded in [name for name in sys.modules if name.partition(".")[0] in top_names]:
-                del sys.modules[loaded]  # an installed package of that name, which this replaces
+        self._shadowed = ShadowedPackages(self._top_names(), self)
+        self._shadowed.put_aside()
         sys.meta_path.insert(0, self)
         for name, path in self._modules.items():
             text = self._files[path].decode(errors="replace")
@@ -90,6 +90,8 @@ class Source(MetaPathFinder, InspectLoader):
             user_lines.submitted.pop(path, None)
         for name in [name for name, module in sys.modules.items() if getattr(module, "__loader__", None) is self]:
             del sys.modules[name]
+        if self._shadowed is not None:
+            self._shadowed.put_back()
 
     def import_module(self, name: str, seed: int) -> ModuleType:
         """Import the entrypoint's module; what it draws at random follows from the seed."""
@@ -121,6 +123,8 @@ class Source(MetaPathFinder, InspectLoader):
         path: Sequence[str] | None = None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
+        if self._shadowed is not None and self._shadowed.hides(fullname):
+            return None
         folder = fullname.replace(".", "/")
         if fullname in self._modules:
             file = self._modules[fullname]

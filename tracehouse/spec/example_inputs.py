@@ -137,6 +137,8 @@ else:
             Discriminator(_kind_of),
         ],
     )
+# Now, and not at its first use: a source that has a module of this name may stand in sys.modules by then.
+TupleInput.model_rebuild()
 
 
 def _as_arguments(value: Any) -> Any:

@@ -91,8 +91,8 @@ def test_a_submitted_module_wins_over_an_installed_one_of_its_name(installed: In
     assert source.import_module("igraph", 0).MINE
 
 
-@pytest.mark.parametrize("path", ["torch.py", "json/__init__.py", "numpy.py", "workers/child.py", "random.py"])
-def test_a_module_named_as_one_that_python_or_the_tracer_needs_is_refused(path: str) -> None:
+@pytest.mark.parametrize("path", ["torch.py", "json/__init__.py", "numpy.py", "random.py"])
+def test_a_module_named_as_one_of_pythons_torchs_or_numpys_is_refused(path: str) -> None:
     with pytest.raises(SourceUnsafe) as refused:
         Source.inline({"net.py": "", path: ""})
     assert refused.value.facts["names"] == [path.partition("/")[0].removesuffix(".py")]
