@@ -1,6 +1,6 @@
-"""Extra files: what an archive carries beside the model, so that the file alone says what it is right for.
+"""Extra files: contract, check and golden cases inside the archive, so that the file says what it is right for.
 
-torch.jit.load hands them over: `torch.jit.load(file, _extra_files={"contract.json": ""})`.
+torch.jit.load reads them: `torch.jit.load(file, _extra_files={"contract.json": ""})`.
 """
 
 from tracehouse.artifact.manifest import Form, Versions
@@ -13,7 +13,7 @@ EXTRA_FILES = (CONTRACT, CHECK, GOLDEN)
 
 
 class CheckSummary(Frozen):
-    """What stands in `check.json`: the verdict, and all that is needed to check the archive once more."""
+    """The content of `check.json`: the verdict, and all that is needed to check the archive again."""
 
     verdict: Verdict
     tolerance: float

@@ -1,4 +1,4 @@
-"""BlobRef: bytes named by their SHA-256."""
+"""A blob reference: the digest and size of stored bytes."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 
 
 class BlobRef(Frozen):
-    """Bytes that are kept: their SHA-256, and how many they are."""
+    """Stored bytes, named by their SHA-256."""
 
     digest: str = Field(pattern=DIGEST_PATTERN)
     byte_size: int = Field(ge=0)

@@ -1,4 +1,4 @@
-"""A conversion attempt: a way to make an artifact that was tried, and what came of it."""
+"""A conversion attempt: one way to make an artifact, and its outcome."""
 
 from pydantic import Field
 
@@ -7,11 +7,11 @@ from tracehouse.frozen import Frozen
 
 
 class ConversionAttempt(Frozen):
-    """A way that was tried, and what came of it."""
+    """One way to make an artifact that was tried, and its outcome."""
 
     way: str = Field(
-        description="`trace`, `trace, with gate scripted`, or `script`; a bucket's ends in `, for seq 16`."
+        description="`trace`, `trace, with gate scripted`, or `script`; for a bucket, `, for seq 16` follows."
     )
-    verdict: Verdict | None = Field(description="Null where it gave no artifact.")
-    kept: bool = Field(description="Whether this artifact is what it gave.")
+    verdict: Verdict | None = Field(description="Null if it gave no artifact.")
+    kept: bool = Field(description="Whether this artifact came from it.")
     detail: str | None = Field(None, description="Why it gave none, or was not kept.")

@@ -8,7 +8,7 @@ from tracehouse.tensors.tensor import TensorSpec
 
 
 class Counterexample(Frozen):
-    """`arrays` is an `.npz` of `input.<leaf>`, `eager.<leaf>` and `artifact.<leaf>`; `test` a pytest file."""
+    """One counterexample. `arrays` is an `.npz` of `input.*`, `eager.*` and `artifact.*`; `test` is a pytest file."""
 
     method: str
     case: str

@@ -1,11 +1,11 @@
-"""Counterexample files: what they are named where they are downloaded."""
+"""Counterexample files: their names when they are downloaded."""
 
 
 def arrays_file(number: int) -> str:
-    """As it is named where it is downloaded."""
+    """Return the name of the arrays' file."""
     return f"counterexample-{number}.npz"
 
 
 def test_file(number: int) -> str:
-    """As it is named where it is downloaded; pytest finds it by that."""
+    """Return the name of the test file; pytest finds it by this name."""
     return f"test_counterexample_{number}.py"

@@ -1,4 +1,4 @@
-"""Exportability: what torch.export made of a model, and so how ready it is for life after TorchScript."""
+"""Exportability: whether torch.export can take a model, that is, how ready the model is to leave TorchScript."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, Self
@@ -7,8 +7,8 @@ from pydantic import Field
 
 from tracehouse.frozen import Frozen
 
-# What torch.jit.trace tries for its own report: the eager model, the traced module run as a model, and TorchScript's
-# graph translated node by node.
+# The three ways of torch.jit's own exportability report: export the eager model, export the traced module as if it were
+# a model, or translate TorchScript's graph node by node.
 ExportWay = Literal["direct", "trace-then-export", "source-to-source"]
 ExportOutcome = Literal["succeeded", "differs", "failed", "not-tried"]
 Readiness = Literal["ready", "partly", "not", "unknown"]
@@ -17,7 +17,7 @@ DETAIL_MAX_CHARACTERS = 2000
 ERROR_MAX_CHARACTERS = 200
 PLACE_MAX_CHARACTERS = 500
 
-# Where there is no eager model, or no trace, there is less to try.
+# Without an eager model, or without a trace, fewer ways apply.
 _WAYS: dict[str, list[ExportWay]] = {
     "scripted": ["direct", "source-to-source"],
     "uploaded": ["source-to-source"],
@@ -26,36 +26,36 @@ _EVERY_WAY: list[ExportWay] = ["direct", "trace-then-export", "source-to-source"
 
 
 class ExportAttempt(Frozen):
-    """One way to export one method, and what came of it."""
+    """The outcome of one way to export one method."""
 
     method: str
     way: ExportWay = Field(
-        description="`direct`: torch.export of the eager model. `trace-then-export`: the same of the traced module. "
-        "`source-to-source`: torch's TS2EPConverter on the TorchScript."
+        description="`direct`: torch.export of the eager model. `trace-then-export`: torch.export of the traced "
+        "module. `source-to-source`: torch's TS2EPConverter on the TorchScript."
     )
     outcome: ExportOutcome = Field(
-        description="`succeeded`: exported, and on the example as close to the eager model as the check's tolerance "
-        "asks. `differs`: exported, and not as close. `not-tried`: `detail` says why."
+        description="`succeeded`: exported, and equal to the eager model on the example within the check's "
+        "tolerance. `differs`: exported, but not equal. `not-tried`: `detail` says why."
     )
     error: str | None = Field(None, max_length=ERROR_MAX_CHARACTERS, description="The exception's type.")
     detail: str | None = Field(
-        None, max_length=DETAIL_MAX_CHARACTERS, description="What was raised, how it differs, or what to know."
+        None, max_length=DETAIL_MAX_CHARACTERS, description="The exception's text, the difference, or a remark."
     )
     file: str | None = Field(
-        None, max_length=PLACE_MAX_CHARACTERS, description="Of the source, or of a library that it uses."
+        None, max_length=PLACE_MAX_CHARACTERS, description="A file of the source, or of a library that it uses."
     )
     line: int | None = Field(None, ge=0, lt=2**31)
     source: str | None = Field(None, max_length=PLACE_MAX_CHARACTERS, description="The text of that line.")
 
 
 class Exportability(Frozen):
-    """As the process that traced says it: it ran the model's code, and nothing here was verified by another one."""
+    """The attempts of the tracing process. That process ran submitted code, and no other process verified this."""
 
     readiness: Readiness = Field(
-        description="`ready`: direct export of every method succeeded, and agreed with eager on the example. "
-        "`partly`: something could be exported. `not`: nothing. `unknown`: nothing was tried."
+        description="`ready`: direct export of every method succeeded and agreed with eager on the example. "
+        "`partly`: at least one attempt succeeded. `not`: no attempt succeeded. `unknown`: nothing was tried."
     )
-    note: str = Field(description="The same in words, with the first obstacle and its line.")
+    note: str = Field(description="The readiness in words, with the first obstacle and its line.")
     attempts: list[ExportAttempt]
 
     @classmethod
@@ -63,25 +63,25 @@ class Exportability(Frozen):
         readiness = _readiness(attempts)
         tried = [one for one in attempts if one.way == "direct"] if readiness == "ready" else attempts
         obstacle = next((one for one in tried if one.outcome != "succeeded" or one.detail is not None), None)
-        note = _IN_WORDS[readiness] + (f" {_told(obstacle)}" if obstacle is not None else "")
+        note = _NOTES[readiness] + (f" {_describe_obstacle(obstacle)}" if obstacle is not None else "")
         return cls(readiness=readiness, note=note, attempts=list(attempts))
 
 
-_IN_WORDS: dict[Readiness, str] = {
-    "ready": "torch.export takes the model as it is, and its program agrees with eager on the example.",
-    "partly": "Some of it could be exported, though not all of the eager model as it is.",
+_NOTES: dict[Readiness, str] = {
+    "ready": "torch.export takes the model as it is, and the exported program agrees with eager on the example.",
+    "partly": "A part could be exported, but not the whole eager model as it is.",
     "not": "torch.export takes neither the model nor its TorchScript.",
     "unknown": "Nothing was tried.",
 }
 
 
-def planned(methods: Iterable[str], form: str) -> list[tuple[str, ExportWay]]:
-    """What is tried for an artifact of this form, in this order."""
+def plan_attempts(methods: Iterable[str], form: str) -> list[tuple[str, ExportWay]]:
+    """Return the attempts to make for an artifact of this form, in order."""
     return [(method, way) for method in methods for way in _WAYS.get(form, _EVERY_WAY)]
 
 
-def kept(methods: Iterable[str]) -> str:
-    """The method whose exported program is kept: of several, a `.pt2` has one."""
+def method_to_keep(methods: Iterable[str]) -> str:
+    """Return the method whose exported program is kept: a `.pt2` holds only one."""
     names = list(methods)
     return "forward" if "forward" in names else names[0]
 
@@ -95,7 +95,7 @@ def _readiness(attempts: Sequence[ExportAttempt]) -> Readiness:
     return "partly" if any(one.outcome == "succeeded" for one in attempts) else "not"
 
 
-def _told(attempt: ExportAttempt) -> str:
+def _describe_obstacle(attempt: ExportAttempt) -> str:
     where = f" ({attempt.file}:{attempt.line})" if attempt.file is not None and attempt.line is not None else ""
     error = f"{attempt.error}: " if attempt.error is not None else ""
     first = (attempt.detail or attempt.outcome).strip().splitlines()

@@ -1,4 +1,4 @@
-"""An artifact: immutable, named by the SHA-256 of its manifest, which names its bytes by theirs."""
+"""The manifest of an artifact. Its SHA-256 names the artifact; the files in it are named by theirs."""
 
 import hashlib
 from typing import Annotated, Any, Literal
@@ -18,21 +18,21 @@ from tracehouse.tensors.tensor import Shape, TensorSpec
 
 GraphKind = Literal["graph", "inlined_graph", "onnx_trace"]
 PrintoutKind = Literal[GraphKind, "code", "code_with_constants", "dump"]
-# Of both the first ones are told; a model of some hundred submodules has as many.
+# Only the first ones are listed; a model of some hundred submodules has as many.
 ATTRIBUTES_MAX = 1000
 CONSTANTS_MAX = 1000
 ATTRIBUTE_TEXT_MAX_CHARACTERS = 300
 
 Form = Literal["traced", "scripted", "mixed", "uploaded"]
-# The process that ran the model's code made them: of a million values that are none, the first one is mistake enough.
+# They come from the process that ran submitted code. FailFast: one error is enough where a million values are wrong.
 ValueNames = Annotated[list[str], FailFast()]
 
 
 class GraphNode(Frozen):
     """One node of a graph: its operator, its values, and the source line that made it.
 
-    A block of a node (`prim::If` has two, `prim::Loop` one) begins with `prim::Param`, whose outputs are the values
-    that it is given, and ends with `prim::Return`, whose inputs are those that it gives back.
+    A node may have blocks: `prim::If` has two, `prim::Loop` one. A block begins with `prim::Param`, whose outputs are
+    the block's inputs, and ends with `prim::Return`, whose inputs are the block's results.
     """
 
     operator: str
@@ -40,20 +40,21 @@ class GraphNode(Frozen):
     outputs: ValueNames
     types: ValueNames = Field(description="The outputs' types, shapes included where torch knows them.")
     attributes: dict[str, str] = Field(
-        default={}, description="As text, long ones shortened: a constant's `value`, the `name` of what is read."
+        default={},
+        description="As text, long ones shortened: a constant's `value`, the `name` of an attribute that is read.",
     )
-    scope: str = Field(default="", description="The submodule whose part it is, `encoder.layers.0`.")
+    scope: str = Field(default="", description="The submodule that it belongs to, as `encoder.layers.0`.")
     file: str | None = None
     line: int | None = None
     source: str | None = None
-    parent: int | None = Field(default=None, description="The place in `nodes` of the one in whose block it stands.")
-    block: int | None = Field(default=None, description="Which of its parent's blocks, the first is 0.")
+    parent: int | None = Field(default=None, description="The place in `nodes` of the node whose block it is in.")
+    block: int | None = Field(default=None, description="The number of its parent's block, from 0 on.")
 
 
 class Printout(Frozen):
-    """One textual view of one method of one submodule; "" is the model itself. Only graphs have nodes.
+    """One textual view of one method of one submodule. The submodule "" is the model. Only graphs have nodes.
 
-    A `dump` is of a module and no method of it: its `method` is "".
+    A `dump` shows a whole module: its `method` is "".
     """
 
     kind: PrintoutKind
@@ -66,7 +67,7 @@ class Printout(Frozen):
 
 
 class Submodule(Frozen):
-    """A part of the traced model under its dotted name, its Python type, and its methods that were traced."""
+    """A submodule of the traced model: its dotted name, its Python type, and its traced methods."""
 
     name: str
     type: str
@@ -74,7 +75,7 @@ class Submodule(Frozen):
 
 
 class ModuleAttribute(Frozen):
-    """What a traced module holds beside tensors and submodules: `layer.training`, its TorchScript type, its value."""
+    """An attribute of a traced module that is neither a tensor nor a submodule, as `layer.training`."""
 
     name: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
     type: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
@@ -82,16 +83,21 @@ class ModuleAttribute(Frozen):
 
 
 class TensorConstant(Frozen):
-    """A tensor that a method's code refers to as `CONSTANTS.c0`: its values are in the printout `code_with_constants`.
+    """A tensor that a method's code refers to as `CONSTANTS.c0`. The trace baked it in: no weights replace it.
 
-    The trace baked it in: no weights replace it.
+    The printout `code_with_constants` has its values.
     """
 
     name: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
-    datatype: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS, description="torch's word where there is no other.")
+    datatype: str = Field(
+        max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS,
+        description="torch's name of the dtype if the protocol has no datatype for it.",
+    )
     shape: Shape
     method: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS)
-    submodule: str = Field(max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS, description='Whose method: "" is the model.')
+    submodule: str = Field(
+        max_length=ATTRIBUTE_TEXT_MAX_CHARACTERS, description='The submodule of the method; "" is the model.'
+    )
 
 
 ModuleAttributes = Annotated[list[ModuleAttribute], FailFast(), Field(max_length=ATTRIBUTES_MAX)]
@@ -99,7 +105,7 @@ TensorConstants = Annotated[list[TensorConstant], FailFast(), Field(max_length=C
 
 
 class Versions(Frozen):
-    """What it was made with."""
+    """The versions that the artifact was made with."""
 
     torch: str
     python: str
@@ -107,36 +113,42 @@ class Versions(Frozen):
 
 
 class Artifact(Frozen):
-    """The manifest. `golden` holds a few inputs with the eager outputs, replayed whenever the archive is loaded."""
+    """The manifest. `golden` holds a few inputs with eager's outputs, replayed whenever the archive is loaded."""
 
     device: DeviceName
     entrypoint: str | None
     form: Form = Field(
         "traced",
-        description="How the archive came about; `mixed`: traced, with some parts of the model scripted by mode auto.",
+        description="How the archive was made. `mixed`: traced, with some submodules scripted by mode auto.",
     )
-    attempts: list[ConversionAttempt] = Field([], description="The ways that mode auto tried, in their order.")
-    training: Training = Field(False, description="The mode of the model, as it was asked for.")
-    precision: Precision | None = Field(None, description="What model and inputs were cast to first; null: nothing.")
+    attempts: list[ConversionAttempt] = Field([], description="The ways that mode auto tried, in order.")
+    training: Training = Field(False, description="The requested mode of the model.")
+    precision: Precision | None = Field(
+        None, description="The dtype to which model and inputs were cast first; null: none."
+    )
     contract: Contract
     check: TraceCheck
-    archive: BlobRef = Field(description="With its contract and golden cases in its `_extra_files`.")
+    archive: BlobRef = Field(
+        description="The TorchScript archive, with contract and golden cases in its `_extra_files`."
+    )
     printouts: BlobRef
     golden: BlobRef
     sources: BlobRef | None = Field(
         None, description="The submitted files that findings name, as JSON: each path with its text."
     )
-    counterexamples: list[Counterexample] = Field([], description="The smallest inputs found that it answers wrongly.")
-    bucket: dict[str, int] = Field({}, description="The sizes that its symbols have, where it is one of several.")
+    counterexamples: list[Counterexample] = Field(
+        [], description="The smallest inputs that were found to be answered wrongly."
+    )
+    bucket: dict[str, int] = Field({}, description="For a bucket, the sizes of its symbols.")
     exported: BlobRef | None = Field(
-        None, description="The `.pt2`, where it was asked for: compared with eager on the example, and never verified."
+        None, description="The `.pt2`, if it was asked for: compared with eager on the example, and not verified."
     )
     exportability: Exportability | None = Field(
-        None, description="What the process that traced, which ran the model's code, says of torch.export."
+        None, description="What the tracing process, which ran submitted code, says about torch.export."
     )
-    freeze: bool = Field(description="Whether what torch.jit.freeze makes of the archive is served.")
+    freeze: bool = Field(description="Whether the form that torch.jit.freeze makes of the archive is served.")
     optimize_for_inference: bool = Field(
-        False, description="Whether what torch.jit.optimize_for_inference makes of it is served."
+        False, description="Whether the form that torch.jit.optimize_for_inference makes is served."
     )
     submodules: list[Submodule]
     parameters: list[TensorSpec]
@@ -157,15 +169,15 @@ class Artifact(Frozen):
         return served_form(freeze=self.freeze, optimize_for_inference=self.optimize_for_inference)
 
     def manifest(self) -> bytes:
-        """Canonical JSON: equal artifacts have equal bytes.
+        """Return the manifest as canonical JSON: equal artifacts have equal bytes.
 
-        Fields stand in their classes' order, and the keys of a dict in its own, for a model may read it in that order.
+        Fields have the order of their classes; keys of a dict keep their order, because a model may read it.
         """
         return orjson.dumps(self.model_dump(mode="json"))
 
     @property
     def stored_bytes(self) -> int:
-        """What it takes to keep: its files and its manifest."""
+        """The bytes that it takes to store: its files and its manifest."""
         return len(self.manifest()) + sum(blob.byte_size for blob in self._files if blob is not None)
 
     @property

@@ -1,7 +1,7 @@
-"""Printouts in one file: an index on its first line, and then one after the other, so that one is read by itself.
+"""Printouts in one file: an index on the first line, then the printouts, so that one can be read alone.
 
-The process that wrote them has run the model's code and may have made up anything: reading takes little of time and
-memory whatever the file holds, and what is not as it is written here is refused.
+The process that wrote the file ran submitted code and may have forged it. So reading takes bounded time and memory
+whatever the file holds, and anything not written as here is refused.
 """
 
 from collections.abc import Iterable
@@ -22,15 +22,15 @@ INDEX_MAX_BYTES = MIB
 INDEX_MAX_ENTRIES = 20_000
 PRINTOUT_MAX_BYTES = 4 * MIB
 
-# A node has five of them, and takes a hundred bytes at the least.
+# A node has five containers and takes at least a hundred bytes.
 _CONTAINERS_MAX = 200_000
-# Of one object; none of ours has half as many. pydantic keeps about a kilobyte for each member that it does not know.
+# None of our objects has half as many members. pydantic takes about a kilobyte for each unknown member.
 _MEMBERS_MAX = 20
-_NAMED_MAX = 100
+_LISTED_MAX = 100
 
 
 class PrintoutEntry(Frozen):
-    """One printout of the index, and how long its JSON is. It begins where that of the entry before it ends."""
+    """One entry of the index. The JSON of its printout begins where that of the entry before it ends."""
 
     kind: PrintoutKind
     method: str
@@ -43,35 +43,35 @@ _list = TypeAdapter(Annotated[list[Printout], FailFast()])
 
 
 def write(printouts: Iterable[Printout]) -> bytes:
-    """What `Printouts` reads. The last ones, for which the index has no room, are left out."""
-    return write_encoded((printout, encoded(printout)) for printout in printouts)
+    """Return the file's bytes. If the index has no room for all printouts, the last ones are left out."""
+    return write_encoded((printout, encode(printout)) for printout in printouts)
 
 
-def encoded(printout: Printout) -> bytes:
-    """As it stands in the file."""
+def encode(printout: Printout) -> bytes:
+    """Return a printout's JSON, as it stands in the file."""
     return printout.model_dump_json().encode()
 
 
 def write_encoded(printouts: Iterable[tuple[Printout, bytes]]) -> bytes:
-    """`write`, of those that are encoded already."""
+    """Return the file's bytes as `write` does, for printouts with their JSON."""
     index: list[bytes] = []
     written: list[bytes] = []
     room = INDEX_MAX_BYTES - len("[]\n")
-    for printout, whole in islice(printouts, INDEX_MAX_ENTRIES):
+    for printout, text in islice(printouts, INDEX_MAX_ENTRIES):
         entry = PrintoutEntry(
-            kind=printout.kind, method=printout.method, submodule=printout.submodule, byte_size=len(whole)
+            kind=printout.kind, method=printout.method, submodule=printout.submodule, byte_size=len(text)
         )
         line = entry.model_dump_json().encode()
         room -= len(line) + len(",")
         if room < 0:
             break
         index.append(line)
-        written.append(whole)
+        written.append(text)
     return b"[" + b",".join(index) + b"]\n" + b"".join(written)
 
 
 class Printouts:
-    """Those in a file. Raises PrintoutsUnreadable, and names the artifact then."""
+    """The printouts in a file. Raises PrintoutsUnreadable, which names the artifact."""
 
     def __init__(self, file: BinaryIO, digest: str) -> None:
         self._file = file
@@ -82,7 +82,7 @@ class Printouts:
             raise self._unreadable() from error
 
     def read(self, kind: PrintoutKind, method: str, submodule: str) -> Printout:
-        """Also raises PrintoutNotFound."""
+        """Return one printout. Raises PrintoutNotFound or PrintoutsUnreadable."""
         ends = accumulate(entry.byte_size for entry in self.entries)
         for entry, end in zip(self.entries, ends, strict=True):
             if (entry.kind, entry.method, entry.submodule) == (kind, method, submodule):
@@ -91,20 +91,20 @@ class Printouts:
         raise PrintoutNotFound(
             f"there is no {kind} of {method[:80]!r} of {submodule[:80] or 'the model'!r}",
             kind=kind,
-            methods=sorted({entry.method for entry in of_kind})[:_NAMED_MAX],
-            submodules=sorted({entry.submodule for entry in of_kind})[:_NAMED_MAX],
+            methods=sorted({entry.method for entry in of_kind})[:_LISTED_MAX],
+            submodules=sorted({entry.submodule for entry in of_kind})[:_LISTED_MAX],
         )
 
     def _read_index(self) -> list[PrintoutEntry]:
         line = self._file.readline(INDEX_MAX_BYTES)
         if not line.endswith(b"\n"):
-            # Artifacts that were made before there was an index have a list of printouts, which is one line.
-            # Of a longer one than may be read this is the beginning, which is no JSON.
+            # An earlier release wrote a JSON list without an index, on one line. If the list is longer than may be
+            # read, this is only its beginning, which is not valid JSON.
             listed = line + self._file.read(PRINTOUT_MAX_BYTES - len(line))
-            self._file = BytesIO(write(_list.validate_python(_parsed(listed))))
+            self._file = BytesIO(write(_list.validate_python(_parse(listed))))
             line = self._file.readline()
         self._start = len(line)
-        return _index.validate_python(_parsed(line))
+        return _index.validate_python(_parse(line))
 
     def _read(self, start: int, byte_size: int) -> Printout:
         self._file.seek(start)
@@ -112,7 +112,7 @@ class Printouts:
         if len(whole) < byte_size:
             raise self._unreadable()
         try:
-            return Printout.model_validate(_parsed(whole))
+            return Printout.model_validate(_parse(whole))
         except ValueError as error:
             raise self._unreadable() from error
 
@@ -120,8 +120,8 @@ class Printouts:
         return PrintoutsUnreadable("the printouts of this artifact cannot be read", digest=self._digest)
 
 
-def _parsed(text: bytes) -> Any:
-    """With so few members in each object that pydantic cannot find many mistakes. Raises ValueError."""
+def _parse(text: bytes) -> Any:
+    """Parse JSON. Raises ValueError for objects with so many members that pydantic's errors would take gigabytes."""
     if has_more_containers(text, _CONTAINERS_MAX):
         raise ValueError("there are too many lists and objects")
     value = orjson.loads(text)

@@ -26,8 +26,8 @@ from tracehouse.artifact.exportability import (
     ExportAttempt,
     ExportOutcome,
     ExportWay,
-    kept,
-    planned,
+    method_to_keep,
+    plan_attempts,
 )
 from tracehouse.artifact.file_limits import EXPORTED_MAX_BYTES
 from tracehouse.artifact.manifest import Form
@@ -94,9 +94,9 @@ class Export:
 
     def attempts(self) -> Iterator[Exported]:
         """Each as it was planned, one after the other, the program of one method alone with it."""
-        for method, way in planned(self._calls, self._form):
+        for method, way in plan_attempts(self._calls, self._form):
             tried = self._attempt(method, way)
-            yield tried if method == kept(self._calls) else replace(tried, program=None)
+            yield tried if method == method_to_keep(self._calls) else replace(tried, program=None)
 
     def _attempt(self, method: str, way: ExportWay) -> Exported:
         """Raises nothing that submitted code or torch raises."""

@@ -13,15 +13,15 @@ _WIDTH_LEAST = 300  # or the words below are cut
 _ZERO, _NONE = "0", "none"
 
 
-def of(comparisons: Sequence[Comparison]) -> Html:
+def histogram_of(comparisons: Sequence[Comparison]) -> Html:
     """How large the largest difference of each comparison was: of those that agree, and of those that differ."""
-    agreeing = Counter(_bin(one) for one in comparisons if one.agrees)
-    differing = Counter(_bin(one) for one in comparisons if not one.agrees)
+    agreeing = Counter(_bin_of(one) for one in comparisons if one.agrees)
+    differing = Counter(_bin_of(one) for one in comparisons if not one.agrees)
     bins = _bins(set(agreeing) | set(differing))
     most = max((agreeing[name] + differing[name] for name in bins), default=1)
     width = max(_WIDTH_LEAST, _LEFT * 2 + len(bins) * (_WIDTH + _GAP))
     bars = "".join(_bar(place, name, agreeing[name], differing[name], most) for place, name in enumerate(bins))
-    said = "; ".join(f"{_shown(name)}: {agreeing[name]} agree, {differing[name]} differ" for name in bins)
+    said = "; ".join(f"{_label(name)}: {agreeing[name]} agree, {differing[name]} differ" for name in bins)
     return Html(
         f'<svg role="img" viewBox="0 0 {width} {_BASE + 46}" width="{width}" height="{_BASE + 46}" '
         f'aria-label="{text("Comparisons by their largest difference. " + said)}">'
@@ -33,7 +33,7 @@ def of(comparisons: Sequence[Comparison]) -> Html:
     )
 
 
-def _bin(one: Comparison) -> str | int:
+def _bin_of(one: Comparison) -> str | int:
     size = one.largest_difference
     if size is None or not isfinite(size):
         return _NONE
@@ -58,11 +58,11 @@ def _bar(place: int, name: str | int, agreeing: int, differing: int, most: int) 
         f'<rect x="{x}" y="{top:.1f}" width="{_WIDTH}" height="{of_differing:.1f}" fill="url(#hatch)" stroke="#b42318" '
         f'stroke-width="{1 if differing else 0}"/>'
         + (f'<text x="{middle:.0f}" y="{top - 5:.1f}" text-anchor="middle">{number}</text>' if number else "")
-        + f'<text x="{middle:.0f}" y="{_BASE + 18}" text-anchor="middle">{_shown(name)}</text>'
+        + f'<text x="{middle:.0f}" y="{_BASE + 18}" text-anchor="middle">{_label(name)}</text>'
     )
 
 
-def _shown(name: str | int) -> str:
+def _label(name: str | int) -> str:
     if isinstance(name, str):
         return "exact" if name == _ZERO else "none"
     return f"1e{name}"

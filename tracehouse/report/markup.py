@@ -21,7 +21,7 @@ def text(value: object) -> Html:
     """Escaped, unless it is markup; characters that cannot be seen are named."""
     if isinstance(value, Html):
         return value
-    return Html(escape(_HIDDEN.sub(_named, str(value))))
+    return Html(escape(_HIDDEN.sub(_name_of_character, str(value))))
 
 
 def join(parts: Iterable[object], between: str = "") -> Html:
@@ -72,6 +72,6 @@ def _row(row: Sequence[object]) -> Html:
     return Html(f'<tr><th scope="row">{text(first)}</th>{join(element("td", cell) for cell in others)}</tr>')
 
 
-def _named(found: re.Match[str]) -> str:
+def _name_of_character(found: re.Match[str]) -> str:
     character = found[0]
     return f"⟨{unicodedata.name(character, f'U+{ord(character):04X}')}⟩"

@@ -21,7 +21,7 @@ from tracehouse.findings.kinds import Kind, entry_of, path_of
 from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, Verdict
 from tracehouse.report import histogram, report_source
 from tracehouse.report.markup import Html, code, element, facts, folded, join, prose, section, table, text
-from tracehouse.report.report_source import group_of
+from tracehouse.report.report_source import weight_of
 
 STYLE = files("tracehouse.report").joinpath("report.css").read_text("utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -79,7 +79,7 @@ def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
         section("Contract", *_contract(artifact), name="contract"),
         section("Findings", *_findings(findings), name="findings"),
         *_counterexamples(artifact, digest),
-        report_source.shown(sources, findings),
+        report_source.render_sources(sources, findings),
         section("What was compared", *_compared(check.comparisons, check.tolerance), name="compared"),
         section("How it was checked", *_layers(check.layers, check.budget_s), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
@@ -200,7 +200,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
         return
     numbered = list(enumerate(findings, start=1))
     for group, title in _GROUPS.items():
-        members = [(number, one) for number, one in numbered if group_of(one) == group]
+        members = [(number, one) for number, one in numbered if weight_of(one) == group]
         if not members:
             continue
         shown = join(_finding(number, one) for number, one in members)
@@ -231,7 +231,7 @@ def _finding(number: int, finding: Finding) -> Html:
     meaning = element("p", entry.title, class_="note") if entry else Html("")
     source = element("pre", finding.source, class_="line") if finding.source else Html("")
     inside = join([title, meaning, source, element("p", prose(finding.detail)), facts(about)])
-    return Html(f'<article class="finding {group_of(finding)}" id="finding-{number}">{inside}</article>')
+    return Html(f'<article class="finding {weight_of(finding)}" id="finding-{number}">{inside}</article>')
 
 
 def _kind(kind: str) -> Html:
@@ -287,7 +287,7 @@ def _compared(comparisons: Sequence[Comparison], tolerance: float) -> Iterator[H
         "that is no number: other shapes, or only one of the two raises."
     )
     caption = element("figcaption", legend)
-    yield element("figure", Html(f'<div class="scroll">{histogram.of(comparisons)}</div>'), caption)
+    yield element("figure", Html(f'<div class="scroll">{histogram.histogram_of(comparisons)}</div>'), caption)
     headings = ("Case", "Method", "In the contract", "Result", "Largest difference", "What differs")
     yield folded("All comparisons", table("Comparisons", headings, map(_comparison, comparisons)))
 

@@ -13,32 +13,32 @@ _MARKS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
 _SAID_MAX_CHARACTERS = 300
 
 
-def shown(sources: Mapping[str, str], findings: Sequence[Finding]) -> Html:
+def render_sources(sources: Mapping[str, str], findings: Sequence[Finding]) -> Html:
     """Every file that is there, with the numbers that the findings have in the report."""
     if not sources:
         return Html("")
-    files = join(_file(path, whole, findings) for path, whole in sources.items())
+    files = join(_render_file(path, whole, findings) for path, whole in sources.items())
     legend = element("p", "Marked lines: ✗ harmful, ? unknown, ✓ harmless, • another finding.", class_="note")
     return section("Source", legend, files, name="source")
 
 
-def group_of(finding: Finding) -> str:
+def weight_of(finding: Finding) -> str:
     """Return the group under which the report lists a finding: its effect, or else what its kind weighs."""
     if finding.effect is not None:
         return finding.effect
     return "harmful" if speaks_against(finding.kind) else "other"
 
 
-def _file(path: str, whole: str, findings: Sequence[Finding]) -> Html:
+def _render_file(path: str, whole: str, findings: Sequence[Finding]) -> Html:
     lines = whole.removesuffix("\n").split("\n")
     marked: dict[int, list[int]] = {}
     for number, finding in enumerate(findings, start=1):
         if finding.file == path and finding.line is not None and 0 < finding.line <= len(lines):
             marked.setdefault(finding.line, []).append(number)
     rows = join(
-        _line(number, lines[number - 1], [(place, findings[place - 1]) for place in marked.get(number, [])])
+        _render_line(number, lines[number - 1], [(place, findings[place - 1]) for place in marked.get(number, [])])
         if number
-        else _gap()
+        else _render_gap()
         for number in _numbers(len(lines), sorted(marked))
     )
     return Html(
@@ -65,14 +65,14 @@ def _numbers(count: int, marked: Sequence[int]) -> Iterator[int]:
         yield 0
 
 
-def _gap() -> Html:
+def _render_gap() -> Html:
     return Html('<tr><th scope="row">⋯</th><td></td><td class="note">lines left out</td></tr>')
 
 
-def _line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -> Html:
-    worst = next((group for group in _MARKS if any(group_of(one) == group for _, one in found)), None)
+def _render_line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -> Html:
+    worst = next((group for group in _MARKS if any(weight_of(one) == group for _, one in found)), None)
     mark = _MARKS[worst] if worst else ""
-    said = join(_said(place, one) for place, one in found)
+    said = join(_render_finding(place, one) for place, one in found)
     kind = f' class="marked {worst}"' if worst else ""
     return Html(
         f'<tr{kind}><th scope="row">{number}</th><td class="mark">{mark}</td>'
@@ -80,7 +80,7 @@ def _line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -> Html:
     )
 
 
-def _said(place: int, finding: Finding) -> Html:
+def _render_finding(place: int, finding: Finding) -> Html:
     is_harmless = finding.effect == "harmless" and finding.reason
     detail = f"harmless: {finding.reason}" if is_harmless else finding.detail
     short = detail if len(detail) <= _SAID_MAX_CHARACTERS else detail[:_SAID_MAX_CHARACTERS] + "…"

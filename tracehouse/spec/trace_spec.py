@@ -1,4 +1,4 @@
-"""A trace spec: what a person submits."""
+"""A trace spec: what a person submits for tracing."""
 
 import re
 from typing import Annotated, Any, Literal, Self
@@ -26,7 +26,7 @@ BUDGET_S = 15.0
 
 BUCKETS_MAX = 32
 
-# Each is open in the tracing child: the kernel hands over no more than 253 descriptors at once.
+# All files are open in the tracing child, and the kernel passes at most 253 descriptors at once.
 FILES_MAX = 50
 
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -38,19 +38,19 @@ _SOURCE_PATH = re.compile(rf"({_PYTHON_NAME}/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,199}")
 
 
-def _entrypoint(value: str) -> str:
+def _check_entrypoint(value: str) -> str:
     if not _ENTRYPOINT.fullmatch(value):
         raise PydanticCustomError("entrypoint", "write it as module:name, for instance net:Net")
     return value
 
 
-def _source_path(value: str) -> str:
+def _check_source_path(value: str) -> str:
     if len(value) > 200 or not _SOURCE_PATH.fullmatch(value):
         raise PydanticCustomError("source_path", "a source file's name is a relative path such as net.py or pkg/net.py")
     return value
 
 
-def _file_name(value: str) -> str:
+def _check_file_name(value: str) -> str:
     if not _FILE_NAME.fullmatch(value):
         raise PydanticCustomError(
             "file_name", "a file's name is a plain name without slashes, such as weights.safetensors"
@@ -58,50 +58,50 @@ def _file_name(value: str) -> str:
     return value
 
 
-def _method_name(value: str) -> str:
+def _check_method_name(value: str) -> str:
     if not re.fullmatch(_PYTHON_NAME, value):
         raise PydanticCustomError("method_name", "a method's name is a Python name")
     return value
 
 
-def _training(value: Any, parse: ValidatorFunctionWrapHandler) -> Any:
+def _parse_training(value: Any, parse: ValidatorFunctionWrapHandler) -> Any:
     try:
         return parse(value)
     except ValidationError as error:
         raise PydanticCustomError("training", 'training is true, false or "as-is"') from error
 
 
-def _at(location: tuple[int | str, ...], kind: str, message: str) -> ValidationError:
-    """What a validator of the whole raises about one of its members: pydantic keeps the place."""
+def _error_at(location: tuple[int | str, ...], kind: str, message: str) -> ValidationError:
+    """Return the error that a model validator raises about one member, at the member's location."""
     error = InitErrorDetails(
         type=PydanticCustomError(kind, "{message}", {"message": message}), loc=location, input=None
     )
     return ValidationError.from_exception_data(kind, [error])
 
 
-def _each_once(devices: list[str]) -> list[str]:
+def _check_devices_differ(devices: list[str]) -> list[str]:
     if len(set(devices)) < len(devices):
         raise PydanticCustomError("device_twice", "a device is named twice")
     return devices
 
 
-def _each_size_once(sizes: list[int]) -> list[int]:
+def _check_bucket_sizes(sizes: list[int]) -> list[int]:
     if not 0 < len(sizes) <= BUCKETS_MAX or len(set(sizes)) < len(sizes) or min(sizes) < 1:
         raise PydanticCustomError("buckets", f"list 1 to {BUCKETS_MAX} sizes from 1 on, each once")
     return sizes
 
 
-FileName = Annotated[str, AfterValidator(_file_name)]
+FileName = Annotated[str, AfterValidator(_check_file_name)]
 
-SourcePath = Annotated[str, AfterValidator(_source_path)]
+SourcePath = Annotated[str, AfterValidator(_check_source_path)]
 
-Entrypoint = Annotated[str, AfterValidator(_entrypoint)]
+Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
 
-MethodName = Annotated[str, AfterValidator(_method_name)]
+MethodName = Annotated[str, AfterValidator(_check_method_name)]
 
 Mode = Literal["trace", "script", "auto", "eager"]
 
-Training = Annotated[bool | Literal["as-is"], WrapValidator(_training)]
+Training = Annotated[bool | Literal["as-is"], WrapValidator(_parse_training)]
 
 Precision = Literal["float32", "bfloat16", "float16", "float64"]
 
@@ -111,47 +111,47 @@ ServedForm = Literal["freeze", "optimize_for_inference"]
 
 
 def served_form(*, freeze: bool, optimize_for_inference: bool) -> ServedForm | None:
-    """What is made of the archive where it is served; None where that is the archive as it is."""
+    """Return the form that is made of the archive for serving; None if it is served as saved."""
     if optimize_for_inference:
         return "optimize_for_inference"
     return "freeze" if freeze else None
 
 
 class WantedSizes(Span):
-    """For which sizes of a symbol an artifact is wanted: the check answers for just these."""
+    """The sizes of a symbol that are wanted. The check and the contract cover these and no others."""
 
     low: int = Field(1, ge=0, le=SIZE_MAX)
 
 
 class Init(Frozen):
-    """The arguments that a class or a factory is called with."""
+    """The arguments for the class or factory that makes the model."""
 
     args: list[JsonValue] = []
     kwargs: dict[str, JsonValue] = {}
 
 
 class ModelSource(Frozen):
-    """The submitted Python text: inline files, or one uploaded `.py` or `.zip`. Or, in its place, an archive."""
+    """The submitted Python source: inline files, or one uploaded `.py` or `.zip`; or, instead, an archive."""
 
     files: dict[SourcePath, str] | None = Field(None, min_length=1, max_length=1000)
     file: FileName | None = Field(None, description="An uploaded `.py` or `.zip`.")
     archive: FileName | None = Field(
-        None, description="An uploaded TorchScript archive, as torch.jit.save writes it: there is no eager model then."
+        None, description="An uploaded TorchScript archive, as torch.jit.save writes it. It has no eager model."
     )
     entrypoint: Entrypoint | None = Field(
         None,
-        description="`module:name` of an nn.Module class, a factory, an instance or a function; an archive has none.",
+        description="`module:name` of an nn.Module class, a factory, an instance or a function. Not for an archive.",
     )
     init: Init = Init()
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _check_kind(self) -> Self:
         if [self.files, self.file, self.archive].count(None) != 2:
-            raise PydanticCustomError("source", "give one of files, file and archive")
+            raise PydanticCustomError("source", "give exactly one of files, file and archive")
         if (self.entrypoint is None) != (self.archive is not None):
-            raise _at(("entrypoint",), "entrypoint", "source code needs an entrypoint, and an archive has none")
+            raise _error_at(("entrypoint",), "entrypoint", "source code needs an entrypoint, and an archive has none")
         if self.archive is not None and self.init != Init():
-            raise _at(("init",), "init", "an archive is a model already: it takes no init")
+            raise _error_at(("init",), "init", "an archive is already a model: leave out init")
         return self
 
 
@@ -163,59 +163,61 @@ class Weights(Frozen):
 
 
 class CheckOptions(Frozen):
-    """How the trace is checked. Our own comparison with the eager model always runs."""
+    """How the trace is checked. The comparison with the eager model always runs."""
 
-    check_trace: bool = Field(True, description="Run torch's own check as well, and report what it says.")
+    check_trace: bool = Field(True, description="Run torch's own check too, and report its result.")
     check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
     check_tolerance: float = Field(1e-5, gt=0, le=1, description="Relative tolerance, as torch.jit.trace takes it.")
     probes: Literal["auto", "off", "deep"] = Field(
         "auto",
-        description="Vary the examples' values and sizes, compare on those too, and open the contract to the sizes "
-        "that come out right. `deep` tries far more, `off` nothing: the contract is the example's.",
+        description="Vary the examples' values and sizes, compare on these inputs too, and let the contract accept the "
+        "sizes that agree. `deep` tries far more. `off` tries nothing: the contract accepts the example's sizes only.",
     )
     budget_s: float = Field(
         BUDGET_S,
         gt=0,
         le=3600,
-        description="How many seconds of processor time the check may take beside the trace, and at most four times as "
-        "many by the clock; what it cuts is in the artifact's `check.layers`.",
+        description="The check's limit in seconds of processor time, and at most four times as many by the clock. The "
+        "artifact's `check.layers` list what the limit cut.",
     )
     contract: Literal["closed", "open"] = Field(
         "closed",
-        description="Whether sizes that were never tried are refused, or answered with a warning. Those that are known "
-        "to be answered wrongly are refused in both.",
+        description="`closed` refuses sizes that were never tried; `open` answers them with a warning. Both refuse "
+        "sizes that are known to be wrong.",
     )
     gradients: bool = Field(
-        False, description="Compare the gradients of inputs and parameters as well, as torch.jit.verify does."
+        False, description="Compare the gradients of inputs and parameters too, as torch.jit.verify does."
     )
 
 
 class TraceOptions(Frozen):
-    """Handed to torch.jit.trace, and how the artifact is served."""
+    """The options of torch.jit.trace, and how the artifact is served."""
 
-    strict: bool = Field(True, description="As torch.jit.trace takes it: false lets dicts and lists be returned.")
-    force_outplace: bool = Field(False, description="Record operators in place as those that are not.")
+    strict: bool = Field(
+        True, description="torch.jit.trace's `strict`: false allows the model to return dicts and lists."
+    )
+    force_outplace: bool = Field(False, description="Record in-place operators as their out-of-place versions.")
     store_inputs: bool = Field(
         True,
-        description="As torch.jit.trace takes it: the archive holds how the examples nest, their datatypes and shapes, "
-        "and not their values.",
+        description="torch.jit.trace's `_store_inputs`: the archive holds the structure, datatypes and shapes of the "
+        "examples, not their values.",
     )
-    freeze: bool = Field(False, description="Serve the form that torch.jit.freeze makes; the archive stays as traced.")
+    freeze: bool = Field(False, description="Serve the form that torch.jit.freeze makes. The archive stays as traced.")
     optimize_for_inference: bool = Field(
-        False, description="Serve the form that torch.jit.optimize_for_inference makes, which freezes as well."
+        False, description="Serve the form that torch.jit.optimize_for_inference makes; it freezes too."
     )
     precision: Precision | None = Field(
-        None, description="Cast the model's floating-point parameters and buffers, and its inputs, to this first."
+        None, description="Cast the model's floating-point parameters and buffers, and its inputs, to this dtype first."
     )
     exportability: bool = Field(
-        False, description="Try torch.export as well, and say how ready the model is for life after TorchScript."
+        False, description="Try torch.export too, and report how ready the model is to leave TorchScript."
     )
     optimize: bool | None = Field(
         None,
         deprecated=True,
-        description="torch.jit.trace takes and ignores it; so does this, and says so.",
+        description="torch.jit.trace accepts and ignores it. So does Tracehouse, with a notice.",
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="For random weights, and whatever else the source draws.")
+    seed: int = Field(0, ge=0, lt=2**63, description="The seed for random weights and all else that the source draws.")
 
     @property
     def served_form(self) -> ServedForm | None:
@@ -223,7 +225,7 @@ class TraceOptions(Frozen):
 
 
 class TraceSpec(Frozen):
-    """What a person submits."""
+    """One submission: source, weights, example inputs and options."""
 
     model_config = ConfigDict(title="Trace request")
 
@@ -233,98 +235,105 @@ class TraceSpec(Frozen):
     mode: Mode = Field(
         "trace",
         description="`trace` and `script` are torch.jit's. `auto` traces, and scripts where a trace is wrong. `eager` "
-        "runs the model on its inputs and keeps what it returns: nothing is traced.",
+        "runs the model on its inputs and keeps its outputs, without tracing.",
     )
     training: Training = Field(
-        False, description="Train mode, eval mode, or `as-is`: the mode in which the source leaves the model."
+        False, description="True: train mode. False: eval mode. `as-is`: the mode in which the source leaves the model."
     )
     methods: dict[MethodName, MethodInputs] = Field({}, max_length=32)
     dynamic: Dynamic = Field(
         {},
-        description='Which dims of forward\'s inputs are to vary: `{"ids": {"0": "batch", "1": "seq"}}`, each by its '
-        "number, from 0 on. Dims of one symbol have one size; `2*seq` or `past+new` may stand for a symbol. Left out: "
-        "the check finds them. Stands for methods.forward.dynamic.",
+        description='Which dims of forward\'s inputs vary, by number from 0 on: `{"ids": {"0": "batch", "1": "seq"}}`. '
+        "Dims with the same symbol have the same size; expressions such as `2*seq` or `past+new` are allowed. Left "
+        "out: the check finds them. Short for methods.forward.dynamic.",
     )
     sizes: dict[Symbol, WantedSizes] = Field(
         {},
         max_length=16,
-        description='The sizes that are wanted of symbols: `{"seq": {"low": 1, "high": 128}}`. A symbol is one of '
-        "`dynamic` or, where that is left out, one that the check names: the contract of an earlier trace has them.",
+        description='The wanted sizes of symbols: `{"seq": {"low": 1, "high": 128}}`. The symbols are those of '
+        "`dynamic` or, if that is left out, those that the check names: the contract of an earlier trace lists them.",
     )
-    buckets: dict[Symbol, Annotated[list[int], AfterValidator(_each_size_once)]] = Field(
+    buckets: dict[Symbol, Annotated[list[int], AfterValidator(_check_bucket_sizes)]] = Field(
         {},
         max_length=1,
-        description='Sizes of a symbol of `dynamic`, as in `{"seq": [16, 32]}`: where no one artifact takes all of '
-        "them, one is made for each, and a request is answered by the one of its size.",
+        description='Sizes of a symbol of `dynamic`, as in `{"seq": [16, 32]}`. If one artifact handles every '
+        "listed size, it is used for all. Otherwise each size gets its own artifact, and a request goes to the "
+        "one of its size.",
     )
-    example_inputs: Arguments = Field([], description="Stands for methods.forward.example_inputs.")
-    example_kwarg_inputs: KeywordArguments = Field({}, description="Stands for methods.forward.example_kwarg_inputs.")
+    example_inputs: Arguments = Field([], description="Short for methods.forward.example_inputs.")
+    example_kwarg_inputs: KeywordArguments = Field({}, description="Short for methods.forward.example_kwarg_inputs.")
     check: CheckOptions = CheckOptions()
     options: TraceOptions = TraceOptions()
-    devices: Annotated[list[DeviceName], AfterValidator(_each_once)] = Field(
+    devices: Annotated[list[DeviceName], AfterValidator(_check_devices_differ)] = Field(
         ["cpu"],
         min_length=1,
         max_length=2,
-        description="One artifact for each, traced there; `cuda` needs a GPU worker.",
+        description="One artifact is traced on each device; `cuda` needs a GPU worker.",
     )
     accept_unsound: bool = Field(False, description="Register and serve the artifact even if its verdict is rejected.")
-    force: bool = Field(False, description="Trace again, although the same content was traced before.")
+    force: bool = Field(False, description="Trace again even if the same content was traced before.")
 
     @model_validator(mode="after")
-    def _inputs_once(self) -> Self:
+    def _check_inputs_given_once(self) -> Self:
         at_the_top = bool(self.example_inputs or self.example_kwarg_inputs)
         if at_the_top and "forward" in self.methods:
-            raise _at(("methods", "forward"), "inputs_twice", "forward has inputs both at the top and in methods")
+            raise _error_at(
+                ("methods", "forward"), "inputs_twice", "forward has inputs both at the top level and in methods"
+            )
         if not self.calls:
             raise PydanticCustomError("no_inputs", "give example_inputs, example_kwarg_inputs or methods")
         for index, check in enumerate(self.check.check_inputs):
             if check.method not in self.calls:
                 place = "check", "check_inputs", index, "method"
-                raise _at(place, "unknown_method", f"check_inputs name {check.method}, which is not traced")
+                raise _error_at(
+                    place, "unknown_method", f"check_inputs name the method {check.method}, which is not traced"
+                )
         return self
 
     @model_validator(mode="after")
-    def _options_agree(self) -> Self:
+    def _check_options_agree(self) -> Self:
         if self.mode == "eager":
             self._check_of_eager()
         served_frozen = self.options.served_form is not None
         if served_frozen and self.training is not False:
-            raise _at(
-                ("training",), "frozen_training", "torch freezes models in eval mode alone: let training be false"
+            raise _error_at(
+                ("training",), "frozen_training", "torch freezes models in eval mode only: set training to false"
             )
         if served_frozen and self.check.gradients:
-            raise _at(
+            raise _error_at(
                 ("check", "gradients"),
                 "frozen_gradients",
-                "a frozen model has no parameters left to compare gradients of",
+                "a frozen model has no parameters, so no gradients can be compared",
             )
         if self.source.archive is not None:
             self._check_of_archive()
         return self
 
     @model_validator(mode="after")
-    def _symbols_are_declared(self) -> Self:
-        declared = self._declared()
+    def _check_symbols_are_declared(self) -> Self:
+        declared = self._declared_symbols()
         for symbol in self.buckets:
             if symbol not in declared:
                 example = '{"ids": {"1": "' + symbol + '"}}'
                 message = f"dynamic has no {symbol}: say which dims it is the size of, as in {example}"
-                raise _at(("buckets", symbol), "bucket_symbol", message)
+                raise _error_at(("buckets", symbol), "bucket_symbol", message)
         if not all(call.dynamic for call in self.calls.values()):
-            return self  # the check names those of the others
+            return self  # the check names the symbols of the other methods
         for symbol in self.sizes:
             if symbol not in declared:
-                raise _at(("sizes", symbol), "size_symbol", f"dynamic has no {symbol}: it has {', '.join(declared)}")
+                raise _error_at(
+                    ("sizes", symbol), "size_symbol", f"dynamic has no {symbol}: it has {', '.join(declared)}"
+                )
         return self
 
-    def _declared(self) -> dict[str, None]:
-        """The symbols of all methods' `dynamic`, in their order."""
+    def _declared_symbols(self) -> dict[str, None]:
+        """Return the symbols of all methods' `dynamic`, in order."""
         expressions = [dim for call in self.calls.values() for dims in call.dynamic.values() for dim in dims.values()]
         return {symbol: None for dim in expressions for symbol, _ in parse_dim(dim).terms}
 
     def _check_of_eager(self) -> None:
         if len(self.devices) > 1:
-            raise _at(("devices",), "eager_devices", "mode eager runs on one device")
+            raise _error_at(("devices",), "eager_devices", "mode eager runs on one device")
         asked = {
             ("check", "gradients"): self.check.gradients,
             ("options", "freeze"): self.options.freeze,
@@ -335,27 +344,33 @@ class TraceSpec(Frozen):
         }
         for place, is_asked in asked.items():
             if is_asked:
-                raise _at(
-                    place, "eager_option", f"mode eager traces nothing: leave out {place[-1]}, or choose another mode"
+                raise _error_at(
+                    place, "eager_option", f"mode eager does not trace: leave out {place[-1]}, or choose another mode"
                 )
 
     def _check_of_archive(self) -> None:
         if self.mode not in ("trace", "auto"):
-            raise _at(("mode",), "archive_mode", "an archive was traced or scripted before: let mode be trace")
+            raise _error_at(("mode",), "archive_mode", "an archive is already traced or scripted: set mode to trace")
         if self.weights is not None:
-            raise _at(("weights",), "archive_weights", "an archive has its weights in it")
+            raise _error_at(("weights",), "archive_weights", "an archive contains its weights: leave out weights")
         if self.options.precision is not None:
-            raise _at(
-                ("options", "precision"), "archive_precision", "an archive is served as it is: leave out precision"
+            raise _error_at(
+                ("options", "precision"),
+                "archive_precision",
+                "an archive is served in its own precision: leave out precision",
             )
         if self.buckets:
-            raise _at(("buckets",), "archive_buckets", "an archive was made before, for one size: leave out buckets")
+            raise _error_at(("buckets",), "archive_buckets", "an archive was made for its own sizes: leave out buckets")
         if self.training is True:
-            raise _at(("training",), "archive_training", "an archive is served in the mode in which it was saved")
+            raise _error_at(
+                ("training",),
+                "archive_training",
+                "an archive is served in the mode in which it was saved: leave out training",
+            )
 
     @property
     def calls(self) -> dict[str, MethodInputs]:
-        """Which methods are traced, on what: `methods`, with the inputs at the top as `forward`."""
+        """The methods to trace with their inputs: `methods`, and the inputs at the top level as `forward`."""
         if not (self.example_inputs or self.example_kwarg_inputs):
             return self.methods
         forward = MethodInputs(
@@ -365,10 +380,10 @@ class TraceSpec(Frozen):
 
     @property
     def conversion(self) -> Conversion:
-        """How the artifact is made; mode auto begins with this."""
+        """How the artifact is made first; mode auto may try others."""
         return Conversion(mode="script" if self.mode == "script" else "trace")
 
     @property
     def pool(self) -> str:
-        """The workers that can take it: those with a GPU take all of a request's devices."""
+        """The worker pool for this request: a GPU worker takes all devices of a request."""
         return "gpu" if "cuda" in self.devices else "cpu"

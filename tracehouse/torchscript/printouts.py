@@ -10,7 +10,7 @@ import torch
 
 from tracehouse.artifact.file_limits import PRINTOUTS_MAX_BYTES
 from tracehouse.artifact.manifest import GraphKind, Printout
-from tracehouse.artifact.printouts import PRINTOUT_MAX_BYTES, encoded, write_encoded
+from tracehouse.artifact.printouts import PRINTOUT_MAX_BYTES, encode, write_encoded
 from tracehouse.byte_units import MIB
 from tracehouse.introspection import paths, script_graphs
 from tracehouse.introspection.addresses import without_addresses
@@ -36,13 +36,13 @@ def take(
 def _fitting(printouts: Iterator[Printout], max_bytes: int, each_max_bytes: int) -> Iterator[tuple[Printout, bytes]]:
     left = max_bytes
     for whole in printouts:
-        printout, written = whole, encoded(whole)
+        printout, written = whole, encode(whole)
         if len(written) > each_max_bytes:
             printout = _cut(whole, each_max_bytes)
-            written = encoded(printout)
+            written = encode(printout)
         if len(written) > left:
             printout = _saying(whole, _LEFT_OUT.format(limit=max_bytes // MIB))
-            yield printout, encoded(printout)
+            yield printout, encode(printout)
         else:
             left -= len(written)
             yield printout, written
@@ -98,7 +98,7 @@ def _cut(printout: Printout, max_bytes: int) -> Printout:
     """Its first lines, and a last one that says how many are missing."""
     texts = printout.text.splitlines(keepends=True)
     note = _CUT.format(limit=max_bytes // MIB, missing=len(texts))
-    room = max_bytes - len(encoded(_saying(printout, note)))
+    room = max_bytes - len(encode(_saying(printout, note)))
     kept = bisect_right(list(accumulate(len(orjson.dumps(text)) for text in texts)), room)
     note = _CUT.format(limit=max_bytes // MIB, missing=len(texts) - kept)
     return _saying(printout, "".join([*texts[:kept], note]))

@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 
 from service.sandbox.channel import MalformedFrame
-from tracehouse.artifact.exportability import DETAIL_MAX_CHARACTERS, Exportability, ExportAttempt, kept, planned
+from tracehouse.artifact.exportability import (
+    DETAIL_MAX_CHARACTERS,
+    Exportability,
+    ExportAttempt,
+    method_to_keep,
+    plan_attempts,
+)
 from tracehouse.artifact.manifest import Form
 
 
@@ -12,8 +18,8 @@ class ExportProgress:
 
     def __init__(self, methods: Iterable[str], form: Form) -> None:
         methods = list(methods)
-        self._planned = planned(methods, form)
-        self._of_program = (kept(methods), "direct")
+        self._planned = plan_attempts(methods, form)
+        self._of_program = (method_to_keep(methods), "direct")
         self._attempts: list[ExportAttempt] = []
         self._refusal: str | None = None
 

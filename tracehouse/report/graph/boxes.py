@@ -67,20 +67,20 @@ class Boxes:
     edges: list[Edge]
 
 
-def of_printout(printout: Printout, opened: Collection[str] = ()) -> Boxes:
+def boxes_of(printout: Printout, opened: Collection[str] = ()) -> Boxes:
     """`opened` are submodules whose inside is shown, and the submodules that these stand in."""
     shown = _without_constants(printout.nodes)
     folded = _Folding(printout, shown, _with_ancestors(opened)).boxes()
-    inputs = [Box(name, "", f"input {name}", "") for name in islice(_inputs(printout, folded), INPUTS_MAX)]
-    boxes = [*inputs, *folded] or _left_out(printout)
+    inputs = [Box(name, "", f"input {name}", "") for name in islice(_input_names(printout, folded), INPUTS_MAX)]
+    boxes = [*inputs, *folded] or _notice_of_omission(printout)
     if printout.outputs:
         returned = ", ".join(printout.outputs)
         boxes.append(Box("return", returned, f"return {returned}", ""))
     title = " ".join(filter(None, [printout.kind, printout.method, printout.submodule]))
-    return Boxes(short(title, TITLE_MAX), boxes, _Wiring(printout, boxes, len(inputs)).edges())
+    return Boxes(shorten(title, TITLE_MAX), boxes, _Wiring(printout, boxes, len(inputs)).edges())
 
 
-def _left_out(printout: Printout) -> list[Box]:
+def _notice_of_omission(printout: Printout) -> list[Box]:
     """Where a printout was too large to be kept whole, its text says so."""
     return [Box("not drawn", "see the text", printout.text[-TITLE_MAX:], "")] if printout.text else []
 
@@ -100,7 +100,7 @@ def _without_constants(nodes: Sequence[GraphNode]) -> list[int]:
     return shown
 
 
-def _inputs(printout: Printout, folded: Sequence[Box]) -> Iterator[str]:
+def _input_names(printout: Printout, folded: Sequence[Box]) -> Iterator[str]:
     """Those that are used. A weight is not drawn beside the folded submodule that has it, and alone uses it."""
     user: dict[str, Box | None] = {}  # None where there are several
     for box in folded:
@@ -152,7 +152,7 @@ class _Folding:
         deepest = min(_DEPTH_MAX, max(map(len, self._scopes.values())))
         overviews = [(depth, OVERVIEW_MAX) for depth in range(deepest, self._above, -1)]
         # Neighbours are apart at every depth that is greater than that of what they have in common.
-        neighbours = [(a == b, len(_common([a, b]))) for a, b in pairwise(self._scopes.values())]
+        neighbours = [(a == b, len(_common_steps([a, b]))) for a, b in pairwise(self._scopes.values())]
         apart = {
             False: sorted(depth for _, depth in neighbours),
             True: sorted(depth for is_same, depth in neighbours if not is_same),
@@ -180,7 +180,7 @@ class _Folding:
         if len(run) == 1:
             return self._box_of_node(run[0])
         nodes = [self._nodes[place] for place in run]
-        module = ".".join(_common(self._scopes[place] for place in run)) if path is None else path
+        module = ".".join(_common_steps(self._scopes[place] for place in run)) if path is None else path
         how = [] if path is None else [f"open={path} shows them"]
         operators = sorted({node.operator for node in nodes})[:_OPERATORS_SHOWN]
         title = "\n".join([module, f"{len(run)} nodes", *how, *operators])
@@ -274,11 +274,11 @@ class _Wiring:
 
     def _connect(self, source: int, target: int, *titled: str) -> None:
         if source < target and (source, target) not in self._edges and len(self._edges) < EDGES_MAX:
-            title = " : ".join(short(text, _VALUE_TITLE_MAX) for text in titled)
+            title = " : ".join(shorten(text, _VALUE_TITLE_MAX) for text in titled)
             self._edges[source, target] = Edge(source, target, title)
 
 
-def short(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -287,7 +287,7 @@ def _parent(nodes: Sequence[GraphNode], node: GraphNode) -> GraphNode | None:
     return nodes[node.parent] if node.parent is not None and 0 <= node.parent < len(nodes) else None
 
 
-def _common(scopes: Iterable[Sequence[str]]) -> list[str]:
+def _common_steps(scopes: Iterable[Sequence[str]]) -> list[str]:
     """The steps that they all begin with."""
     steps = zip(*scopes, strict=False)
     common = []

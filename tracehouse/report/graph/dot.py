@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from tracehouse.artifact.manifest import Printout
-from tracehouse.report.graph.boxes import TITLE_MAX, Box, of_printout, short
+from tracehouse.report.graph.boxes import TITLE_MAX, Box, boxes_of, shorten
 from tracehouse.report.graph.svg import Link, hue
 
 _LABEL_MAX = 100
@@ -26,21 +26,21 @@ class _Cluster:
 
 def write(printout: Printout, opened: Collection[str] = (), link: Link | None = None) -> str:
     """Well-formed, whatever the model named its values and files. What is folded has the address that opens it."""
-    drawn = of_printout(printout, opened)
+    drawn = boxes_of(printout, opened)
     edges = [f"  n{edge.source} -> n{edge.target} [tooltip={_text(edge.title)}];" for edge in drawn.edges]
     return "\n".join(
         [
             f"digraph {_text(drawn.title)} {{",
             '  node [shape=box, style="rounded,filled", fillcolor="#f6f8fa", fontname="monospace", fontsize=10];',
             '  graph [fontname="monospace", fontsize=10, style="rounded", color="#8c959f"];',
-            *_statements(drawn.boxes, _clustered(drawn.boxes), link),
+            *_statements(drawn.boxes, _cluster_boxes(drawn.boxes), link),
             *edges,
             "}\n",
         ]
     )
 
 
-def _clustered(boxes: list[Box]) -> _Cluster:
+def _cluster_boxes(boxes: list[Box]) -> _Cluster:
     outermost = _Cluster("")
     for place, box in enumerate(boxes):
         # A folded submodule stands in the cluster of the one that it is a part of.
@@ -59,15 +59,15 @@ def _statements(boxes: list[Box], cluster: _Cluster, link: Link | None, margin: 
     for inner in cluster.inside.values():
         # Graphviz takes for a cluster what is so called; the path makes it another one than all others.
         yield f"{margin}subgraph {_text(f'cluster_{inner.path}')} {{"
-        yield f"{margin}  label={_text(short(inner.path, _LABEL_MAX))};"
+        yield f"{margin}  label={_text(shorten(inner.path, _LABEL_MAX))};"
         yield from _statements(boxes, inner, link, margin + "  ")
         yield f"{margin}}}"
 
 
 def _attributes(box: Box, link: Link | None) -> Iterator[str]:
-    lines = "\n".join(short(line, _LABEL_MAX) for line in (box.label, box.type) if line)
+    lines = "\n".join(shorten(line, _LABEL_MAX) for line in (box.label, box.type) if line)
     yield f"label={_text(lines)}"
-    yield f"tooltip={_text(short(box.title, TITLE_MAX))}"
+    yield f"tooltip={_text(shorten(box.title, TITLE_MAX))}"
     if box.module:
         yield f'fillcolor="{hue(box.module) / 360:.3f} 0.08 1.0"'
     if link is not None and box.opens is not None:

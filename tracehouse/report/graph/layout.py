@@ -30,7 +30,7 @@ def lay_out(boxes: int, edges: Sequence[Edge]) -> Layout:
     if boxes == 0:
         return Layout([], [])
     layers = _layers(boxes, edges)
-    near = _near(edges, layers)
+    near = _short_edges(edges, layers)
     graph = igraph.Graph(boxes, [(edge.source, edge.target) for edge in near], directed=True)
     layout = graph.layout_sugiyama(layers=layers, maxiter=20)
     bends = dict(zip(near, layout.edge_routing, strict=True))
@@ -57,7 +57,7 @@ def _layers(boxes: int, edges: Iterable[Edge]) -> list[int]:
     return layers
 
 
-def _near(edges: Sequence[Edge], layers: Sequence[int]) -> list[Edge]:
+def _short_edges(edges: Sequence[Edge], layers: Sequence[int]) -> list[Edge]:
     """Those that the layout finds a way for."""
 
     def span(edge: Edge) -> int:

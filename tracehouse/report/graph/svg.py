@@ -7,7 +7,7 @@ from zlib import crc32
 
 from tracehouse.artifact.manifest import Printout
 from tracehouse.report.graph import boxes
-from tracehouse.report.graph.boxes import TITLE_MAX, Box, Edge, short
+from tracehouse.report.graph.boxes import TITLE_MAX, Box, Edge, shorten
 from tracehouse.report.graph.layout import SPAN_MAX, Place, lay_out
 
 # The address of the same picture with one more submodule opened.
@@ -30,7 +30,7 @@ _STYLE = (
 
 def draw(printout: Printout, opened: Collection[str] = (), link: Link | None = None) -> str:
     """Well-formed SVG, whatever the model named its values and files. With `link`, what is folded can be clicked."""
-    drawn = boxes.of_printout(printout, opened)
+    drawn = boxes.boxes_of(printout, opened)
     layout = lay_out(len(drawn.boxes), drawn.edges)
     width = max((x for x, _ in layout.places), default=0) * (_BOX_WIDTH + _GAP_X) + _BOX_WIDTH + 2 * _MARGIN
     height = max((y for _, y in layout.places), default=0) * (_BOX_HEIGHT + _GAP_Y) + _BOX_HEIGHT + 2 * _MARGIN
@@ -42,8 +42,8 @@ def draw(printout: Printout, opened: Collection[str] = (), link: Link | None = N
             '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" ',
             'orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#8c959f;stroke:none;marker-end:none"/></marker></defs>',
             f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="100%" height="100%" fill="#fff"/>',
-            *(_drawn_edge(edge, route) for edge, route in zip(drawn.edges, layout.routes, strict=True)),
-            *(_drawn_box(box, place, link) for box, place in zip(drawn.boxes, layout.places, strict=True)),
+            *(_draw_edge(edge, route) for edge, route in zip(drawn.edges, layout.routes, strict=True)),
+            *(_draw_box(box, place, link) for box, place in zip(drawn.boxes, layout.places, strict=True)),
             "</svg>",
         ]
     )
@@ -54,13 +54,13 @@ def hue(module: str) -> int:
     return crc32(module.partition(".")[0].encode(errors="replace")) % 360
 
 
-def _drawn_edge(edge: Edge, route: Sequence[Place]) -> str:
-    path = "".join(_steps([(x * (_BOX_WIDTH + _GAP_X), y * (_BOX_HEIGHT + _GAP_Y)) for x, y in route]))
+def _draw_edge(edge: Edge, route: Sequence[Place]) -> str:
+    path = "".join(_path_commands([(x * (_BOX_WIDTH + _GAP_X), y * (_BOX_HEIGHT + _GAP_Y)) for x, y in route]))
     far = ' class="far"' if abs(route[-1][1] - route[0][1]) > SPAN_MAX else ""
-    return f'<path{far} d="{path}"><title>{_text(short(edge.title, TITLE_MAX))}</title></path>'
+    return f'<path{far} d="{path}"><title>{_text(shorten(edge.title, TITLE_MAX))}</title></path>'
 
 
-def _steps(route: Sequence[Place]) -> Iterator[str]:
+def _path_commands(route: Sequence[Place]) -> Iterator[str]:
     """From the lower edge of a box to the upper edge of another, upright where it meets a layer."""
     middle = _BOX_WIDTH / 2
     x, y = route[0][0] + middle, route[0][1] + _BOX_HEIGHT
@@ -73,30 +73,30 @@ def _steps(route: Sequence[Place]) -> Iterator[str]:
             yield f"V{y:.0f}"
 
 
-def _drawn_box(box: Box, place: Place, link: Link | None) -> str:
+def _draw_box(box: Box, place: Place, link: Link | None) -> str:
     x, y = place[0] * (_BOX_WIDTH + _GAP_X), place[1] * (_BOX_HEIGHT + _GAP_Y)
     of_module = hue(box.module)
     fill, stroke = (f"hsl({of_module},65%,92%)", f"hsl({of_module},45%,55%)") if box.module else ("#f6f8fa", "#8c959f")
     middle = x + _BOX_WIDTH / 2
-    lines = [_line(box.label, "", middle, y + (17 if box.type else 24))]
+    lines = [_draw_line(box.label, "", middle, y + (17 if box.type else 24))]
     if box.type:
-        lines.append(_line(box.type, ' class="type"', middle, y + 31))
+        lines.append(_draw_line(box.type, ' class="type"', middle, y + 31))
     drawn = (
-        f"<g><title>{_text(short(box.title, TITLE_MAX))}</title>"
+        f"<g><title>{_text(shorten(box.title, TITLE_MAX))}</title>"
         f'<rect class="box" x="{x:.0f}" y="{y:.0f}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" '
         f'fill="{fill}" stroke="{stroke}"/>{"".join(lines)}</g>'
     )
     return drawn if link is None or box.opens is None else f'<a href="{_text(link(box.opens))}">{drawn}</a>'
 
 
-def _line(text: str, style: str, middle: float, y: float) -> str:
-    return f'<text{style} x="{middle:.0f}" y="{y:.0f}">{_text(_fitting(text))}</text>'
+def _draw_line(text: str, style: str, middle: float, y: float) -> str:
+    return f'<text{style} x="{middle:.0f}" y="{y:.0f}">{_text(_shorten_label(text))}</text>'
 
 
-def _fitting(text: str) -> str:
+def _shorten_label(text: str) -> str:
     """A submodule's path is cut at its beginning, where its neighbours are the same."""
     if len(text) <= _LABEL_MAX or not re.fullmatch(r"[\w.]+", text):
-        return short(text, _LABEL_MAX)
+        return shorten(text, _LABEL_MAX)
     return "…" + text[1 - _LABEL_MAX :]
 
 
