@@ -53,8 +53,8 @@ def _parted(
         if answers in tried:
             continue
         tried.add(answers)
-        following = ValueTracker(dict(answers))
-        reading = _reading(target, aside, following, observation)
+        tracker = ValueTracker(dict(answers))
+        reading = _reading(target, aside, tracker, observation)
         graph = _traced(target, reading, observation, worlds)
         parted = difference(observation.baseline, graph, limit=1) if graph is not None else []
         if not answers and (graph is None or parted):
@@ -62,30 +62,30 @@ def _parted(
         if graph is None:
             continue
         if parted:
-            sites = {following.reads[question] for question, _ in answers}
+            sites = {tracker.reads[question] for question, _ in answers}
             return [(reading.reads[site], parted[0]) for site in sites]
         if len(answers) < _TOGETHER_MAX:
-            new = [question for question in following.answers if question not in known]
+            new = [question for question in tracker.answers if question not in known]
             known.update(new)
-            waiting.extendleft(reversed([*_with_one_more(answers, following, new)]))
-            waiting.extend(_with_one_more(answers, following, [one for one in following.answers if one not in new]))
+            waiting.extendleft(reversed([*_with_one_more(answers, tracker, new)]))
+            waiting.extend(_with_one_more(answers, tracker, [one for one in tracker.answers if one not in new]))
     return []
 
 
-def _with_one_more(answers: Answers, following: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
+def _with_one_more(answers: Answers, tracker: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
     """With another answer than it was to one of the questions."""
     given = {question for question, _ in answers}
     for question in questions:
         for other in (True, False):
-            if question not in given and following.answers.get(question, {other}) != {other}:
+            if question not in given and tracker.answers.get(question, {other}) != {other}:
                 yield answers | {(question, other)}
 
 
 def _reading(
-    target: Target, aside: Sequence[ValueRead], following: ValueTracker, observation: Observation
+    target: Target, aside: Sequence[ValueRead], tracker: ValueTracker, observation: Observation
 ) -> ReadRecorder:
     unchanged = [Replay(read.site, ()) for read in aside]
-    return ReadRecorder(target.call, *unchanged, in_torch=observation.in_torch, follow=following.of)
+    return ReadRecorder(target.call, *unchanged, in_torch=observation.in_torch, track=tracker.track_read)
 
 
 def _traced(target: Target, reading: ReadRecorder, observation: Observation, worlds: _Worlds) -> Canonical | None:

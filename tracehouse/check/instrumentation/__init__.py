@@ -1,1 +1,1 @@
-"""Watching a call: what it reads out of tensors, asks the process for, draws, and leaves behind in the model."""
+"""Instrumentation: records what a call reads, of tensors, of the process and of the model, and what it leaves there."""

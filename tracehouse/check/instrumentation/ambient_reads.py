@@ -1,6 +1,7 @@
-"""Ambient reads: what a method asks the process for while it runs, such as the clock and the environment.
+"""Ambient reads: what a method reads from the process while it runs, such as the clock and the environment.
 
-A trace keeps what was found on the example. Whether an answer shows it is found by trying others.
+A trace keeps the value that was read while it was recorded. Other values are put in its place to find out whether an
+answer depends on it.
 """
 
 import builtins
@@ -26,7 +27,8 @@ from tracehouse.introspection import user_lines
 Kind = Literal["clock", "entropy", "environment", "file", "process"]
 
 _DAY_S = 86_400.0
-# Another hour, weekday and fraction of a second; the other half of a day; years on and back.
+# The first shift gives another hour, weekday and fraction of a second; the next the other half of the day; the last two
+# go 19 years on and back.
 _SHIFTS_S = (37 * _DAY_S + 12_345.678, 0.5 * _DAY_S, 7_000 * _DAY_S, -7_000 * _DAY_S)
 _JUMP_S = 1000.0
 _CLOCKS_S = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
@@ -34,7 +36,7 @@ _CLOCKS_NS = tuple(f"{name}_ns" for name in _CLOCKS_S)
 _CALENDARS = ("localtime", "gmtime")
 _ENVIRONMENT_VALUES = (None, "0", "1", "other")
 
-# By what the profiler is handed: a function of C.
+# What each function written in C reads. Keyed by the identity of the function, which is what a profiler receives.
 _FUNCTIONS: dict[int, tuple[Kind, str]] = {
     **{id(getattr(time, name)): ("clock", f"time.{name}")
        for name in (*_CLOCKS_S, *_CLOCKS_NS, *_CALENDARS, "strftime", "ctime", "asctime")},
@@ -49,10 +51,10 @@ _FUNCTIONS: dict[int, tuple[Kind, str]] = {
     id(threading.get_native_id): ("process", "threading.get_native_id"),
 }  # fmt: skip
 _DATES = ("now", "utcnow", "today")
-_ENVIRONMENT = {type(os.environ).__getitem__.__code__, type(os.environ).__contains__.__code__}
+_ENVIRONMENT_CODES = {type(os.environ).__getitem__.__code__, type(os.environ).__contains__.__code__}
 TO_DLPACK = "torch.utils.dlpack.to_dlpack"
-# Of what asks how it is run: the functions of Python, and those of C.
-_CONTEXTS = {
+# Functions that tell how the model is run: by their code objects if written in Python, by identity if written in C.
+_CONTEXT_CODES = {
     getattr(function, "__code__", None): name
     for name, function in (
         ("torch.jit.is_tracing", is_tracing),
@@ -70,16 +72,19 @@ _CONTEXT_FUNCTIONS = {
         ("torch.is_autocast_enabled", torch.is_autocast_enabled),
         ("torch.get_num_threads", torch.get_num_threads),
         ("torch.get_default_dtype", torch.get_default_dtype),
-        (TO_DLPACK, torch._C._to_dlpack),  # as torch.utils.dlpack has it
+        (TO_DLPACK, torch._C._to_dlpack),  # torch.utils.dlpack.to_dlpack is this very function
     )
 }
-# They look at files for themselves, while they import and while they show a line.
-_OF_PYTHON_ITSELF = ("<frozen importlib", "linecache.py", "inspect.py", "traceback.py", "warnings.py", "tokenize.py")
+# Parts of Python that read files of their own accord: to import a module, or to show a line of source.
+_PYTHON_INTERNALS = ("<frozen importlib", "linecache.py", "inspect.py", "traceback.py", "warnings.py", "tokenize.py")
 
 
 @dataclass(frozen=True)
 class AmbientRead:
-    """What was asked for, on which line; `key` is the variable's, of the environment."""
+    """A read of the process: which function read what, and on which line.
+
+    `key` is the name of the environment variable, if one was read.
+    """
 
     kind: Kind
     name: str
@@ -89,7 +94,7 @@ class AmbientRead:
 
 @dataclass(frozen=True)
 class AmbientEffect:
-    """Harmful: the answer, or what is recorded, was seen to be another where another was found."""
+    """An ambient read and its effect: harmful if another value led to another answer or another trace."""
 
     read: AmbientRead
     effect: Effect
@@ -98,14 +103,14 @@ class AmbientEffect:
 
 @dataclass(frozen=True)
 class ContextRead:
-    """How the model is run was asked: traced, scripted, with gradients. A trace keeps the one answer."""
+    """A question about how the model is run: traced, scripted, with gradients. A trace keeps the one answer."""
 
     name: str
     line: user_lines.Line
 
 
 class AmbientRecorder:
-    """Notes what is asked for on the user's lines while it is entered."""
+    """While entered, records the ambient reads of the user's lines and the questions about how the model is run."""
 
     def __init__(self) -> None:
         self.reads: dict[AmbientRead, None] = {}
@@ -113,30 +118,30 @@ class AmbientRecorder:
 
     def __enter__(self) -> Self:
         self._before = sys.getprofile()
-        sys.setprofile(self._saw)
+        sys.setprofile(self._record)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(self._before)
 
-    def _saw(self, frame: FrameType, event: str, function: Any) -> None:
+    def _record(self, frame: FrameType, event: str, function: Any) -> None:
         if event == "call":
-            self._saw_call(frame)
+            self._record_call(frame)
         elif event == "c_call":
-            found = _FUNCTIONS.get(id(function)) or _date(function)
-            if found is not None:
-                self._note(*found, frame)
+            source = _FUNCTIONS.get(id(function)) or _date_source(function)
+            if source is not None:
+                self._note(*source, frame)
             elif id(function) in _CONTEXT_FUNCTIONS:
                 self._note_context(_CONTEXT_FUNCTIONS[id(function)], frame)
 
-    def _saw_call(self, frame: FrameType) -> None:
-        if frame.f_code in _ENVIRONMENT:
+    def _record_call(self, frame: FrameType) -> None:
+        if frame.f_code in _ENVIRONMENT_CODES:
             self._note("environment", "os.environ", frame, frame.f_locals.get("key"))
-        elif frame.f_code in _CONTEXTS:
-            self._note_context(_CONTEXTS[frame.f_code], frame.f_back)
+        elif frame.f_code in _CONTEXT_CODES:
+            self._note_context(_CONTEXT_CODES[frame.f_code], frame.f_back)
 
     def _note(self, kind: Kind, name: str, frame: FrameType, key: Any = None) -> None:
-        line = _line(frame)
+        line = _find_user_line(frame)
         if line is not None:
             self.reads[AmbientRead(kind, name, line, key if type(key) is str else None)] = None
 
@@ -145,34 +150,36 @@ class AmbientRecorder:
             self.contexts[ContextRead(name, user_lines.line_at(frame.f_code.co_filename, frame.f_lineno))] = None
 
 
-def make_alternatives(asked: AmbientRead) -> Iterator[tuple[str, AbstractContextManager[Any]]]:
-    """Worlds in which something else is found; none for what cannot be replaced."""
-    match asked.kind:
+def make_alternatives(read: AmbientRead) -> Iterator[tuple[str, AbstractContextManager[Any]]]:
+    """Yield contexts, each with its name, in which the read finds another value; none if it cannot be replaced."""
+    match read.kind:
         case "clock":
             for shift in _SHIFTS_S:
-                yield f"the clock moved by {shift:.0f} s", _clock(shift, 0.0)
-            yield "a clock that jumps", _clock(0.0, _JUMP_S)
-        case "environment" if asked.key is not None:
+                yield f"the clock moved by {shift:.0f} s", _move_clock(shift, 0.0)
+            yield "a clock that jumps", _move_clock(0.0, _JUMP_S)
+        case "environment" if read.key is not None:
             for value in _ENVIRONMENT_VALUES:
-                if value != os.environ.get(asked.key):
-                    shown = "not set" if value is None else f"set to {value!r}"
-                    yield f"{asked.key} {shown}", _environment(asked.key, value)
+                if value != os.environ.get(read.key):
+                    change = "not set" if value is None else f"set to {value!r}"
+                    yield f"{read.key} {change}", _set_environment(read.key, value)
         case "entropy":
             yield "other random bytes", nullcontext()
 
 
-def can_be_replaced(asked: AmbientRead) -> bool:
-    return asked.kind in ("clock", "entropy") or (asked.kind == "environment" and asked.key is not None)
+def can_be_replaced(read: AmbientRead) -> bool:
+    """Whether `make_alternatives` knows other values for it."""
+    return read.kind in ("clock", "entropy") or (read.kind == "environment" and read.key is not None)
 
 
 @contextmanager
 def pretend_tracing() -> Iterator[None]:
-    """The user's code is told that it is being traced."""
+    """In the body, `torch.jit.is_tracing` answers True to the user's code."""
     with replace_functions({id(is_tracing): (torch.jit, "is_tracing", lambda: True)}):
         yield
 
 
-def _date(function: Any) -> tuple[Kind, str] | None:
+def _date_source(function: Any) -> tuple[Kind, str] | None:
+    """Return what a class method of datetime reads, such as `date.today`; None for any other function."""
     name = getattr(function, "__name__", None)
     if name not in _DATES:
         return None
@@ -180,22 +187,22 @@ def _date(function: Any) -> tuple[Kind, str] | None:
     return ("clock", f"datetime.{name}") if isinstance(owner, type) and issubclass(owner, datetime.date) else None
 
 
-def _line(frame: FrameType | None) -> user_lines.Line | None:
-    """The user's, unless torch, Python's imports or we stand between: then it is not the model that asks."""
+def _find_user_line(frame: FrameType | None) -> user_lines.Line | None:
+    """Return the user's line that the read comes from; None if it comes from torch, from Python itself or from us."""
     while frame is not None:
         file = frame.f_code.co_filename
         if user_lines.is_user(file):
             return user_lines.line_at(file, frame.f_lineno)
         if user_lines.is_ours(file) or user_lines.is_library_of_torch(file) or file.startswith("<frozen importlib"):
             return None
-        if file.endswith(_OF_PYTHON_ITSELF):
+        if file.endswith(_PYTHON_INTERNALS):
             return None
         frame = frame.f_back
     return None
 
 
 @contextmanager
-def _environment(key: str, value: str | None) -> Iterator[None]:
+def _set_environment(key: str, value: str | None) -> Iterator[None]:
     own = dict(os.environ)
     try:
         if value is None:
@@ -209,63 +216,69 @@ def _environment(key: str, value: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def _clock(shift: float, jump: float) -> Iterator[None]:
-    """Moved, and further each time that it is asked."""
-    asked = 0
+def _move_clock(shift_s: float, jump_s: float) -> Iterator[None]:
+    """In the body, all clocks are `shift_s` ahead, and `jump_s` further ahead after each read."""
+    reads = 0
 
-    def moved_s() -> float:
-        nonlocal asked
-        asked += 1
-        return shift + asked * jump
+    def offset_s() -> float:
+        nonlocal reads
+        reads += 1
+        return shift_s + reads * jump_s
 
-    with replace_functions(_clocks(moved_s)):
+    with replace_functions(_moved_clocks(offset_s)):
         yield
 
 
-def _clocks(moved_s: Callable[[], float]) -> dict[int, tuple[Any, str, Any]]:
-    replaced: dict[int, tuple[Any, str, Any]] = {}
+def _moved_clocks(offset_s: Callable[[], float]) -> dict[int, tuple[Any, str, Any]]:
+    """Return functions and classes that tell another time, in the form that `replace_functions` takes."""
+    moved: dict[int, tuple[Any, str, Any]] = {}
     for name in _CLOCKS_S:
         own = getattr(time, name)
-        replaced[id(own)] = time, name, lambda own=own: own() + moved_s()
+        moved[id(own)] = time, name, lambda own=own: own() + offset_s()
     for name in _CLOCKS_NS:
         own = getattr(time, name)
-        replaced[id(own)] = time, name, lambda own=own: own() + int(moved_s() * 1e9)
+        moved[id(own)] = time, name, lambda own=own: own() + int(offset_s() * 1e9)
     now, calendars = time.time, {name: getattr(time, name) for name in _CALENDARS}
     for name, own in calendars.items():
-        replaced[id(own)] = time, name, lambda at=None, own=own: own(now() + moved_s() if at is None else at)
+        moved[id(own)] = time, name, lambda at=None, own=own: own(now() + offset_s() if at is None else at)
     strftime, localtime, ctime = time.strftime, time.localtime, time.ctime
-    replaced[id(strftime)] = (
-        time, "strftime", lambda form, at=None: strftime(form, localtime(now() + moved_s()) if at is None else at)
+    moved[id(strftime)] = (
+        time, "strftime", lambda form, at=None: strftime(form, localtime(now() + offset_s()) if at is None else at)
     )  # fmt: skip
-    replaced[id(ctime)] = time, "ctime", lambda at=None: ctime(now() + moved_s() if at is None else at)
+    moved[id(ctime)] = time, "ctime", lambda at=None: ctime(now() + offset_s() if at is None else at)
     for kind in (datetime.datetime, datetime.date):
-        replaced[id(kind)] = datetime, kind.__name__, _moved_date(kind, moved_s)
-    return replaced
+        moved[id(kind)] = datetime, kind.__name__, _moved_date(kind, offset_s)
+    return moved
 
 
-def _moved_date(kind: Any, moved_s: Callable[[], float]) -> type:
+def _moved_date(kind: Any, offset_s: Callable[[], float]) -> type:
+    """Return a subclass of `datetime.date` or `datetime.datetime` whose current time is `offset_s` ahead."""
+
     def method(name: str) -> Any:
         own = getattr(kind, name)
-        return classmethod(lambda _, *args, **kwargs: own(*args, **kwargs) + datetime.timedelta(seconds=moved_s()))
+        return classmethod(lambda _, *args, **kwargs: own(*args, **kwargs) + datetime.timedelta(seconds=offset_s()))
 
     return type(kind.__name__, (kind,), {name: method(name) for name in _DATES if hasattr(kind, name)})
 
 
 @contextmanager
 def replace_functions(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator[None]:
-    """In their own modules, and wherever the submitted ones have imported them to."""
+    """In the body, put other objects in the place of these, in their modules and wherever the user imported them to.
+
+    The replacements are (module, name, other object), by the identity of the object that is replaced.
+    """
     with ExitStack() as stack:
         for owner, name, value in replacements.values():
-            stack.enter_context(_attribute(owner, name, value))
+            stack.enter_context(_set_attribute(owner, name, value))
         for module in [sys.modules.get(name) for name in list(user_lines.submitted.values())]:
             for name, value in list(vars(module).items()) if module is not None else ():
                 if id(value) in replacements:
-                    stack.enter_context(_attribute(module, name, replacements[id(value)][2]))
+                    stack.enter_context(_set_attribute(module, name, replacements[id(value)][2]))
         yield
 
 
 @contextmanager
-def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+def _set_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
     own = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -1,4 +1,7 @@
-"""Watching a call: which attributes of a model are read in it before it has written them, and which line draws."""
+"""Attribute reads: which attributes of a model a call reads before it writes them, and on which line.
+
+Also which line draws a random number outside torch.
+"""
 
 import ast
 import linecache
@@ -16,81 +19,88 @@ from tracehouse.introspection import script_graphs, user_lines
 
 _NORMS = {torch.nn.modules.batchnorm.__file__, torch.nn.modules.instancenorm.__file__}
 
-AttributeKey = tuple[str, str]  # a submodule's path and an attribute's name
+AttributeKey = tuple[str, str]  # the path of a submodule and the name of an attribute
+_Lines = dict[AttributeKey, user_lines.Line | None]
 
 
 def add_running_statistics(changed: Set[AttributeKey]) -> set[AttributeKey]:
-    """A batch norm's kernel writes its running statistics without counting it as a write: they change as its count."""
+    """Return these keys, and the running statistics of each norm whose count of batches is among them.
+
+    The kernel writes the statistics without counting it as a write to these tensors.
+    """
     counted = [path for path, name in changed if name == "num_batches_tracked"]
     return {*changed, *((path, name) for path in counted for name in ("running_mean", "running_var"))}
 
 
 @contextmanager
-def record_reads(
-    module: torch.nn.Module, watched: Set[AttributeKey]
-) -> Iterator[dict[AttributeKey, user_lines.Line | None]]:
-    """Those that are read, each with the line; one that cannot be watched counts as read."""
-    seen: dict[AttributeKey, user_lines.Line | None] = {}
-    kinds: list[tuple[torch.nn.Module, type]] = []
-    parts = dict(module.named_modules())
+def record_reads(module: torch.nn.Module, watched: Set[AttributeKey]) -> Iterator[_Lines]:
+    """Collect, while the body runs, which of these attributes are read before they are written, with the lines.
+
+    An attribute that cannot be watched counts as read. The line is None where it is not known.
+    """
+    lines: _Lines = {}
+    classes: list[tuple[torch.nn.Module, type]] = []
+    submodules = dict(module.named_modules())
     for path in {path for path, _ in watched}:
-        part = parts[path]
+        submodule = submodules[path]
         names = {name for other, name in watched if other == path}
-        if isinstance(part, torch.jit.ScriptModule):
-            seen |= {
-                (path, name): _line_of(read) for name in names if (read := _reads_by_compiled(name, parts.values()))
-            }
+        if isinstance(submodule, torch.jit.ScriptModule):
+            nodes = {name: _find_compiled_reads(name, submodules.values()) for name in names}
+            lines |= {(path, name): _find_line(reads) for name, reads in nodes.items() if reads}
             continue
         try:
-            kind = type(part)
-            part.__class__ = _watching(kind, path, names, seen)
-            kinds.append((part, kind))
+            own = type(submodule)
+            submodule.__class__ = _make_watching_class(own, path, names, lines)
+            classes.append((submodule, own))
         except Exception:  # noqa: BLE001 - submitted code: a metaclass, slots or __init_subclass__ refuses
-            seen |= {(path, name): None for name in names}
+            lines |= {(path, name): None for name in names}
     try:
-        yield seen
+        yield lines
     finally:
-        for part, kind in kinds:
-            part.__class__ = kind
+        for submodule, own in classes:
+            submodule.__class__ = own
 
 
 def find_line_that_names(name: str) -> user_lines.Line | None:
-    """The first line within a submitted function that reads what is called so: a global, or an attribute of a class."""
+    """Return the first line in a submitted function that reads a global or an attribute of this name; None if none."""
     for file in sorted(user_lines.submitted):
         try:
             tree = ast.parse("".join(linecache.getlines(file)))
         except (SyntaxError, ValueError, RecursionError):
             continue
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        every = [part for function in functions for part in ast.walk(function)]
-        found = [part.lineno for part in every if isinstance(part, ast.expr | ast.AugAssign) and _names(part, name)]
-        if found:
-            return user_lines.line_at(file, min(found))
+        nodes = [node for function in functions for node in ast.walk(function)]
+        lines = [node.lineno for node in nodes if isinstance(node, ast.expr | ast.AugAssign) and _is_read(node, name)]
+        if lines:
+            return user_lines.line_at(file, min(lines))
     return None
 
 
-def _names(node: ast.AST, name: str) -> bool:
+def _is_read(node: ast.AST, name: str) -> bool:
     match node:
         case ast.AugAssign(target=target):
             return name in (getattr(target, "id", None), getattr(target, "attr", None))
-        case ast.Name(id=called, ctx=ast.Load()) | ast.Attribute(attr=called, ctx=ast.Load()):
-            return called == name
+        case ast.Name(id=read, ctx=ast.Load()) | ast.Attribute(attr=read, ctx=ast.Load()):
+            return read == name
     return False
 
 
 def find_line_that_draws(call: Callable[[], Any]) -> user_lines.Line | None:
-    """The user's line on which the call has Python or NumPy draw a random number first."""
-    place: tuple[str, int] | None = None
-    drew: tuple[str, int] | None = None
-    before = _drawn()
+    """Return the user's first line on which the call has Python or NumPy draw a random number; None if none does.
 
-    def step(frame: FrameType, event: str, given: Any) -> Any:  # noqa: ARG001
-        nonlocal place, drew
-        if drew is not None or not user_lines.is_user(frame.f_code.co_filename):
+    Whatever the call raises comes out.
+    """
+    last: tuple[str, int] | None = None
+    drawing: tuple[str, int] | None = None
+    before = _generator_states()
+
+    def step(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
+        nonlocal last, drawing
+        if drawing is not None or not user_lines.is_user(frame.f_code.co_filename):
             return None
-        if place is not None and _drawn() != before:
-            drew = place
-        place = frame.f_code.co_filename, frame.f_lineno
+        if last is not None and _generator_states() != before:
+            drawing = last
+        last = frame.f_code.co_filename, frame.f_lineno
         return step
 
     tracing = sys.gettrace()
@@ -99,67 +109,68 @@ def find_line_that_draws(call: Callable[[], Any]) -> user_lines.Line | None:
         call()
     finally:
         sys.settrace(tracing)
-    return user_lines.line_at(*drew) if drew is not None else None
+    return user_lines.line_at(*drawing) if drawing is not None else None
 
 
-def _drawn() -> Any:
+def _generator_states() -> Any:
     _, keys, position, *_ = np.random.get_state(legacy=True)
     return random.getstate(), position, np.asarray(keys).tobytes()
 
 
-def _reads_by_compiled(name: str, parts: Iterable[torch.nn.Module]) -> list[script_graphs.Node]:
-    """Where compiled code reads an attribute of that name at all: when it does, cannot be watched."""
-    compiled = [part for part in parts if isinstance(part, torch.jit.ScriptModule)]
-    found = [
+def _find_compiled_reads(name: str, submodules: Iterable[torch.nn.Module]) -> list[script_graphs.Node]:
+    """Return the nodes of compiled code that read an attribute of this name. When they run cannot be watched."""
+    compiled = [submodule for submodule in submodules if isinstance(submodule, torch.jit.ScriptModule)]
+    nodes = [
         node
-        for part in compiled
-        for method in script_graphs.methods(part).values()
+        for submodule in compiled
+        for method in script_graphs.methods(submodule).values()
         for node in script_graphs.nodes(method.graph)
     ]
-    return [node for node in found if node.kind() == "prim::GetAttr" and node.s("name") == name]
+    return [node for node in nodes if node.kind() == "prim::GetAttr" and node.s("name") == name]
 
 
-def _line_of(reads: Iterable[script_graphs.Node]) -> user_lines.Line | None:
-    """A read has none itself: that of what is done with it."""
+def _find_line(reads: Iterable[script_graphs.Node]) -> user_lines.Line | None:
+    """Return the line of the first node that uses such a read; the node that reads has no line itself."""
     users = (use.user for node in reads for use in node.output().uses())
     return next((line for node in users if (line := script_graphs.line_of(node)) is not None), None)
 
 
-class _Quiet:
-    """Before the model's class, so that an __init_subclass__ of the source's is not told of the class that watches."""
+class _SubclassHookStopper:
+    """The first base of the watching class, so that the __init_subclass__ of the model's class does not run for it."""
 
-    __slots__ = ("__dict__", "__weakref__")  # as a module has them: the class of an object is kept to its layout
+    __slots__ = ("__dict__", "__weakref__")  # as a module has them: Python only changes to a class of the same layout
 
     def __init_subclass__(cls, **_: Any) -> None:
         pass
 
 
-def _only_updates(kind: Any, part: Any, reader: FrameType) -> bool:
-    """In train mode torch's own norms hand their running statistics over to be updated, and go by the batch's."""
-    return reader.f_code.co_filename in _NORMS and kind.__getattribute__(part, "training") is True
+def _is_only_updated(own: Any, submodule: Any, reader: FrameType) -> bool:
+    """Whether a norm of torch's reads its statistics only to update them. In train mode it uses the batch's."""
+    return reader.f_code.co_filename in _NORMS and own.__getattribute__(submodule, "training") is True
 
 
-def _watching(kind: Any, path: str, names: Set[str], seen: dict[AttributeKey, user_lines.Line | None]) -> type:
+def _make_watching_class(own: Any, path: str, names: Set[str], lines: _Lines) -> type:
+    """Return a subclass of a submodule's class that adds to `lines` each read of a name that was not written before."""
     written: set[str] = set()
     writing = 0
 
     def get(self: Any, name: str) -> Any:
-        if name in names and not writing and name not in written and (path, name) not in seen:
+        if name in names and not writing and name not in written and (path, name) not in lines:
             reader = sys._getframe(1)
-            if not _only_updates(kind, self, reader):
-                seen[path, name] = user_lines.of_frame(reader)
-        return kind.__getattribute__(self, name)
+            if not _is_only_updated(own, self, reader):
+                lines[path, name] = user_lines.of_frame(reader)
+        return own.__getattribute__(self, name)
 
     def put(self: Any, name: str, value: Any) -> None:
         nonlocal writing
-        writing += 1  # torch looks whether a buffer is there already
+        writing += 1  # torch reads the attribute to see whether it is a buffer
         try:
-            kind.__setattr__(self, name, value)
+            own.__setattr__(self, name, value)
         finally:
             writing -= 1
         written.add(name)
 
-    namespace = {"__getattribute__": get, "__setattr__": put, "__module__": kind.__module__}
-    # Not by calling the metaclass: one that keeps a register may refuse a name that it knows.
-    watching: type = type.__new__(type(kind), kind.__name__, (_Quiet, kind), namespace)
-    return watching
+    namespace = {"__getattribute__": get, "__setattr__": put, "__module__": own.__module__}
+    # The metaclass is not called: one that keeps a register may refuse a name that it knows.
+    watching_class: type = type.__new__(type(own), own.__name__, (_SubclassHookStopper, own), namespace)
+    return watching_class

@@ -1,7 +1,8 @@
-"""What a value may be compared with: the numbers that a function names, and those that it has at hand.
+"""Comparands: the numbers that a value read out of a tensor may be compared with.
 
-A branch that one value alone takes, as the token that ends a text, is found where that value is put in the place of
-what is read. It stands in the code, or in the function's variables, its objects' attributes, the keys of its tables.
+A branch that a single value takes, such as the token that ends a text, is found by putting that value in the place of
+what was read. The value stands in the code, in a variable of the function, in an attribute of one of its objects or
+among the keys of one of its tables.
 """
 
 from collections import deque
@@ -16,18 +17,18 @@ from typing import Any
 import numpy as np
 import torch
 
-_DEPTH = 4  # of containers and objects in one another
-_LOOKED_AT_MAX = 2000
+_DEPTH = 4  # containers and objects inside one another are searched so deep
+_VISITED_MAX = 2000
 _NUMBERS_MAX = 24
 _SEQUENCES_MAX = 8
-_SEQUENCE_MAX = 64  # elements; of larger tensors, too, none is likely to be compared with
+_SEQUENCE_MAX = 64  # elements of a sequence or a tensor: a longer one is unlikely to be compared with
 _LARGEST = 2**62
-_CALLERS = 2  # a helper compares with what it is handed
+_CALLERS = 2  # a helper may compare with an argument, which stands in the function that called it
 
 
 @dataclass(frozen=True)
 class Comparands:
-    """The nearest first. `sequences` are what a list, or a part of it, may be compared with."""
+    """Numbers, and sequences of numbers, that a value or a list may be compared with; the likeliest come first."""
 
     numbers: tuple[float, ...] = ()
     sequences: tuple[tuple[float, ...], ...] = ()
@@ -37,10 +38,11 @@ NO_COMPARANDS = Comparands()
 
 
 def collect_comparands(frame: FrameType) -> Comparands:
+    """Return the numbers that the running function and its nearest callers can reach, up to fixed counts."""
     numbers: dict[float, None] = {}
     sequences: dict[tuple[float, ...], None] = {}
-    with suppress(Exception):  # submitted code: what it has at hand may refuse to be looked at
-        for value in islice(_nearest_first(_at_hand(frame)), _LOOKED_AT_MAX):
+    with suppress(Exception):  # submitted code: any of its objects may raise when it is looked at
+        for value in islice(_walk(_reachable_values(frame)), _VISITED_MAX):
             if _is_number(value):
                 numbers[float(value)] = None
             elif (
@@ -54,7 +56,7 @@ def collect_comparands(frame: FrameType) -> Comparands:
 
 @lru_cache(maxsize=4096)
 def collect_constants(code: CodeType) -> frozenset[float]:
-    """The numbers that a function names."""
+    """Return the numbers that stand in the code of a function."""
     constants = [*code.co_consts, *(item for one in code.co_consts if isinstance(one, tuple) for item in one)]
     return frozenset(float(one) for one in constants if _is_number(one))
 
@@ -63,28 +65,32 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < _LARGEST
 
 
-def _at_hand(frame: FrameType) -> Iterator[Any]:
-    """Of a function that runs, and then of those that called it. A variable that is a tensor may be an input."""
+def _reachable_values(frame: FrameType) -> Iterator[Any]:
+    """Yield the constants, variables and globals of a running function, and then those of its callers.
+
+    A variable that is a tensor is left out, because it may be an input.
+    """
     running: FrameType | None = frame
     for _ in range(_CALLERS + 1):
         if running is None:
             return
-        codes = [*_with_inner(running.f_code)]
+        codes = [*_nested_codes(running.f_code)]
         yield from (constant for code in codes for constant in code.co_consts)
         yield from (value for value in running.f_locals.values() if not isinstance(value, torch.Tensor))
         yield from (running.f_globals[name] for code in codes for name in code.co_names if name in running.f_globals)
         running = running.f_back
 
 
-def _with_inner(code: CodeType) -> Iterator[CodeType]:
-    """Comprehensions have code of their own."""
+def _nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function and of the comprehensions and functions within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _with_inner(constant)
+            yield from _nested_codes(constant)
 
 
-def _nearest_first(values: Iterator[Any]) -> Iterator[Any]:
+def _walk(values: Iterator[Any]) -> Iterator[Any]:
+    """Yield these values, then what they contain, and so on: breadth first."""
     seen: set[int] = set()
     waiting = deque((value, 0) for value in values)
     while waiting:
@@ -92,10 +98,11 @@ def _nearest_first(values: Iterator[Any]) -> Iterator[Any]:
         yield value
         if depth < _DEPTH and id(value) not in seen:
             seen.add(id(value))
-            waiting.extend((held, depth + 1) for held in islice(_held_by(value), _LOOKED_AT_MAX))
+            waiting.extend((item, depth + 1) for item in islice(_items(value), _VISITED_MAX))
 
 
-def _held_by(value: Any) -> Iterator[Any]:
+def _items(value: Any) -> Iterator[Any]:
+    """Yield what a container or an object contains; a small tensor or array yields the list of its values."""
     match value:
         case torch.Tensor():
             if value.numel() <= _SEQUENCE_MAX and torch._C._get_tracing_state() is None:
@@ -112,10 +119,10 @@ def _held_by(value: Any) -> Iterator[Any]:
         case FunctionType() | MethodType():
             yield from (cell.cell_contents for cell in getattr(value, "__closure__", None) or ())
         case torch.nn.Module():
-            yield from (held for name, held in vars(value).items() if not name.startswith("_"))
+            yield from (item for name, item in vars(value).items() if not name.startswith("_"))
             yield from value._buffers.values()
-            yield from (held for name, held in vars(type(value)).items() if not name.startswith("_"))
+            yield from (item for name, item in vars(type(value)).items() if not name.startswith("_"))
         case type():
-            yield from (held for name, held in vars(value).items() if not name.startswith("_"))
+            yield from (item for name, item in vars(value).items() if not name.startswith("_"))
         case _:
             yield from getattr(value, "__dict__", {}).values()

@@ -1,7 +1,7 @@
-"""Carried state: whether what one call leaves for the next can show in an answer, found by leaving something else.
+"""Hidden state: whether an answer can depend on what earlier calls left, found by leaving something else.
 
-A counter that only a log shows is harmless, one that a later call compares with a thousand is not: what it is compared
-with is noted, and tried.
+A counter that is only logged is harmless. One that a later call compares with a thousand is not, so the numbers that it
+is compared with are recorded and put in its place.
 """
 
 import copy
@@ -20,18 +20,20 @@ import torch
 from tracehouse.findings.trace_check import Effect
 from tracehouse.torch_values.compare import compare
 
-_DEPTH = 4  # of containers and objects in one another
-_NUMBERS_MAX = 8
+_DEPTH = 4  # containers and objects inside one another are changed and compared so deep
+_NUMBERS_MAX = 8  # of the numbers that something is compared with, so many are tried
 _FAR = 1e9
 _TOLERANCE = 1e-6
 
-# Runs the calls on a copy in which this stands in the place of the state, and gives their outputs.
+# Returns the outputs of the calls, each made on a copy of the model that has this value in the place of the state.
 Run = Callable[[Any], Sequence[Any]]
 Change = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class StateEffect:
+    """Whether answers depend on a state, and why this is said."""
+
     effect: Effect
     reason: str
 
@@ -39,26 +41,29 @@ class StateEffect:
 def judge_state(
     value: Any, run: Run, numbers: Callable[[], Iterable[float]], is_late: Callable[[], bool]
 ) -> StateEffect:
-    """Whether another value shows. `numbers` are those that tensors were compared with in the runs so far."""
+    """Return whether the outputs of `run` depend on the state, whose present value is `value`.
+
+    `numbers` returns the numbers that tensors were compared with in the runs so far; `is_late` says when to stop. Other
+    values that make the model raise count for nothing.
+    """
     try:
         expected = run(copy.deepcopy(value))
     except Exception as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
         return StateEffect("unknown", f"the state could not be put into a copy: {type(error).__name__}")
-    compared = _compared_with(value, run)
-    refused, tried = 0, 0
-    for name, change in _changes([*compared, *numbers()]):
+    comparands = _find_comparands(value, run)
+    tried = 0
+    for name, change in _changes([*comparands, *numbers()]):
         if is_late():
             return StateEffect("unknown", "not every other state could be tried in time")
         changed = change_leaves(value, change)
         if _is_same(changed, value):
             continue
         try:
-            given = run(changed)
-        except Exception:  # noqa: BLE001 - submitted code: such a state is none for this model
-            refused += 1
+            outputs = run(changed)
+        except Exception:  # noqa: BLE001 - submitted code: the model may not accept such a state
             continue
         tried += 1
-        if any(not compare(one, other, _TOLERANCE).agrees for one, other in zip(expected, given, strict=True)):
+        if any(not compare(one, other, _TOLERANCE).agrees for one, other in zip(expected, outputs, strict=True)):
             return StateEffect("harmful", f"the answers are others with {name}")
     if not tried:
         return StateEffect("unknown", "no other state could be put in its place")
@@ -66,7 +71,7 @@ def judge_state(
 
 
 def copy_content(value: Any) -> Any:
-    """What is held, copied, as far as two can be compared."""
+    """Return a copy of a state, or the state itself if it refuses to be copied."""
     try:
         return copy.deepcopy(value)
     except Exception:  # noqa: BLE001 - submitted code: it refuses to be copied
@@ -74,40 +79,41 @@ def copy_content(value: Any) -> Any:
 
 
 def is_same_content(value: Any, other: Any) -> bool:
+    """Whether two states are equal; False if they refuse to be compared."""
     try:
         return _is_same(value, other)
     except Exception:  # noqa: BLE001 - submitted code: it refuses to be compared
         return False
 
 
-def _changes(numbers: Iterable[float]) -> Iterator[tuple[str, "Change"]]:
-    yield "another number in it", _moved_number
-    yield "a thousand more in it", lambda leaf: _added(leaf, 1000)
-    yield "the opposite in it", _negated
-    yield "nothing in it", _emptied
-    yield "zeros in it", lambda leaf: _filled(leaf, 0)
+def _changes(numbers: Iterable[float]) -> Iterator[tuple[str, Change]]:
+    yield "another number in it", _change_number
+    yield "a thousand more in it", lambda leaf: _add(leaf, 1000)
+    yield "the opposite in it", _negate
+    yield "nothing in it", _empty
+    yield "zeros in it", lambda leaf: _fill(leaf, 0)
     for far in (_FAR, -_FAR):
-        yield f"{far:g} in it", partial(_far, value=far)
+        yield f"{far:g} in it", partial(_fill_reals, value=far)
     for number in sorted({number for number in numbers if abs(number) < 2**53}, key=abs)[:_NUMBERS_MAX]:
         for beside in (-2, -1, 0, 1):
-            yield f"{number + beside:g} in it", partial(_filled, value=number + beside)
+            yield f"{number + beside:g} in it", partial(_fill, value=number + beside)
 
 
 def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:
-    """A copy, with its leaves changed."""
+    """Return a copy of a nested value with `change` applied to its leaves."""
     changed = change(value)
     if changed is not value or not depth:
         return changed
     match value:
         case dict():
-            kept = copy.copy(value)
-            kept.update({key: change_leaves(item, change, depth - 1) for key, item in value.items()})
-            return kept
-        case list() | deque():
             items = copy.copy(value)
-            items.clear()
-            items.extend(change_leaves(item, change, depth - 1) for item in value)
+            items.update({key: change_leaves(item, change, depth - 1) for key, item in value.items()})
             return items
+        case list() | deque():
+            sequence = copy.copy(value)
+            sequence.clear()
+            sequence.extend(change_leaves(item, change, depth - 1) for item in value)
+            return sequence
         case tuple() if type(value) is tuple:
             return tuple(change_leaves(item, change, depth - 1) for item in value)
         case torch.nn.Module() | type():
@@ -115,14 +121,14 @@ def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
     if not names or callable(value):
         return value
-    made = copy.copy(value)
+    changed = copy.copy(value)
     for name in names:
         if hasattr(value, name):
-            object.__setattr__(made, name, change_leaves(getattr(value, name), change, depth - 1))
-    return made
+            object.__setattr__(changed, name, change_leaves(getattr(value, name), change, depth - 1))
+    return changed
 
 
-def _moved_number(leaf: Any) -> Any:
+def _change_number(leaf: Any) -> Any:
     match leaf:
         case bool():
             return not leaf
@@ -131,7 +137,7 @@ def _moved_number(leaf: Any) -> Any:
         case torch.Tensor() if leaf.is_floating_point():
             return leaf.detach() * 1.5 + 0.125
         case itertools.count():
-            return itertools.count(_next_of(leaf) + 1)
+            return itertools.count(_peek(leaf) + 1)
         case random.Random():
             return random.Random(1)
         case np.random.Generator():
@@ -140,10 +146,10 @@ def _moved_number(leaf: Any) -> Any:
             return torch.Generator(leaf.device).manual_seed(1)
         case np.ndarray() if leaf.dtype.kind == "f":
             return leaf * 1.5 + 0.125
-    return _added(leaf, 1)
+    return _add(leaf, 1)
 
 
-def _added(leaf: Any, number: int) -> Any:
+def _add(leaf: Any, number: int) -> Any:
     match leaf:
         case bool():
             return leaf
@@ -156,11 +162,11 @@ def _added(leaf: Any, number: int) -> Any:
         case np.ndarray() if leaf.dtype.kind in "iuf":
             return leaf + np.asarray(number, leaf.dtype)
         case itertools.count():
-            return itertools.count(_next_of(leaf) + number)
+            return itertools.count(_peek(leaf) + number)
     return leaf
 
 
-def _negated(leaf: Any) -> Any:
+def _negate(leaf: Any) -> Any:
     match leaf:
         case bool():
             return leaf
@@ -171,15 +177,15 @@ def _negated(leaf: Any) -> Any:
     return leaf
 
 
-def _emptied(leaf: Any) -> Any:
+def _empty(leaf: Any) -> Any:
     if isinstance(leaf, list | dict | set | deque) and leaf:
-        made = copy.copy(leaf)
-        made.clear()
-        return made
+        container = copy.copy(leaf)
+        container.clear()
+        return container
     return leaf
 
 
-def _filled(leaf: Any, value: float) -> Any:
+def _fill(leaf: Any, value: float) -> Any:
     match leaf:
         case bool():
             return leaf
@@ -192,75 +198,77 @@ def _filled(leaf: Any, value: float) -> Any:
     return leaf
 
 
-def _far(leaf: Any, value: float) -> Any:
-    """No integers: these may index."""
+def _fill_reals(leaf: Any, value: float) -> Any:
+    """Fill real numbers alone, because an integer may be an index."""
     is_real = isinstance(leaf, float) or (
         isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.float64)
     )
-    return _filled(leaf, value) if is_real else leaf
+    return _fill(leaf, value) if is_real else leaf
 
 
-def _next_of(count: Any) -> Any:
+def _peek(count: Any) -> Any:
     return next(copy.copy(count))
 
 
-class _Noting(int):
-    """An int that notes what it is compared with, and what is made of it."""
+class _RecordingInt(int):
+    """An int that records the numbers it is compared with, and so does every int that is computed from it."""
 
-    noted: set[float]
+    comparands: set[float]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Noting":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_RecordingInt":
         return self
 
     @classmethod
-    def of(cls, value: int, noted: set[float]) -> "_Noting":
-        made = cls(value)
-        made.noted = noted
-        return made
+    def make(cls, value: int, comparands: set[float]) -> "_RecordingInt":
+        """Return an int that adds to `comparands`."""
+        number = cls(value)
+        number.comparands = comparands
+        return number
 
 
-def _compares(name: str) -> Any:
+def _make_comparison(name: str) -> Any:
     own = getattr(int, name)
 
-    def method(self: _Noting, other: Any) -> Any:
+    def method(self: _RecordingInt, other: Any) -> Any:
         if isinstance(other, int | float):
-            self.noted.add(float(other))
+            self.comparands.add(float(other))
         return own(self, other)
 
     return method
 
 
-def _computes(name: str, *, notes: bool) -> Any:
+def _make_arithmetic(name: str, *, records: bool) -> Any:
+    """Return a method of arithmetic; with `records` its other operand counts as a comparand."""
     own = getattr(int, name)
 
-    def method(self: _Noting, other: Any) -> Any:
-        if notes and isinstance(other, int):
-            self.noted.add(float(other))
-        given = own(self, other)
-        return _Noting.of(given, self.noted) if type(given) is int else given
+    def method(self: _RecordingInt, other: Any) -> Any:
+        if records and isinstance(other, int):
+            self.comparands.add(float(other))
+        result = own(self, other)
+        return _RecordingInt.make(result, self.comparands) if type(result) is int else result
 
     return method
 
 
 for _name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
-    setattr(_Noting, _name, _compares(_name))
+    setattr(_RecordingInt, _name, _make_comparison(_name))
 for _name in ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"):
-    setattr(_Noting, _name, _computes(_name, notes=False))
+    setattr(_RecordingInt, _name, _make_arithmetic(_name, records=False))
 for _name in ("__mod__", "__floordiv__", "__and__", "__rshift__"):
-    setattr(_Noting, _name, _computes(_name, notes=True))
-_Noting.__hash__ = int.__hash__  # type: ignore[method-assign]
+    setattr(_RecordingInt, _name, _make_arithmetic(_name, records=True))
+_RecordingInt.__hash__ = int.__hash__  # type: ignore[method-assign]
 
 
-def _compared_with(value: Any, run: Run) -> set[float]:
-    """What the whole numbers in it are compared with in a run."""
-    noted: set[float] = set()
+def _find_comparands(value: Any, run: Run) -> set[float]:
+    """Return the numbers that the integers of a state are compared with in one run."""
+    comparands: set[float] = set()
 
-    def noting(leaf: Any) -> Any:
-        return _Noting.of(leaf, noted) if type(leaf) is int else leaf
+    def record(leaf: Any) -> Any:
+        return _RecordingInt.make(leaf, comparands) if type(leaf) is int else leaf
 
-    with suppress(Exception):  # submitted code: it may take none but plain integers
-        run(change_leaves(value, noting))
-    return set(noted)
+    with suppress(Exception):  # submitted code: it may accept nothing but plain integers
+        run(change_leaves(value, record))
+    return set(comparands)
 
 
 def _is_same(value: Any, other: Any, depth: int = _DEPTH) -> bool:

@@ -1,4 +1,4 @@
-"""Followed values behave as those they stand for, and tell what is asked of them."""
+"""Tracked values behave as those they stand for, and record what is asked of them."""
 
 import builtins
 import json
@@ -16,7 +16,7 @@ READ = ReadSite("model.py", 1, None, "item")
 
 
 def test_what_is_asked_is_answered_truly() -> None:
-    seven, half, listed = ValueTracker().follow(READ, (7, 0.5, [1, 2]))
+    seven, half, listed = ValueTracker().track(READ, (7, 0.5, [1, 2]))
 
     assert (seven == 7, seven < 7, 7 in [seven, 8], bool(seven - 7)) == (True, False, True, False)
     assert (listed == [1, 2], 3 in listed, {7: "a"}[seven], hash(half)) == (True, False, "a", hash(0.5))
@@ -33,13 +33,13 @@ def test_what_is_asked_is_answered_truly() -> None:
     lambda value: [False, True][bool(value)],
 ])  # fmt: skip
 def test_another_answer_is_given(ask) -> None:  # type: ignore[no-untyped-def]
-    following = ValueTracker()
-    truth = ask(following.follow(READ, 7))
-    otherwise = ValueTracker(dict.fromkeys(following.answers, not truth))
+    tracker = ValueTracker()
+    truth = ask(tracker.track(READ, 7))
+    otherwise = ValueTracker(dict.fromkeys(tracker.answers, not truth))
 
-    assert following.answers
-    assert set(following.reads.values()) == {READ}
-    assert ask(otherwise.follow(READ, 7)) is not truth
+    assert tracker.answers
+    assert set(tracker.reads.values()) == {READ}
+    assert ask(otherwise.track(READ, 7)) is not truth
 
 
 @pytest.mark.parametrize("ask", [
@@ -52,24 +52,24 @@ def test_another_answer_is_given(ask) -> None:  # type: ignore[no-untyped-def]
 ])  # fmt: skip
 def test_another_answer_is_given_of_an_array(ask) -> None:  # type: ignore[no-untyped-def]
     array = np.array([1.0, 2.0])
-    following = ValueTracker()
+    tracker = ValueTracker()
     with track_functions():
-        truth = ask(following.follow(READ, array))
-        otherwise = ask(ValueTracker(dict.fromkeys(following.answers, not truth)).follow(READ, array))
+        truth = ask(tracker.track(READ, array))
+        otherwise = ask(ValueTracker(dict.fromkeys(tracker.answers, not truth)).track(READ, array))
 
     assert otherwise is not truth
     assert truth == ask(array)
 
 
 def test_a_truth_that_was_read_is_a_question() -> None:
-    following = ValueTracker({READ: True})
+    tracker = ValueTracker({READ: True})
 
-    assert following.of(READ, False) is True
-    assert following.answers == {READ: {False}}
+    assert tracker.track_read(READ, False) is True
+    assert tracker.answers == {READ: {False}}
 
 
 def test_torch_and_numpy_take_them() -> None:
-    two, half = ValueTracker().follow(READ, (2, 0.5))
+    two, half = ValueTracker().track(READ, (2, 0.5))
 
     assert torch.full((two,), half).tolist() == [0.5, 0.5]
     assert np.array([half, half]).dtype == np.float64
@@ -82,6 +82,6 @@ def test_what_is_put_in_the_place_of_int_and_float_makes_the_same_of_all_else(mo
         assert (int("7"), int("f", 16), float("inf"), int(7.5), int.from_bytes(b"a")) == (7, 15, math.inf, 7, 97)
         assert (isinstance(7, int), isinstance(7.0, float), isinstance("7", int)) == (True, True, False)
         assert int(torch.tensor(7.5)) == 7
-        assert float(ValueTracker().follow(READ, 7)) * 2 == 14.0
+        assert float(ValueTracker().track(READ, 7)) * 2 == 14.0
 
     assert (int, float) == (builtins.int, builtins.float)
