@@ -108,7 +108,7 @@ def join_into_boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
 def tested_regions(sizes: Sequence[Sizes]) -> list[Region]:
     """Regions of exactly these; where those of a symbol are too scattered to be said, of the smallest."""
     return [
-        Region(spans={symbol: find_spans(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested_regions")
+        Region(spans={symbol: find_spans(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested")
         for box in join_into_boxes(sort_sizes(sizes))
     ]
 
