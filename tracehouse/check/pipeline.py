@@ -1,45 +1,54 @@
-"""The check of one method: its layers in turn, and what they come to: findings, a claim, counterexamples.
+"""The pipeline: the layers of the check of one method in their order, each of which adds to the evidence.
 
-Each runs submitted code, which may raise anything: then the layer says so, and the others go on.
+A layer yields its result as often as it knows more. It runs submitted code, which may raise anything: then its last
+result stays, the layer is reported to have broken off, and the others go on.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tracehouse.check import findings
 from tracehouse.check.batch import certificate
 from tracehouse.check.calls import call_artifact
-from tracehouse.check.claim import Tried, claim, voided
+from tracehouse.check.claim import voided
+from tracehouse.check.evidence import (
+    BatchEvidence,
+    Evidence,
+    FlipEvidence,
+    GraphsEvidence,
+    LayerEvidence,
+    LayerName,
+    NamedCall,
+    ObserveEvidence,
+    ProbeEvidence,
+    ProveEvidence,
+    SizeState,
+)
 from tracehouse.check.flip import flip
 from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graphs import baked_sizes, baked_values, find_size_groups
-from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
-from tracehouse.check.graphs.baked_values import BakedValue
+from tracehouse.check.graphs.baked_sizes import SizeTried
 from tracehouse.check.inputs.probes import ValueBounds
-from tracehouse.check.instrumentation.value_reads import IN_TORCH
-from tracehouse.check.observe import Observation, observe
+from tracehouse.check.observe import observe
 from tracehouse.check.probe.shrink import shrink
-from tracehouse.check.probe.value_ranges import ValueRangeResult, find_value_ranges
+from tracehouse.check.probe.value_ranges import find_value_ranges
 from tracehouse.check.prove import size_grid
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
-from tracehouse.contract.contract import Batch, MethodClaim
+from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
-from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
-from tracehouse.findings.trace_check import Finding, Layer
-from tracehouse.introspection.user_lines import Line
+from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.torch_check import Warned
 
-LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
-Say = Callable[[Layer], object]
+ReportLayer = Callable[[Layer], object]
+Probe = Callable[[ValueBounds, Budget], object]
 
 # Of what is left of the budget when it begins, a layer takes no more than this, so that each one has its turn.
 _SHARES: Mapping[LayerName, float] = {
@@ -49,6 +58,8 @@ _SHARES: Mapping[LayerName, float] = {
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
 _CALL_S = 1.0
 _BATCH_MAX = 32
+_BROKE_OFF = "it broke off"
+_NO_SIZES = "nothing: no size may vary"
 _NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
 _MODEL_TAKES_ONE_SIZE = "nothing: the model keeps what it first made for the example's sizes"
 
@@ -61,228 +72,177 @@ class RequestedSizes:
     sizes: Mapping[str, WantedSizes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the layers of a method came to; the calls are named by what they show."""
+class Pipeline:
+    """Gathers the evidence of one method within a budget. Each layer is reported as it ends.
 
-    findings: list[Finding]
-    warnings: list[Finding]
-    claim: MethodClaim | None
-    counterexamples: list[tuple[str, Call]]
-
-
-class MethodCheck:
-    """`run` it once, with what probes the values of the example's shapes, which is told the ends of integers."""
+    `probe` compares on other values of the example's shapes; it takes the ends of the integers that the model takes.
+    """
 
     def __init__(
-        self, target: Target, warned: Sequence[Warned], wishes: RequestedSizes, budget: Budget, say: Say
+        self, target: Target, requested: RequestedSizes, budget: Budget, probe: Probe, report: ReportLayer
     ) -> None:
         self._target = target
-        self._warned = warned
-        self._wishes = wishes
+        self._requested = requested
         self._budget = budget
-        self._say = say
-        self._findings: list[Finding] = []
-        self._counterexamples: list[tuple[str, Call]] = []
-        self._observation: Observation | None = None
-        self._judged: list[ReadEffect] = []
-        self._baked_values: list[BakedValue] = []
-        self._groups: Groups | None = None
-        self._tried: list[SizeTried] = []
-        self._keeps_a_size = False  # in the eager model, which is in the way of other sizes then
-        self._baked_sizes: list[BakedSize] = []
-        self._proof: Proof | None = None
-        self._values = ValueRangeResult()
-        self._batch: Batch | None = None
+        self._run_probes = probe
+        self._report = report
 
-    def run(self, probe: Callable[[ValueBounds], None]) -> Found:
-        self._layer("observe", self._observe)
-        self._layer("graphs", self._graphs)
-        self._layer("flip", self._flip)
-        self._layer("prove", self._prove)
-        self._layer("probe", lambda budget: self._probe(budget, probe))
-        self._layer("batch", self._certify)
-        warnings = [self._of_warning(warned) for warned in self._warned]
-        return Found(
-            [
-                *(findings.baked_read(self._target.method, one) for one in self._told_reads),
-                *(findings.unsettled_read(self._target.method, line, why) for line, why in self._unsettled(warnings)),
-                *(findings.baked_value(self._target.method, one) for one in self._told_values),
-                *(findings.baked_size(self._target.method, one) for one in self._told_sizes),
-                *self._findings,
-            ],
-            warnings,
-            self._claim(),
-            self._counterexamples,
-        )
+    def run(self, warned: Sequence[Warned]) -> Evidence:
+        """Return what the layers find out, given the tracer's warnings. Nothing that the model raises comes out."""
+        evidence = Evidence(self._target.call, warned)
+        evidence = self._extended(evidence, "observe", self._observe)
+        evidence = self._extended(evidence, "graphs", self._graphs)
+        evidence = self._extended(evidence, "flip", self._flip)
+        evidence = self._extended(evidence, "prove", self._prove)
+        evidence = self._extended(evidence, "probe", self._probe)
+        return self._extended(evidence, "batch", self._batch)
 
-    def _layer(self, name: LayerName, work: Callable[[Budget], str]) -> None:
+    def _extended(
+        self, evidence: Evidence, name: LayerName, layer: Callable[[Evidence, Budget], Iterator[LayerEvidence]]
+    ) -> Evidence:
+        """Return the evidence with what one layer adds to it."""
         budget = self._budget.share(_SHARES[name])
         started = time.monotonic()
+        summary = ""
         try:
-            summary = work(budget)
+            for result in layer(evidence, budget):
+                evidence = replace(evidence, **{name: result})  # type: ignore[arg-type]
+                summary = result.summary
         except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code: anything may come out of it
-            summary = "it broke off"
-            self._findings.append(findings.layer_failed(name, self._target.method, error))
+            summary = _BROKE_OFF
+            failure = findings.layer_failed(name, evidence.method, error)
+            evidence = replace(evidence, failures={**evidence.failures, name: failure})
         seconds = round(time.monotonic() - started, 4)
-        self._say(
-            Layer(name=name, method=self._target.method, seconds=seconds, summary=summary, left_out=budget.left_out())
-        )
+        left_out = budget.left_out()
+        self._report(Layer(name=name, method=evidence.method, seconds=seconds, summary=summary, left_out=left_out))
+        return evidence
 
-    def _observe(self, budget: Budget) -> str:
-        self._observation = seen = observe(self._target, budget)
-        method = self._target.method
-        self._findings += [findings.ambient_read(method, read) for read in seen.ambient if read.effect != "harmless"]
-        asked = next((one.line for one in seen.contexts if one.name == "torch.jit.is_tracing"), None)
-        if seen.traced_otherwise is not None and asked is not None:
-            self._findings.append(findings.told_of_tracing(method, seen.traced_otherwise, asked))
-        return f"{_counted(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
+    def _observe(self, _: Evidence, budget: Budget) -> Iterator[ObserveEvidence]:
+        seen = observe(self._target, budget)
+        summary = f"{_counted(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
+        yield ObserveEvidence(seen, summary)
 
-    def _graphs(self, budget: Budget) -> str:
-        if self._target.form == "uploaded" and not self._wishes.dynamic:
-            return "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
-        self._groups = groups = find_size_groups.find(self._target, self._wishes.dynamic, budget.share(0.5))
-        self._findings += [
-            findings.dynamic_refused(self._target.method, symbol, groups.dims_of(symbol), error)
-            for symbol, error in groups.refused.items()
-        ]
-        self._tried = baked_sizes.compare(self._target, groups, self._wishes.sizes, budget.share(0.5))
-        self._baked_values = baked_values.compare_values(self._target, budget)
-        self._baked_sizes = baked_sizes.baked(self._target, groups, self._tried, budget)
-        self._tell_of_state(self._tried)
+    def _graphs(self, _: Evidence, budget: Budget) -> Iterator[GraphsEvidence]:
+        target, requested = self._target, self._requested
+        if target.form == "uploaded" and not requested.dynamic:
+            why = "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
+            yield GraphsEvidence(summary=why)
+            return
+        groups = find_size_groups.find(target, requested.dynamic, budget.share(0.5))
+        yield (result := GraphsEvidence(groups))
+        calls = baked_sizes.compare(target, groups, requested.sizes, budget.share(0.5))
+        yield (result := replace(result, calls=calls))
+        yield (result := replace(result, baked_values=baked_values.compare_values(target, budget)))
+        yield (result := replace(result, baked_sizes=baked_sizes.baked(target, groups, calls, budget)))
+        for state in self._size_states(calls):
+            yield (result := replace(result, size_state=state))
         names = ", ".join(groups.symbols) or "none"
-        return f"sizes that may vary: {names}; {_counted(len(self._tried), 'call')} of other sizes"
+        summary = f"sizes that may vary: {names}; {_counted(len(calls), 'call')} of other sizes"
+        yield replace(result, summary=summary)
 
-    def _flip(self, budget: Budget) -> str:
-        if self._observation is None:
-            return "nothing: no read was observed"
-        self._judged = flip.judge_reads(self._target, self._observation, budget)
-        for one in self._judged:
+    def _flip(self, evidence: Evidence, budget: Budget) -> Iterator[FlipEvidence]:
+        if evidence.observe.observation is None:
+            yield FlipEvidence(summary="nothing: no read was observed")
+            return
+        judged = flip.judge_reads(self._target, evidence.observe.observation, budget)
+        yield (result := FlipEvidence(judged))
+        for one in judged:
             if one.counterexample is not None and one.effect == "harmful":
-                self._show(f"value at {one.line.file}:{one.line.line}", one.counterexample)
-        return _of_reads(self._judged)
+                name = f"value at {one.line.file}:{one.line.line}"
+                smallest = self._smallest(name, one.counterexample, evidence.groups)
+                yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
+        yield replace(result, summary=_summary_of_reads(judged))
 
-    def _prove(self, budget: Budget) -> str:
-        if self._groups is None or not self._groups.symbols:
-            return "nothing: no size may vary"
-        if self._is_wrong:
-            return _NOTHING_TO_CLAIM
-        if self._keeps_a_size:
-            return _MODEL_TAKES_ONE_SIZE
-        if self._observation is None or self._observation.hands_memory_out:
-            return "nothing: the model hands the memory of tensors out, and symbols have none"
-        harmless = {one.line for one in self._judged if one.effect == "harmless"}
-        wanted = self._wanted(self._groups)
-        for symbol, said in self._wishes.sizes.items():
-            if symbol in wanted and len(wanted[symbol]) < len(range(said.low, said.high + 1, said.step)):
-                budget.leave_out(f"sizes of {symbol} beyond {wanted[symbol][0]} to {wanted[symbol][-1]}")
-        self._proof = proof = prove(self._target, self._groups, wanted, budget, harmless)
-        border = [*(one.sizes for one in proof.refuted), *proof.tries]
-        border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
-        known = [dict(one.sizes) for one in self._tried]
-        border += [
-            point
-            for point in baked_sizes.small(self._groups, known)
-            if proof.unproven and not self._baked_sizes and not any(region.contains(point) for region in proof.regions)
-        ]
-        more = baked_sizes.at(
-            self._target, self._groups, [point for point in border if dict(point) not in known], budget
-        )
-        if any(one.is_wrong for one in more):
-            self._baked_sizes = baked_sizes.baked(self._target, self._groups, [*self._tried, *more], budget)
-        self._tried += more
-        self._tell_of_state(more)
-        self._findings += [
-            findings.proof_void(self._target.method, region, one)
-            for region, one in voided(proof.regions, self._concrete())
-        ]
+    def _prove(self, evidence: Evidence, budget: Budget) -> Iterator[ProveEvidence]:
+        target, groups, observation = self._target, evidence.groups, evidence.observe.observation
+        if why := _why_nothing_to_prove(evidence):
+            yield ProveEvidence(summary=why)
+            return
+        if observation is None or observation.hands_memory_out:
+            yield ProveEvidence(summary="nothing: the model hands the memory of tensors out, and symbols have none")
+            return
+        assert groups is not None  # or there is nothing to prove
+        harmless = {one.line for one in evidence.flip.judged if one.effect == "harmless"}
+        wanted = self._wanted(evidence, groups)
+        self._leave_out_unwanted(wanted, budget)
+        proof = prove(target, groups, wanted, budget, harmless)
+        yield (result := ProveEvidence(proof))
+        calls = baked_sizes.at(target, groups, _border_of(proof, evidence, groups), budget)
+        if any(one.is_wrong for one in calls):
+            every = [*evidence.graphs.calls, *calls]
+            result = replace(result, baked_sizes=baked_sizes.baked(target, groups, every, budget))
+        yield (result := replace(result, calls=calls))
+        if not evidence.keeps_a_size:
+            for state in self._size_states(calls):
+                yield (result := replace(result, size_state=state))
+        compared = replace(evidence, prove=result).compared_sizes
+        yield (result := replace(result, voided=voided(proof.regions, compared)))
         for left in proof.unproven:
             where = f" at {left.line.file}:{left.line.line}" if left.line else ""
             budget.leave_out(f"not proven from {format_sizes(left.sizes)} on: {left.why}{where}")
-        return (
-            f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model; "
-            f"{_counted(proof.cases, 'run')}"
-        )
+        summary = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
+        yield replace(result, summary=f"{summary}; {_counted(proof.cases, 'run')}")
 
-    def _tell_of_state(self, tried: Sequence[SizeTried]) -> None:
-        """A model that keeps the first sizes that it sees has one size. One whose answer to the example changes by a
-        call of another size has hidden state."""
-        told = next((one for one in tried if one.after is not None), None)
-        if told is None or told.after is None or self._keeps_a_size:
+    def _probe(self, evidence: Evidence, budget: Budget) -> Iterator[ProbeEvidence]:
+        values = find_value_ranges(self._target, evidence.groups, budget)
+        yield (result := ProbeEvidence(values))
+        for name, call in values.differing:
+            smallest = self._smallest(name, call, evidence.groups)
+            yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
+        self._run_probes(values.ends, self._budget)
+        wrong = [("value", one.call) for one in evidence.wrong_values if one.confirmed]
+        wrong += [(f"size of {', '.join(one.symbols)}", one.shown.call) for one in evidence.wrong_sizes]
+        for name, call in wrong:
+            smallest = self._smallest(name, call, evidence.groups)
+            yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
+        integers = f"; the ends of the integers in {', '.join(values.ranges)}" if values.ranges else ""
+        yield replace(result, summary=f"other values at the example's sizes{integers}")
+
+    def _batch(self, evidence: Evidence, budget: Budget) -> Iterator[BatchEvidence]:
+        if why := _why_nothing_to_certify(evidence):
+            yield BatchEvidence(summary=why)
             return
-        self._keeps_a_size = True
+        assert evidence.groups is not None  # or there is nothing to certify
+        bounds = evidence.probe.values.ends
+        certified = certificate.certify(self._target, evidence.groups, _BATCH_MAX, budget, ends=bounds)
+        if isinstance(certified, Batch):
+            yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
+        else:
+            yield BatchEvidence(summary=f"one by one: {certified.reason}")
+
+    def _size_states(self, calls: Sequence[SizeTried]) -> Iterator[SizeState]:
+        """Yield that the eager model keeps something of sizes, where a call has shown it, and then what it keeps."""
+        shown = next((one for one in calls if one.after is not None), None)
+        if shown is None or shown.after is None:
+            return
         target = self._target
+        yield (state := SizeState(shown.after))
         line = target.eager.find_state_line(target.call)
-        changed = target.eager.find_aftereffect(told.call, target.call, tolerance=target.tolerance, within_s=_CALL_S)
-        self._findings.append(
-            findings.keeps_a_size(target.call, told.after, line)
-            if changed is None
-            else findings.hidden_state(target.call, changed, line)
-        )
+        changed = target.eager.find_aftereffect(shown.call, target.call, tolerance=target.tolerance, within_s=_CALL_S)
+        yield replace(state, is_settled=True, changed=changed, line=line)
 
-    def _probe(self, budget: Budget, probe: Callable[[ValueBounds], None]) -> str:
-        self._values = find_value_ranges(self._target, self._groups, budget)
-        for name, call in self._values.differing:
-            self._show(name, call)
-        probe(self._values.ends)
-        for baked in self._told_values:
-            if baked.confirmed:
-                self._show("value", baked.call)
-        for one in self._told_sizes:
-            self._show(f"size of {', '.join(one.symbols)}", one.shown.call)
-        ends = f"; the ends of the integers in {', '.join(self._values.ranges)}" if self._values.ranges else ""
-        return f"other values at the example's sizes{ends}"
-
-    def _certify(self, budget: Budget) -> str:
-        if self._groups is None:
-            return "nothing: no size may vary"
-        if self._is_wrong:
-            return _NOTHING_TO_CLAIM
-        if self._keeps_a_size:
-            return _MODEL_TAKES_ONE_SIZE
-        certified = certificate.certify(self._target, self._groups, _BATCH_MAX, budget, ends=self._values.ends)
-        if not isinstance(certified, Batch):
-            return f"one by one: {certified.reason}"
-        self._batch = certified
-        return f"up to {certified.up_to} rows along {certified.symbol} together"
-
-    def _wanted(self, groups: Groups) -> dict[str, range]:
-        """Of a size that is baked, the example's alone."""
-        baked = {symbol for one in self._baked_sizes if not one.right for symbol in one.symbols}
-        said = {symbol: range(one.low, one.high + 1, one.step) for symbol, one in self._wishes.sizes.items()}
-        wanted = {symbol: said.get(symbol, sizes) for symbol, sizes in size_grid.default(groups).items()}
+    def _wanted(self, evidence: Evidence, groups: Groups) -> dict[str, range]:
+        """Return the sizes to prove; of a size that is baked, the example's alone."""
+        baked = {symbol for one in evidence.baked_sizes if not one.right for symbol in one.symbols}
+        requested = {symbol: range(one.low, one.high + 1, one.step) for symbol, one in self._requested.sizes.items()}
+        wanted = {symbol: requested.get(symbol, sizes) for symbol, sizes in size_grid.default(groups).items()}
         wanted |= {symbol: range(groups.example[symbol], groups.example[symbol] + 1) for symbol in baked}
         return size_grid.bounded(wanted, groups.example)
 
-    def _concrete(self) -> list[Tried]:
-        return [Tried(one.sizes, one.agrees) for one in self._tried if one.agrees or one.is_wrong]
+    def _leave_out_unwanted(self, wanted: Mapping[str, range], budget: Budget) -> None:
+        """Report the requested sizes that are too many to be proven."""
+        for symbol, one in self._requested.sizes.items():
+            if symbol in wanted and len(wanted[symbol]) < len(range(one.low, one.high + 1, one.step)):
+                budget.leave_out(f"sizes of {symbol} beyond {wanted[symbol][0]} to {wanted[symbol][-1]}")
 
-    def _claim(self) -> MethodClaim | None:
-        """None where it is wrong at the example's own sizes: what came out right at others was luck. And where the
-        model itself answers as the first call's sizes have it."""
-        if self._groups is None or self._is_wrong or self._keeps_a_size:
-            return None
-        proven = [*self._proof.regions, *self._sampled(self._proof)] if self._proof is not None else []
-        return claim(self._groups, self._concrete(), proven, values=self._values.ranges, batch=self._batch)
-
-    def _sampled(self, proof: Proof) -> list[Region]:
-        """What is proven of one way through the model counts where inputs of both ways were tried, and agreed."""
-        assert self._observation is not None  # what is proven was observed
-        aside = [
-            one
-            for one in self._judged
-            if one.read.site not in self._observation.recorded and one.read.depends_on == "values"
-        ]
-        return proof.alike if aside and all(one.effect == "harmless" for one in aside) else []
-
-    def _show(self, name: str, call: Call) -> None:
-        """The smallest call that shows the same."""
+    def _smallest(self, name: str, call: Call, groups: Groups | None) -> NamedCall:
+        """Return the smallest call that shows the same."""
         budget = Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
-        smallest = shrink(call, self._groups, self._differs, budget) if self._differs(call) else call
-        self._counterexamples.append((f"counterexample: {name}", smallest))
+        smallest = shrink(call, groups, self._differs, budget) if self._differs(call) else call
+        return f"counterexample: {name}", smallest
 
     def _differs(self, call: Call) -> bool:
-        """Whether eager answers, and the artifact otherwise or not at all."""
+        """Whether the eager model answers, and the artifact otherwise or not at all."""
         target = self._target
         try:
             eager = target.eager.answer(call, within_s=_CALL_S)
@@ -294,61 +254,44 @@ class MethodCheck:
             return True
         return not compare(eager.outputs, artifact.outputs, target.tolerance).agrees
 
-    @property
-    def _is_wrong(self) -> bool:
-        """At the example's own sizes."""
-        return bool(self._told_reads or self._told_values)
 
-    @property
-    def _told_reads(self) -> list[ReadEffect]:
-        """Those that the artifact is wrong by, the first of each line."""
-        harmful = [one for one in self._judged if one.effect == "harmful"]
-        return [*{one.line: one for one in harmful[::-1]}.values()][::-1]
-
-    def _unsettled(self, warnings: Sequence[Finding]) -> list[tuple[Line, str]]:
-        """Lines that read a value, of which it is not known whether the trace is wrong by it: with the reason."""
-        found = {one.line: one.reason for one in self._judged if one.effect == "unknown" and self._is_of_values(one)}
-        for warned, warning in zip(self._warned, warnings, strict=True):
-            if warned.reads_value and warning.effect == "unknown" and warned.line is not None:
-                found.setdefault(warned.line, warning.reason or "")
-        told = [*(one.line for one in self._told_reads), *(one.line for one in self._told_values)]
-        return [(line, why) for line, why in found.items() if line not in told]
-
-    def _is_of_values(self, one: ReadEffect) -> bool:
-        """For certain, and read while it is traced. What an operator of torch or an index reads, is likely recorded."""
-        seen, read = self._observation, one.read
-        is_read = seen is not None and seen.in_torch and read.site in seen.recorded
-        return is_read and read.depends_on == "values" and read.site.kind not in (IN_TORCH, "__index__")
-
-    @property
-    def _told_values(self) -> list[BakedValue]:
-        """Those that no read explains."""
-        read = {one.line for one in self._told_reads}
-        return [one for one in self._baked_values if one.line not in read and (one.confirmed or one.cause == "again")]
-
-    @property
-    def _told_sizes(self) -> list[BakedSize]:
-        """Those that no value explains: inputs of another size have other values, too."""
-        values = {*(one.line for one in self._told_reads), *(one.line for one in self._told_values)}
-        return [one for one in self._baked_sizes if one.line not in values and (one.line is not None or not values)]
-
-    def _of_warning(self, warned: Warned) -> Finding:
-        partings = [one.parting for one in self._told_values]
-        effect, reason, judged = flip.judge_warning(warned, self._judged, partings)
-        if effect == "harmless" and warned.line in {one.line for one in self._told_sizes}:
-            effect, reason = "harmful", "the size that is read here is baked in"
-        confirmed = judged.confirmed if judged is not None else None
-        return findings.tracer_warning(warned, confirmed=confirmed, effect=effect, reason=reason)
+def _why_nothing_to_prove(evidence: Evidence) -> str | None:
+    if evidence.groups is None or not evidence.groups.symbols:
+        return _NO_SIZES
+    return _why_nothing_to_claim(evidence)
 
 
-def _of_reads(judged: Sequence[ReadEffect]) -> str:
-    """How many there are of each effect; those of sizes come out by what becomes of other sizes."""
+def _why_nothing_to_certify(evidence: Evidence) -> str | None:
+    return _NO_SIZES if evidence.groups is None else _why_nothing_to_claim(evidence)
+
+
+def _why_nothing_to_claim(evidence: Evidence) -> str | None:
+    if evidence.is_wrong:
+        return _NOTHING_TO_CLAIM
+    return _MODEL_TAKES_ONE_SIZE if evidence.keeps_a_size else None
+
+
+def _border_of(proof: Proof, evidence: Evidence, groups: Groups) -> list[Mapping[str, int]]:
+    """Return the sizes at the borders of what is proven, and small ones that are not, where none was called yet."""
+    border: list[Mapping[str, int]] = [*(one.sizes for one in proof.refuted), *proof.tries]
+    border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
+    known = [dict(one.sizes) for one in evidence.graphs.calls]
+    border += [
+        sizes
+        for sizes in baked_sizes.small(groups, known)
+        if proof.unproven and not evidence.baked_sizes and not any(region.contains(sizes) for region in proof.regions)
+    ]
+    return [sizes for sizes in border if dict(sizes) not in known]
+
+
+def _summary_of_reads(judged: Sequence[ReadEffect]) -> str:
+    """Count the reads of each effect; calls of other sizes show what those of sizes come to."""
     of_sizes = [one for one in judged if one.read.depends_on == "sizes" and one.effect == "unknown"]
     effects = [one.effect for one in judged if one not in of_sizes]
     counts = [(effects.count(effect), effect) for effect in ("harmless", "harmful", "unknown")]
-    told = _counted(len(effects), "read") + ": " + ", ".join(f"{count} {effect}" for count, effect in counts if count)
-    beside = f"{_counted(len(of_sizes), 'read')} of sizes, which calls of other sizes judge"
-    return "; ".join([told] * bool(effects) + [beside] * bool(of_sizes)) or "no reads"
+    values = _counted(len(effects), "read") + ": " + ", ".join(f"{count} {effect}" for count, effect in counts if count)
+    sizes = f"{_counted(len(of_sizes), 'read')} of sizes, which calls of other sizes judge"
+    return "; ".join([values] * bool(effects) + [sizes] * bool(of_sizes)) or "no reads"
 
 
 def _counted(number: int, noun: str) -> str:

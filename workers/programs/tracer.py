@@ -21,8 +21,9 @@ from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Trac
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from tracehouse.artifact.manifest import Versions
 from tracehouse.check import findings
-from tracehouse.check.check import Check, Checked, Offered
-from tracehouse.check.pipeline import RequestedSizes, Say
+from tracehouse.check.check import Check, Checked
+from tracehouse.check.ledger import Offered
+from tracehouse.check.pipeline import ReportLayer, RequestedSizes
 from tracehouse.eager import observed_contract, source_excerpts
 from tracehouse.exported.export import Export
 from tracehouse.findings.trace_check import Layer
@@ -111,7 +112,7 @@ class Tracing:
         model, calls, options = self._loaded.model, self._loaded.calls, self._spec.options
         tolerance = self._spec.check.check_tolerance
         self._check = Check(model, calls, tolerance=tolerance, seed=options.seed)
-        self._outputs = self._check.examples()
+        self._outputs = self._check.run_examples()
         for method, call in calls.items():
             observed_contract.check_outputs(model.module, call, self._outputs[method], strict=options.strict)
 
@@ -119,12 +120,11 @@ class Tracing:
         """What may become the artifact."""
         return candidate_of(self._loaded, self._spec, self._conversion, self._outputs)
 
-    def _checked(self, candidate: Candidate, say: Say) -> Checked:
-        """How it compares with eager; `say` is told each layer."""
+    def _checked(self, candidate: Candidate, report: ReportLayer) -> Checked:
+        """Compare the candidate with the eager model; `report` is called with each layer as it ends."""
         spec = self._spec
-        wishes = {method: RequestedSizes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
-        made, check_calls = candidate.traced, self._loaded.check_calls
-        checked = self._check.run(made, candidate.form, candidate.retrace, check_calls, spec.check, wishes, say)
+        requested = {method: RequestedSizes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
+        checked = self._check.run(candidate, self._loaded.check_calls, spec.check, requested, report)
         of_options = [*findings.deprecated_options(self._spec.options), *findings.options_without_effect(self._spec)]
         found = [*candidate.findings, *checked.check.findings, *of_options]
         return replace(checked, check=checked.check.model_copy(update={"findings": found}))

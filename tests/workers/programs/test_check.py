@@ -6,7 +6,8 @@ import pytest
 
 from tests.submissions import spec, tensor
 from tests.workers.conftest import Told
-from tracehouse.check import check
+from tracehouse.check import ledger
+from tracehouse.check.probe import probing
 from tracehouse.differential.offered_cases import CASES_MAX
 from tracehouse.findings.trace_check import Verdict
 
@@ -153,7 +154,7 @@ def test_a_check_input_that_eager_refuses_is_told_with_its_line(run: Run) -> Non
 
 
 def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "PROBE_S", 0.05)
+    monkeypatch.setattr(probing, "PROBE_S", 0.05)
     told = run(spec("loops_on_zeros", example_inputs=[X]))
 
     assert told.verdict is Verdict.VERIFIED
@@ -161,16 +162,16 @@ def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypat
 
 
 def test_probes_that_the_budget_cuts_are_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "PROBES_S", 0.0)
-    monkeypatch.setattr(check, "PROBES_TIMES_EXAMPLE", 0)
+    monkeypatch.setattr(probing, "PROBES_S", 0.0)
+    monkeypatch.setattr(probing, "PROBES_TIMES_EXAMPLE", 0)
     told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])]))
 
     assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]
 
 
 def test_probes_keep_to_what_the_check_has_left_of_its_budget(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "PROBES_S", 0.0)
-    monkeypatch.setattr(check, "PROBES_TIMES_EXAMPLE", 10**6)
+    monkeypatch.setattr(probing, "PROBES_S", 0.0)
+    monkeypatch.setattr(probing, "PROBES_TIMES_EXAMPLE", 10**6)
     told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])], check={"budget_s": 1e-6}))
 
     assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]
@@ -210,13 +211,13 @@ def test_probes_that_differed_are_offered_first_and_then_few_that_agreed(run: Ru
     assert first.name == "counterexample: value at branches_on_data.py:6"
     agrees = [told.comparisons[case.name].agrees for case in others]
     assert agrees == sorted(agrees)
-    assert agrees.count(True) <= check.AGREEING_OFFERED
+    assert agrees.count(True) <= ledger.AGREEING_OFFERED
     assert len(told.offered) <= CASES_MAX
     assert others[0].name == "probe: negated"
 
 
 def test_probes_are_offered_within_the_bytes_that_are_taken(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "CASES_MAX_BYTES", 3 * 2 * 4)
+    monkeypatch.setattr(ledger, "CASES_MAX_BYTES", 3 * 2 * 4)
     told = run(spec("branches_on_data", example_inputs=[X]))
 
     assert [case.name for case in told.offered] == ["counterexample: value at branches_on_data.py:6"]

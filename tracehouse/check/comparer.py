@@ -1,0 +1,120 @@
+"""The comparer: the artifact's answer beside the eager model's, and what a difference means."""
+
+from tracehouse.check import findings
+from tracehouse.check.calls import Answer, call_artifact
+from tracehouse.check.ledger import Ledger
+from tracehouse.check.oracle import EagerOracle
+from tracehouse.differential.comparison import ComparisonResult, Difference, compare_baked_arguments
+from tracehouse.eager import observed_contract
+from tracehouse.eager.call import Call, CheckCall
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.errors import ModelRaised
+from tracehouse.findings import verification
+from tracehouse.findings.kinds import Kind
+from tracehouse.findings.trace_check import Comparison
+from tracehouse.introspection import user_lines
+from tracehouse.torch_values.compare import compare
+from tracehouse.torchscript.trace import Traced
+
+
+class Comparer:
+    """Compares calls of one artifact with the eager model, and enters each in the ledger."""
+
+    def __init__(self, traced: Traced, ledger: Ledger, *, tolerance: float, seed: int) -> None:
+        self._traced = traced
+        self._ledger = ledger
+        self._tolerance = tolerance
+        self._seed = seed
+
+    def compare_example(self, call: Call, answer: Answer) -> None:
+        """Compare the example, on which the eager model has answered, and report inputs that the model writes into."""
+        self.record(call, "example", self.compare(call, answer), in_contract=True)
+        written = [
+            name for name, tensor in call.tensors.items() if not compare(tensor, answer.inputs[name], 0.0).agrees
+        ]
+        if written:
+            self._ledger.findings.append(findings.changes_input(call, written))
+
+    def compare_check_input(self, given: CheckCall, example: Call, eager: EagerOracle) -> None:
+        """Compare a check input; one that gives another value than the trace baked in differs without a call."""
+        try:
+            answer = eager.answer(given.call)
+        except ModelRaised as error:
+            self._ledger.findings.append(findings.refused_check_input(given.name, error))
+            return
+        baked = compare_baked_arguments(observed_contract.arguments(example), observed_contract.arguments(given.call))
+        if baked is not None:
+            self.record(given.call, given.name, ComparisonResult(None, baked), in_contract=False)
+            return
+        compared = self.compare(given.call, answer)
+        self.record(given.call, given.name, compared, in_contract=observed_contract.same(example, given.call))
+
+    def compare(self, call: Call, eager: Answer) -> ComparisonResult:
+        """Compare the outputs, and then the inputs as the call left them. Raises OutOfMemory."""
+        try:
+            answer = call_artifact(self._traced.module, call, self._seed)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(error) from error
+            return ComparisonResult(None, Difference("output", f"the artifact raised: {_last_line(error)}"))
+        if eager.drew or answer.drew:
+            self._ledger.random_methods.add(call.method)
+        outputs = compare(eager.outputs, answer.outputs, self._tolerance)
+        if not outputs.agrees:
+            return outputs
+        inputs = compare(eager.inputs, answer.inputs, self._tolerance, "input")
+        if inputs.difference is None:
+            return outputs
+        left = inputs.difference
+        return ComparisonResult(
+            outputs.largest,
+            Difference(left.leaf, f"afterwards {left.what}", left.index, left.eager, left.artifact),
+        )
+
+    def compare_refusal(self, call: Call, case: str, error: ModelRaised) -> None:
+        """Report an artifact that answers what the eager model refuses. Raises OutOfMemory."""
+        if self._ledger.has(Kind.ANSWERS_WHERE_EAGER_RAISES, call.method):
+            return
+        try:
+            call_artifact(self._traced.module, call, self._seed)
+        except Exception as refusal:
+            if is_out_of_memory(refusal):
+                raise out_of_memory(refusal) from refusal
+            return
+        self._ledger.findings.append(verification.answers_where_eager_raises(call.method, case, error.failure()))
+
+    def record(self, call: Call, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
+        """Enter the comparison, and a finding for the first difference of the method inside and outside its contract:
+        the comparisons list all cases."""
+        difference = compared.difference
+        self._ledger.comparisons.append(
+            Comparison(
+                method=call.method,
+                case=case,
+                in_contract=in_contract,
+                agrees=compared.agrees,
+                largest_difference=compared.largest,
+                difference=f"{difference.leaf}: {difference.what}" if difference else None,
+            )
+        )
+        kind = Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE
+        if difference is not None and not self._ledger.has(kind, call.method):
+            warned = self._traced.warnings
+            self._ledger.findings.append(
+                findings.differs(
+                    call, case, difference, warned, in_contract=in_contract, suspect=suspected_line(self._traced)
+                )
+            )
+
+
+def suspected_line(traced: Traced) -> user_lines.Line | None:
+    """Return the line that most likely makes answers differ: where a value left the trace, or where two traces part."""
+    warned = next((warned.line for warned in traced.warnings if warned.line), None)
+    check = traced.torch_check
+    return warned or (findings.place_of(check) if check.passed is False else None)
+
+
+def _last_line(error: Exception) -> str:
+    """Return the last line of the message: torch puts what happened there, after the lines of the graph."""
+    text = user_lines.text_of(error).strip()
+    return text.splitlines()[-1] if text else type(error).__name__

@@ -1,0 +1,103 @@
+"""Determinism: whether the eager model answers the same again, for nothing else can be compared with an artifact."""
+
+from collections.abc import Iterable, Mapping
+
+from tracehouse.check import findings, scripted_graphs
+from tracehouse.check.calls import Answer
+from tracehouse.check.comparer import suspected_line
+from tracehouse.check.ledger import Ledger
+from tracehouse.check.oracle import CallObservation, EagerOracle
+from tracehouse.differential.comparison import Difference
+from tracehouse.eager.call import Call
+from tracehouse.errors import ModelRaised
+from tracehouse.findings.kinds import Kind
+from tracehouse.introspection import script_graphs, user_lines
+from tracehouse.torch_values.compare import compare
+from tracehouse.torchscript.trace import Traced
+
+# Two runs can draw alike by chance, as where a model skips a layer now and then.
+CALLS_WHERE_RANDOM = 6
+
+
+class Determinism:
+    """Compares answers of the eager model with one another: hidden state and random numbers show in them.
+
+    `observed` has two consecutive answers of the eager model to the example of each method.
+    """
+
+    def __init__(
+        self,
+        eager: EagerOracle,
+        observed: Mapping[str, CallObservation],
+        traced: Traced,
+        ledger: Ledger,
+        tolerance: float,
+    ) -> None:
+        self._eager = eager
+        self._observed = observed
+        self._traced = traced
+        self._ledger = ledger
+        self._tolerance = tolerance
+
+    def check_example(self, call: Call) -> None:
+        """Compare the answers to the example, and make more of them where the model draws random numbers."""
+        observed = self._observed[call.method]
+        first, *others = observed.answers
+        torch_check = self._traced.torch_check
+        if first.drew or (torch_check.ran and not torch_check.passed):
+            others = [*others, *self._eager.repeat(call, CALLS_WHERE_RANDOM)]
+        for again in others:
+            self._compare(call, first, again, "a later one")
+        # A counter that a later call is going to compare with sixty answers the same until then, on all inputs; and
+        # which values of it would change an answer cannot be found by trying.
+        if observed.hidden_states and not self._ledger.has(Kind.HIDDEN_STATE, call.method):
+            self._ledger.findings.append(findings.carries_state(call, observed.hidden_states))
+
+    def check_state_left(self, example: Call, case: str, answer: Answer, within_s: float) -> None:
+        """Ask the example once more of the copy that gave `answer`: what that call left behind, as a cache that the
+        first call fills, must not show. Raises TooSlow."""
+        if answer.left_state and not self._ledger.has(Kind.HIDDEN_STATE, example.method):
+            try:
+                again = self._eager.answer_again(example, within_s=within_s)
+            except ModelRaised as error:
+                difference = Difference("output", f"after {case!r} it raises: {error.detail}")
+                self._ledger.findings.append(findings.hidden_state(example, difference, self._line_of_state(example)))
+                return
+            self._compare(example, self._observed[example.method].answers[0], again, f"one after {case!r}")
+
+    def check_random(self, probe: Call, case: str, answer: Answer, within_s: float) -> None:
+        """Ask a probe once more with other random numbers: little noise is lost beside large values, and is all that
+        there is beside zeros. Raises ModelRaised and TooSlow."""
+        if answer.drew and not self._ledger.has(Kind.NONDETERMINISTIC, probe.method):
+            again = self._eager.answer(probe, within_s=within_s, draw=1)
+            self._compare(probe, answer, again, f"another one on {case!r}")
+
+    def report_draws(self, methods: Iterable[str]) -> None:
+        """Report random numbers that showed in no answer, as those of a dropout that drops next to nothing."""
+        for method in methods:
+            if method in self._ledger.random_methods and not self._ledger.has(Kind.NONDETERMINISTIC, method):
+                drawing = next(scripted_graphs.drawing(self._graph(method)), None)
+                self._ledger.findings.append(findings.draws(method, drawing))
+
+    def _compare(self, call: Call, first: Answer, again: Answer, other: str) -> None:
+        """Compare two answers of the eager model. Numbers drawn at random show in the least of differences."""
+        drew = first.drew or again.drew
+        if drew:
+            self._ledger.random_methods.add(call.method)
+        sides = ("the first call", other)
+        difference = compare(first.outputs, again.outputs, 0.0 if drew else self._tolerance, sides=sides).difference
+        if difference is None or self._ledger.has(Kind.NONDETERMINISTIC if drew else Kind.HIDDEN_STATE, call.method):
+            return
+        if drew:
+            line = self._eager.find_draw_line(call)
+            self._ledger.findings.append(findings.nondeterministic(call, difference, self._graph(call.method), line))
+        else:
+            self._ledger.findings.append(findings.hidden_state(call, difference, self._line_of_state(call)))
+
+    def _graph(self, method: str) -> script_graphs.Graph:
+        return script_graphs.methods(self._traced.module)[method].inlined_graph
+
+    def _line_of_state(self, call: Call) -> user_lines.Line | None:
+        """Return the line that reads what an earlier call left, where that was seen."""
+        carried = (one.line for one in self._observed[call.method].hidden_states if one.line is not None)
+        return next(carried, None) or self._eager.find_state_line(call) or suspected_line(self._traced)

@@ -1,0 +1,178 @@
+"""The evidence of one method: what each layer of the check found out. Findings and claim follow from it alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from tracehouse.check.claim import Tried
+from tracehouse.check.flip.flip import ReadEffect
+from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
+from tracehouse.check.graphs.baked_values import BakedValue
+from tracehouse.check.observe import Observation
+from tracehouse.check.probe.value_ranges import ValueRangeResult
+from tracehouse.check.prove.prover import Proof
+from tracehouse.check.size_groups import Groups
+from tracehouse.contract.contract import Batch
+from tracehouse.contract.regions import Region
+from tracehouse.differential.comparison import Difference
+from tracehouse.eager.call import Call
+from tracehouse.findings.trace_check import Finding
+from tracehouse.introspection.user_lines import Line
+from tracehouse.torchscript.torch_check import Warned
+
+LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
+NamedCall = tuple[str, Call]  # a counterexample, named by what it shows
+
+
+@dataclass(frozen=True)
+class SizeState:
+    """The eager model keeps something of sizes: after a call of other sizes it answers the example otherwise.
+
+    `changed` is how a model that has answered the example before answers it after that call; None where it does not
+    change. It is not known, as `line` is not, where `is_settled` is false.
+    """
+
+    after: Difference
+    is_settled: bool = False
+    changed: Difference | None = None
+    line: Line | None = None
+
+
+@dataclass(frozen=True)
+class ObserveEvidence:
+    """What the eager model reads in Python; None where it was not observed."""
+
+    observation: Observation | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class GraphsEvidence:
+    """Which sizes may vary, the calls of other sizes, and what graphs of other traces show to be baked in."""
+
+    groups: Groups | None = None
+    calls: Sequence[SizeTried] = ()
+    baked_values: Sequence[BakedValue] = ()
+    baked_sizes: Sequence[BakedSize] = ()
+    size_state: SizeState | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class FlipEvidence:
+    """What each read of a value comes to."""
+
+    judged: Sequence[ReadEffect] = ()
+    counterexamples: Sequence[NamedCall] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class ProveEvidence:
+    """The proof, the calls that it led to, and the proven regions which a call contradicts.
+
+    `baked_sizes` takes the place of what the graphs showed where those calls differed.
+    """
+
+    proof: Proof | None = None
+    calls: Sequence[SizeTried] = ()
+    baked_sizes: Sequence[BakedSize] | None = None
+    size_state: SizeState | None = None
+    voided: Sequence[tuple[Region, Tried]] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class ProbeEvidence:
+    """Which integers the eager model takes, and the counterexamples of the layers before, as small as they were made.
+
+    The probes themselves are in the ledger.
+    """
+
+    values: ValueRangeResult = field(default_factory=ValueRangeResult)
+    counterexamples: Sequence[NamedCall] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class BatchEvidence:
+    """The certificate that rows do not see one another, None where there is none."""
+
+    batch: Batch | None = None
+    summary: str = ""
+
+
+LayerEvidence = ObserveEvidence | GraphsEvidence | FlipEvidence | ProveEvidence | ProbeEvidence | BatchEvidence
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the layers found out about one method, whose example is `call`; `failures` has the layers that broke off."""
+
+    call: Call
+    warned: Sequence[Warned]
+    observe: ObserveEvidence = field(default_factory=ObserveEvidence)
+    graphs: GraphsEvidence = field(default_factory=GraphsEvidence)
+    flip: FlipEvidence = field(default_factory=FlipEvidence)
+    prove: ProveEvidence = field(default_factory=ProveEvidence)
+    probe: ProbeEvidence = field(default_factory=ProbeEvidence)
+    batch: BatchEvidence = field(default_factory=BatchEvidence)
+    failures: Mapping[LayerName, Finding] = field(default_factory=dict)
+
+    @property
+    def method(self) -> str:
+        return self.call.method
+
+    @property
+    def groups(self) -> Groups | None:
+        return self.graphs.groups
+
+    @property
+    def size_calls(self) -> list[SizeTried]:
+        """All calls of other sizes, in the order in which they were made."""
+        return [*self.graphs.calls, *self.prove.calls]
+
+    @property
+    def compared_sizes(self) -> list[Tried]:
+        """The sizes at which the eager model answered, and whether the artifact agreed."""
+        return [Tried(one.sizes, one.agrees) for one in self.size_calls if one.agrees or one.is_wrong]
+
+    @property
+    def baked_sizes(self) -> Sequence[BakedSize]:
+        """Every size that the trace keeps, also those that a baked value explains."""
+        return self.graphs.baked_sizes if self.prove.baked_sizes is None else self.prove.baked_sizes
+
+    @property
+    def keeps_a_size(self) -> bool:
+        """Whether the eager model keeps something of the first sizes that it sees, which is in the way of others."""
+        return self.graphs.size_state is not None or self.prove.size_state is not None
+
+    @property
+    def counterexamples(self) -> list[NamedCall]:
+        """The calls that the artifact answers wrongly, in the order in which they were found."""
+        return [*self.flip.counterexamples, *self.probe.counterexamples]
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the artifact is wrong at the example's own sizes."""
+        return bool(self.wrong_reads or self.wrong_values)
+
+    @cached_property
+    def wrong_reads(self) -> list[ReadEffect]:
+        """The reads that the artifact is wrong by, the first of each line."""
+        harmful = [one for one in self.flip.judged if one.effect == "harmful"]
+        return [*{one.line: one for one in harmful[::-1]}.values()][::-1]
+
+    @cached_property
+    def wrong_values(self) -> list[BakedValue]:
+        """The baked values that no read explains."""
+        read = {one.line for one in self.wrong_reads}
+        values = self.graphs.baked_values
+        return [one for one in values if one.line not in read and (one.confirmed or one.cause == "again")]
+
+    @cached_property
+    def wrong_sizes(self) -> list[BakedSize]:
+        """The baked sizes that no value explains: inputs of another size have other values, too."""
+        values = {*(one.line for one in self.wrong_reads), *(one.line for one in self.wrong_values)}
+        return [one for one in self.baked_sizes if one.line not in values and (one.line is not None or not values)]

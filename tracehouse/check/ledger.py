@@ -1,0 +1,50 @@
+"""The ledger: what calls of the eager model and of the artifact come to, in the order of the calls."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS, CASES_MAX, CASES_MAX_BYTES
+from tracehouse.eager.call import Call
+from tracehouse.findings.trace_check import Comparison, Finding
+
+# Of the probes that agreed, so many are offered, to be kept as golden cases: fresh inputs show more.
+AGREEING_OFFERED = 1
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A call that is worth being compared again by whoever verifies the check."""
+
+    name: str
+    call: Call
+    agrees: bool
+
+
+@dataclass
+class Ledger:
+    """Entries are appended as the calls are made, so that they stay where submitted code raises later.
+
+    `random_methods` are the methods of which an answer drew a random number.
+    """
+
+    comparisons: list[Comparison] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    probes: list[Offered] = field(default_factory=list)
+    random_methods: set[str] = field(default_factory=set)
+
+    def has(self, kind: str, method: str) -> bool:
+        """Whether there is a finding of this kind on the method."""
+        return any(finding.kind == kind and finding.evidence["method"] == method for finding in self.findings)
+
+
+def select_offered(calls: Sequence[Offered]) -> list[Offered]:
+    """Return the calls that disagreed, then few that agreed, within the bytes and the number that may be offered."""
+    agreeing = [one for one in calls if one.agrees][:AGREEING_OFFERED]
+    offered: list[Offered] = []
+    left_bytes = CASES_MAX_BYTES
+    for one in [one for one in calls if not one.agrees] + agreeing:
+        byte_size = sum(tensor.nbytes for tensor in one.call.tensors.values())
+        if len(offered) < CASES_MAX and byte_size <= left_bytes and len(one.name) <= CASE_NAME_MAX_CHARACTERS:
+            offered.append(one)
+            left_bytes -= byte_size
+    return offered

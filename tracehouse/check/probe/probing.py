@@ -1,0 +1,117 @@
+"""Probing: the eager model and the artifact on the example's shapes with other values."""
+
+from tracehouse.check import findings
+from tracehouse.check.comparer import Comparer
+from tracehouse.check.determinism import Determinism
+from tracehouse.check.inputs.layouts import vary_layouts
+from tracehouse.check.inputs.probes import ValueBounds, generate_probes
+from tracehouse.check.ledger import Ledger, Offered
+from tracehouse.check.oracle import EagerOracle
+from tracehouse.check.time_limit import TooSlow
+from tracehouse.differential.budget import Budget
+from tracehouse.eager.call import Call
+from tracehouse.errors import ModelRaised
+
+# The check is to stay small beside the trace: no probe is started after so long, or so many times the examples' time.
+PROBES_S = 1.0
+PROBES_TIMES_EXAMPLE = 20
+# A probe's values can make a loop of the model's very long: eager is stopped after so long.
+PROBE_S = 1.0
+PROBE_TIMES_EXAMPLE = 20
+_TIMES_DEEP = 10
+
+
+class Probing:
+    """Probes of one method. `example_s` is how many seconds one call of the example takes.
+
+    `searching` asks for the probes that look for the other side of a branch, `deep` for far more of all kinds.
+    """
+
+    def __init__(
+        self,
+        example: Call,
+        example_s: float,
+        eager: EagerOracle,
+        comparer: Comparer,
+        determinism: Determinism,
+        ledger: Ledger,
+        *,
+        searching: bool,
+        deep: bool,
+        tolerance: float,
+        seed: int,
+    ) -> None:
+        self._example = example
+        self._example_s = example_s
+        self._eager = eager
+        self._comparer = comparer
+        self._determinism = determinism
+        self._ledger = ledger
+        self._searching = searching
+        self._deep = deep
+        self._tolerance = tolerance
+        self._seed = seed
+
+    def run(self, bounds: ValueBounds, budget: Budget) -> None:
+        """Compare on every probe that there is time for; `bounds` are the ends of the integers that a model takes.
+
+        Raises OutOfMemory.
+        """
+        wanted_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * self._example_s) * (_TIMES_DEEP if self._deep else 1)
+        own = Budget(min(wanted_s, max(PROBES_S, budget.left_s)))
+        within_s = max(PROBE_S, min(PROBE_TIMES_EXAMPLE * self._example_s, own.seconds))
+        method = self._example.method
+        left_out: list[str] = []
+        too_slow: list[str] = []
+        for name, probe in generate_probes(
+            self._example, searching=self._searching, deep=self._deep, ends=bounds, seed=self._seed
+        ):
+            if own.is_spent:
+                left_out.append(f"{method} {name}")
+            elif (slow := self._compare(name, probe, within_s)) is not None:
+                too_slow.append(f"{method} {slow}")
+        if self._deep:
+            self._compare_layouts(within_s)
+        if left_out:
+            self._ledger.findings.append(
+                findings.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")
+            )
+        if too_slow:
+            self._ledger.findings.append(
+                findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
+            )
+
+    def _compare(self, name: str, probe: Call, within_s: float) -> str | None:
+        """Compare on one probe. Returns what of it took the eager model too long, None where nothing did."""
+        try:
+            answer = self._eager.answer(probe, within_s=within_s)
+        except ModelRaised as error:  # such values are none for this model
+            self._comparer.compare_refusal(probe, name, error)
+            return None
+        except TooSlow:
+            return name
+        compared = self._comparer.compare(probe, answer)
+        is_offered = not compared.agrees or not any(one.agrees for one in self._ledger.probes)
+        if is_offered and not self._eager.is_repeatable(probe, answer, tolerance=self._tolerance, within_s=within_s):
+            return None
+        self._comparer.record(probe, name, compared, in_contract=True)
+        self._ledger.probes.append(Offered(name, probe, compared.agrees))
+        try:
+            self._determinism.check_state_left(self._example, name, answer, within_s)
+            self._determinism.check_random(probe, name, answer, within_s)
+        except ModelRaised:
+            return None  # on other random numbers
+        except TooSlow:
+            return f"{name}, again"
+        return None
+
+    def _compare_layouts(self, within_s: float) -> None:
+        """Compare on other layouts in memory: nobody sends such inputs over HTTP, but whoever takes the archive away
+        may have them."""
+        for name, call in vary_layouts(self._example):
+            try:
+                compared = self._comparer.compare(call, self._eager.answer(call, within_s=within_s))
+            except (ModelRaised, TooSlow):
+                continue
+            if compared.difference is not None:
+                self._ledger.findings.append(findings.layout_differs(call, name, compared.difference))

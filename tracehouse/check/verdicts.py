@@ -1,0 +1,129 @@
+"""Verdicts: the findings and the claim that follow from the evidence. Nothing here calls a model."""
+
+from collections.abc import Iterator, Sequence
+
+from tracehouse.check import findings
+from tracehouse.check.claim import claim
+from tracehouse.check.evidence import Evidence, SizeState
+from tracehouse.check.flip import flip
+from tracehouse.check.flip.flip import ReadEffect
+from tracehouse.check.instrumentation.value_reads import IN_TORCH
+from tracehouse.check.prove.prover import Proof
+from tracehouse.contract.contract import MethodClaim
+from tracehouse.contract.regions import Region
+from tracehouse.findings.trace_check import Finding
+from tracehouse.introspection.user_lines import Line
+from tracehouse.torchscript.torch_check import Warned
+
+
+def findings_of(evidence: Evidence) -> list[Finding]:
+    """Return what speaks against the trace, and then what else the layers report, in their order."""
+    method = evidence.method
+    return [
+        *(findings.baked_read(method, one) for one in evidence.wrong_reads),
+        *(findings.unsettled_read(method, line, why) for line, why in _unsettled_reads(evidence)),
+        *(findings.baked_value(method, one) for one in evidence.wrong_values),
+        *(findings.baked_size(method, one) for one in evidence.wrong_sizes),
+        *_of_observe(evidence),
+        *_of_graphs(evidence),
+        *_failure(evidence, "flip"),
+        *_of_prove(evidence),
+        *_failure(evidence, "probe"),
+        *_failure(evidence, "batch"),
+    ]
+
+
+def warnings_of(evidence: Evidence) -> list[Finding]:
+    """Return a finding for each of the tracer's warnings, with the effect that the layers know of."""
+    return [_warning(evidence, warned) for warned in evidence.warned]
+
+
+def claim_of(evidence: Evidence) -> MethodClaim | None:
+    """Return the sizes for which the artifact is right.
+
+    None where it is wrong at the example's own sizes: what came out right at others was luck. And None where the model
+    itself answers as the sizes of the first call have it.
+    """
+    groups, proof = evidence.groups, evidence.prove.proof
+    if groups is None or evidence.is_wrong or evidence.keeps_a_size:
+        return None
+    proven = [*proof.regions, *_sampled_regions(evidence, proof)] if proof is not None else []
+    values, batch = evidence.probe.values.ranges, evidence.batch.batch
+    return claim(groups, evidence.compared_sizes, proven, values=values, batch=batch)
+
+
+def _of_observe(evidence: Evidence) -> Iterator[Finding]:
+    observation, method = evidence.observe.observation, evidence.method
+    if observation is not None:
+        yield from (findings.ambient_read(method, one) for one in observation.ambient if one.effect != "harmless")
+        asks = next((one.line for one in observation.contexts if one.name == "torch.jit.is_tracing"), None)
+        if observation.traced_otherwise is not None and asks is not None:
+            yield findings.told_of_tracing(method, observation.traced_otherwise, asks)
+    yield from _failure(evidence, "observe")
+
+
+def _of_graphs(evidence: Evidence) -> Iterator[Finding]:
+    groups, method = evidence.groups, evidence.method
+    if groups is not None:
+        for symbol, error in groups.refused.items():
+            yield findings.dynamic_refused(method, symbol, groups.dims_of(symbol), error)
+    yield from _of_size_state(evidence, evidence.graphs.size_state)
+    yield from _failure(evidence, "graphs")
+
+
+def _of_prove(evidence: Evidence) -> Iterator[Finding]:
+    yield from _of_size_state(evidence, evidence.prove.size_state)
+    yield from (findings.proof_void(evidence.method, region, one) for region, one in evidence.prove.voided)
+    yield from _failure(evidence, "prove")
+
+
+def _of_size_state(evidence: Evidence, state: SizeState | None) -> Iterator[Finding]:
+    """A model that keeps the first sizes that it sees has one size. One whose answer to the example is changed by a
+    call of another size has hidden state."""
+    if state is None or not state.is_settled:
+        return
+    if state.changed is None:
+        yield findings.keeps_a_size(evidence.call, state.after, state.line)
+    else:
+        yield findings.hidden_state(evidence.call, state.changed, state.line)
+
+
+def _failure(evidence: Evidence, layer: str) -> Iterator[Finding]:
+    yield from (finding for name, finding in evidence.failures.items() if name == layer)
+
+
+def _unsettled_reads(evidence: Evidence) -> list[tuple[Line, str]]:
+    """Return the lines that read a value of which it is not known whether the trace is wrong by it, with the reason."""
+    judged = evidence.flip.judged
+    found = {one.line: one.reason for one in judged if one.effect == "unknown" and _is_of_values(evidence, one)}
+    for warned, warning in zip(evidence.warned, warnings_of(evidence), strict=True):
+        if warned.reads_value and warning.effect == "unknown" and warned.line is not None:
+            found.setdefault(warned.line, warning.reason or "")
+    explained = [*(one.line for one in evidence.wrong_reads), *(one.line for one in evidence.wrong_values)]
+    return [(line, why) for line, why in found.items() if line not in explained]
+
+
+def _is_of_values(evidence: Evidence, judged: ReadEffect) -> bool:
+    """Whether a value is read for certain, and while the model is traced. What an operator of torch or an index reads
+    is likely recorded."""
+    observation, read = evidence.observe.observation, judged.read
+    is_read = observation is not None and observation.in_torch and read.site in observation.recorded
+    return is_read and read.depends_on == "values" and read.site.kind not in (IN_TORCH, "__index__")
+
+
+def _warning(evidence: Evidence, warned: Warned) -> Finding:
+    divergences = [one.parting for one in evidence.wrong_values]
+    effect, reason, judged = flip.judge_warning(warned, evidence.flip.judged, divergences)
+    if effect == "harmless" and warned.line in {one.line for one in evidence.wrong_sizes}:
+        effect, reason = "harmful", "the size that is read here is baked in"
+    confirmed = judged.confirmed if judged is not None else None
+    return findings.tracer_warning(warned, confirmed=confirmed, effect=effect, reason=reason)
+
+
+def _sampled_regions(evidence: Evidence, proof: Proof) -> Sequence[Region]:
+    """What is proven of one way through the model counts where inputs of both ways were compared, and agreed."""
+    observation = evidence.observe.observation
+    assert observation is not None  # what is proven was observed
+    judged = evidence.flip.judged
+    aside = [one for one in judged if one.read.site not in observation.recorded and one.read.depends_on == "values"]
+    return proof.alike if aside and all(one.effect == "harmless" for one in aside) else []
