@@ -1,4 +1,4 @@
-"""A histogram of differences, as SVG: by powers of ten, and exact zeros by themselves."""
+"""A histogram of differences as SVG: one bin per power of ten, and one for exact zeros."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ from math import floor, isfinite, log10
 from tracehouse.findings.trace_check import Comparison
 from tracehouse.report.markup import Html, text
 
-_LOWEST, _HIGHEST = -12, 6  # what lies beyond stands in the outermost bins
+_LOWEST, _HIGHEST = -12, 6  # the outermost bins count everything beyond
 _WIDTH, _HEIGHT, _GAP, _BASE, _LEFT = 44, 120, 6, 150, 10
-_WIDTH_LEAST = 300  # or the words below are cut
+_WIDTH_LEAST = 300  # narrower, the caption would be cut
 _ZERO, _NONE = "0", "none"
 
 
 def histogram_of(comparisons: Sequence[Comparison]) -> Html:
-    """How large the largest difference of each comparison was: of those that agree, and of those that differ."""
+    """Return a histogram of the largest difference of each comparison, agreeing and differing ones apart."""
     agreeing = Counter(_bin_of(one) for one in comparisons if one.agrees)
     differing = Counter(_bin_of(one) for one in comparisons if not one.agrees)
     bins = _bins(set(agreeing) | set(differing))
@@ -41,7 +41,7 @@ def _bin_of(one: Comparison) -> str | int:
 
 
 def _bins(named: set[str | int]) -> list[str | int]:
-    """Zero first; then all powers between the outermost ones, be they empty; then what has no number."""
+    """Return the bins: zero, then every power between the outermost ones, then differences without a number."""
     powers = [name for name in named if isinstance(name, int)]
     between: list[str | int] = [*range(min(powers), max(powers) + 1)] if powers else []
     return [_ZERO, *between, *([_NONE] if _NONE in named else [])]

@@ -1,36 +1,36 @@
-"""HTML of a report: text that is escaped wherever it comes from, and tables that every reader can follow."""
+"""HTML of a report: escaped text, and tables that screen readers can follow."""
 
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from html import escape
 
-# What HTML cannot hold, and what turns the direction of the text around it, so that a line reads as another one.
+# Characters that HTML cannot hold, and those that change the direction of text, so that a line reads as another one.
 _HIDDEN = re.compile(
     "[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
 
 class Html(str):
-    """Markup of our own, which is not escaped again."""
+    """Markup that is not escaped again."""
 
     __slots__ = ()
 
 
 def text(value: object) -> Html:
-    """Escaped, unless it is markup; characters that cannot be seen are named."""
+    """Return a value as escaped text, with invisible characters by their names; markup is returned as it is."""
     if isinstance(value, Html):
         return value
     return Html(escape(_HIDDEN.sub(_name_of_character, str(value))))
 
 
 def join(parts: Iterable[object], between: str = "") -> Html:
-    """`between` is markup."""
+    """Join parts, each escaped unless it is markup; `between` is markup."""
     return Html(between.join(map(text, parts)))
 
 
 def element(name: str, *inside: object, **attributes: str | None) -> Html:
-    """`class_` and `for_` stand for attributes whose names Python keeps."""
+    """Return an HTML element. `class_` and `for_` are the attributes `class` and `for`."""
     given = "".join(f' {key.rstrip("_")}="{text(value)}"' for key, value in attributes.items() if value is not None)
     return Html(f"<{name}{given}>{join(inside)}</{name}>")
 
@@ -40,7 +40,7 @@ def code(value: object) -> Html:
 
 
 def prose(value: str) -> Html:
-    """Text in which what stands between backticks is code."""
+    """Return text in which parts between backticks become code."""
     return join(code(part) if place % 2 else part for place, part in enumerate(re.split(r"`([^`]+)`", value)))
 
 
@@ -49,7 +49,7 @@ def section(title: str, *inside: object, name: str) -> Html:
 
 
 def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """The first cell of each row is its heading."""
+    """Return a table; the first cell of each row is the row's heading."""
     head = join(Html(f'<th scope="col">{text(heading)}</th>') for heading in headings)
     body = join(_row(row) for row in rows)
     return Html(
@@ -63,7 +63,7 @@ def folded(summary: str, *inside: object) -> Html:
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> Html:
-    """Terms with what each of them is here."""
+    """Return a list of terms with their values."""
     return element("dl", *(join([element("dt", term), element("dd", value)]) for term, value in rows))
 
 

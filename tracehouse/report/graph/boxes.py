@@ -1,7 +1,7 @@
-"""Boxes and edges: what a picture of a graph shows. A large one is folded by submodule, and opened by their paths.
+"""Boxes and edges: the parts of a picture of a graph. In a large graph, each submodule is folded into one box.
 
-The process that wrote the printout may have made up anything: each name in it is looked at a few times, however many
-there are, and of what no model's graph has, a part is drawn.
+The process that wrote the printout ran submitted code and may have forged it. So the work is linear in the number of
+names, and a graph that is larger than any model's is drawn in part.
 """
 
 import re
@@ -13,33 +13,32 @@ from math import ceil
 
 from tracehouse.artifact.manifest import GraphNode, Printout
 
-# What a person still reads. A graph of more nodes is folded, until it can be taken in at a glance: whoever wants to see
-# more of a part opens it.
+# A person still reads this many boxes. A larger graph is folded to an overview, and a reader opens its submodules.
 READABLE_MAX = 100
 OVERVIEW_MAX = 30
-# Nobody reads as many, who opened all that there is: neighbours are then drawn as one.
+# Nobody reads more boxes than this, even with every submodule open: neighbours are then drawn as one box.
 BOXES_MAX = 1500
-# No model's graph has as many as these; one that was made up could have them by the million.
+# No model's graph has more than these; a forged one could have millions.
 INPUTS_MAX = 500
 EDGES_MAX = 4000
 TITLE_MAX = 1000
 _VALUE_TITLE_MAX = 200
 _DEPTH_MAX = 20
-# Of a submodule's path: a longer one cannot be asked for, and a deeper one costs each box as many comparisons.
+# Bounds of a submodule's path: a request cannot ask for a longer one, and each step costs every box a comparison.
 _PATH_MAX = 500
 _STEPS_MAX = 50
-# `prim::If` has as many; no node of torch has more.
+# `prim::If` has two blocks; no node of torch has more.
 _ENDS_MAX = 2
 _OPERATORS_SHOWN = 20
 
-# Of `Float(1, 2, strides=[2, 1], requires_grad=0, device=cpu)` the box has room for the shape.
+# A box has room only for the shape in `Float(1, 2, strides=[2, 1], requires_grad=0, device=cpu)`.
 _BESIDE_SHAPE = re.compile(r", (strides|requires_grad|device)=[^)]*")
 _BLOCKS = {("prim::If", 0): "then", ("prim::If", 1): "else", ("prim::Loop", 0): "each time"}
 
 
 @dataclass(slots=True)
 class Box:
-    """One node or several, by their places in the printout. `opens` is the path that shows what is in it."""
+    """One node or several, by their places in the printout. `opens` is the submodule path that unfolds the box."""
 
     label: str
     type: str
@@ -51,7 +50,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From one box to another, by their places."""
+    """An edge from one box to another, by their places."""
 
     source: int
     target: int
@@ -60,7 +59,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """In the order in which the model computes: no edge points backwards."""
+    """The boxes and edges of a picture, in the order of computation: no edge points backwards."""
 
     title: str
     boxes: list[Box]
@@ -68,7 +67,7 @@ class Boxes:
 
 
 def boxes_of(printout: Printout, opened: Collection[str] = ()) -> Boxes:
-    """`opened` are submodules whose inside is shown, and the submodules that these stand in."""
+    """Return the boxes of a printout. `opened` are paths of submodules to unfold; those around them unfold too."""
     shown = _without_constants(printout.nodes)
     folded = _Folding(printout, shown, _with_ancestors(opened)).boxes()
     inputs = [Box(name, "", f"input {name}", "") for name in islice(_input_names(printout, folded), INPUTS_MAX)]
@@ -81,12 +80,12 @@ def boxes_of(printout: Printout, opened: Collection[str] = ()) -> Boxes:
 
 
 def _notice_of_omission(printout: Printout) -> list[Box]:
-    """Where a printout was too large to be kept whole, its text says so."""
+    """Return a box that says that nothing is drawn: the text of a printout that was too large to be kept says why."""
     return [Box("not drawn", "see the text", printout.text[-TITLE_MAX:], "")] if printout.text else []
 
 
 def _without_constants(nodes: Sequence[GraphNode]) -> list[int]:
-    """Strides, paddings, and the way to a weight are in the text; as boxes they would hide the operators."""
+    """Return the nodes to draw. Constants and attribute reads would hide the operators; the text has them."""
     constant: set[str] = set()
     shown = []
     for place, node in enumerate(nodes):
@@ -101,8 +100,8 @@ def _without_constants(nodes: Sequence[GraphNode]) -> list[int]:
 
 
 def _input_names(printout: Printout, folded: Sequence[Box]) -> Iterator[str]:
-    """Those that are used. A weight is not drawn beside the folded submodule that has it, and alone uses it."""
-    user: dict[str, Box | None] = {}  # None where there are several
+    """Yield the inputs that are used, except weights that only their own folded submodule uses."""
+    user: dict[str, Box | None] = {}  # None: several boxes use it
     for box in folded:
         for number in box.nodes:
             for name in printout.nodes[number].inputs:
@@ -123,10 +122,10 @@ def _with_ancestors(paths: Iterable[str]) -> set[str]:
 
 
 class _Folding:
-    """One box per node; where these are too many, one per run of nodes of the same submodule.
+    """One box per node or, where these would be too many, one box per run of nodes of the same submodule.
 
-    Only neighbours are joined: edges between runs point forwards as those between nodes do, so that no cycle arises,
-    and a submodule that is called twice is two boxes.
+    Only neighbouring nodes are joined. So edges still point forwards, no cycle arises, and a submodule that is called
+    twice gives two boxes.
     """
 
     def __init__(self, printout: Printout, shown: Sequence[int], opened: set[str]) -> None:
@@ -148,10 +147,10 @@ class _Folding:
         return [self._box_of(self._shown[start : start + size]) for start in range(0, len(self._shown), size)]
 
     def _readable(self) -> tuple[int, bool]:
-        """How deep submodules are shown as boxes of their own, and whether what lies between their calls is joined."""
+        """Return how deep submodules get boxes of their own, and whether nodes between their calls are joined."""
         deepest = min(_DEPTH_MAX, max(map(len, self._scopes.values())))
         overviews = [(depth, OVERVIEW_MAX) for depth in range(deepest, self._above, -1)]
-        # Neighbours are apart at every depth that is greater than that of what they have in common.
+        # Neighbours get separate boxes at every depth greater than that of their common submodule.
         neighbours = [(a == b, len(_common_steps([a, b]))) for a, b in pairwise(self._scopes.values())]
         apart = {
             False: sorted(depth for _, depth in neighbours),
@@ -196,7 +195,7 @@ class _Folding:
         return Box(self._label(node), type_, "\n".join(filter(None, parts)), module, [place])
 
     def _label(self, node: GraphNode) -> str:
-        # A call's first input is the submodule that is called: it bears its name.
+        # The first input of a call is the submodule that is called; the box gets its name.
         if node.operator == "prim::CallMethod" and node.inputs:
             return f"{node.inputs[0]}()"
         if (parent := _parent(self._nodes, node)) is None or node.operator not in ("prim::Param", "prim::Return"):
@@ -206,10 +205,10 @@ class _Folding:
 
 
 class _Wiring:
-    """Which box takes what another one makes.
+    """Finds the edges: which box uses a value that another one makes.
 
-    What a block gives back is made where the block ends, and used where its parent's outputs are. In a loop the way
-    back is not drawn: a picture of it would stand on its head.
+    The results of a block are made at the block's end, and used where the outputs of its node are used. The backward
+    edge of a loop is not drawn, because edges point downwards only.
     """
 
     def __init__(self, printout: Printout, boxes: Sequence[Box], inputs: int) -> None:
@@ -220,7 +219,7 @@ class _Wiring:
             name: type_ for node in printout.nodes for name, type_ in zip(node.outputs, node.types, strict=False)
         }
         self._given = {box.label: place for place, box in enumerate(boxes[:inputs])}
-        self._makers: dict[str, int] = {}  # nodes, by their places in the printout
+        self._makers: dict[str, int] = {}  # by value name, the node that makes it
         self._ends: dict[int, list[int]] = {}
         self._heads: dict[tuple[int | None, int | None], int] = {}
         self._place_of = {number: place for place, box in enumerate(boxes) for number in box.nodes}
@@ -279,16 +278,17 @@ class _Wiring:
 
 
 def shorten(text: str, most: int) -> str:
+    """Return the text with at most this many characters, with an ellipsis where it is cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _parent(nodes: Sequence[GraphNode], node: GraphNode) -> GraphNode | None:
-    """None for what was made up as well."""
+    """Return the node whose block this node is in; None if there is none, or if the place is forged."""
     return nodes[node.parent] if node.parent is not None and 0 <= node.parent < len(nodes) else None
 
 
 def _common_steps(scopes: Iterable[Sequence[str]]) -> list[str]:
-    """The steps that they all begin with."""
+    """Return the steps with which all scopes begin."""
     steps = zip(*scopes, strict=False)
     common = []
     for each in steps:
@@ -299,6 +299,6 @@ def _common_steps(scopes: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _steps(scope: str) -> list[str]:
-    """`layer1.0` → layer1, 0; artifacts from before have torch's own way of saying it, `__module.layer1.0`."""
+    """Split a path: `layer1.0` → layer1, 0. Artifacts of an earlier release have torch's form `__module.layer1.0`."""
     path = scope.rpartition("/")[2][:_PATH_MAX]
     return [step for step in path.split(".") if step and step != "__module"][:_STEPS_MAX]

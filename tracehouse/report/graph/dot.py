@@ -11,9 +11,9 @@ from tracehouse.report.graph.svg import Link, hue
 _LABEL_MAX = 100
 _CLUSTERS_DEEP_MAX = 20
 
-# Graphviz reads a text up to its first zero; the others are no characters of UTF-8 or of a label.
+# Graphviz reads text up to the first NUL; the other characters are not valid in UTF-8 or in a label.
 _NOT_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# `\N` or `\l` in a label would mean something to it.
+# Graphviz gives `\N` and `\l` in a label a meaning.
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": ""})
 
 
@@ -25,7 +25,7 @@ class _Cluster:
 
 
 def write(printout: Printout, opened: Collection[str] = (), link: Link | None = None) -> str:
-    """Well-formed, whatever the model named its values and files. What is folded has the address that opens it."""
+    """Return well-formed DOT, whatever names the printout has. With `link`, folded boxes have an address."""
     drawn = boxes_of(printout, opened)
     edges = [f"  n{edge.source} -> n{edge.target} [tooltip={_text(edge.title)}];" for edge in drawn.edges]
     return "\n".join(
@@ -43,7 +43,7 @@ def write(printout: Printout, opened: Collection[str] = (), link: Link | None = 
 def _cluster_boxes(boxes: list[Box]) -> _Cluster:
     outermost = _Cluster("")
     for place, box in enumerate(boxes):
-        # A folded submodule stands in the cluster of the one that it is a part of.
+        # A folded submodule belongs to the cluster of its parent.
         path = box.module.rpartition(".")[0] if box.opens is not None else box.module
         cluster = outermost
         for step in path.split(".")[:_CLUSTERS_DEEP_MAX] if path else []:
@@ -57,7 +57,7 @@ def _statements(boxes: list[Box], cluster: _Cluster, link: Link | None, margin: 
     for place in cluster.boxes:
         yield f"{margin}n{place} [{', '.join(_attributes(boxes[place], link))}];"
     for inner in cluster.inside.values():
-        # Graphviz takes for a cluster what is so called; the path makes it another one than all others.
+        # Graphviz draws a subgraph as a cluster if its name begins with `cluster`; the path makes the name unique.
         yield f"{margin}subgraph {_text(f'cluster_{inner.path}')} {{"
         yield f"{margin}  label={_text(shorten(inner.path, _LABEL_MAX))};"
         yield from _statements(boxes, inner, link, margin + "  ")

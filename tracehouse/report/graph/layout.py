@@ -1,4 +1,7 @@
-"""Layout: a place for each box of a picture, and a way for each edge, so that what is computed first stands above."""
+"""Layout: the place of each box in a picture and the route of each edge. What is computed first is at the top.
+
+The method is Sugiyama's layered drawing (Sugiyama, Tagawa, Toda 1981), as igraph implements it.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -9,9 +12,9 @@ import igraph
 
 from tracehouse.report.graph.boxes import Edge
 
-# A layout gives an edge a place on each layer that it passes: edges beyond this many are drawn straight across.
+# A layout reserves a place for an edge on each layer that it passes. Edges over more layers are drawn straight.
 SPAN_MAX = 60
-# Over all edges: a layout takes a second for as many as these. The shortest ones are laid out.
+# The sum over all edges: a layout with so many places takes a second. The shortest edges are laid out.
 _PLACES_MAX = 30_000
 
 # In columns and layers.
@@ -20,13 +23,14 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of the boxes; and of each edge the points that it passes, its ends among them."""
+    """The place of each box, and the points of each edge's route, both ends included."""
 
     places: list[Place]
     routes: list[list[Place]]
 
 
 def lay_out(boxes: int, edges: Sequence[Edge]) -> Layout:
+    """Lay out this many boxes with these edges."""
     if boxes == 0:
         return Layout([], [])
     layers = _layers(boxes, edges)
@@ -43,7 +47,7 @@ def lay_out(boxes: int, edges: Sequence[Edge]) -> Layout:
 
 
 def _layers(boxes: int, edges: Iterable[Edge]) -> list[int]:
-    """Each box below all that it needs; one that needs nothing, just above its first use."""
+    """Return each box's layer: below everything that it needs, or, if it needs nothing, just above its first use."""
     layers = [0] * boxes
     uses: dict[int, list[int]] = {}
     fed = set()
@@ -58,7 +62,7 @@ def _layers(boxes: int, edges: Iterable[Edge]) -> list[int]:
 
 
 def _short_edges(edges: Sequence[Edge], layers: Sequence[int]) -> list[Edge]:
-    """Those that the layout finds a way for."""
+    """Return the edges that are short enough to be routed through the layers."""
 
     def span(edge: Edge) -> int:
         return layers[edge.target] - layers[edge.source]

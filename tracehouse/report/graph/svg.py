@@ -10,7 +10,7 @@ from tracehouse.report.graph import boxes
 from tracehouse.report.graph.boxes import TITLE_MAX, Box, Edge, shorten
 from tracehouse.report.graph.layout import SPAN_MAX, Place, lay_out
 
-# The address of the same picture with one more submodule opened.
+# Returns the address of the same picture with one more submodule unfolded.
 Link = Callable[[str], str]
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 40, 24, 34, 20
@@ -29,7 +29,7 @@ _STYLE = (
 
 
 def draw(printout: Printout, opened: Collection[str] = (), link: Link | None = None) -> str:
-    """Well-formed SVG, whatever the model named its values and files. With `link`, what is folded can be clicked."""
+    """Return well-formed SVG, whatever names the printout has. With `link`, folded boxes are links."""
     drawn = boxes.boxes_of(printout, opened)
     layout = lay_out(len(drawn.boxes), drawn.edges)
     width = max((x for x, _ in layout.places), default=0) * (_BOX_WIDTH + _GAP_X) + _BOX_WIDTH + 2 * _MARGIN
@@ -50,7 +50,7 @@ def draw(printout: Printout, opened: Collection[str] = (), link: Link | None = N
 
 
 def hue(module: str) -> int:
-    """Of all that stands in the same part of the model, the same, in degrees."""
+    """Return the hue of a box in degrees, the same for all boxes of one top-level submodule."""
     return crc32(module.partition(".")[0].encode(errors="replace")) % 360
 
 
@@ -61,7 +61,7 @@ def _draw_edge(edge: Edge, route: Sequence[Place]) -> str:
 
 
 def _path_commands(route: Sequence[Place]) -> Iterator[str]:
-    """From the lower edge of a box to the upper edge of another, upright where it meets a layer."""
+    """Yield the SVG path commands from a box's lower edge to another box's upper edge, vertical at each layer."""
     middle = _BOX_WIDTH / 2
     x, y = route[0][0] + middle, route[0][1] + _BOX_HEIGHT
     yield f"M{x:.0f} {y:.0f}"
@@ -94,7 +94,7 @@ def _draw_line(text: str, style: str, middle: float, y: float) -> str:
 
 
 def _shorten_label(text: str) -> str:
-    """A submodule's path is cut at its beginning, where its neighbours are the same."""
+    """Return the label cut to fit. A submodule's path is cut at its start, which its neighbours share."""
     if len(text) <= _LABEL_MAX or not re.fullmatch(r"[\w.]+", text):
         return shorten(text, _LABEL_MAX)
     return "…" + text[1 - _LABEL_MAX :]
