@@ -1,1 +1,1 @@
-"""Flipping: whether another value, where Python read one out of a tensor, would have made another trace."""
+"""Flip: whether another value, in the place of one that Python read out of a tensor, leads to another trace."""

@@ -1,4 +1,4 @@
-"""Answers: what a trace becomes where Python is told otherwise of the values that were read, of one or of several."""
+"""Answer search: what becomes of a trace if Python gets other answers to its questions about the values it read."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,8 +17,8 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 
-_TOGETHER_MAX = 3  # answers that are others at once
-_TRACES_MAX = 60
+_TOGETHER_MAX = 3  # so many answers at most are overridden in one trace
+_TRACES_MAX = 60  # one trace for each set of answers
 
 _Worlds = Sequence[Callable[[], AbstractContextManager[None]]]
 Answers = frozenset[tuple[Question, bool]]
@@ -27,76 +27,77 @@ Answers = frozenset[tuple[Question, bool]]
 def search_answers(
     target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget
 ) -> list[tuple[ValueRead, GraphDivergence]]:
-    """The reads of which other answers make another graph, several only together; none where it is the same for all.
+    """Return the reads whose overridden answers, alone or together, change the graph; none if no answers do.
 
-    Those that are `aside` are left as they are.
+    The search ends at the first change. The reads in `aside` are not tracked.
     """
     for worlds in ((track_functions, track_conversions), (track_functions,)):
-        found = _parted(target, aside, observation, budget, worlds)
-        if found is not None:
-            return found
+        reads = _search_in(target, aside, observation, budget, worlds)
+        if reads is not None:
+            return reads
     return []
 
 
-def _parted(
+def _search_in(
     target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget, worlds: _Worlds
 ) -> list[tuple[ValueRead, GraphDivergence]] | None:
-    """None where that values are followed makes another graph by itself, or none."""
+    """Search with values tracked by these means; None if tracking alone changes the graph, or prevents a trace."""
     waiting: deque[Answers] = deque([frozenset()])
-    tried: set[Answers] = set()
+    tested: set[Answers] = set()
     known: set[Question] = set()
-    while waiting and len(tried) < _TRACES_MAX and observation.baseline is not None:
+    while waiting and len(tested) < _TRACES_MAX and observation.baseline is not None:
         if budget.is_spent:
             budget.leave_out("other answers of what is read, several of them together")
             break
         answers = waiting.popleft()
-        if answers in tried:
+        if answers in tested:
             continue
-        tried.add(answers)
+        tested.add(answers)
         tracker = ValueTracker(dict(answers))
-        reading = _reading(target, aside, tracker, observation)
-        graph = _traced(target, reading, observation, worlds)
-        parted = difference(observation.baseline, graph, limit=1) if graph is not None else []
-        if not answers and (graph is None or parted):
+        recorder = _make_recorder(target, aside, tracker, observation)
+        graph = _trace(target, recorder, observation, worlds)
+        divergences = difference(observation.baseline, graph, limit=1) if graph is not None else []
+        if not answers and (graph is None or divergences):
             return None
         if graph is None:
             continue
-        if parted:
+        if divergences:
             sites = {tracker.reads[question] for question, _ in answers}
-            return [(reading.reads[site], parted[0]) for site in sites]
+            return [(recorder.reads[site], divergences[0]) for site in sites]
         if len(answers) < _TOGETHER_MAX:
             new = [question for question in tracker.answers if question not in known]
             known.update(new)
-            waiting.extendleft(reversed([*_with_one_more(answers, tracker, new)]))
-            waiting.extend(_with_one_more(answers, tracker, [one for one in tracker.answers if one not in new]))
+            # Questions that these answers raised come first: they lie behind a branch that was not taken before.
+            waiting.extendleft(reversed([*_add_one(answers, tracker, new)]))
+            waiting.extend(_add_one(answers, tracker, [one for one in tracker.answers if one not in new]))
     return []
 
 
-def _with_one_more(answers: Answers, tracker: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
-    """With another answer than it was to one of the questions."""
-    given = {question for question, _ in answers}
+def _add_one(answers: Answers, tracker: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
+    """Yield these answers together with one more: to one of the questions, one that it has not had."""
+    answered = {question for question, _ in answers}
     for question in questions:
         for other in (True, False):
-            if question not in given and tracker.answers.get(question, {other}) != {other}:
+            if question not in answered and tracker.answers.get(question, {other}) != {other}:
                 yield answers | {(question, other)}
 
 
-def _reading(
+def _make_recorder(
     target: Target, aside: Sequence[ValueRead], tracker: ValueTracker, observation: Observation
 ) -> ReadRecorder:
     unchanged = [Replay(read.site, ()) for read in aside]
     return ReadRecorder(target.call, *unchanged, in_torch=observation.in_torch, track=tracker.track_read)
 
 
-def _traced(target: Target, reading: ReadRecorder, observation: Observation, worlds: _Worlds) -> Canonical | None:
+def _trace(target: Target, recorder: ReadRecorder, observation: Observation, worlds: _Worlds) -> Canonical | None:
     try:
-        return watched_trace(target, reading, within_s=observation.within_s, world=_together(worlds))
+        return watched_trace(target, recorder, within_s=observation.within_s, world=_enter_all(worlds))
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
         return None
 
 
 @contextmanager
-def _together(worlds: _Worlds) -> Iterator[None]:
+def _enter_all(worlds: _Worlds) -> Iterator[None]:
     with ExitStack() as stack:
         for world in worlds:
             stack.enter_context(world())

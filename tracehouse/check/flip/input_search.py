@@ -1,4 +1,4 @@
-"""Searching for inputs on which other values are read than on the example, and comparing the answers there."""
+"""Input search: finds inputs on which other values are read than on the example, and compares the answers there."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
 
-_AGREED_ENOUGH = 10  # of inputs that read another value; no more are tried then
-_NUMBERS_ENOUGH = 60  # another number may be one that leads to the same
+_AGREED_ENOUGH = 10  # the search for a read ends after so many inputs that read another value
+_NUMBERS_ENOUGH = 60  # the same for a read of numbers, because another number may lead to the same branch
 _EXAMPLES_MAX = 6
-_NUMBERS_MAX = 16
+_NUMBERS_MAX = 16  # so many numbers are aimed at
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,25 @@ class _Threshold:
 
 @dataclass
 class SearchResult:
-    """Of one read: on how many inputs that read another value the two agreed, and one on which they did not."""
+    """What the search found for one read: inputs that read another value, and whether the answers agree there."""
 
-    numeric: bool = False
-    agreed: int = 0
-    values: set[str] = field(default_factory=set)
-    examples: list[Call] = field(default_factory=list)  # on which they agreed, each reading another value
-    counterexample: Call | None = None
+    numeric: bool = False  # whether numbers are read, and not truths
+    agreed: int = 0  # on how many inputs the answers agree, not counting answers that show nothing
+    values: set[str] = field(default_factory=set)  # what was read on these inputs
+    examples: list[Call] = field(default_factory=list)  # a few inputs on which the answers agree
+    counterexample: Call | None = None  # an input on which they differ, and how
     difference: str | None = None
 
-    def note(self, call: Call, values: str, differs: str | None, *, tells: bool) -> None:
+    def note(self, call: Call, values: str, difference: str | None, *, is_telling: bool) -> None:
+        """Count an input that reads other values; `is_telling` says whether agreement on it shows anything."""
         if self.is_enough:
             return
-        if differs is not None:
-            self.counterexample, self.difference = call, differs
+        if difference is not None:
+            self.counterexample, self.difference = call, difference
             return
         if not self.examples or (values not in self.values and len(self.examples) < _EXAMPLES_MAX):
             self.examples.append(call)
-        if tells:
+        if is_telling:
             self.agreed += 1
             self.values.add(values)
 
@@ -68,72 +69,82 @@ class SearchResult:
 def search_inputs(
     target: Target, reads: Sequence[ValueRead], numbers: Iterable[float], budget: Budget
 ) -> dict[ReadSite, SearchResult]:
-    """One run of eager tells what all of them read."""
-    found = {read.site: SearchResult(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
+    """Return what was found for each read, by its site.
+
+    Every input is run once by the eager model, which shows what all of the reads give on it. `numbers` are those that
+    tensors were compared with; inputs are aimed at them and at the numbers that each read may be compared with.
+    """
+    results = {read.site: SearchResult(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
     example = {read.site: read.values for read in reads}
     named = sorted(number for read in reads for number in read.numbers)
-    at_hand = (number for read in reads for number in read.comparands.numbers)
-    aims = [*dict.fromkeys([*sorted(numbers), *named, *at_hand])]
+    reachable = (number for read in reads for number in read.comparands.numbers)
+    aims = [*dict.fromkeys([*sorted(numbers), *named, *reachable])]
     for name, call in generate_candidates(target.call, aims[:_NUMBERS_MAX]):
-        if all(one.is_enough for one in found.values()):
+        if all(one.is_enough for one in results.values()):
             break
         if budget.is_spent:
             budget.leave_out(f"looking for inputs that read other values, from {name!r} on")
             break
-        _try(target, call, example, found)
-    return found
+        _test_input(target, call, example, results)
+    return results
 
 
 def generate_candidates(example: Call, numbers: Iterable[float]) -> Iterator[tuple[str, Call]]:
-    """Other values of all kinds, and values on both sides of the numbers that something is compared with."""
+    """Yield inputs by name: probes of all kinds, in turn with inputs on both sides of these numbers."""
     thresholds = [_Threshold(number) for number in numbers]
     for pair in zip_longest(generate_probes(example, searching=True, deep=True), aim_probes(example, thresholds)):
         yield from (one for one in pair if one is not None)
 
 
-def _try(target: Target, call: Call, example: dict[ReadSite, list[Any]], found: dict[ReadSite, SearchResult]) -> None:
-    reading = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in found))
+def _test_input(
+    target: Target, call: Call, example: dict[ReadSite, list[Any]], results: dict[ReadSite, SearchResult]
+) -> None:
+    """Call both models on one input, and note the answers for each read that gave other values than on the example."""
+    recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results))
     try:
-        with reading:
+        with recorder:
             answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
-    except (ModelRaised, TooSlow):  # such values are none for this model
+    except (ModelRaised, TooSlow):  # the model does not accept such values
         return
-    reached = [site for site, values in example.items() if repr(_values(reading, site)) != repr(values)]
-    if all(found[site].is_enough for site in reached):
+    changed = [site for site, values in example.items() if repr(_find_values(recorder, site)) != repr(values)]
+    if all(results[site].is_enough for site in changed):
         return
-    difference = _difference(target, call, answer)
-    tells = any(map(_tells, structure.tensors(answer.outputs, "output").values()))
-    for site in reached:
-        others = {other: example[other] for other in reached if other != site}
-        differs = difference if difference is None or not others else _alone(target, call, others, difference)
-        found[site].note(call, repr(_values(reading, site)), differs, tells=tells)
+    difference = _find_difference(target, call, answer)
+    is_telling = any(map(_is_telling, structure.tensors(answer.outputs, "output").values()))
+    for site in changed:
+        others = {other: example[other] for other in changed if other != site}
+        alone = difference if difference is None or not others else _isolate(target, call, others, difference)
+        results[site].note(call, repr(_find_values(recorder, site)), alone, is_telling=is_telling)
 
 
-def _alone(target: Target, call: Call, others: dict[ReadSite, list[Any]], difference: str) -> str | None:
-    """How the two differ by one site alone, where the others read what they did on the example, as the trace has it."""
+def _isolate(target: Target, call: Call, others: dict[ReadSite, list[Any]], difference: str) -> str | None:
+    """Return how the models differ because of one read alone; `difference` if that can't be found out.
+
+    The eager model is called again, and the other reads are given the values that they had on the example.
+    """
     if not all(isinstance(value, int | float) for values in others.values() for value in values):
         return difference
     replays = [Replay(site, values) for site, values in others.items()]
     try:
         with ReadRecorder(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
             answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
-    except (ModelRaised, TooSlow):  # it cannot be told which of them it is
+    except (ModelRaised, TooSlow):  # which of the reads it is stays unknown
         return difference
-    return _difference(target, call, answer)
+    return _find_difference(target, call, answer)
 
 
-def _tells(tensor: torch.Tensor) -> bool:
-    """Whether that two agree on it says anything: not where all is zero, or no number."""
+def _is_telling(tensor: torch.Tensor) -> bool:
+    """Whether it means something that two answers agree on a tensor; it does not if all is zero, infinite or NaN."""
     finite = torch.isfinite(tensor) if tensor.is_floating_point() else torch.ones_like(tensor, dtype=torch.bool)
     return bool((finite & (tensor != 0)).any())
 
 
-def _values(reading: ReadRecorder, site: ReadSite) -> list[Any]:
-    read = reading.reads.get(site)
+def _find_values(recorder: ReadRecorder, site: ReadSite) -> list[Any]:
+    read = recorder.reads.get(site)
     return read.values if read else []
 
 
-def _difference(target: Target, call: Call, eager: Answer) -> str | None:
+def _find_difference(target: Target, call: Call, eager: Answer) -> str | None:
     try:
         answer = call_artifact(target.artifact, call, target.seed)
     except Exception as error:
@@ -142,8 +153,8 @@ def _difference(target: Target, call: Call, eager: Answer) -> str | None:
         return f"the artifact raised {type(error).__name__}"
     if eager.drew or answer.drew:
         return None
-    for given, other, name in ((eager.outputs, answer.outputs, "output"), (eager.inputs, answer.inputs, "input")):
-        difference = compare(given, other, target.tolerance, name).difference
+    for ours, other, name in ((eager.outputs, answer.outputs, "output"), (eager.inputs, answer.inputs, "input")):
+        difference = compare(ours, other, target.tolerance, name).difference
         if difference is not None:
             return f"{difference.leaf}: {difference.what}"
     return None

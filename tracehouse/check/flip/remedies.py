@@ -1,4 +1,4 @@
-"""Remedies: what to write in the place of a line that reads a value out of a tensor, in the words of that line."""
+"""Remedies: what to write in the place of a line that reads a value out of a tensor, with that line's own words."""
 
 import ast
 import linecache
@@ -12,15 +12,16 @@ _SCRIPT = "put it into a function under @torch.jit.script, or let `mode` be auto
 
 
 def suggest_remedy(read: ValueRead) -> str:
+    """Return what to write in the place of a read."""
     expression = find_expression(read)
-    statement = _statement(read)
+    statement = _find_statement(read)
     if read.depends_on == "sizes":
-        return _of_a_size(expression)
+        return _suggest_for_size(expression)
     match read.site.kind:
         case "__bool__" | "is_nonzero" | "__contains__" | "equal" | "allclose":
-            return _of_a_condition(expression, statement)
+            return _suggest_for_condition(expression, statement)
         case "in torch" if isinstance(statement, ast.If | ast.While | ast.IfExp):
-            return _of_a_condition(expression, statement)
+            return _suggest_for_condition(expression, statement)
         case "numpy" | "__array__":
             return f"compute with torch in place of numpy: the trace keeps what `{expression}` gave as a constant"
         case "tolist":
@@ -30,12 +31,12 @@ def suggest_remedy(read: ValueRead) -> str:
         case "data_ptr" | "__dlpack__":
             return f"keep the tensor itself in place of `{expression}`"
         case "__len__" | "__index__" | "__int__":
-            return _of_an_integer(expression, statement)
+            return _suggest_for_integer(expression, statement)
     return f"keep a tensor in place of `{expression}`, and compute with torch operators"
 
 
 def suggest_loop_remedy(line: Line | None, otherwise: str) -> str | None:
-    """Where that line is the head of a loop over a size."""
+    """Return what to write in the place of a loop over a size, then `otherwise`; None if the line begins no loop."""
     try:
         [statement] = ast.parse(f"{line.source.strip()} pass").body if line is not None else [None]
     except (SyntaxError, ValueError):
@@ -47,17 +48,17 @@ def suggest_loop_remedy(line: Line | None, otherwise: str) -> str | None:
                 f"the whole tensor; or {_SCRIPT}{otherwise}"
             )
         case ast.While():
-            return f"{_of_a_condition(ast.unparse(statement.test), statement)}{otherwise}"
+            return f"{_suggest_for_condition(ast.unparse(statement.test), statement)}{otherwise}"
     return None
 
 
 def find_expression(read: ValueRead) -> str:
-    """What reads, as the source has it; the whole line where that is not known."""
-    found = read.site.span and _text(read.site.file, read.site.span)
-    return (found or read.line.source)[:_EXPRESSION_MAX_CHARACTERS]
+    """Return the expression that reads, as it stands in the source; the whole line if it is not known."""
+    text = read.site.span and _read_text(read.site.file, read.site.span)
+    return (text or read.line.source)[:_EXPRESSION_MAX_CHARACTERS]
 
 
-def _of_a_condition(condition: str, statement: ast.AST | None) -> str:
+def _suggest_for_condition(condition: str, statement: ast.AST | None) -> str:
     match statement:
         case ast.While():
             return f"the loop `while {condition}` is kept as often as it ran on the example: {_SCRIPT}"
@@ -67,7 +68,7 @@ def _of_a_condition(condition: str, statement: ast.AST | None) -> str:
     return f"write torch.where({condition}, ..., ...) in place of the branch; or {_SCRIPT}"
 
 
-def _of_an_integer(expression: str, statement: ast.AST | None) -> str:
+def _suggest_for_integer(expression: str, statement: ast.AST | None) -> str:
     match statement:
         case ast.For():
             return (
@@ -80,45 +81,45 @@ def _of_an_integer(expression: str, statement: ast.AST | None) -> str:
     )
 
 
-def _of_a_size(expression: str) -> str:
+def _suggest_for_size(expression: str) -> str:
     return (
         f"`{expression}` follows from a size, which the trace keeps: read sizes as x.shape[0] where they are used, and "
         f"decide nothing by them in Python; or {_SCRIPT}; or send the size that is served as the example"
     )
 
 
-def _statement(read: ValueRead) -> ast.AST | None:
-    """What the expression decides, or how often it is gone round."""
+def _find_statement(read: ValueRead) -> ast.AST | None:
+    """Return the `if`, `while` or conditional expression that the read decides, or the `for` whose length it is."""
     span = read.site.span
     if span is None:
         return None
-    for node in _nodes(read.site.file):
+    for node in _parse_nodes(read.site.file):
         match node:
-            case ast.If() | ast.While() | ast.IfExp() if _holds(node.test, span):
+            case ast.If() | ast.While() | ast.IfExp() if _contains(node.test, span):
                 return node
-            case ast.For() if _holds(node.iter, span):
+            case ast.For() if _contains(node.iter, span):
                 return node
     return None
 
 
-def _holds(node: ast.expr, span: SourceSpan) -> bool:
+def _contains(node: ast.expr, span: SourceSpan) -> bool:
     begins = (node.lineno, node.col_offset) <= (span.line, span.column)
     return begins and (span.end_line, span.end_column) <= (node.end_lineno or 0, node.end_col_offset or 0)
 
 
 @lru_cache(maxsize=256)
-def _nodes(file: str) -> list[ast.AST]:
-    """The innermost come first."""
+def _parse_nodes(file: str) -> list[ast.AST]:
+    """Return all nodes of a file, the innermost first."""
     try:
         return list(ast.walk(ast.parse("".join(linecache.getlines(file)))))[::-1]
     except (SyntaxError, ValueError):
         return []
 
 
-def _text(file: str, span: SourceSpan) -> str:
-    there = [line.encode() for line in linecache.getlines(file)[span.line - 1 : span.end_line]]
-    if not there:
+def _read_text(file: str, span: SourceSpan) -> str:
+    lines = [line.encode() for line in linecache.getlines(file)[span.line - 1 : span.end_line]]
+    if not lines:
         return ""
-    there[-1] = there[-1][: span.end_column]
-    there[0] = there[0][span.column :]
-    return " ".join(b" ".join(there).decode(errors="replace").split())
+    lines[-1] = lines[-1][: span.end_column]
+    lines[0] = lines[0][span.column :]
+    return " ".join(b" ".join(lines).decode(errors="replace").split())

@@ -1,4 +1,4 @@
-"""Other values in the place of what is read out of a tensor: those beside it, and what it may be compared with."""
+"""Replacements: other values for what was read out of a tensor, near it and near what it may be compared with."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,71 +10,74 @@ import numpy as np
 
 from tracehouse.check.instrumentation.value_reads import ValueRead
 
-_NUMBERS_MAX = 6  # of those that the function itself names
-_NOT_ORDINARY = (-0.0, math.inf, -math.inf, math.nan)
+_NUMBERS_MAX = 6  # so many of the numbers in the code of the function are tried
+_EXTRAORDINARY = (-0.0, math.inf, -math.inf, math.nan)
 
 Change = Callable[[Any], Any]
 
 
 def propose_replacements(read: ValueRead) -> Iterator[Change]:
-    """The most telling first."""
+    """Yield changes of a read's values, the most telling first."""
     value = read.values[0]
     yield from propose_neighbours(value)
     if isinstance(value, bool):
         return
     named = sorted(read.numbers, key=abs)[:_NUMBERS_MAX]
-    at_hand = [*dict.fromkeys(chain(named, read.comparands.numbers))]
+    reachable = [*dict.fromkeys(chain(named, read.comparands.numbers))]
     if type(value) in (int, float):
-        numbers = chain(_and_near(named), at_hand, _between(at_hand), _and_near(at_hand), _NOT_ORDINARY)
-        yield from (partial(_instead, other) for other in _of_type(type(value), numbers))
-    elif read.site.kind in _OF_MANY:
-        yield _alike
-        yield _reversed
-        yield from (partial(_with, places, number) for number in at_hand for places in (_EVERY, _FIRST, _LAST))
-        yield from (partial(_beginning_with, sequence) for sequence in (at_hand, *read.comparands.sequences))
+        numbers = chain(
+            _with_neighbours(named), reachable, _between(reachable), _with_neighbours(reachable), _EXTRAORDINARY
+        )
+        yield from (partial(_replace, number) for number in _convert(numbers, type(value)))
+    elif read.site.kind in _LIST_KINDS:
+        yield _make_alike
+        yield _reverse
+        yield from (partial(_put_number, places, number) for number in reachable for places in (_EVERY, _FIRST, _LAST))
+        yield from (partial(_put_sequence, sequence) for sequence in (reachable, *read.comparands.sequences))
 
 
 def propose_neighbours(value: Any) -> Iterator[Change]:
-    """What makes another value of one like this."""
+    """Yield changes to a value near this one; of a boolean, to the other."""
     if isinstance(value, bool):
-        yield lambda was: not was
+        yield lambda truth: not truth
     else:
-        yield _more
-        yield _less
-        yield _far
+        yield _increase
+        yield _decrease
+        yield _move_far
 
 
-def _instead(other: Any, value: Any) -> Any:  # noqa: ARG001
+def _replace(other: Any, value: Any) -> Any:  # noqa: ARG001
     return other
 
 
-def _of_type(kind: type[int | float], numbers: Iterable[float]) -> Iterator[int | float]:
-    """Each once; a negative zero is told from zero."""
-    told = {str(number): number for number in numbers}.values()
-    yield from (float(one) if kind is float else int(one) for one in told if kind is float or float(one).is_integer())
+def _convert(numbers: Iterable[float], kind: type[int | float]) -> Iterator[int | float]:
+    """Yield each number once as an int or a float; for int, only whole ones. Negative zero and zero are two numbers."""
+    distinct = {str(number): number for number in numbers}.values()
+    yield from (float(one) if kind is float else int(one)
+                for one in distinct if kind is float or float(one).is_integer())  # fmt: skip
 
 
-def _and_near(numbers: Iterable[float]) -> Iterator[float]:
+def _with_neighbours(numbers: Iterable[float]) -> Iterator[float]:
     for number in numbers:
         yield from (number, number + 1, number - 1, number + 2)  # the last of a range is one less than its end
 
 
 def _between(numbers: Sequence[float]) -> Iterator[float]:
-    """Where a value must lie between two."""
+    """Yield numbers between each two: some branches are taken only there."""
     for low, high in pairwise(sorted({*numbers, 0.0})):
         yield (low + high) / 2
         yield float((low + high) // 2)
 
 
-def _more(value: Any) -> Any:
+def _increase(value: Any) -> Any:
     return _elementwise(value, lambda one: one + 1, lambda one: one * 1.5 + 0.125)
 
 
-def _less(value: Any) -> Any:
+def _decrease(value: Any) -> Any:
     return _elementwise(value, lambda one: max(one - 1, 1) if one > 1 else one + 2, lambda one: one * 0.5)
 
 
-def _far(value: Any) -> Any:
+def _move_far(value: Any) -> Any:
     return _elementwise(value, lambda one: 2 * one + 1, lambda one: -one - 1)
 
 
@@ -89,11 +92,11 @@ def _elementwise(value: Any, of_int: Change, of_float: Change) -> Any:
         case list():
             return [_elementwise(item, of_int, of_float) for item in value]
         case np.ndarray():
-            return _of_array(value, of_float)
+            return _change_array(value, of_float)
     return value
 
 
-def _of_array(value: Any, of_float: Change) -> Any:
+def _change_array(value: Any, of_float: Change) -> Any:
     if value.dtype == bool:
         return ~value
     if value.dtype.kind in "fc":
@@ -101,37 +104,37 @@ def _of_array(value: Any, of_float: Change) -> Any:
     return value + np.asarray(1, value.dtype)
 
 
-def _reordered(order: Callable[[list[Any]], list[Any]]) -> Change:
-    """Of a list or an array, the same values in other places."""
+def _change_items(order: Callable[[list[Any]], list[Any]]) -> Change:
+    """Return a change of a list or an array that applies `order` to the flat list of its values and keeps its shape."""
 
     def change(value: Any) -> Any:
         array = np.asarray(value)
-        made = np.asarray(order(array.ravel().tolist()), array.dtype).reshape(array.shape)
-        return made if isinstance(value, np.ndarray) else made.tolist()
+        changed = np.asarray(order(array.ravel().tolist()), array.dtype).reshape(array.shape)
+        return changed if isinstance(value, np.ndarray) else changed.tolist()
 
     return change
 
 
-def _with(places: slice, number: float, value: Any) -> Any:
+def _put_number(places: slice, number: float, value: Any) -> Any:
     def put(items: list[Any]) -> list[Any]:
         kind = type(items[0]) if items else float
         count = len(items[places])
         items[places] = [kind(number)] * count if kind is not bool else items[places]
         return items
 
-    return _reordered(put)(value)
+    return _change_items(put)(value)
 
 
-def _beginning_with(sequence: Sequence[float], value: Any) -> Any:
+def _put_sequence(sequence: Sequence[float], value: Any) -> Any:
     def put(items: list[Any]) -> list[Any]:
         kind = type(items[0]) if items else float
         count = min(len(items), len(sequence))
         return [*map(kind, sequence[:count]), *items[count:]]
 
-    return _reordered(put)(value)
+    return _change_items(put)(value)
 
 
 _EVERY, _FIRST, _LAST = slice(None), slice(1), slice(-1, None)
-_OF_MANY = ("tolist", "numpy", "__array__")
-_alike = _reordered(lambda items: items[:1] * len(items))
-_reversed = _reordered(lambda items: items[::-1])
+_LIST_KINDS = ("tolist", "numpy", "__array__")
+_make_alike = _change_items(lambda items: items[:1] * len(items))
+_reverse = _change_items(lambda items: items[::-1])

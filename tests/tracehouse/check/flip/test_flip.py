@@ -1,4 +1,4 @@
-"""Reads judged: which of them an artifact is wrong by, and the inputs that show it."""
+"""The flip layer: it finds the reads because of which an artifact answers wrongly, and inputs that prove it."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ MASK = torch.ones(2, 4, dtype=torch.int64)
 BUDGET_S = 30.0
 
 
-def judged(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[ReadEffect]:
+def judge(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[ReadEffect]:
     target, _ = traced(load(name, entrypoint), *(args or (X,)))
     return judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
 
@@ -68,7 +68,7 @@ def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
      ("Subset", IDS[0]), ("Caught", IDS[0])],
 )  # fmt: skip
 def test_a_branch_that_next_to_no_input_takes_is_harmful(load: Load, entrypoint: str, example: torch.Tensor) -> None:
-    effects = {one.effect for one in judged(load, "branches_on_one_value", entrypoint, example)}
+    effects = {one.effect for one in judge(load, "branches_on_one_value", entrypoint, example)}
 
     assert "harmful" in effects
 
@@ -77,40 +77,40 @@ def test_a_branch_that_next_to_no_input_takes_is_harmful(load: Load, entrypoint:
 def test_a_branch_that_next_to_no_input_takes_is_harmless_where_it_only_logs(
     load: Load, entrypoint: str, example: torch.Tensor
 ) -> None:
-    assert {one.effect for one in judged(load, "branches_on_one_value", entrypoint, example)} == {"harmless"}
+    assert {one.effect for one in judge(load, "branches_on_one_value", entrypoint, example)} == {"harmless"}
 
 
 def test_a_value_that_is_only_logged_is_harmless(load: Load) -> None:
-    (read,) = judged(load, "logs_a_value")
+    (read,) = judge(load, "logs_a_value")
 
     assert (read.effect, read.reason) == ("harmless", "the graph is the same whatever is read here")
 
 
 def test_values_that_are_checked_are_harmless(load: Load) -> None:
-    assert {(one.line.line, one.effect) for one in judged(load, "checks_its_values")} == {
+    assert {(one.line.line, one.effect) for one in judge(load, "checks_its_values")} == {
         (6, "harmless"), (8, "harmless"), (9, "harmless"),
     }  # fmt: skip
 
 
 def test_a_branch_of_which_both_sides_compute_the_same_is_harmless(load: Load) -> None:
-    (read,) = judged(load, "branches_where_both_sides_agree")
+    (read,) = judge(load, "branches_where_both_sides_agree")
 
     assert (read.effect, read.reason) == ("harmless", "both sides were tried and agree")
     assert read.divergence is not None
 
 
 def test_of_two_branches_the_one_that_matters_is_blamed_alone(load: Load) -> None:
-    assert {one.line.source: one.effect for one in judged(load, "branches_twice")} == {
+    assert {one.line.source: one.effect for one in judge(load, "branches_twice")} == {
         "if x.max() > 1:": "harmful",
         "y = x * 2 if x.sum() > 0 else x + x": "harmless",
     }
 
 
 def test_a_read_of_weights_is_harmless(load: Load) -> None:
-    assert {one.effect for one in judged(load, "reads_its_weights")} == {"harmless"}
+    assert {one.effect for one in judge(load, "reads_its_weights")} == {"harmless"}
 
 
-def test_what_the_budget_leaves_no_time_for_is_unknown_and_said(load: Load) -> None:
+def test_what_the_budget_leaves_no_time_for_is_unknown_and_reported(load: Load) -> None:
     target, _ = traced(load("branches_on_data"), X)
     budget = Budget(0.0)
     (read,) = judge_reads(target, observe(target, Budget(BUDGET_S)), budget)
@@ -153,7 +153,7 @@ def test_a_warning_has_the_effect_of_the_reads_of_its_line(load: Load, name: str
 def test_a_remedy_speaks_of_the_line(
     load: Load, name: str, entrypoint: str, args: tuple[torch.Tensor, ...], remedy: str
 ) -> None:
-    assert any(remedy in one.remedy for one in judged(load, name, entrypoint, *args))
+    assert any(remedy in one.remedy for one in judge(load, name, entrypoint, *args))
 
 
 def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> None:
