@@ -1,4 +1,4 @@
-"""Client: the service over HTTP, for the commands that talk to one."""
+"""The connection to a service over HTTP, for the commands that talk to one."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,8 @@ import typer
 from service.sandbox.log_tail import printable
 
 
-def _sendable(key: str | None) -> str | None:
-    """A header cannot carry everything; what a shell leaves around a key is not part of it."""
+def _parse_key(key: str | None) -> str | None:
+    """Strip the spaces that a shell leaves around a key. Raises typer.BadParameter if no header can carry the key."""
     if key is None or re.fullmatch(r"[!-~]+", key.strip()):
         return key and key.strip()
     raise typer.BadParameter("this is not an API key")
@@ -24,7 +24,7 @@ Url = Annotated[str, typer.Option("--url", envvar="TRACEHOUSE_URL", help="Where 
 Key = Annotated[
     str | None,
     typer.Option(
-        "--key", envvar="TRACEHOUSE_KEY", callback=_sendable, help="An API key, where the service asks for one."
+        "--key", envvar="TRACEHOUSE_KEY", callback=_parse_key, help="An API key, where the service asks for one."
     ),
 ]
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -38,11 +38,11 @@ class ServiceRefused(Exception):
         self.problem = problem
 
     def lines(self) -> Iterator[str]:
-        """The problem as a person reads it: what, where, which, and what to do."""
+        """Yield the problem as a person reads it: what is wrong, where, the facts, and the remedy."""
         problem = self.problem
         yield f"{problem.get('title')} ({problem.get('code')})"
         errors = problem.get("errors") or []
-        yield from (f"  {_pointed_at(error)}: {error['detail']}" for error in errors)
+        yield from (f"  {_location(error)}: {error['detail']}" for error in errors)
         if not errors:
             yield f"  {problem.get('detail')}"
         if problem.get("file"):
@@ -56,19 +56,19 @@ class ServiceRefused(Exception):
             yield f"  remedy: {problem['remedy']}"
 
 
-def _pointed_at(error: Mapping[str, Any]) -> str:
+def _location(error: Mapping[str, Any]) -> str:
     return error.get("pointer") or error.get("parameter") or "the body"
 
 
 def _place(problem: Mapping[str, Any]) -> str:
-    """`net.py:10: return x`, as far as it is known."""
+    """Return `net.py:10: return x`, or as much of it as the problem has."""
     line = "" if problem.get("line") is None else f":{problem['line']}"
     source = f": {problem['source']}" if problem.get("source") else ""
     return f"{problem['file']}{line}{source}"
 
 
 class Client:
-    """Raises ServiceRefused for every problem document and httpx.HTTPError if the service cannot be reached."""
+    """A client of the service. It raises ServiceRefused for a problem document, httpx.HTTPError if nobody answers."""
 
     def __init__(self, url: str, key: str | None) -> None:
         with_scheme = url if "://" in url else f"http://{url}"
@@ -76,7 +76,7 @@ class Client:
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
-        """A trace request, and the files under the names that it refers to, streamed from disk."""
+        """Submit a trace request and the files that it names, which are streamed from disk."""
         if not files:
             return self._json(self._http.post("/trace", json=spec))
         with ExitStack() as opened:
@@ -85,7 +85,7 @@ class Client:
             return self._json(self._http.post("/trace", files=parts))
 
     def events(self, request_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(kind, data) of each event until the end."""
+        """Yield the kind and the data of each event until the request ends."""
         with self._http.stream("GET", f"/trace/{request_id}/events") as response:
             kind = ""
             for line in response.iter_lines():
@@ -98,7 +98,7 @@ class Client:
         self._json(self._http.post(f"/trace/{request_id}/cancel"))
 
     def address(self, path: str) -> str:
-        """Where a browser finds it."""
+        """Return the address under which a browser finds the path."""
         return str(self._http.base_url.join(path))
 
     def get(self, path: str, **params: str) -> dict[str, Any]:
@@ -123,12 +123,12 @@ class Client:
 
 
 @contextmanager
-def explained(url: str) -> Iterator[None]:
-    """Around what a command asks of the service: what goes wrong is told on standard error, and the command exits 1."""
+def explain_errors(url: str) -> Iterator[None]:
+    """Run what asks the service; if that fails, say why on standard error and exit with 1."""
     try:
         yield
     except ServiceRefused as refused:
-        for line in refused.lines():  # which quote what was submitted
+        for line in refused.lines():  # these may quote the submitted source
             typer.echo(printable(line), err=True)
     except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as error:
         typer.echo(f"No Tracehouse answers at {url} ({error}).", err=True)

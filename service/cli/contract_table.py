@@ -11,41 +11,43 @@ from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
 
 
-def table_of(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:
-    """Of the contract as JSON has it; of an artifact that is a bucket, with its sizes."""
+def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:
+    """Return the inputs and outputs of a contract in JSON; the title names the bucket that its artifact is for."""
     table = Table(
         title=f"Contract of the bucket {format_sizes(bucket)}" if bucket else "Contract", title_justify="left"
     )
     for heading in ("method", "", "name", "datatype", "shape"):
         table.add_column(heading, overflow="fold")
     for name, method in contract["methods"].items():
-        for way in ("inputs", "outputs"):
-            for spec in method[way]:
-                cells = (name, way[:-1], spec["name"], spec["datatype"], _shape(spec["shape"]))
-                table.add_row(*(Text(printable(cell)) for cell in cells))  # a name in brackets is no markup
+        for side in ("inputs", "outputs"):
+            for spec in method[side]:
+                cells = (name, side[:-1], spec["name"], spec["datatype"], _shape(spec["shape"]))
+                table.add_row(
+                    *(Text(printable(cell)) for cell in cells)
+                )  # a name may have brackets, which rich takes for markup
     return table
 
 
-def sizes_of(contract: dict[str, Any]) -> Iterator[str]:
-    """One line for each region of each method, and for each dim that the trace keeps."""
+def size_lines(contract: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each region of each method, and for each input with dims whose size the trace has baked in."""
     for name, method in contract["methods"].items():
-        for told in method["regions"]:
-            if told["spans"]:
-                yield f"sizes of {name}: {Region.model_validate(told)} ({told['basis']})"
+        for region in method["regions"]:
+            if region["spans"]:
+                yield f"sizes of {name}: {Region.model_validate(region)} ({region['basis']})"
         for spec in method["inputs"]:
             baked = [place for place, reason in spec["fixed"].items() if reason == "trace"]
             if baked:
                 yield f"kept by the trace of {name}: the size of {spec['name']} in dim {', '.join(baked)}"
 
 
-def left_out_of(check: dict[str, Any]) -> Iterator[str]:
-    """One line for each layer of the check that did not do all: why a size is not proven, and what the budget cut."""
+def left_out_lines(check: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each layer of the check that left something out: what, and why."""
     for layer in check["layers"]:
         if layer["left_out"]:
             yield f"left out of the check by {layer['name']} of {layer['method']}: {'; '.join(layer['left_out'])}"
 
 
 def _shape(dims: list[int | str]) -> str:
-    """As `--input` takes it, where all are numbers."""
+    """Return the shape as `--input` takes it if all dims are numbers."""
     between = "x" if all(isinstance(dim, int) and dim >= 0 for dim in dims) else " x "
     return between.join("?" if dim == -1 else str(dim) for dim in dims) or "scalar"

@@ -16,22 +16,22 @@ from service.cli.environment import settings_of
 from service.settings import Settings
 from tracehouse.byte_units import GIB
 
-if TYPE_CHECKING:  # no other command is to wait for these
+if TYPE_CHECKING:  # imported where they are used, so that no other command waits for them
     from service.sandbox.choose_tier import NoTierHolds
     from service.sandbox.limits import Limits
     from service.sandbox.tiers import Tier
 
 
-class _Doubt(Exception):
-    """It works, and somebody should know what the text says."""
+class _Caution(Exception):
+    """Something works, but with a restriction that the text names."""
 
 
 def doctor(
-    state: Annotated[Path | None, typer.Option(help="The state directory to look at.")] = None,
+    state: Annotated[Path | None, typer.Option(help="The state directory to check.")] = None,
 ) -> None:
     """Say what works on this machine: the sandbox, torch, devices, disk."""
     settings = settings_of(state)
-    tier = _chosen(settings)
+    tier = _choose_tier(settings)
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("processors", lambda: f"{os.cpu_count()}"),
@@ -40,33 +40,33 @@ def doctor(
         ("disk", lambda: _disk(settings.state_dir)),
     ]
     if not isinstance(tier, Exception):
-        limits = _limits(settings)
+        limits = _child_limits(settings)
         checks[3:3] = [("torch", lambda: _torch(tier, limits)), ("gpu", lambda: _gpu(settings.gpu_slots, tier, limits))]
-    worked = [_told(name, check) for name, check in checks]
-    raise typer.Exit(0 if all(worked) else 1)
+    passed = [_run_check(name, check) for name, check in checks]
+    raise typer.Exit(0 if all(passed) else 1)
 
 
-def _told(name: str, check: Callable[[], str]) -> bool:
-    """Print what the check finds; whether it works."""
+def _run_check(name: str, check: Callable[[], str]) -> bool:
+    """Print what the check finds, and return whether it passed."""
     from service.domain.errors import SandboxUnavailable
     from service.sandbox.choose_tier import NoTierHolds
     from service.sandbox.torch_probe import NoGpu
     from service.sandbox.zygote import ZygoteFailed
 
-    worked = True
+    passed = True
     try:
         mark, text = "ok", check()
-    except _Doubt as doubt:
-        mark, text = "WARN", str(doubt)
+    except _Caution as caution:
+        mark, text = "WARN", str(caution)
     except (OSError, RuntimeError, NoTierHolds, NoGpu, ZygoteFailed, SandboxUnavailable) as error:
-        worked, mark, text = False, "FAIL", str(error)
+        passed, mark, text = False, "FAIL", str(error)
     for line in text.splitlines():
         typer.echo(f"{mark:<5} {name:<20} {line}".rstrip())
         mark = name = ""
-    return worked
+    return passed
 
 
-def _chosen(settings: Settings) -> "Tier | NoTierHolds":
+def _choose_tier(settings: Settings) -> "Tier | NoTierHolds":
     from service.sandbox.choose_tier import NoTierHolds, choose
 
     try:
@@ -90,11 +90,11 @@ def _sandbox(chosen: "Tier | NoTierHolds") -> str:
         ]
     )
     if not chosen.confines:
-        raise _Doubt(text)
+        raise _Caution(text)
     return text
 
 
-def _limits(settings: Settings) -> "Limits":
+def _child_limits(settings: Settings) -> "Limits":
     from service.sandbox.limits import Limits
 
     return Limits(address_space_mib=settings.trace_memory_mib, cpu_s=settings.trace_cpu_s)
@@ -120,7 +120,7 @@ def _gpu(slots: int, tier: "Tier", limits: "Limits") -> str:
     if not slots:
         return f"trace requests that ask for cuda wait: GPU_SLOTS is 0, and more needs SANDBOX={Tier.NONE.value}"
     require_gpu(tier, limits)
-    raise _Doubt(f"trace requests that ask for cuda are taken, {slots} at the same time, and are NOT confined")
+    raise _Caution(f"trace requests that ask for cuda run, {slots} at the same time, and are NOT confined")
 
 
 def _model_packages() -> str:

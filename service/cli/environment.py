@@ -10,7 +10,7 @@ from service.settings import Settings
 
 
 def settings_of(state: Path | None) -> Settings:
-    """What the environment sets; `state` goes before its STATE_DIR. Exits with 2, naming what makes no sense."""
+    """Read the settings; `state` takes the place of STATE_DIR. A setting that is not valid ends the command with 2."""
     environ = dict(os.environ)
     if state is not None:
         environ["STATE_DIR"] = str(state)

@@ -31,12 +31,12 @@ _RANDOM = re.compile(
 
 @dataclass
 class Uploads:
-    """Files by the names that they are uploaded under: their own, unless two have the same."""
+    """Files by the names that they are uploaded under: their own names, unless two have the same."""
 
     files: dict[str, Path] = field(default_factory=dict)
 
     def add(self, path: Path) -> str:
-        """The name that the request refers to it by."""
+        """Return the name under which the request refers to the file."""
         for name, uploaded in self.files.items():
             if uploaded == path:
                 return name
@@ -47,14 +47,14 @@ class Uploads:
 
 @dataclass
 class ShellInputs:
-    """What `--input` said: arguments as a trace request takes them."""
+    """The arguments that `--input` gives, as a trace request takes them."""
 
     args: list[Any] = field(default_factory=list)
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, texts: list[str], seed: int, uploads: Uploads) -> "ShellInputs":
-        """Raises typer.BadParameter."""
+        """Parse each text as one input. Raises typer.BadParameter."""
         inputs = cls()
         for number, text in enumerate(texts):
             named = _NAMED.fullmatch(text)
@@ -69,7 +69,7 @@ class ShellInputs:
 
     @classmethod
     def parse_list(cls, text: str, seed: int, uploads: Uploads) -> "ShellInputs":
-        """Several inputs between commas. Raises typer.BadParameter."""
+        """Parse several inputs between commas. Raises typer.BadParameter."""
         return cls.parse(_LIST_ITEM.findall(text), seed, uploads)
 
 
@@ -92,14 +92,14 @@ def _tensor(text: str, seed: int, uploads: Uploads) -> dict[str, Any]:
             raise typer.BadParameter(f"there is no file {path}")
         name = uploads.add(path)
         return {"file": name, "key": file["key"]} if file["key"] else {"file": name}
-    drawn = _RANDOM.fullmatch(text)
-    if drawn is None:
+    random_tensor = _RANDOM.fullmatch(text)
+    if random_tensor is None:
         raise typer.BadParameter(
             f"{text!r} is neither a shape such as 1x3x224x224 nor a file that ends in .safetensors, .npz or .pt, "
             "nor a plain value: 0.5, int:3, true, false, null, or a string in quotes"
         )
-    shape = [] if drawn["shape"] == "scalar" else [int(size) for size in drawn["shape"].split("x")]
+    shape = [] if random_tensor["shape"] == "scalar" else [int(size) for size in random_tensor["shape"].split("x")]
     random: dict[str, Any] = {"seed": seed}
-    if drawn["low"] is not None:
-        random |= {"low": float(drawn["low"]), "high": float(drawn["high"])}
-    return {"datatype": drawn["datatype"] or "FP32", "shape": shape, "random": random}
+    if random_tensor["low"] is not None:
+        random |= {"low": float(random_tensor["low"]), "high": float(random_tensor["high"])}
+    return {"datatype": random_tensor["datatype"] or "FP32", "shape": shape, "random": random}

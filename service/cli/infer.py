@@ -7,7 +7,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explained
+from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
 
 
 def infer(
@@ -20,7 +20,7 @@ def infer(
     key: Key = None,
 ) -> None:
     """Send one inference request and print the reply."""
-    with explained(url):
+    with explain_errors(url):
         reply = Client(url, key).infer(model, _read(body), method)
     typer.echo(orjson.dumps(reply, option=orjson.OPT_INDENT_2))
 

@@ -1,4 +1,4 @@
-"""`tracehouse keys`: who may use the service. On its database itself, also while it runs."""
+"""`tracehouse keys`: who may use the service. The commands work on its database, also while it runs."""
 
 import os
 import re
@@ -33,22 +33,27 @@ _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=
 @keys.command()
 def create(
     name: Annotated[str, typer.Argument(help="What the key is for, or whose it is.")],
-    tenant: Annotated[str, typer.Option(help="Whose requests, artifacts and models it reaches.")] = DEFAULT_TENANT,
+    tenant: Annotated[str, typer.Option(help="The tenant that the key opens.")] = DEFAULT_TENANT,
     scope: Annotated[
-        list[Scope] | None, typer.Option(help="What it may do, once for each; trace, read and infer if not given.")
+        list[Scope] | None, typer.Option(help="What the key may do, once for each. Default: trace, read and infer.")
     ] = None,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="For how long: 12h, 90d or 8w.")] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="How long the key is valid: 12h, 90d or 8w. Default: forever."),
+    ] = None,
     requests_per_minute: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="More are refused; the service's own limit if not given.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="More are refused. Default: the service's own limit."),
     ] = None,
     upload_max_bytes: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The same for the size of a submission.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="A larger upload is refused. Default: the service's own limit."),
     ] = None,
     state: State = None,
 ) -> None:
-    """Make a key and print it, this one time."""
+    """Make a key and print it. It is never shown again."""
     settings = settings_of(state)
-    with _api_keys(settings, makes_state=True) as api_keys:
+    with _api_keys(settings, may_create=True) as api_keys:
         key, token = api_keys.create(
             name,
             tenant,
@@ -67,10 +72,10 @@ def create(
 
 @keys.command("list")
 def show(state: State = None) -> None:
-    """List all keys, one a line, those too that are expired or revoked. Times are UTC; no limit: the service's."""
+    """List all keys, also expired and revoked ones. Times are UTC; `-` for a limit means the service's own."""
     with _api_keys(settings_of(state)) as api_keys:
-        found = api_keys.list()
-    if not found:
+        listed = api_keys.list()
+    if not listed:
         typer.echo("There are no keys; tracehouse keys create makes one.", err=True)
         return
     _print_table(
@@ -85,7 +90,7 @@ def show(state: State = None) -> None:
                     *map(_limit, (key.requests_per_minute, key.upload_max_bytes)),
                     *map(_time, (key.created_at, key.expires_at, key.last_used_at, key.revoked_at)),
                 )
-                for key in found
+                for key in listed
             ),
         ]
     )
@@ -93,25 +98,25 @@ def show(state: State = None) -> None:
 
 @keys.command()
 def revoke(
-    key: Annotated[str, typer.Argument(help="Its visible part, such as th_ab12cd34, or all of it.")],
+    key: Annotated[str, typer.Argument(help="The key's visible part, such as th_ab12cd34, or the whole key.")],
     state: State = None,
 ) -> None:
-    """End a key: from now on it opens nothing."""
+    """Revoke a key: from now on it opens nothing."""
     with _api_keys(settings_of(state)) as api_keys:
         revoked = api_keys.revoke(_prefix(key))
     typer.echo(f"Key {revoked.prefix}, for {revoked.name}, is revoked.")
 
 
 @contextmanager
-def _api_keys(settings: Settings, *, makes_state: bool = False) -> "Iterator[ApiKeys]":
-    """Those of the service that has these settings. What goes wrong is one line, and the command exits 2."""
-    from service.storage.api_keys import ApiKeys  # SQLAlchemy: no other command is to wait for it
+def _api_keys(settings: Settings, *, may_create: bool = False) -> "Iterator[ApiKeys]":
+    """Open the keys of the service that has these settings. An error is one line, and exit status 2."""
+    from service.storage.api_keys import ApiKeys  # imports SQLAlchemy, for which no other command waits
     from service.storage.database import open_database, sqlite_file
 
-    os.umask(0o077)  # as `tracehouse serve` does, for a state directory that is made here
+    os.umask(0o077)  # as in `tracehouse serve`, because a state directory may be made here
     try:
         file = sqlite_file(settings.database)
-        if not makes_state and file is not None and not file.exists():
+        if not may_create and file is not None and not file.exists():
             refuse(f"There is no Tracehouse state in {file.parent}; say where it is with --state.")
         with closing(open_database(settings.database)) as database:
             yield ApiKeys(database)
@@ -125,7 +130,7 @@ def _api_keys(settings: Settings, *, makes_state: bool = False) -> "Iterator[Api
 
 
 def _place(settings: Settings) -> str:
-    """Where the keys are kept; a URL may have a password in it, and is not repeated."""
+    """Return where the keys are kept, but no URL: that may have a password in it."""
     from service.storage.database import sqlite_file
 
     file = sqlite_file(settings.database)
@@ -133,16 +138,16 @@ def _place(settings: Settings) -> str:
 
 
 def _prefix(key: str) -> str:
-    """Who lost a key may have all of it at hand, and no list."""
+    """Return the visible part of a key, which may be given whole."""
     with suppress(ApiKeyInvalid):
         return Token.parse(key).prefix
     return key
 
 
-def _expiry(lasting: str) -> datetime:
-    parts = _DURATION.fullmatch(lasting)
+def _expiry(duration: str) -> datetime:
+    parts = _DURATION.fullmatch(duration)
     if parts is None:
-        refuse(f"--expires: {lasting!r} is not a time such as 12h, 90d or 8w.")
+        refuse(f"--expires: {duration!r} is not a time such as 12h, 90d or 8w.")
     return datetime.now(UTC) + int(parts[1]) * _UNITS[parts[2]]
 
 
@@ -159,7 +164,7 @@ def _time(moment: datetime | None) -> str:
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """As wide as it is: who reads it with grep wants a line a key."""
+    """Print a line for each row, however wide, so that grep finds whole rows."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -2,13 +2,13 @@
 
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explained
+from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
 
 
 def models(url: Url = DEFAULT_URL, key: Key = None) -> None:
     """List the models, their versions and aliases."""
     cursor: dict[str, str] = {}
-    with explained(url):
+    with explain_errors(url):
         while True:
             page = Client(url, key).get("/models", **cursor)
             for model in page["models"]:

@@ -1,4 +1,4 @@
-"""`tracehouse serve`: everything on the embedded default, in one process and its children."""
+"""`tracehouse serve`: the whole service in one process and its children."""
 
 import fcntl
 import ipaddress
@@ -28,14 +28,14 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     state: Annotated[Path | None, typer.Option(help="Directory of the database and the files.")] = None,
 ) -> None:
-    """Serve on the embedded default: SQLite and a directory, tracing workers and runners as child processes."""
-    from service.main import NoUsableKey, run  # FastAPI and SQLAlchemy: no other command is to wait for them
+    """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
+    from service.main import NoUsableKey, run  # imports FastAPI and SQLAlchemy, for which no other command waits
 
     settings = settings_of(state)
     log.configure(settings.log_level)
-    os.umask(0o077)  # what is kept is the tenants': their source and weights are no other user's to read
+    os.umask(0o077)  # source and weights belong to the tenants: no other user of this machine may read them
     state_dir = settings.state_dir.absolute()
-    with _own(state_dir), _listening(host, port) as listening:
+    with _lock_state(state_dir), _listen(host, port) as listening:
         tier = _tier(settings.sandbox)
         keys_required = settings.api_keys == "required" or not _is_loopback(listening)
         _log_keys(keys_required)
@@ -52,7 +52,7 @@ def serve(
         except NoGpu as error:
             refuse(str(error))
         except NoUsableKey:
-            refuse(f"On {host} everybody must have an API key, and there is none: make one with {_making_a_key(state)}")
+            refuse(f"On {host} every caller needs an API key, and there is none: make one with {_key_command(state)}")
 
 
 def _tier(wanted: str) -> Tier:
@@ -68,8 +68,8 @@ def _tier(wanted: str) -> Tier:
     return tier
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """Bound before anything is started, so that a port that is taken is told at once."""
+def _listen(host: str, port: int) -> socket.socket:
+    """Bind before anything is started, so that a port that is taken is reported at once."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)
@@ -78,8 +78,8 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def _own(state: Path) -> Iterator[None]:
-    """Hold the state directory: a second service would take the first one's running requests for lost."""
+def _lock_state(state: Path) -> Iterator[None]:
+    """Lock the state directory: a second service would take the first one's running requests for lost."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (state / "lock").open("w")
@@ -94,20 +94,20 @@ def _own(state: Path) -> Iterator[None]:
 
 
 def _is_loopback(listening: socket.socket) -> bool:
-    """By what it is bound to: a name may lead anywhere."""
+    """Whether the address that it is bound to is a loopback address. The host's name would not tell."""
     return ipaddress.ip_address(listening.getsockname()[0]).is_loopback
 
 
 def _log_keys(required: bool) -> None:
     if required:
         logger.info(
-            "API keys are on: every request needs one, and sees its tenant's things alone; "
+            "API keys are on: every request needs a key and sees only what its tenant has; "
             "public are /livez, /readyz (which names the sandbox's tier), /problems, /findings, /docs and /openapi.json"
         )
     else:
-        logger.info("API keys are off: only this machine is answered, and whoever uses it may do everything")
+        logger.info("API keys are off: only requests from this machine are answered, and they may do everything")
 
 
-def _making_a_key(state: Path | None) -> str:
-    """The command, with the state directory that this service was given."""
+def _key_command(state: Path | None) -> str:
+    """Return the command that makes a key for this service's state directory."""
     return f"tracehouse keys create NAME{'' if state is None else f' --state {shlex.quote(str(state))}'}"

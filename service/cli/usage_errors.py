@@ -1,4 +1,4 @@
-"""A refusal: why a command does not do what it was asked to, in few lines on standard error, and exit status 2."""
+"""Usage errors: why a command cannot do what it was asked for, on standard error, and exit status 2."""
 
 from typing import NoReturn
 
@@ -6,5 +6,6 @@ import typer
 
 
 def refuse(why: str) -> NoReturn:
+    """Print the reason and exit with 2."""
     typer.echo(why, err=True)
     raise typer.Exit(2)

@@ -1,4 +1,4 @@
-"""`tracehouse verify`: holds an archive to the contract and the golden cases that it carries; no service runs."""
+"""`tracehouse verify`: checks an archive against the contract and the golden cases that it carries, with no service."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +12,7 @@ from service.cli.environment import settings_of
 from service.cli.usage_errors import refuse
 from service.sandbox.log_tail import printable
 
-if TYPE_CHECKING:  # no other command is to wait for these
+if TYPE_CHECKING:  # imported where they are used, so that no other command waits for them
     from service.sandbox.tiers import Tier
     from service.settings import Settings
     from workers.archive_check import CheckLimits
@@ -26,33 +26,33 @@ def verify(
 ) -> None:
     """Check an archive against its own contract and golden cases. Exits with 1 if it fails, with 2 if it has none.
 
-    Golden cases are compared by their values. Inputs drawn at the contract's sizes have no answer to be compared with:
-    of theirs, datatypes and shapes are.
+    The outputs of golden cases are compared by value. Further inputs are drawn at the contract's sizes: no right values
+    are known for them, so only the datatypes and shapes of their outputs are compared.
     """
     from service.domain.errors import SandboxUnavailable
     from service.sandbox.zygote import Zygote, ZygoteFailed
     from workers.archive_check import PROGRAMS, ArchiveCheck, NoContract
 
     if not archive.is_file():
-        refuse(f"{archive} is no file")
+        refuse(f"{archive} is not a file")
     settings = settings_of(None)
     tier = _tier(settings.sandbox)
-    held = True
+    passed = True
     try:
         with Zygote(["workers.programs.runner_warmup", *PROGRAMS], tier=tier) as zygote, archive.open("rb") as file:
             check = ArchiveCheck(zygote, file, _limits(settings))
-            told = check.contract.model_dump(mode="json")
-            Console().print(contract_table.table_of(told))
-            for line in contract_table.sizes_of(told):
+            contract = check.contract.model_dump(mode="json")
+            Console().print(contract_table.contract_table(contract))
+            for line in contract_table.size_lines(contract):
                 typer.echo(printable(line))
-            for found in check.run(version("torch")):
-                typer.echo(printable(f"{found.mark:<5} {found.what:<20} {found.text}"))
-                held = held and found.mark != "FAIL"
+            for result in check.run(version("torch")):
+                typer.echo(printable(f"{result.mark:<5} {result.what:<20} {result.text}"))
+                passed = passed and result.mark != "FAIL"
     except NoContract as error:
         refuse(printable(f"{archive}: {error}"))
     except (ZygoteFailed, SandboxUnavailable) as error:
         refuse(str(error))
-    raise typer.Exit(0 if held else 1)
+    raise typer.Exit(0 if passed else 1)
 
 
 def _tier(wanted: str) -> "Tier":
@@ -63,7 +63,7 @@ def _tier(wanted: str) -> "Tier":
     except NoTierHolds as error:
         refuse(str(error))
     if not tier.confines:
-        typer.echo("WARN  the archive is run, and is NOT confined", err=True)
+        typer.echo("WARN  the archive runs, and is NOT confined", err=True)
     return tier
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.cli.contract_table import table_of
+from service.cli.contract_table import contract_table
 from service.storage.blobs import Blobs
 from tests.conftest import Trace
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
@@ -214,7 +214,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 
     found = verify(tmp_path / "net.pt")
 
-    assert (found.exit_code, "is no file" in found.output) == (2, True)
+    assert (found.exit_code, "is not a file" in found.output) == (2, True)
 
 
 def test_what_is_no_archive_is_not_verified(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_names_in_brackets_are_shown_as_they_are() -> None:
     shown = io.StringIO()
 
     Console(file=shown, width=100).print(
-        table_of({"methods": {"[/i]": {"inputs": [leaf], "outputs": [], "regions": []}}})
+        contract_table({"methods": {"[/i]": {"inputs": [leaf], "outputs": [], "regions": []}}})
     )
 
     assert "[/i]" in shown.getvalue()

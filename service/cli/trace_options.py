@@ -1,0 +1,226 @@
+"""The options of `tracehouse trace` in groups, and the trace request that they make."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from service.cli import size_options
+from service.cli.example_inputs import ShellInputs, Uploads
+
+_ARCHIVES = (".pt", ".pth")
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """What the model is called with."""
+
+    input: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT",
+            help="An example input of forward, once for each: 1x3x224x224, ids=2x8:INT64@0..1000 (a keyword "
+            "argument), n=scalar:INT64@1..5 (a tensor of no dimensions), x=inputs.npz#x (a tensor in a file). "
+            "What is no tensor: scale=0.25, n=int:3, flag=true, mask=null, 'kind=\"mean\"'.",
+        ),
+    ] = None
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=INPUT,…",
+            help="A further method and its inputs, once for each: kernel_sum=1x3,w=4,scale=0.5.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What is traced, and in which mode and on which devices."""
+
+    name: Annotated[
+        str | None, typer.Option(help="The model's name. Default: the source's file name without its suffix.")
+    ] = None
+    weights: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="State dict: .safetensors, .pt or .pth.")
+    ] = None
+    init: Annotated[str, typer.Option(help="JSON: the keyword arguments that the entrypoint is called with.")] = "{}"
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="trace|script|auto|eager",
+            help="auto scripts where a trace is wrong; eager traces nothing, and prints what the model returns.",
+        ),
+    ] = "trace"
+    training: Annotated[
+        bool | None,
+        typer.Option("--training/--eval", help="Put the model into training mode or eval mode. Default: eval."),
+    ] = None
+    as_is: Annotated[bool, typer.Option("--as-is", help="Keep the model in the mode that the source leaves it in.")] = (
+        False
+    )
+    precision: Annotated[
+        str | None, typer.Option(metavar="float32|bfloat16|float16|float64", help="Cast the model and its inputs.")
+    ] = None
+    device: Annotated[
+        list[str] | None,
+        typer.Option(metavar="cpu|cuda", help="A device to trace on, once for each. Default: cpu."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class SizeOptions:
+    """Which sizes the inputs of forward may have."""
+
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEAF:DIM=SYMBOL", help="A dim of an input of forward that is to vary: ids:1=seq."),
+    ] = None
+    sizes: Annotated[
+        list[str] | None, typer.Option(metavar="SYMBOL=LOW..HIGH", help="The sizes that a symbol may have: seq=1..128.")
+    ] = None
+    buckets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SYMBOL=SIZE,…",
+            help="If the trace bakes a symbol's size in, make one artifact for each of these sizes: seq=16,32.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """How the trace is checked, and what its contract lets through."""
+
+    probes: Annotated[str, typer.Option(metavar="auto|off|deep", help="How many inputs the check makes up.")] = "auto"
+    budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Processor time that the check may take.")] = (
+        None
+    )
+    open_contract: Annotated[
+        bool, typer.Option("--open", help="Answer sizes that were never tried, with a warning, instead of refusing.")
+    ] = False
+    gradients: Annotated[bool, typer.Option("--gradients", help="Compare gradients as well.")] = False
+
+
+@dataclass(frozen=True)
+class TorchOptions:
+    """What torch does with the model, and with what seed."""
+
+    freeze: Annotated[bool, typer.Option("--freeze", help="Serve the model as torch.jit.freeze makes it.")] = False
+    optimize_for_inference: Annotated[
+        bool,
+        typer.Option("--optimize-for-inference", help="Serve the model as torch.jit.optimize_for_inference makes it."),
+    ] = False
+    exportability: Annotated[bool, typer.Option("--exportability", help="Try torch.export as well.")] = False
+    seed: Annotated[int, typer.Option(help="Seed of random inputs and random weights.")] = 0
+    strict: Annotated[
+        bool, typer.Option(help="strict of torch.jit.trace; --no-strict lets the model return dicts.")
+    ] = True
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """What becomes of the result."""
+
+    accept_unsound: Annotated[bool, typer.Option(help="Register the model even if its trace is rejected.")] = False
+    force: Annotated[bool, typer.Option(help="Trace again, even if the same request was traced before.")] = False
+
+
+def spec_of(
+    entrypoint: str,
+    call: CallOptions,
+    model: ModelOptions,
+    sizes: SizeOptions,
+    check: CheckOptions,
+    options: TorchOptions,
+    request: RequestOptions,
+    uploads: Uploads,
+) -> dict[str, Any]:
+    """Return the trace request as JSON. Raises typer.BadParameter."""
+    if model.as_is and model.training is not None:
+        raise typer.BadParameter("--as-is leaves the model's mode as it is: give it without --training and --eval")
+    if not call.input and not call.method:
+        raise typer.BadParameter("say what the model is called with: --input 1x3x224x224, or --input ids=2x8:INT64")
+    source = _source(entrypoint, uploads)
+    inputs = ShellInputs.parse(call.input or [], options.seed, uploads)
+    spec: dict[str, Any] = {
+        "model": model.name or Path(entrypoint.split(":", maxsplit=1)[0]).stem,
+        "source": {**source, "init": {"kwargs": _keyword_arguments(model.init)}},
+        "mode": model.mode,
+        "training": "as-is" if model.as_is else bool(model.training),
+        "example_inputs": inputs.args,
+        "example_kwarg_inputs": inputs.kwargs,
+        "methods": _methods(call.method or [], options.seed, uploads),
+        "dynamic": size_options.parse_dynamic(sizes.dynamic or []),
+        "sizes": size_options.parse_sizes(sizes.sizes or []),
+        "buckets": size_options.parse_buckets(sizes.buckets),
+        "check": _check(check),
+        "options": {
+            "seed": options.seed,
+            "strict": options.strict,
+            "freeze": options.freeze,
+            "optimize_for_inference": options.optimize_for_inference,
+            "precision": model.precision,
+            "exportability": options.exportability,
+        },
+        "devices": model.device or ["cpu"],
+        "accept_unsound": request.accept_unsound,
+        "force": request.force,
+    }
+    if model.weights:
+        spec["weights"] = {"file": uploads.add(model.weights)}
+    return spec
+
+
+def _check(check: CheckOptions) -> dict[str, Any]:
+    return {
+        "gradients": check.gradients,
+        "probes": check.probes,
+        "contract": "open" if check.open_contract else "closed",
+        **({} if check.budget is None else {"budget_s": check.budget}),
+    }
+
+
+def _source(entrypoint: str, uploads: Uploads) -> dict[str, Any]:
+    """The request's `source`."""
+    path_text, _, rest = entrypoint.partition(":")
+    path = Path(path_text)
+    if path.suffix not in (".py", ".zip", *_ARCHIVES):
+        raise typer.BadParameter(f"{path_text!r} is neither a .py nor a .zip nor a .pt file; write net.py:Net")
+    if not path.is_file():
+        raise typer.BadParameter(f"there is no file {path}")
+    if path.suffix in _ARCHIVES:
+        return {"archive": uploads.add(path), **({"entrypoint": rest} if rest else {})}
+    if not rest:
+        raise typer.BadParameter(f"say what in {path} is to be traced: {entrypoint}:NAME")
+    if path.suffix == ".zip":
+        return {"file": uploads.add(path), "entrypoint": rest}
+    if not path.stem.isidentifier():
+        raise typer.BadParameter(f"{path.name} cannot be imported: rename it to a Python name")
+    try:
+        return {"files": {path.name: path.read_text("utf-8")}, "entrypoint": f"{path.stem}:{rest}"}
+    except UnicodeDecodeError:  # Python knows other encodings; JSON does not
+        return {"file": uploads.add(path), "entrypoint": f"{path.stem}:{rest}"}
+
+
+def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
+    """The request's `methods`."""
+    methods: dict[str, Any] = {}
+    for text in texts:
+        name, written, given = text.partition("=")
+        if not written:
+            raise typer.BadParameter(f"{text!r} names no inputs; write {name}=1x3, or {name}=1x3,w=4")
+        inputs = ShellInputs.parse_list(given, seed, uploads)
+        methods[name] = {"example_inputs": inputs.args, "example_kwarg_inputs": inputs.kwargs}
+    return methods
+
+
+def _keyword_arguments(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--init is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise typer.BadParameter("--init is a JSON object of keyword arguments")
+    return value

@@ -1,0 +1,93 @@
+"""What `tracehouse trace` prints of a trace request that has ended: contract, printouts, findings and verdict."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import typer
+from rich.console import Console
+
+from service.cli import contract_table
+from service.cli.connection import Client, ServiceRefused
+from service.sandbox.log_tail import printable
+from tracehouse.findings.kinds import BAKED, Kind
+
+_out = Console()
+
+
+def print_report(client: Client, request: dict[str, Any], *, printouts: bool) -> None:
+    """Print the result of a request that succeeded; otherwise raise ServiceRefused."""
+    if request["state"] != "succeeded":
+        raise ServiceRefused(request["problem"] or {"title": "The trace request was cancelled", "code": "cancelled"})
+    if outputs := request["links"]["outputs"]:
+        typer.echo(orjson.dumps(client.get(outputs), option=orjson.OPT_INDENT_2))
+        return
+    artifacts = [client.get(f"/artifacts/{artifact['digest']}") for artifact in request["artifacts"]]
+    for artifact in artifacts:
+        _print_artifact(client, artifact, printouts=printouts)
+    _print_findings(request["findings"])
+    for artifact in artifacts:
+        for line in _origin_lines(artifact):
+            typer.echo(printable(f"{artifact['device']}: {line}" if len(artifacts) > 1 else line))
+    model = request["model"]
+    served = f"{model['name']}:{model['version']}" if model else "not registered"
+    digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
+    typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {digests}")
+    for artifact in artifacts:
+        typer.echo(f"report: {client.address(artifact['links']['report'])}")
+
+
+def _print_findings(findings: list[dict[str, Any]]) -> None:
+    """Print the findings that may do harm. A warning of torch is left out if another finding names the same line."""
+    harmless = [finding for finding in findings if finding["effect"] == "harmless"]
+    baked = {_place(finding) for finding in findings if finding["kind"] in BAKED}
+    for finding in findings:
+        if finding in harmless or (finding["kind"] == Kind.TRACER_WARNING and _place(finding) in baked):
+            continue
+        where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
+        typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))
+        if finding["remedy"]:
+            typer.echo(printable(f"  remedy: {finding['remedy']}"))
+    if harmless:
+        typer.echo(f"{len(harmless)} harmless: the report says why")
+
+
+def _place(finding: dict[str, Any]) -> tuple[Any, Any]:
+    return finding["file"], finding["line"]
+
+
+def _origin_lines(artifact: dict[str, Any]) -> Iterator[str]:
+    """Yield what mode auto did, and the form in which the archive is served."""
+    if artifact["attempts"]:
+        yield _attempts_line(artifact)
+    if artifact["optimize_for_inference"] or artifact["freeze"]:
+        form = "optimize_for_inference" if artifact["optimize_for_inference"] else "freeze"
+        yield f"form to be served: what torch.jit.{form} makes of the archive"
+
+
+def _attempts_line(artifact: dict[str, Any]) -> str:
+    [kept] = [attempt for attempt in artifact["attempts"] if attempt["kept"]]
+    if kept["way"] == "trace" and artifact["form"] != "traced":
+        return f"made by: no way of its own, for the model was {artifact['form']} before"
+    others = [
+        f"{each['way']} → {each['verdict'] or 'no artifact'}" for each in artifact["attempts"] if each is not kept
+    ]
+    return f"made by: {kept['way']}" + (f" (tried: {'; '.join(others)})" if others else "")
+
+
+def _print_artifact(client: Client, artifact: dict[str, Any], *, printouts: bool) -> None:
+    """Print the artifact's contract, what the check left out, its exportability and, if asked for, graph and code."""
+    _out.print(contract_table.contract_table(artifact["contract"], artifact["bucket"]))
+    if artifact["contract"]["open"]:
+        typer.echo("open: sizes that were never tried are answered, with a warning")
+    for line in (*contract_table.size_lines(artifact["contract"]), *contract_table.left_out_lines(artifact["check"])):
+        typer.echo(printable(line))
+    if artifact["exportability"]:
+        typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))
+    if not printouts:
+        return
+    for kind in ("graph", "code"):
+        for method in artifact["contract"]["methods"]:
+            _out.rule(f"{kind} of {method}", align="left")
+            # As torch prints it: never wrapped, cropped or taken for markup.
+            typer.echo(printable(client.text(f"{artifact['links']['printouts']}/{kind}", method=method)))
