@@ -18,6 +18,7 @@ from tracehouse.differential.comparison import Difference
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
+from tracehouse.eager.state_marks import Marks
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
@@ -31,7 +32,7 @@ _VALUE_READS = {
     torch.ops.aten.allclose,
 }
 
-_Marks = tuple[state_snapshot.Marks, state_snapshot.Marks]  # of a copy, and of what all copies share
+_Marks = tuple[Marks, Marks]  # of a copy, and of what all copies share
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class EagerOracle:
         return module, self._mark(module)
 
     def _mark(self, module: torch.nn.Module) -> _Marks:
-        return state_snapshot.of_module(module), self._model.shared.marks()
+        return state_snapshot.mark(module), self._model.shared.marks()
 
 
 def _find_changes(before: _Marks, after: _Marks) -> tuple[set[StateKey], set[StateKey]]:

@@ -116,10 +116,10 @@ class StateTrials:
             self._comparands |= reading.taint.numbers
 
     def _read(self, module: torch.nn.Module, key: StateKey, shared: set[StateKey]) -> Any:
-        return self._model.shared.held(key) if key in shared else state_snapshot.held(module, key)
+        return self._model.shared.read(key) if key in shared else state_snapshot.read(module, key)
 
     def _write(self, module: torch.nn.Module, key: StateKey, value: Any, is_shared: bool) -> None:
         if is_shared:
-            self._model.shared.put(key, value)
+            self._model.shared.write(key, value)
         else:
-            state_snapshot.put(module, key, value)
+            state_snapshot.write(module, key, value)

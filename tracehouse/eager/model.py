@@ -18,10 +18,10 @@ from typing import Any, Self
 import torch
 from torch.nn.parameter import UninitializedParameter
 
-from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
 from tracehouse.eager.copies import copied, uncopied
 from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.shared_state import SharedState
 from tracehouse.eager.source import Source, seed_all
 from tracehouse.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelNotCopyable, ModelRaised
 from tracehouse.introspection import user_lines
@@ -45,7 +45,7 @@ class Model:
         self, module: torch.nn.Module, alias: str | None = None, make: Callable[[], torch.nn.Module] | None = None
     ) -> None:
         self.module = module
-        self.shared = state_snapshot.Shared()
+        self.shared = SharedState()
         self._alias = alias
         self._make = make
         self._device = "cpu"

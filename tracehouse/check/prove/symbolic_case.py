@@ -84,7 +84,7 @@ class _Copies:
         return self._seen
 
     def _marks(self, module: torch.nn.Module) -> Any:
-        return state_snapshot.of_module(module), self._model.shared.marks()
+        return state_snapshot.mark(module), self._model.shared.marks()
 
 
 class Cases:

@@ -1,0 +1,170 @@
+"""Marks: a mark of a value equals a later one as long as nothing was seen to change in what the value holds.
+
+The source's objects may refuse whatever is asked of them. Such an object is marked by its identity.
+"""
+
+import functools
+import itertools
+import operator
+import random
+import sys
+import threading
+from collections import deque
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import FunctionType, GeneratorType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from tracehouse.introspection import user_lines
+
+DEPTH = 4  # how many levels of containers in containers are looked into
+ARRAY_MAX_BYTES = 2**20  # a larger array or tensor is not copied
+_ITEMS_MAX = 64  # how many items of a container are looked into
+_PLAIN_ITEMS_MAX = 4096  # how many items are looked at that hold nothing, which takes a microsecond each
+_PLAIN = (int, float, bool, str, type(None), torch.Tensor)
+_ITERATORS: tuple[type, ...] = (
+    type(iter([])), type(iter(())), type(iter({})), type(iter(range(0))), type(iter(set())),
+    itertools.count, GeneratorType, ContextVar,
+)  # fmt: skip
+_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+
+# Each mark under the place that holds the value, and the value's name there.
+Marks = dict[tuple[str, str], Any]
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it is an ordinary tensor or parameter on the CPU, whose values can be copied and written."""
+    kind = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    there = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_nested
+    return kind and there and not tensor.is_inference()
+
+
+def is_plain_object(value: Any) -> bool:
+    """Whether it is an object of the source's, or a namespace.
+
+    A submodule is none: a copy of the model has its own, and state_snapshot marks it.
+    """
+    if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType) or not hasattr(value, "__dict__"):
+        return False
+    return type(value) is SimpleNamespace or is_submitted(sys.modules.get(type(value).__module__))
+
+
+def is_submitted(module: Any) -> bool:
+    """Whether it is a module of the source; anything may stand in sys.modules."""
+    if not issubclass(type(module), ModuleType):
+        return False
+    file = ModuleType.__getattribute__(module, "__dict__").get("__file__")
+    return type(file) is str and file in user_lines.submitted
+
+
+def mark_value(value: Any, depth: int = DEPTH) -> Any:
+    """Return the value's mark, which looks into containers and objects `depth` levels deep."""
+    try:
+        return _mark_plain(value, depth)
+    except Exception:  # noqa: BLE001 - submitted code: it refuses to be looked at
+        return id(value)
+
+
+def _mark_plain(value: Any, depth: int) -> Any:
+    match value:
+        case None:
+            return None
+        case float():
+            return id(type(value)), float.__repr__(value)  # NaN differs from itself
+        case int():
+            return id(type(value)), int.__index__(value)
+        case str():
+            return id(type(value)), str.__str__(value)
+        case torch.device() | torch.dtype():
+            return str(value)
+    return _mark_holder(value, depth)
+
+
+@dataclass(frozen=True, eq=False)
+class _SameTensor:
+    """A mark of one tensor, which it keeps: else the next tensor could get its address, and the same version."""
+
+    tensor: torch.Tensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameTensor) and self.tensor is other.tensor
+
+    def __hash__(self) -> int:
+        return id(self.tensor)
+
+
+def _mark_holder(value: Any, depth: int) -> Any:
+    """Return the mark of something that can hold other values, or whose content can change."""
+    match value:
+        case torch.Tensor():
+            return _SameTensor(value), None if value.is_inference() else value._version
+        case torch.ScriptObject():
+            return type(value)  # each reading of the attribute returns another object; its content is not looked at
+        case functools._lru_cache_wrapper():
+            return value.cache_info().currsize
+        case np.ndarray() if value.nbytes <= ARRAY_MAX_BYTES:
+            return id(value), value.tobytes()
+        case bytearray() if len(value) <= ARRAY_MAX_BYTES:
+            return id(value), bytes(value)
+    if type(value) in _ITERATORS or isinstance(value, _GENERATORS):
+        return id(value), _position_of(value)
+    if not depth:
+        return id(value)
+    match value:
+        case dict():
+            keys, values = list(dict.keys(value)), list(dict.values(value))
+            return len(keys), _mark_items(keys, 1), _mark_items(values, depth - 1)
+        case list() | tuple() | deque():
+            items = list(value)
+            return len(items), _mark_items(items, depth - 1)
+        case set():
+            return id(value), set.__len__(value)
+    if _is_looked_into(value):
+        slots = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
+        attributes = vars(value) if hasattr(value, "__dict__") else {}
+        return id(value), mark_value(attributes, depth - 1), mark_value(slots, depth - 1)
+    return id(value)
+
+
+def _position_of(value: Any) -> Any:
+    """Return how far an iterator or a generator of random numbers has come."""
+    match value:
+        case itertools.count():
+            return repr(value)
+        case torch.Generator():
+            return value.get_state().numpy().tobytes()
+        case random.Random():
+            return hash(value.getstate())
+        case np.random.Generator():
+            return repr(value.bit_generator.state)
+        case np.random.RandomState():
+            return repr(value.get_state())
+        case GeneratorType():
+            return None if value.gi_frame is None else value.gi_frame.f_lasti
+        case ContextVar():
+            return mark_value(value.get(None), 1)
+    return operator.length_hint(value)
+
+
+def _is_looked_into(value: Any) -> bool:
+    """Whether it is an object of the source's, or of a library that a model may be built with."""
+    if is_plain_object(value) or isinstance(value, threading.local):
+        return True
+    if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType):
+        return False
+    file = getattr(sys.modules.get(type(value).__module__), "__file__", None)
+    return type(file) is str and user_lines.is_user(file) and not type(value).__module__.startswith("numpy")
+
+
+def _slots(kind: type) -> list[str]:
+    there = [vars(one).get("__slots__", ()) for one in kind.__mro__]
+    names = [name for slots in there for name in ([slots] if isinstance(slots, str) else slots)]
+    return [name for name in names if type(name) is str and not name.startswith("__")]
+
+
+def _mark_items(items: list[Any], depth: int) -> list[Any]:
+    looked_at = enumerate(items[:_PLAIN_ITEMS_MAX])
+    return [mark_value(item, depth) for place, item in looked_at if place < _ITEMS_MAX or type(item) in _PLAIN]
