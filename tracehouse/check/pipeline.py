@@ -189,7 +189,7 @@ class Pipeline:
         for name, call in values.differing:
             smallest = self._smallest(name, call, evidence.groups)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
-        self._run_probes(values.ends, self._budget)
+        self._run_probes(values.bounds, self._budget)
         wrong = [("value", one.call) for one in evidence.wrong_values if one.confirmed]
         wrong += [(f"size of {', '.join(one.symbols)}", one.shown.call) for one in evidence.wrong_sizes]
         for name, call in wrong:
@@ -203,8 +203,8 @@ class Pipeline:
             yield BatchEvidence(summary=why)
             return
         assert evidence.groups is not None  # or there is nothing to certify
-        bounds = evidence.probe.values.ends
-        certified = certificate.certify(self._target, evidence.groups, _BATCH_MAX, budget, ends=bounds)
+        bounds = evidence.probe.values.bounds
+        certified = certificate.certify(self._target, evidence.groups, _BATCH_MAX, budget, bounds=bounds)
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
         else:

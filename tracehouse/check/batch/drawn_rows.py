@@ -1,4 +1,4 @@
-"""Rows: single ones, each with values of its own, such as a model that takes the example is likely to take."""
+"""Drawn rows: single rows with values of their own, which a model that accepts the example is likely to accept."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -7,23 +7,26 @@ import torch
 
 from tracehouse.check.inputs.probes import ValueBounds, is_mask
 
-# Rows that differ from one another; a larger batch has them several times.
+# So many rows differ from one another; a larger batch has them several times.
 KINDS = 6
-_NEAR = 0.1
+_NEAR = 0.1  # the relative size of the noise on rows that are like the example's
 
-Row = dict[str, torch.Tensor]
+Row = dict[str, torch.Tensor]  # one row of each input, by path; its size along the dim of rows is 1
 Draw = Callable[[torch.Tensor, int, np.random.Generator], torch.Tensor]
 Change = Callable[[Row], Row]
 
 
 def draw_rows(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed: int) -> Iterator[list[Row]]:
-    """Several rows at a time, the most unlike first, and then ever more like the example's. None that are all alike."""
+    """Yield sets of KINDS rows: first rows unlike the example's, then rows near them.
+
+    `dims` has the dim along which each input has its rows. A set of rows that are all equal is left out.
+    """
     if not all(tensor.numel() for tensor in tensors.values()):
         return
-    for draw in (_other, _near):
+    for draw in (_draw_other, _draw_near):
         rng = np.random.default_rng(seed)
         rows = [
-            {path: draw(_row(tensor, dims[path], place), place, rng) for path, tensor in tensors.items()}
+            {path: draw(_take_row(tensor, dims[path], place), place, rng) for path, tensor in tensors.items()}
             for place in range(KINDS)
         ]
         if any(not is_same(row, rows[0]) for row in rows):
@@ -31,48 +34,53 @@ def draw_rows(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed
 
 
 def join_rows(rows: Sequence[Row], dims: Mapping[str, int]) -> Row:
+    """Return the inputs that have these rows, one after the other, along `dims`."""
     return {path: torch.cat([row[path] for row in rows], dim) for path, dim in dims.items()}
 
 
 def is_same(row: Row, other: Row) -> bool:
+    """Whether two rows are equal; a tensor of NaN equals another."""
     return all(_same(tensor, other[path]) for path, tensor in row.items())
 
 
-def make_intrusive_changes(ends: ValueBounds) -> list[tuple[str, Change]]:
-    """Changes of a row, by their names, to what must not show in another one's answer."""
+def make_intrusive_changes(bounds: ValueBounds) -> list[tuple[str, Change]]:
+    """Return named changes of a row to extreme values, which must not show in the answer to another row.
+
+    `bounds` has the smallest and the largest integer of each input of integers.
+    """
     return [
         ("numbers that are none", _floats(lambda tensor: torch.full_like(tensor, float("nan")))),
         ("infinities", _floats(lambda tensor: torch.full_like(tensor, float("inf")))),
         ("huge numbers", _floats(lambda tensor: torch.full_like(tensor, -torch.finfo(tensor.dtype).max / 4))),
         ("zeros", _floats(torch.zeros_like)),
-        ("the largest integers", _integers(ends, 1)),
-        ("the smallest integers", _integers(ends, 0)),
+        ("the largest integers", _integers(bounds, 1)),
+        ("the smallest integers", _integers(bounds, 0)),
         ("booleans that are all true", _booleans(torch.ones_like)),
         ("booleans that are all false", _booleans(torch.zeros_like)),
     ]
 
 
-def _row(tensor: torch.Tensor, dim: int, place: int) -> torch.Tensor:
+def _take_row(tensor: torch.Tensor, dim: int, place: int) -> torch.Tensor:
     return tensor.detach().narrow(dim, place % tensor.shape[dim], 1).clone(memory_format=torch.contiguous_format)
 
 
-def _other(row: torch.Tensor, place: int, rng: np.random.Generator) -> torch.Tensor:
-    """Floats of both signs and of the row's size. Each second row has some of its own integers, or less of its mask."""
+def _draw_other(row: torch.Tensor, place: int, rng: np.random.Generator) -> torch.Tensor:
+    """Draw floats of both signs as large as the row's; in each second row, also reorder integers and shorten masks."""
     if is_mask(row):
-        return _shorter(row, place) if place % 2 else row
+        return _shorten(row, place) if place % 2 else row
     if row.is_floating_point():
         size = float(row.double().nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()) or 1.0
         return torch.as_tensor(rng.standard_normal(tuple(row.shape)) * size).to(row)
     if not place % 2:
         return row
     values = row.cpu().numpy()
-    if values.min() == values.max():  # one less, as of a length
+    if values.min() == values.max():  # one less, which suits a length
         return torch.full_like(row, int(values.max()) - 1) if values.max() > 1 else row
     return torch.as_tensor(values.reshape(-1)[rng.integers(0, values.size, values.shape)]).to(row)
 
 
-def _shorter(mask: torch.Tensor, place: int) -> torch.Tensor:
-    """Without as many of its last ones as fit: the first one stays."""
+def _shorten(mask: torch.Tensor, place: int) -> torch.Tensor:
+    """Return the mask without its last `place` ones; the first one stays."""
     flat = mask.flatten()
     ones = (flat != 0).nonzero().flatten()[1:]
     cleared = torch.zeros(flat.shape, dtype=torch.bool, device=mask.device)
@@ -80,8 +88,8 @@ def _shorter(mask: torch.Tensor, place: int) -> torch.Tensor:
     return torch.where(cleared, torch.zeros_like(flat), flat).reshape(mask.shape)
 
 
-def _near(row: torch.Tensor, _: int, rng: np.random.Generator) -> torch.Tensor:
-    """Floats beside the row's own; nothing else moves."""
+def _draw_near(row: torch.Tensor, _: int, rng: np.random.Generator) -> torch.Tensor:
+    """Draw floats near the row's own; all else stays."""
     if not row.is_floating_point() or is_mask(row):
         return row
     noise = torch.as_tensor(1 + _NEAR * rng.standard_normal(tuple(row.shape))).to(row)
@@ -102,10 +110,10 @@ def _booleans(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     return lambda row: {path: change(tensor) if tensor.dtype is torch.bool else tensor for path, tensor in row.items()}
 
 
-def _integers(ends: ValueBounds, which: int) -> Change:
+def _integers(bounds: ValueBounds, which: int) -> Change:
     def change(path: str, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_floating_point() or tensor.dtype is torch.bool:
             return tensor
-        return torch.full_like(tensor, ends[path][which])
+        return torch.full_like(tensor, bounds[path][which])
 
     return lambda row: {path: change(path, tensor) for path, tensor in row.items()}

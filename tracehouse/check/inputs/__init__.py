@@ -1,1 +1,1 @@
-"""Inputs like the example's: of other values, layouts and sizes."""
+"""Inputs: variations of the example, with other values and other layouts in memory."""

@@ -1,6 +1,7 @@
-"""Layouts: the example's own values, laid out in memory as no request brings them.
+"""Layouts: the example's own values, laid out in memory as they are in no inference request.
 
-What is served gets contiguous tensors that need no gradient. A difference on others is worth telling, and no more.
+A served artifact gets contiguous tensors that require no gradient. A difference on others is reported, and counts for
+nothing else.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,34 +12,34 @@ from tracehouse.eager.call import Call
 
 
 def vary_layouts(example: Call) -> Iterator[tuple[str, Call]]:
-    """Calls by their names, for each layout that one of the inputs can have."""
+    """Yield a call with its name for each layout that changes at least one of the inputs."""
     tensors = example.tensors
-    for name, laid_out in _LAYOUTS:
-        varied = {path: laid_out(tensor) for path, tensor in tensors.items()}
-        if any(_is_other(varied[path], tensor) for path, tensor in tensors.items()):
+    for name, lay_out in _LAYOUTS:
+        varied = {path: lay_out(tensor) for path, tensor in tensors.items()}
+        if any(_differs(varied[path], tensor) for path, tensor in tensors.items()):
             yield f"probe: inputs {name}", example.with_tensors(varied)
 
 
-def _is_other(tensor: torch.Tensor, example: torch.Tensor) -> bool:
+def _differs(tensor: torch.Tensor, example: torch.Tensor) -> bool:
     return (tensor.stride(), tensor.requires_grad) != (example.stride(), example.requires_grad)
 
 
-def _transposed(tensor: torch.Tensor) -> torch.Tensor:
-    """The last dim is the slowest."""
+def _transpose(tensor: torch.Tensor) -> torch.Tensor:
+    """Lay the values out in memory with the last dim as the slowest."""
     return tensor.movedim(-1, 0).contiguous().movedim(0, -1) if tensor.dim() > 1 else tensor
 
 
-def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+def _make_channels_last(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
 
 
-def _requiring_grad(tensor: torch.Tensor) -> torch.Tensor:
+def _require_grad(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone().requires_grad_() if tensor.is_floating_point() else tensor
 
 
-# Those alone that a copy keeps, for each side gets one.
+# Each model gets a copy of the inputs, so only layouts that survive copying are here.
 _LAYOUTS: list[tuple[str, Callable[[torch.Tensor], torch.Tensor]]] = [
-    ("in another order in memory", _transposed),
-    ("with channels last", _channels_last),
-    ("requiring gradients", _requiring_grad),
+    ("in another order in memory", _transpose),
+    ("with channels last", _make_channels_last),
+    ("requiring gradients", _require_grad),
 ]

@@ -1,7 +1,7 @@
 """Probes: the example's inputs with other values, of the same shapes and datatypes.
 
 One hand-picked input proves nothing (x * 2 equals x - 1 at -1), so each kind of value is varied in more than one way.
-What a probe asks may be senseless to the model, which may then refuse it; but where it answers, so must the artifact.
+A probe may make no sense to the model, which may then refuse it. Where the model answers, the artifact must agree.
 """
 
 import hashlib
@@ -13,53 +13,53 @@ import torch
 
 from tracehouse.eager.call import Call
 
-# torch can do little with its larger unsigned integers.
+# torch has few operators for its larger unsigned integers, so their bits are taken for signed ones.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 Tensors = dict[str, torch.Tensor]
 Change = Callable[[torch.Tensor], torch.Tensor]
-# Of the integers that a leaf may hold, where that is known: the smallest and the largest.
+# The smallest and the largest integer that the model accepts in an input, by the path of the input, where known.
 ValueBounds = Mapping[str, tuple[int, int]]
 
-# The draws of a deep search, of each scale.
-_DRAWS_DEEP = 3
+_DRAWS_DEEP = 3  # a deep search draws so many times at each scale
 
 
 def generate_probes(
-    example: Call, *, searching: bool, deep: bool = False, ends: ValueBounds = MappingProxyType({}), seed: int = 0
+    example: Call, *, searching: bool, deep: bool = False, bounds: ValueBounds = MappingProxyType({}), seed: int = 0
 ) -> Iterator[tuple[str, Call]]:
-    """Variations of a call by their names, the likeliest to tell first, those that change nothing left out.
+    """Yield variations of a call with their names, the most telling first; none is equal to the example or to another.
 
-    `searching` is for a model that reads values in Python, and so may branch on any of them: on single elements, on one
-    input alone, on extremes, on inputs that are equal. One that reads none computes the same with all values. `deep`
-    tries all that there is. Integers stay in the range that is known, or else near the one that was seen.
+    Shapes and datatypes stay as they are. `searching` is for a model that reads values in Python and so may branch on
+    any of them: on single elements, one input alone, extremes, equal inputs. A model that reads none computes the same
+    with all values. `deep` adds all other variations. Integers stay within `bounds` where given, or else near the range
+    of the example's.
     """
-    return drop_repeats(example, _variations(example.tensors, searching or deep, deep, ends, seed))
+    return drop_repeats(example, _variations(example.tensors, searching or deep, deep, bounds, seed))
 
 
 def drop_repeats(example: Call, variations: Iterable[tuple[str, Tensors]]) -> Iterator[tuple[str, Call]]:
-    """Calls on these tensors, without those that are the example or came already."""
-    tried = {_digest(example.tensors)}
+    """Yield a call for each of these variations that is equal neither to the example nor to one before it."""
+    digests = {_digest(example.tensors)}
     for name, varied in variations:
-        if (digest := _digest(varied)) not in tried:
-            tried.add(digest)
+        if (digest := _digest(varied)) not in digests:
+            digests.add(digest)
             yield f"probe: {name}", example.with_tensors(varied)
 
 
 def _variations(
-    tensors: Tensors, searching: bool, deep: bool, ends: ValueBounds, seed: int
+    tensors: Tensors, searching: bool, deep: bool, bounds: ValueBounds, seed: int
 ) -> Iterator[tuple[str, Tensors]]:
     for name, change in _CHANGES:
         yield name, _changed(tensors, change)
-    yield from _in_range(tensors, ends)
-    yield "random", _drawn(tensors, ends, seed, 1.0)
+    yield from _in_range(tensors, bounds)
+    yield "random", _drawn(tensors, bounds, seed, 1.0)
     if not searching:
         return
-    yield "like inputs made equal", _made_equal(tensors)
+    yield "like inputs made equal", _make_equal(tensors)
     changes = [*_SEARCHING_CHANGES, *(_DEEP_CHANGES if deep else [])]
     for name, change in changes:
         yield name, _changed(tensors, change)
-    yield from _random(tensors, ends, seed, _DRAWS_DEEP if deep else 1)
+    yield from _random(tensors, bounds, seed, _DRAWS_DEEP if deep else 1)
     if len(tensors) == 1:
         return
     for name, change in [*_ALONE_CHANGES, *_CHANGES, *changes]:
@@ -67,43 +67,44 @@ def _variations(
             yield f"{path!r} alone, {name}", {**tensors, path: change(tensor)}
     if deep:
         for path in tensors:
-            for name, varied in _random({path: tensors[path]}, ends, seed, _DRAWS_DEEP):
+            for name, varied in _random({path: tensors[path]}, bounds, seed, _DRAWS_DEEP):
                 yield f"{path!r} alone, {name}", {**tensors, **varied}
 
 
-def _in_range(tensors: Tensors, ends: ValueBounds) -> Iterator[tuple[str, Tensors]]:
-    """Integers at the ends of what the model takes: the last id of a vocabulary, and the first."""
-    known = {path: tensors[path] for path in ends if path in tensors and tensors[path].numel()}
+def _in_range(tensors: Tensors, bounds: ValueBounds) -> Iterator[tuple[str, Tensors]]:
+    """Yield integers at the bounds of what the model accepts: the last id of a vocabulary, and the first."""
+    known = {path: tensors[path] for path in bounds if path in tensors and tensors[path].numel()}
     if not known:
         return
     for name, first, second in (("both ends", 1, 0), ("the largest", 1, 1), ("the smallest", 0, 0)):
-        varied = {path: _alternating(tensor, ends[path][first], ends[path][second]) for path, tensor in known.items()}
+        varied = {path: _alternate(tensor, bounds[path][first], bounds[path][second]) for path, tensor in known.items()}
         yield f"integers at {name} of their range", {**tensors, **varied}
 
 
-def _alternating(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
+def _alternate(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
+    """Return a tensor of this shape in which the two integers take turns."""
     flat = tensor.new_full((tensor.numel(),), second)
     flat[::2] = first
     return flat.reshape(tensor.shape)
 
 
-def _random(tensors: Tensors, ends: ValueBounds, seed: int, draws: int) -> Iterator[tuple[str, Tensors]]:
+def _random(tensors: Tensors, bounds: ValueBounds, seed: int, draws: int) -> Iterator[tuple[str, Tensors]]:
     for draw in range(1, draws + 1):
         for scale in _SCALES:
             name = f"random, {scale:g} times as large" + (f", draw {draw}" if draw > 1 else "")
-            yield name, _drawn(tensors, ends, seed + draw, scale)
+            yield name, _drawn(tensors, bounds, seed + draw, scale)
 
 
-def _drawn(tensors: Tensors, ends: ValueBounds, seed: int, scale: float) -> Tensors:
-    """Floats of both signs and of the example's size, times `scale`; integers of their range; any booleans."""
+def _drawn(tensors: Tensors, bounds: ValueBounds, seed: int, scale: float) -> Tensors:
+    """Draw floats of both signs as large as the example's times `scale`, integers within bounds, and booleans."""
     rng = np.random.default_rng(seed)
-    return {path: _draw(tensor, ends.get(path), rng, scale) for path, tensor in tensors.items()}
+    return {path: _draw(tensor, bounds.get(path), rng, scale) for path, tensor in tensors.items()}
 
 
 def _draw(tensor: torch.Tensor, known: tuple[int, int] | None, rng: np.random.Generator, scale: float) -> torch.Tensor:
     if tensor.is_floating_point():
         most = torch.finfo(tensor.dtype).max
-        values = np.asarray(rng.standard_normal(tensor.shape)) * _size_of(tensor) * scale
+        values = np.asarray(rng.standard_normal(tensor.shape)) * _magnitude(tensor) * scale
         return torch.as_tensor(np.clip(values, -most, most)).to(tensor)
     low, high = (0, 1) if _is_bool(tensor) else known or find_extremes(tensor)
     kind = np.uint64 if high > torch.iinfo(torch.int64).max else np.int64
@@ -111,8 +112,8 @@ def _draw(tensor: torch.Tensor, known: tuple[int, int] | None, rng: np.random.Ge
     return torch.from_numpy(np.asarray(drawn)).to(tensor)
 
 
-def _size_of(tensor: torch.Tensor) -> float:
-    """Of its numbers, on the whole; 1 where they are zeros."""
+def _magnitude(tensor: torch.Tensor) -> float:
+    """Return the root mean square of a tensor's finite numbers; 1 if they are all zero."""
     values = tensor.detach().double()
     values = values[values.isfinite()]
     return float(values.square().mean().sqrt()) or 1.0 if values.numel() else 1.0
@@ -122,7 +123,8 @@ def _changed(tensors: Tensors, change: Change) -> Tensors:
     return {path: change(tensor) for path, tensor in tensors.items()}
 
 
-def _made_equal(tensors: Tensors) -> Tensors:
+def _make_equal(tensors: Tensors) -> Tensors:
+    """Give all inputs of the same shape and datatype the values of the first of them."""
     alike: dict[tuple[torch.dtype, torch.Size], torch.Tensor] = {}
     return {path: alike.setdefault((tensor.dtype, tensor.shape), tensor).clone() for path, tensor in tensors.items()}
 
@@ -132,7 +134,7 @@ def _floats(change: Change) -> Change:
 
 
 def _integers(change: Change) -> Change:
-    # Complex tensors are none, for they have no datatype.
+    # Complex tensors do not come here, because no input may have their datatype.
     return lambda tensor: tensor.clone() if tensor.is_floating_point() or _is_bool(tensor) else change(tensor)
 
 
@@ -140,8 +142,8 @@ def _booleans(change: Change) -> Change:
     return lambda tensor: change(tensor) if _is_bool(tensor) else tensor.clone()
 
 
-def _reversed(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values in other places, so that what is legal of each stays legal."""
+def _reverse(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values in reverse order, so that each value stays one that the model accepts."""
     flat = tensor.flatten()
     signed = _SIGNED.get(tensor.dtype)
     flipped = flat.flip(0) if signed is None else flat.view(signed).flip(0).view(tensor.dtype)
@@ -157,7 +159,7 @@ def _largest(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _other_constant(tensor: torch.Tensor) -> torch.Tensor:
-    """Integers that are all alike: zeros become ones and ones zeros, as in a mask, and others one more."""
+    """Change integers that are all equal: zeros to ones and ones to zeros, as in a mask, and others to one more."""
     smallest, largest = find_extremes(tensor)
     return tensor.new_full(tensor.shape, _beside(tensor, largest)) if smallest == largest else tensor.clone()
 
@@ -175,7 +177,7 @@ def _beside(tensor: torch.Tensor, value: int) -> int:
 
 
 def _at(place: int, other: Callable[[torch.Tensor, int | float | bool], int | float | bool]) -> Change:
-    """One element alone changed, to what `other` makes of its tensor and its value."""
+    """Return a change of one element alone, to what `other` returns for the tensor and the element's value."""
 
     def change(tensor: torch.Tensor) -> torch.Tensor:
         changed = tensor.clone(memory_format=torch.contiguous_format)
@@ -190,7 +192,7 @@ def _at(place: int, other: Callable[[torch.Tensor, int | float | bool], int | fl
 
 
 def _other_integer(tensor: torch.Tensor, value: int | float | bool) -> int:
-    """Within the range that was seen, where there is one."""
+    """Return another integer, within the tensor's own range if its elements differ."""
     smallest, largest = find_extremes(tensor)
     if smallest == largest:
         return _beside(tensor, smallest)
@@ -204,13 +206,13 @@ def _other_number(tensor: torch.Tensor, value: int | float | bool) -> int | floa
 
 
 def find_extremes(tensor: torch.Tensor) -> tuple[int, int]:
-    """By numpy, for torch has no extremes of its larger unsigned integers."""
-    values = tensor.cpu().numpy()
+    """Return the smallest and the largest element; (0, 0) for an empty tensor."""
+    values = tensor.cpu().numpy()  # torch has no min and max of its larger unsigned integers
     return (int(values.min()), int(values.max())) if tensor.numel() else (0, 0)
 
 
 def _masks(change: Change) -> Change:
-    """Of tensors that hold zeros and ones alone, whatever their datatype."""
+    """Return a change of masks alone, whatever their datatype."""
 
     def masked(tensor: torch.Tensor) -> torch.Tensor:
         return change(tensor).to(tensor.dtype) if is_mask(tensor) else tensor.clone()
@@ -219,14 +221,14 @@ def _masks(change: Change) -> Change:
 
 
 def is_mask(tensor: torch.Tensor) -> bool:
-    """Whether it holds zeros and ones alone, whatever its datatype."""
+    """Whether a tensor holds only zeros and ones, whatever its datatype. Scalars and empty tensors are no masks."""
     if tensor.dim() == 0 or not tensor.numel():
         return False
     return _is_bool(tensor) or bool(((tensor == 0) | (tensor == 1)).all())
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:
-    """Of each element, its place in the last dim."""
+    """Return each element's index in the last dim."""
     return torch.arange(tensor.shape[-1], device=tensor.device).expand(tensor.shape)
 
 
@@ -239,7 +241,7 @@ def _padded_left(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _ragged(tensor: torch.Tensor) -> torch.Tensor:
-    """Each row padded further than the one before it."""
+    """Return a mask that is padded on the right, in each row further than in the one before."""
     rows = torch.arange(tensor[..., 0].numel(), device=tensor.device).reshape(tensor.shape[:-1])
     return _places(tensor) < (tensor.shape[-1] - rows % tensor.shape[-1])[..., None]
 
@@ -283,7 +285,7 @@ def _one_hot(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _filled(value: Callable[[torch.finfo], float]) -> Change:
-    """With one number of its datatype, with the signs that it has."""
+    """Return a change of floats to one number of their datatype, with the signs that they have."""
     return lambda tensor: torch.full_like(tensor, value(torch.finfo(tensor.dtype))).copysign(tensor)
 
 
@@ -292,7 +294,7 @@ def _is_bool(tensor: torch.Tensor) -> bool:
 
 
 def _digest(tensors: Tensors) -> bytes:
-    """The same for equal values: a negative zero is one. Large inputs in all their variations are too much to keep."""
+    """Return the same digest for equal values; negative zero equals zero. Digests, because the inputs may be large."""
     digest = hashlib.blake2b()
     for tensor in tensors.values():
         values = tensor.detach() + 0.0 if tensor.is_floating_point() else tensor
@@ -305,7 +307,7 @@ _SCALES = (1.0, 0.01, 100.0)
 _CHANGES: list[tuple[str, Change]] = [
     ("negated", _floats(torch.neg)),
     ("zeros", _floats(torch.zeros_like)),
-    ("reversed order", _reversed),
+    ("reversed order", _reverse),
     ("other constants", _integers(_other_constant)),
     ("booleans flipped", _booleans(torch.logical_not)),
 ]
@@ -354,5 +356,5 @@ _DEEP_CHANGES: list[tuple[str, Change]] = [
         _integers(_at(-1, lambda tensor, value: max(torch.iinfo(tensor.dtype).min, int(value) - 1))),
     ),
 ]
-# Inputs that were equal are not so any more, whatever they hold.
+# Of one input alone, so that inputs that were equal no longer are.
 _ALONE_CHANGES: list[tuple[str, Change]] = [("first element changed", _at(0, _other_number))]

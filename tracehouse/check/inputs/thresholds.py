@@ -1,4 +1,4 @@
-"""Aimed probes: inputs on both sides of the numbers that a model compares its values with."""
+"""Thresholds: probes are aimed at both sides of the numbers that a model compares its values with."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,8 @@ import torch
 from tracehouse.check.inputs.probes import drop_repeats
 from tracehouse.eager.call import Call
 
-# From the number, and in its size: near, but for the coarsest of datatypes told from it, and far.
+# Distances from a threshold, relative to its size: near, yet distinct from it in the coarsest datatype (bfloat16), and
+# far.
 _NEAR, _FAR = 2.0**-6, 1.0
 _THRESHOLDS_MAX = 32
 
@@ -18,28 +19,31 @@ Statistic = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Threshold(Protocol):
-    """What a model compared a value or a size with."""
+    """A number that a model compares a value or a size with."""
 
     @property
     def number(self) -> float: ...
 
 
 def aim_probes(example: Call, thresholds: Iterable[Threshold]) -> Iterator[tuple[str, Call]]:
-    """Variations of the call by their names: their elements, extremes, means, sums and norms fall below each number, on
-    it and above it. Those of all inputs and numbers take turns."""
+    """Yield named variations of a call, in which a statistic of an input lies below, on or above a threshold.
+
+    Statistics are single elements, extremes, means, sums and norms. All inputs and thresholds take turns. Thresholds
+    that are infinite or NaN are left out, and so are those after the first 32.
+    """
     numbers = [*dict.fromkeys(float(one.number) for one in thresholds if math.isfinite(one.number))][:_THRESHOLDS_MAX]
     tensors = example.tensors
-    turns = [_at(path, tensor, number) for number in numbers for path, tensor in tensors.items() if tensor.numel()]
-    in_turns = (found for turn in zip_longest(*turns) for found in turn if found is not None)
+    turns = [_aim(path, tensor, number) for number in numbers for path, tensor in tensors.items() if tensor.numel()]
+    in_turns = (one for turn in zip_longest(*turns) for one in turn if one is not None)
     return drop_repeats(example, ((name, {**tensors, path: varied}) for name, path, varied in in_turns))
 
 
-_Aimed = tuple[str, str, torch.Tensor]  # what it is called, and the leaf that is changed
+_Variation = tuple[str, str, torch.Tensor]  # its name, the path of the input that is changed, and its tensor
 
 
-def _at(path: str, tensor: torch.Tensor, number: float) -> Iterator[_Aimed]:
-    found = _floats(tensor, number) if tensor.is_floating_point() else _integers(tensor, number)
-    for what, varied in found:
+def _aim(path: str, tensor: torch.Tensor, number: float) -> Iterator[_Variation]:
+    variations = _floats(tensor, number) if tensor.is_floating_point() else _integers(tensor, number)
+    for what, varied in variations:
         yield f"aimed at {number:.6g}, {path!r} {what}", path, varied
 
 
@@ -48,64 +52,64 @@ def _floats(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Te
     near = [number + size * _NEAR, number - size * _NEAR, number]
     values = tensor.detach().double().nan_to_num(0.0, 0.0, 0.0)
     for target in near:
-        yield f"filled with {target:.6g}", _as(tensor, torch.full_like(values, target))
+        yield f"filled with {target:.6g}", _convert(tensor, torch.full_like(values, target))
     for name, statistic in _SHIFTED.items():
         for target in near:
-            yield f"shifted to {name} {target:.6g}", _as(tensor, _shifted(values, statistic, target))
+            yield f"shifted to {name} {target:.6g}", _convert(tensor, _shift(values, statistic, target))
     for place, name in ((0, "first"), (-1, "last")):
         for target in near:
-            yield f"with {target:.6g} as its {name} element", _as(tensor, _with(values, place, target))
+            yield f"with {target:.6g} as its {name} element", _convert(tensor, _set_element(values, place, target))
     for name, statistic in _SCALED.items():
         was = float(statistic(values))
         for target in near:
             if was and math.isfinite(factor := target / was):
-                yield f"scaled to {name} {target:.6g}", _as(tensor, values * factor)
+                yield f"scaled to {name} {target:.6g}", _convert(tensor, values * factor)
     for target in (number + size * _FAR, number - size * _FAR):
-        yield f"filled with {target:.6g}", _as(tensor, torch.full_like(values, target))
+        yield f"filled with {target:.6g}", _convert(tensor, torch.full_like(values, target))
 
 
 def _integers(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Tensor]]:
-    """Booleans among them, of which a number of trues is what there is to count."""
+    """Yield integers and booleans; of booleans, only how many are true can be aimed."""
     if abs(number) > torch.iinfo(torch.int64).max // 2:
         return
     around = sorted({math.floor(number) - 1, math.floor(number), math.ceil(number), math.ceil(number) + 1})
     count = tensor.numel()
     shares = [math.floor(number * count) + away for away in (-1, 0, 1)] if 0 < number < 1 else []
-    for kept in [*around, *shares]:
-        if 0 <= kept <= count:
-            yield f"with {kept} elements and zeros", _kept(tensor, kept)
+    for nonzero in [*around, *shares]:
+        if 0 <= nonzero <= count:
+            yield f"with {nonzero} elements and zeros", _keep_first(tensor, nonzero)
     if tensor.dtype is torch.bool:
         return
     kind = torch.iinfo(tensor.dtype)
     for target in around:
         if kind.min <= target <= kind.max:
             yield f"filled with {target}", torch.full_like(tensor, target)
-            yield f"with {target} as its first element", _with(tensor, 0, target)
-            yield f"with {target} as its last element", _with(tensor, -1, target)
-            yield f"with {target} and zeros", _with(torch.zeros_like(tensor), 0, target)
+            yield f"with {target} as its first element", _set_element(tensor, 0, target)
+            yield f"with {target} as its last element", _set_element(tensor, -1, target)
+            yield f"with {target} and zeros", _set_element(torch.zeros_like(tensor), 0, target)
 
 
-def _kept(tensor: torch.Tensor, kept: int) -> torch.Tensor:
-    """The first elements, as ones where they are zeros, and zeros behind them."""
+def _keep_first(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the first `count` elements, with ones in the place of zeros, and zeros after them."""
     places = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
     ones = torch.ones_like(tensor)
-    return torch.where(places < kept, torch.where(tensor == 0, ones, tensor), torch.zeros_like(tensor))
+    return torch.where(places < count, torch.where(tensor == 0, ones, tensor), torch.zeros_like(tensor))
 
 
-def _with(tensor: torch.Tensor, place: int, value: float) -> torch.Tensor:
+def _set_element(tensor: torch.Tensor, place: int, value: float) -> torch.Tensor:
     flat = tensor.flatten().clone()
     flat[place] = value
     return flat.reshape(tensor.shape)
 
 
-def _shifted(values: torch.Tensor, statistic: Statistic, target: float) -> torch.Tensor:
-    """The sum moves with the number of elements."""
-    share = values.numel() if statistic is torch.sum else 1
+def _shift(values: torch.Tensor, statistic: Statistic, target: float) -> torch.Tensor:
+    """Add the same number to all elements, so that the statistic becomes the target."""
+    share = values.numel() if statistic is torch.sum else 1  # the sum moves with each element
     return values + (target - statistic(values)) / share
 
 
-def _as(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """In its datatype; what is beyond it becomes its largest number."""
+def _convert(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Convert values to the tensor's datatype; values beyond its range become its largest number."""
     most = torch.finfo(tensor.dtype).max
     return values.clamp(-most, most).to(tensor.dtype)
 

@@ -64,7 +64,7 @@ class Probing:
         left_out: list[str] = []
         too_slow: list[str] = []
         for name, probe in generate_probes(
-            self._example, searching=self._searching, deep=self._deep, ends=bounds, seed=self._seed
+            self._example, searching=self._searching, deep=self._deep, bounds=bounds, seed=self._seed
         ):
             if own.is_spent:
                 left_out.append(f"{method} {name}")

@@ -1,4 +1,7 @@
-"""Shrinking: the smallest and simplest input that still shows a difference."""
+"""Shrink: finds the smallest and simplest input on which two models still differ.
+
+Halves are cleared first, then quarters and so on, as in delta debugging (Zeller and Hildebrandt, 2002).
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,9 +14,8 @@ from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 
 CALLS_MAX = 200
-# So few elements that are no zeros are made simple one by one.
-_ELEMENTS_MAX = 16
-_DIGITS = (0, 1, 2)
+_ELEMENTS_MAX = 16  # if no more elements than these are not zero, each is simplified by itself
+_DIGITS = (0, 1, 2)  # numbers are rounded to so many decimals
 
 StillDiffers = Callable[[Call], bool]
 
@@ -21,10 +23,10 @@ StillDiffers = Callable[[Call], bool]
 def shrink(
     call: Call, groups: Groups | None, still_differs: StillDiffers, budget: Budget, *, calls_max: int = CALLS_MAX
 ) -> Call:
-    """A call with sizes as small, and then with values as simple, as it still differs on.
+    """Return a call with sizes as small, and then values as simple, as were found on which the models still differ.
 
-    `still_differs` says whether it is the same difference, at sizes and on values that count; without groups, the sizes
-    stay. The call itself differs.
+    `still_differs` says whether a call shows the same difference; `call` itself must. It is asked at most `calls_max`
+    times, and not once the budget is spent. Without `groups` the sizes stay.
     """
     search = _Search(call, still_differs, budget, calls_max)
     if groups is not None:
@@ -35,7 +37,7 @@ def shrink(
 
 
 class _Search:
-    """The smallest call so far."""
+    """The smallest call found so far."""
 
     def __init__(self, call: Call, still_differs: StillDiffers, budget: Budget, calls: int) -> None:
         self.call = call
@@ -50,8 +52,8 @@ class _Search:
     def tensor(self, path: str) -> torch.Tensor:
         return self.call.tensors[path]
 
-    def takes(self, smaller: Call) -> bool:
-        """Whether it differs too, and is the smallest from now on."""
+    def try_call(self, smaller: Call) -> bool:
+        """Whether the models differ on this call too; if so, it is the smallest from now on."""
         if self.is_over:
             return False
         self._calls_left -= 1
@@ -60,44 +62,47 @@ class _Search:
         self.call = smaller
         return True
 
-    def takes_tensor(self, path: str, simpler: torch.Tensor) -> bool:
+    def try_tensor(self, path: str, simpler: torch.Tensor) -> bool:
         tensors = self.call.tensors
-        if _same(simpler, tensors[path]):
+        if _is_equal(simpler, tensors[path]):
             return False
-        return self.takes(self.call.with_tensors({**tensors, path: simpler}))
+        return self.try_call(self.call.with_tensors({**tensors, path: simpler}))
 
 
 def _shrink_sizes(search: _Search, groups: Groups) -> None:
-    """Each symbol in turn, until none can be smaller."""
-    shrunk = True
-    while shrunk and not search.is_over:
-        shrunk = False
+    """Shrink each symbol in turn, until none can be smaller."""
+    is_smaller = True
+    while is_smaller and not search.is_over:
+        is_smaller = False
         for symbol in groups.symbols:
-            shrunk |= _shrink_symbol(search, groups, symbol)
+            is_smaller |= _shrink_symbol(search, groups, symbol)
 
 
 def _shrink_symbol(search: _Search, groups: Groups, symbol: str) -> bool:
-    sizes = _sizes(search.call, groups)
+    sizes = _solve_sizes(search.call, groups)
     if sizes is None:
         return False
     smaller = (
-        call for size in _below(sizes[symbol]) for call in _of_size(search.call, groups, {**sizes, symbol: size})
+        call for size in _smaller_sizes(sizes[symbol]) for call in _resize(search.call, groups, {**sizes, symbol: size})
     )
-    return any(search.takes(call) for call in smaller)
+    return any(search.try_call(call) for call in smaller)
 
 
-def _sizes(call: Call, groups: Groups) -> dict[str, int] | None:
+def _solve_sizes(call: Call, groups: Groups) -> dict[str, int] | None:
     tensors = call.tensors
     return solve([(shape, tensors[path].shape) for path, shape in groups.shapes.items()])
 
 
-def _below(size: int) -> list[int]:
-    """The smallest first, and then ever nearer."""
+def _smaller_sizes(size: int) -> list[int]:
+    """Return smaller sizes: the smallest first, and then nearer and nearer ones."""
     return sorted({one for one in (1, 2, size // 2, size - size // 4, size - 1) if 0 < one < size})
 
 
-def _of_size(call: Call, groups: Groups, sizes: dict[str, int]) -> Iterator[Call]:
-    """The beginning of its values, their end, and what eager takes at those sizes."""
+def _resize(call: Call, groups: Groups, sizes: dict[str, int]) -> Iterator[Call]:
+    """Yield the call at these sizes: with the beginning of its values, with their end, and with drawn values.
+
+    The first two only if no dim grows.
+    """
     try:
         shapes = groups.sizes(sizes)
     except ValueError:
@@ -111,50 +116,53 @@ def _of_size(call: Call, groups: Groups, sizes: dict[str, int]) -> Iterator[Call
 
 
 def _cut(tensor: torch.Tensor, shape: list[int], from_end: bool) -> torch.Tensor:
-    parts = tuple(slice(was - size, was) if from_end else slice(size)
+    slices = tuple(slice(was - size, was) if from_end else slice(size)
                   for was, size in zip(tensor.shape, shape, strict=True))  # fmt: skip
-    return tensor[parts].clone(memory_format=torch.contiguous_format)
+    return tensor[slices].clone(memory_format=torch.contiguous_format)
 
 
 def _simplify(search: _Search, path: str) -> None:
-    """Zeros, or few elements that are none, which then are simple numbers; where many count, all alike."""
-    if not search.tensor(path).numel() or search.takes_tensor(path, torch.zeros_like(search.tensor(path))):
+    """Simplify an input: to zeros if that is enough, else to few nonzero elements with simple values.
+
+    If many elements stay nonzero, they are made equal.
+    """
+    if not search.tensor(path).numel() or search.try_tensor(path, torch.zeros_like(search.tensor(path))):
         return
     _clear(search, path)
     tensor = search.tensor(path)
-    places = _nonzero(tensor)
+    places = _find_nonzero(tensor)
     if len(places) > _ELEMENTS_MAX:
-        _ = search.takes_tensor(path, torch.ones_like(tensor)) or search.takes_tensor(path, _alike(tensor))
+        _ = search.try_tensor(path, torch.ones_like(tensor)) or search.try_tensor(path, _make_alike(tensor))
     if tensor.is_floating_point():
-        any(search.takes_tensor(path, _rounded(search.tensor(path), digits)) for digits in _DIGITS)
+        any(search.try_tensor(path, _round(search.tensor(path), digits)) for digits in _DIGITS)
     for place in places if len(places) <= _ELEMENTS_MAX else ():
         _simplify_element(search, path, place)
 
 
 def _clear(search: _Search, path: str) -> None:
-    """Make zeros of halves, quarters, and so on, where it differs without them."""
-    places = _nonzero(search.tensor(path))
+    """Set halves of the elements to zero, then quarters and so on, as long as the models still differ."""
+    places = _find_nonzero(search.tensor(path))
     size = max(1, len(places) // 2)
     while places and not search.is_over:
         for start in range(0, len(places), size):
-            search.takes_tensor(path, _cleared(search.tensor(path), places[start : start + size]))
+            search.try_tensor(path, _clear_places(search.tensor(path), places[start : start + size]))
         if size == 1:
             return
-        places = _nonzero(search.tensor(path))
+        places = _find_nonzero(search.tensor(path))
         size = max(1, min(size, len(places)) // 2)
 
 
 def _simplify_element(search: _Search, path: str, place: int) -> None:
-    """An integer in several steps."""
+    """Simplify one element, in several steps if it is an integer."""
     simpler = True
     while simpler:
         tensor = search.tensor(path)
-        values = _simpler(tensor.flatten()[place].item())
-        simpler = any(search.takes_tensor(path, _set(tensor, place, value)) for value in values)
+        values = _simpler_numbers(tensor.flatten()[place].item())
+        simpler = any(search.try_tensor(path, _set_element(tensor, place, value)) for value in values)
 
 
-def _simpler(value: float) -> list[float]:
-    """The simplest first. An integer comes nearer to 0."""
+def _simpler_numbers(value: float) -> list[float]:
+    """Return simpler numbers, the simplest first: for an integer those nearer to 0, for a float rounded ones."""
     sign = -1 if value < 0 else 1
     if isinstance(value, int):
         size = abs(value)
@@ -165,33 +173,33 @@ def _simpler(value: float) -> list[float]:
     return [float(sign), *rounded[: rounded.index(value) if value in rounded else None]]
 
 
-def _alike(tensor: torch.Tensor) -> torch.Tensor:
+def _make_alike(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.new_full(tensor.shape, tensor.flatten()[0].item())
 
 
-def _rounded(tensor: torch.Tensor, digits: int) -> torch.Tensor:
+def _round(tensor: torch.Tensor, digits: int) -> torch.Tensor:
     return tensor.double().round(decimals=digits).to(tensor.dtype)
 
 
-def _nonzero(tensor: torch.Tensor) -> list[int]:
+def _find_nonzero(tensor: torch.Tensor) -> list[int]:
     places: list[int] = (tensor.flatten() != 0).nonzero().flatten().tolist()
     return places
 
 
-def _cleared(tensor: torch.Tensor, places: list[int]) -> torch.Tensor:
+def _clear_places(tensor: torch.Tensor, places: list[int]) -> torch.Tensor:
     kept = torch.ones(tensor.numel(), dtype=torch.bool, device=tensor.device)
     kept[places] = False
     return torch.where(kept.reshape(tensor.shape), tensor, torch.zeros_like(tensor))
 
 
-def _set(tensor: torch.Tensor, place: int, value: float) -> torch.Tensor:
+def _set_element(tensor: torch.Tensor, place: int, value: float) -> torch.Tensor:
     flat = tensor.flatten().clone()
     flat[place] = value
     return flat.reshape(tensor.shape)
 
 
-def _same(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """NaN is NaN."""
+def _is_equal(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are equal, where NaN equals NaN."""
     if not tensor.is_floating_point():
         return torch.equal(tensor, other)
     return bool(torch.isclose(tensor, other, rtol=0, atol=0, equal_nan=True).all())

@@ -1,7 +1,7 @@
-"""Ranges: the integers that the eager model takes, such as the ids of a vocabulary.
+"""Value ranges: the integers that the eager model accepts, such as the ids of a vocabulary.
 
-An end is claimed only where it is the model's own: eager raises beyond it and not before, wherever in the input the
-integer stands, at other sizes, and beside other values. Where that is not sure, nothing is claimed.
+A bound is claimed only if it is the model's own: the model raises beyond it and not before it, wherever in the input
+the integer stands, at other sizes, and beside other values. If that is not certain, nothing is claimed.
 """
 
 import time
@@ -28,68 +28,75 @@ from tracehouse.introspection import script_graphs
 from tracehouse.torch_values.compare import compare
 
 _DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-# Operators that read or write beyond their memory where an integer is too large; of others' operators nothing is known.
-_UNCHECKED = ("ctc_loss", "_pack_padded_sequence", "embedding_bag", "segment_reduce")
-_CHECKED = ("aten::", "prim::", "mkldnn::", "onednn::")
-# A loop in C, of so many rounds as an integer says, cannot be stopped: how long such take shows on the way to its end.
-_ON_THE_WAY = (2**20, 2**26)
-# As torch says that a size, rather than a value, is none.
-_SAYS_TOO_LARGE = ("overflow", "allocat", "out of memory")
-_HINTS_MAX = 64
-_OTHER_SIZES, _OTHER_VALUES = 2, 3
+# torch operators that read or write beyond their memory if an integer is too large.
+_UNCHECKED_OPERATORS = ("ctc_loss", "_pack_padded_sequence", "embedding_bag", "segment_reduce")
+# Other operators check their integers, if they belong to these libraries; nothing is known of any other library.
+_CHECKING_LIBRARIES = ("aten::", "prim::", "mkldnn::", "onednn::")
+# A loop in C that runs as often as an integer says can't be stopped. So these integers come before the datatype's last:
+# if the model takes long on them, the search ends.
+_WAYPOINTS = (2**20, 2**26)
+# Words in torch's errors that complain of a size and not of a value.
+_TOO_LARGE_WORDS = ("overflow", "allocat", "out of memory")
+_HINTS_MAX = 64  # so many sizes of weights are taken for likely bounds
+_OTHER_SIZES, _OTHER_VALUES = 2, 3  # on so many other calls a bound is confirmed
 
 
 @dataclass(frozen=True)
 class ValueRangeResult:
-    """What is known of a method's integers.
+    """What is known of the integers that a method accepts, by the paths of its inputs.
 
-    `ends` is what eager takes, as probes ask for it: the ends of the ranges, and those of the datatype where there are
-    none before. `differing` are calls, by their names, with integers of which eager takes all, on which the artifact
-    answers otherwise.
+    `bounds` has the smallest and the largest accepted integer, which are the datatype's if the model sets no own bound.
+    `differing` are named calls that the eager model accepts and that the artifact answers otherwise.
     """
 
     ranges: dict[str, ValueRange] = field(default_factory=dict)
-    ends: dict[str, tuple[int, int]] = field(default_factory=dict)
+    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
     differing: list[tuple[str, Call]] = field(default_factory=list)
 
 
 def find_value_ranges(target: Target, groups: Groups | None, budget: Budget) -> ValueRangeResult:
-    """Of the inputs of integers; of none where a wrong integer could do harm. Eager answers the example."""
-    found = ValueRangeResult()
-    leaves = [path for path, tensor in target.call.tensors.items() if _may_have_a_range(tensor)]
-    if not leaves or _is_unchecked(target):
-        return found
-    asking = _Asking(target, groups, budget)
-    for place, path in enumerate(leaves):
-        with suppress(_Unsure):
-            _find(asking, path, found)
+    """Return the ranges of all inputs of integers; of none if a wrong integer could make the process crash.
+
+    The eager model must accept the example. Inputs for which the budget leaves no time have no range.
+    """
+    result = ValueRangeResult()
+    paths = [path for path, tensor in target.call.tensors.items() if _may_have_a_range(tensor)]
+    if not paths or _may_crash(target):
+        return result
+    tester = _ValueTester(target, groups, budget)
+    for place, path in enumerate(paths):
+        with suppress(_Undecided):
+            _find_range(tester, path, result)
         if budget.is_spent:
-            budget.leave_out(f"the integers that {', '.join(map(repr, leaves[place:]))} may hold")
-            return found
-    return found
+            budget.leave_out(f"the integers that {', '.join(map(repr, paths[place:]))} may hold")
+            return result
+    return result
 
 
 def _may_have_a_range(tensor: torch.Tensor) -> bool:
-    """On a GPU an index out of range is the end of the process."""
+    """Whether an input can have a range. On a GPU it can't be tried, because an index out of range ends the process."""
     return tensor.dtype in _DTYPES and tensor.numel() > 0 and tensor.device.type == "cpu"
 
 
-def _is_unchecked(target: Target) -> bool:
+def _may_crash(target: Target) -> bool:
+    """Whether the artifact has an operator that may not check its integers."""
     compiled = script_graphs.methods(target.artifact).get(target.method)
     if compiled is None:
         return True
     every = [compiled.inlined_graph, *(function for function in script_graphs.functions(compiled.inlined_graph))]
     kinds = {node.kind() for graph in every for node in script_graphs.nodes(graph)}
-    return any(not kind.startswith(_CHECKED) or kind.endswith(_UNCHECKED) for kind in kinds)
+    return any(not kind.startswith(_CHECKING_LIBRARIES) or kind.endswith(_UNCHECKED_OPERATORS) for kind in kinds)
 
 
-class _Unsure(Exception):
-    """Nothing can be said of an integer: eager took too long, or too much, or there is no time left."""
+class _Undecided(Exception):
+    """Nothing can be said of an integer: the model took too long or too much memory, or there is no time left."""
 
 
-class _Asking:
-    """Whether eager takes a call: one copy of it is asked for all of them, which is cheap, and may not be the same
-    for long."""
+class _ValueTester:
+    """Tests whether the eager model accepts a call.
+
+    One copy of the model is called again and again, which is cheap; `check` finds out whether it still works as before.
+    """
 
     def __init__(self, target: Target, groups: Groups | None, budget: Budget) -> None:
         self.target = target
@@ -99,153 +106,162 @@ class _Asking:
         self._within_s = CALL_LIMITS.integers.seconds
 
     def check(self) -> None:
-        """That the copy takes the example as ever, and how long that takes. Raises _Unsure."""
+        """Check that the copy still accepts the example, and measure how long that takes. Raises _Undecided."""
         started = time.monotonic()
-        if not self.takes(self.target.call):
-            raise _Unsure
+        if not self.accepts(self.target.call):
+            raise _Undecided
         self._within_s = CALL_LIMITS.integers.after(time.monotonic() - started)
 
-    def takes(self, call: Call) -> bool:
-        """Raises _Unsure."""
+    def accepts(self, call: Call) -> bool:
+        """Whether the model answers a call and does not raise. Raises _Undecided."""
         seed = self.target.seed
-        return self._asked(lambda within_s: call_model(self._module, call, seed, within_s=within_s)) is not None
+        return self._run(lambda within_s: call_model(self._module, call, seed, within_s=within_s)) is not None
 
     def agrees(self, call: Call) -> bool | None:
-        """Whether the artifact answers as a new copy of eager does; None where that raises. Raises _Unsure."""
-        eager = self._asked(lambda within_s: self.target.eager.answer(call, within_s=within_s))
+        """Whether the artifact answers as a new copy of the model does; None if the copy raises. Raises _Undecided."""
+        eager = self._run(lambda within_s: self.target.eager.answer(call, within_s=within_s))
         if eager is None:
             return None
         try:
             answer = call_artifact(self.target.artifact, call, self.target.seed)
         except Exception as error:
             if is_out_of_memory(error):
-                raise _Unsure from error
+                raise _Undecided from error
             return False
         return compare(eager.outputs, answer.outputs, self.target.tolerance).agrees
 
-    def _asked(self, ask: Callable[[float], Answer]) -> Answer | None:
-        """None where it raises. Raises _Unsure."""
+    def _run(self, run: Callable[[float], Answer]) -> Answer | None:
+        """Return the answer of `run`, which takes its limit in seconds; None if the model raises. Raises _Undecided."""
         if self._budget.is_spent:
-            raise _Unsure
+            raise _Undecided
         started = time.monotonic()
         try:
-            answer = ask(min(self._within_s, self._budget.left_s) or CALL_LIMITS.least_s)
+            answer = run(min(self._within_s, self._budget.left_s) or CALL_LIMITS.least_s)
         except ModelRaised as error:
-            if any(words in error.detail.lower() for words in _SAYS_TOO_LARGE):
-                raise _Unsure from error
+            if any(words in error.detail.lower() for words in _TOO_LARGE_WORDS):
+                raise _Undecided from error
             return None
         except (ServiceError, TooSlow) as error:
-            raise _Unsure from error
+            raise _Undecided from error
         if time.monotonic() - started > self._within_s:
-            raise _Unsure
+            raise _Undecided
         return answer
 
 
-def _find(asking: _Asking, path: str, found: ValueRangeResult) -> None:
-    """What is sure of one input. Raises _Unsure."""
-    asking.check()
-    tensor = asking.target.call.tensors[path]
+def _find_range(tester: _ValueTester, path: str, result: ValueRangeResult) -> None:
+    """Add to `result` what is certain of one input. Raises _Undecided."""
+    tester.check()
+    tensor = tester.target.call.tensors[path]
     kind = torch.iinfo(tensor.dtype)
-    sizes = _sizes(asking)
-    high = _end(lambda value: asking.takes(_with(asking, path, value)), int(tensor.max()), kind.max, sizes)
-    # Downwards from 0: an index counts from the end there.
+    sizes = _find_weight_sizes(tester)
+    high = _find_bound(
+        lambda value: tester.accepts(_put_first(tester, path, value)), int(tensor.max()), kind.max, sizes
+    )
+    # The search goes down from 0, because a negative index counts from the end.
     downwards = [0, 1, *(size + 1 for size in sizes)]
-    low = _end(lambda value: asking.takes(_with(asking, path, -value)), -int(tensor.min()), -kind.min, downwards)
+    low = _find_bound(
+        lambda value: tester.accepts(_put_first(tester, path, -value)), -int(tensor.min()), -kind.min, downwards
+    )
     low = None if low is None else -low
-    ends = (kind.min if low is None else low), (kind.max if high is None else high)
+    bounds = (kind.min if low is None else low), (kind.max if high is None else high)
     if low is None and high is None:
-        found.ends[path] = ends
+        result.bounds[path] = bounds
         return
-    if not _is_own(asking, path, low, high, ends):
+    if not _is_own(tester, path, low, high, bounds):
         return
-    at_ends = {f"probe: {path!r} all {end}": _filled(asking, path, end) for end in dict.fromkeys(ends)}
-    agrees = {name: asking.agrees(call) for name, call in at_ends.items()}
-    asking.check()
+    at_bounds = {f"probe: {path!r} all {one}": _fill(tester, path, one) for one in dict.fromkeys(bounds)}
+    agrees = {name: tester.agrees(call) for name, call in at_bounds.items()}
+    tester.check()
     if None in agrees.values():
         return
-    found.ends[path] = ends
-    found.differing.extend((name, at_ends[name]) for name, agreed in agrees.items() if not agreed)
+    result.bounds[path] = bounds
+    result.differing.extend((name, at_bounds[name]) for name, agreed in agrees.items() if not agreed)
     if all(agrees.values()):
-        found.ranges[path] = ValueRange(low=low, high=high, basis="tested")
+        result.ranges[path] = ValueRange(low=low, high=high, basis="tested")
 
 
-def _end(takes: Callable[[int], bool], seen: int, last: int, points: Sequence[int]) -> int | None:
-    """The largest that is taken; None where it is the datatype's last. The sizes of weights are the likeliest ends."""
-    taken = seen
-    for refused in (*(size for size in _ON_THE_WAY if seen < size < last), last):
-        if taken != last and not takes(refused):
+def _find_bound(accepts: Callable[[int], bool], seen: int, last: int, hints: Sequence[int]) -> int | None:
+    """Return the largest integer that is accepted; None if it is the datatype's last.
+
+    `seen` is known to be accepted. The sizes of weights, in `hints`, are the likeliest bounds and are tried first.
+    """
+    accepted = seen
+    for refused in (*(size for size in _WAYPOINTS if seen < size < last), last):
+        if accepted != last and not accepts(refused):
             break
-        taken = refused
+        accepted = refused
     else:
         return None
-    between = [point for point in points if taken < point < refused]
-    place = bisect_left(between, True, key=lambda point: not takes(point))
-    taken = between[place - 1] if place else taken
+    between = [hint for hint in hints if accepted < hint < refused]
+    place = bisect_left(between, True, key=lambda hint: not accepts(hint))
+    accepted = between[place - 1] if place else accepted
     if place < len(between):
-        return _between(takes, taken, between[place])
+        return _bisect(accepts, accepted, between[place])
     step = 1
-    while taken + step < refused and takes(taken + step):
-        taken += step
+    while accepted + step < refused and accepts(accepted + step):
+        accepted += step
         step *= 2
-    return _between(takes, taken, min(taken + step, refused))
+    return _bisect(accepts, accepted, min(accepted + step, refused))
 
 
-def _between(takes: Callable[[int], bool], taken: int, refused: int) -> int:
-    """The last one that is taken. That right before the refused one is the likeliest."""
-    if refused - taken > 1 and takes(refused - 1):
+def _bisect(accepts: Callable[[int], bool], accepted: int, refused: int) -> int:
+    """Return the last accepted integer; the one right before `refused` is the likeliest, and is tried first."""
+    if refused - accepted > 1 and accepts(refused - 1):
         return refused - 1
-    while refused - taken > 1:
-        middle = (taken + refused) // 2
-        taken, refused = (middle, refused) if takes(middle) else (taken, middle)
-    return taken
+    while refused - accepted > 1:
+        middle = (accepted + refused) // 2
+        accepted, refused = (middle, refused) if accepts(middle) else (accepted, middle)
+    return accepted
 
 
-def _sizes(asking: _Asking) -> list[int]:
-    sizes = {size for weight in asking.target.artifact.parameters() for size in weight.shape if size > 1}
+def _find_weight_sizes(tester: _ValueTester) -> list[int]:
+    sizes = {size for weight in tester.target.artifact.parameters() for size in weight.shape if size > 1}
     return sorted(sizes)[:_HINTS_MAX]
 
 
-def _is_own(asking: _Asking, path: str, low: int | None, high: int | None, ends: tuple[int, int]) -> bool:
-    """Whether the ends are the same for each element, and for all of them; at other sizes; beside other values."""
-    last = asking.target.call.tensors[path].numel() - 1
-    example = asking.target.call
-    at_ends = [_changed(example, path, {0: first, last: second}) for first, second in (ends, ends[::-1])]
-    if not all(map(asking.takes, at_ends)):
+def _is_own(tester: _ValueTester, path: str, low: int | None, high: int | None, bounds: tuple[int, int]) -> bool:
+    """Whether the bounds hold for each element, for all elements together, at other sizes and beside other values."""
+    last = tester.target.call.tensors[path].numel() - 1
+    example = tester.target.call
+    at_bounds = [_set_elements(example, path, {0: first, last: second}) for first, second in (bounds, bounds[::-1])]
+    if not all(map(tester.accepts, at_bounds)):
         return False
     beyond = [one for one in (None if low is None else low - 1, None if high is None else high + 1) if one is not None]
-    if any(asking.takes(_changed(example, path, {place: one})) for one in beyond for place in (0, last)):
+    if any(tester.accepts(_set_elements(example, path, {place: one})) for one in beyond for place in (0, last)):
         return False
-    return all(_holds(asking, call, path, ends, beyond) for call in _others(asking))
+    return all(_has_same_bounds(tester, call, path, bounds, beyond) for call in _make_other_calls(tester))
 
 
-def _holds(asking: _Asking, call: Call, path: str, ends: tuple[int, int], beyond: Sequence[int]) -> bool:
-    """Whether that call shows no other ends; one that eager refuses shows nothing."""
+def _has_same_bounds(
+    tester: _ValueTester, call: Call, path: str, bounds: tuple[int, int], beyond: Sequence[int]
+) -> bool:
+    """Whether the bounds are the same on another call; so they are said to be if the model refuses that call anyway."""
     last = call.tensors[path].numel() - 1
     if last < 0:
         return True
-    if not asking.takes(_changed(call, path, {0: ends[0], last: ends[1]})):
-        return not asking.takes(call)
-    return not any(asking.takes(_changed(call, path, {0: one})) for one in beyond)
+    if not tester.accepts(_set_elements(call, path, {0: bounds[0], last: bounds[1]})):
+        return not tester.accepts(call)
+    return not any(tester.accepts(_set_elements(call, path, {0: one})) for one in beyond)
 
 
-def _others(asking: _Asking) -> Iterator[Call]:
-    """The example at other sizes, and with other values."""
-    example = asking.target.call
-    if asking.groups is not None:
-        for symbol in asking.groups.symbols[:_OTHER_SIZES]:
-            sizes = {symbol: asking.groups.example[symbol] + asking.groups.step(symbol)}
-            if asking.groups.is_affordable(example, sizes):
-                yield asking.groups.resized(example, sizes, asking.target.seed)
+def _make_other_calls(tester: _ValueTester) -> Iterator[Call]:
+    """Yield the example at other sizes and with other values."""
+    example = tester.target.call
+    if tester.groups is not None:
+        for symbol in tester.groups.symbols[:_OTHER_SIZES]:
+            sizes = {symbol: tester.groups.example[symbol] + tester.groups.step(symbol)}
+            if tester.groups.is_affordable(example, sizes):
+                yield tester.groups.resized(example, sizes, tester.target.seed)
     yield from (call for _, call in islice(generate_probes(example, searching=False), _OTHER_VALUES))
 
 
-def _with(asking: _Asking, path: str, value: int) -> Call:
-    """As the first element."""
-    return _changed(asking.target.call, path, {0: value})
+def _put_first(tester: _ValueTester, path: str, value: int) -> Call:
+    """Return the example with this integer as the first element of an input."""
+    return _set_elements(tester.target.call, path, {0: value})
 
 
-def _changed(call: Call, path: str, values: Mapping[int, int]) -> Call:
-    """With those elements at those places."""
+def _set_elements(call: Call, path: str, values: Mapping[int, int]) -> Call:
+    """Return the call with other integers in one input, by their places in the flat tensor."""
     tensors = call.tensors
     flat = tensors[path].flatten().clone()
     for place, value in values.items():
@@ -253,7 +269,7 @@ def _changed(call: Call, path: str, values: Mapping[int, int]) -> Call:
     return call.with_tensors({**tensors, path: flat.reshape(tensors[path].shape)})
 
 
-def _filled(asking: _Asking, path: str, value: int) -> Call:
-    call = asking.target.call
+def _fill(tester: _ValueTester, path: str, value: int) -> Call:
+    call = tester.target.call
     tensors = call.tensors
     return call.with_tensors({**tensors, path: torch.full_like(tensors[path], value)})

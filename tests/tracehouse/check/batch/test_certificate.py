@@ -40,7 +40,7 @@ class OfTwo(Model):
         return self.does(self, x, y)
 
 
-def certified(
+def certify_rows(
     does: Callable[..., Any], *args: torch.Tensor, groups: Groups = ROWS, up_to: int = 8, **options: Any
 ) -> Batch | NotBatchable:
     module = (OfTwo if len(args) == 2 else Model)(does)
@@ -48,13 +48,13 @@ def certified(
 
 
 def test_rows_of_a_linear_layer_are_certified_up_to_the_largest_number_tried() -> None:
-    batch = certified(lambda model, x: {"y": model.layer(x)}, up_to=20)
+    batch = certify_rows(lambda model, x: {"y": model.layer(x)}, up_to=20)
 
     assert batch == Batch(symbol="batch", up_to=20, inputs={"x": 0}, outputs={"output.y": 0})
 
 
 def test_rows_may_stand_along_another_dim() -> None:
-    batch = certified(
+    batch = certify_rows(
         lambda model, x: (x * 2, x.sum(0)), X, groups=Groups({"x": (2, "batch")}, {"batch": 3}, {})
     )  # fmt: skip
 
@@ -76,13 +76,13 @@ def test_attention_with_a_mask_is_certified() -> None:
 
     groups = Groups({"x": ("batch", 3), "y": ("batch", 3)}, {"batch": 2}, {})
 
-    assert certified(attends, IDS, MASK, groups=groups, ends={"x": (0, 99)}) == Batch(
+    assert certify_rows(attends, IDS, MASK, groups=groups, bounds={"x": (0, 99)}) == Batch(
         symbol="batch", up_to=8, inputs={"x": 0, "y": 0}, outputs={"output": 0}
     )
 
 
 def test_the_foremost_dim_is_the_batch_where_two_could_be() -> None:
-    batch = certified(lambda model, x: x * 2, groups=Groups({"x": ("b", "a")}, {"a": 3, "b": 2}, {}))
+    batch = certify_rows(lambda model, x: x * 2, groups=Groups({"x": ("b", "a")}, {"a": 3, "b": 2}, {}))
 
     assert isinstance(batch, Batch)
     assert batch.symbol == "b"
@@ -119,7 +119,7 @@ def quantises(model: Model, x: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_rows_that_see_one_another_are_refused(does: Callable[..., Any]) -> None:
-    assert isinstance(certified(does), NotBatchable)
+    assert isinstance(certify_rows(does), NotBatchable)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_rows_that_see_one_another_are_refused(does: Callable[..., Any]) -> None
     ],
 )
 def test_ids_that_see_one_another_are_refused(does: Callable[..., Any]) -> None:
-    assert isinstance(certified(does, IDS), NotBatchable)
+    assert isinstance(certify_rows(does, IDS), NotBatchable)
 
 
 def test_an_answer_as_long_as_the_longest_row_is_refused() -> None:
@@ -143,11 +143,11 @@ def test_an_answer_as_long_as_the_longest_row_is_refused() -> None:
         kept = places[places < lengths.max()]
         return x.index_select(1, kept)
 
-    assert isinstance(certified(cut, X, torch.tensor([3, 3]), groups=groups), NotBatchable)
+    assert isinstance(certify_rows(cut, X, torch.tensor([3, 3]), groups=groups), NotBatchable)
 
 
 def test_the_reason_names_what_differs() -> None:
-    refused = certified(lambda model, x: (x, x.sum()))
+    refused = certify_rows(lambda model, x: (x, x.sum()))
 
     assert isinstance(refused, NotBatchable)
     assert "'output.1' has no rows" in refused.reason
@@ -155,11 +155,11 @@ def test_the_reason_names_what_differs() -> None:
 
 def test_an_input_without_rows_is_named() -> None:
     groups = Groups({"x": ("batch", 3), "y": (3,)}, {"batch": 2}, {})
-    refused = certified(lambda model, x, y: x * y, X, torch.ones(3), groups=groups)
+    refused = certify_rows(lambda model, x, y: x * y, X, torch.ones(3), groups=groups)
 
     assert isinstance(refused, NotBatchable)
     assert "the same 'y'" in refused.reason
-    assert certified(lambda model, x: x, groups=Groups({"x": (2, 3)}, {}, {})) == NotBatchable(
+    assert certify_rows(lambda model, x: x, groups=Groups({"x": (2, 3)}, {}, {})) == NotBatchable(
         "no size of an input may vary"
     )
 
@@ -169,7 +169,7 @@ def test_a_model_that_takes_no_single_row_is_refused() -> None:
         assert x.shape[0] > 1
         return x * 2
 
-    assert isinstance(certified(pairs), NotBatchable)
+    assert isinstance(certify_rows(pairs), NotBatchable)
 
 
 def test_a_script_that_sees_its_rows_from_some_number_on_is_certified_below_it() -> None:
@@ -206,4 +206,4 @@ def test_rows_that_see_one_another_in_eager_alone_are_refused() -> None:
     def otherwise_when_traced(model: Model, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if torch.jit.is_tracing() else x - x.mean(0)
 
-    assert isinstance(certified(otherwise_when_traced), NotBatchable)
+    assert isinstance(certify_rows(otherwise_when_traced), NotBatchable)

@@ -74,8 +74,8 @@ def test_the_example_is_not_touched() -> None:
     assert tensor.tolist() == [1.0, -2.0]
 
 
-def searched(*tensors: torch.Tensor, deep: bool = False, **ends: tuple[int, int]) -> dict[str, dict[str, Any]]:
-    found = generate_probes(call(*tensors), searching=True, deep=deep, ends=ends)
+def searched(*tensors: torch.Tensor, deep: bool = False, **bounds: tuple[int, int]) -> dict[str, dict[str, Any]]:
+    found = generate_probes(call(*tensors), searching=True, deep=deep, bounds=bounds)
     return {name: {path: t.tolist() for path, t in probe.tensors.items()} for name, probe in found}
 
 

@@ -1,4 +1,4 @@
-"""Ranges: the ends of the integers that a model takes."""
+"""Value ranges: the smallest and the largest integers that a model accepts."""
 
 import time
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def test_ids_end_with_the_vocabulary() -> None:
     values = found(lambda model, x: model.table(x), groups=ROWS)
 
     assert values.ranges == {"x": ValueRange(low=0, high=99, basis="tested")}
-    assert values.ends == {"x": (0, 99)}
+    assert values.bounds == {"x": (0, 99)}
 
 
 @pytest.mark.parametrize("rows", [10, 11, 12, 1000, 30522])
@@ -81,7 +81,7 @@ def test_integers_that_are_reckoned_with_have_no_end() -> None:
     values = found(lambda model, x: x * 2.0)
 
     assert values.ranges == {}
-    assert values.ends == {"x": (-(2**63), 2**63 - 1)}
+    assert values.bounds == {"x": (-(2**63), 2**63 - 1)}
 
 
 def test_a_range_may_have_one_end() -> None:
