@@ -39,10 +39,10 @@ def call_model(
         cloned = call.cloned()
         if seeded:
             seed_all(seed)
-        before = _generator_states()
+        before = _read_generators()
         with torch.no_grad(), blamed(ModelRaised, f"{call.method} raised", method=call.method):
             outputs = copied(cloned.run(module))
-        return Answer(outputs, cloned.tensors, drew=_generator_states() != before)
+        return Answer(outputs, cloned.tensors, drew=_read_generators() != before)
 
 
 def differentiate_model(
@@ -71,13 +71,13 @@ def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answ
     """Return the artifact's answer. The inputs are copied first. Whatever the artifact raises comes out as it is."""
     cloned = call.cloned()
     seed_all(seed)
-    before = _generator_states()
+    before = _read_generators()
     with torch.no_grad():
         outputs = copied(cloned.run_traced(module))
-    return Answer(outputs, cloned.tensors, drew=_generator_states() != before)
+    return Answer(outputs, cloned.tensors, drew=_read_generators() != before)
 
 
-def _generator_states() -> tuple[Any, ...]:
+def _read_generators() -> tuple[Any, ...]:
     """Return the states of all generators of random numbers: torch's on each device, Python's and NumPy's."""
     _, keys, position, *_ = np.random.get_state(legacy=True)
     # Asking CUDA for its state would initialize it in a process that does not use it.

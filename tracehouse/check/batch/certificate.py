@@ -13,7 +13,8 @@ import torch
 from tracehouse.check.batch import drawn_rows
 from tracehouse.check.batch.drawn_rows import Row
 from tracehouse.check.calls import Answer, call_artifact
-from tracehouse.check.inputs.probes import ValueBounds, find_extremes
+from tracehouse.check.inputs.probes import ValueBounds
+from tracehouse.check.inputs.value_changes import find_extremes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -123,13 +124,13 @@ class _RowTester:
     def _find_rows(self) -> list[Row]:
         """Return the first set of rows, not all equal, that the eager model accepts together, with the first alone."""
         for rows in drawn_rows.draw_rows(self._target.call.tensors, self._dims, self._target.seed):
-            if self._eager_answer(rows) is not None and self._eager_answer(rows[:1]) is not None:
+            if self._answer_eagerly(rows) is not None and self._answer_eagerly(rows[:1]) is not None:
                 return rows
         raise _Dependent(f"eager takes no rows along {self._symbol} that differ from one another, or not one alone")
 
     def _find_outputs(self) -> dict[str, int]:
         """Return, for each output, the dim whose size is the number of rows."""
-        one, two, three = self._alone[0], *(self._answer(self._rows_of(range(rows))) for rows in (2, 3))
+        one, two, three = self._alone[0], *(self._answer(self._pick_rows(range(rows))) for rows in (2, 3))
         if not one:
             raise _Dependent("it returns no tensor")
         dims = {}
@@ -145,10 +146,10 @@ class _RowTester:
 
     def _check_eager(self) -> None:
         """Check that the eager model, too, answers rows together as the artifact answers each alone."""
-        eager = self._eager_answer(self._rows)
+        eager = self._answer_eagerly(self._rows)
         if eager is None:
             raise _Dependent("eager took too long to answer the same rows again")
-        self._compare(eager, self._expected(range(len(self._rows))), "eager answers rows together otherwise: ")
+        self._compare(eager, self._join_alone(range(len(self._rows))), "eager answers rows together otherwise: ")
 
     def _find_largest(self, up_to: int) -> int:
         """Return the largest tested number of rows that the artifact answers together as it answers each alone."""
@@ -172,24 +173,24 @@ class _RowTester:
         return certified
 
     def _check_together(self, places: Sequence[int]) -> None:
-        answer = self._answer(self._rows_of(places))
-        self._compare(answer, self._expected(places), f"{len(places)} rows are answered otherwise than each alone: ")
+        answer = self._answer(self._pick_rows(places))
+        self._compare(answer, self._join_alone(places), f"{len(places)} rows are answered otherwise than each alone: ")
 
     def _check_isolation(self, count: int) -> None:
         """Check that the answer to the first row stays the same beside rows with extreme values."""
-        row, *others = self._rows_of(range(count))
+        row, *others = self._pick_rows(range(count))
         for name, change in drawn_rows.make_intrusive_changes(self._bounds):
             changed = [change(other) for other in others]
-            if all(map(drawn_rows.is_same, changed, others)):
+            if all(map(drawn_rows.is_same_row, changed, others)):
                 continue
             answer = self._answer([row, *changed])
             first = {path: answer[path].narrow(dim, 0, 1) for path, dim in self._outputs.items()}
             self._compare(first, self._alone[0], f"{name} in other rows show: ")
 
-    def _rows_of(self, places: Iterable[int]) -> list[Row]:
+    def _pick_rows(self, places: Iterable[int]) -> list[Row]:
         return [self._rows[place % len(self._rows)] for place in places]
 
-    def _expected(self, places: Iterable[int]) -> Tensors:
+    def _join_alone(self, places: Iterable[int]) -> Tensors:
         """Return the answers to each of these rows alone, joined one after the other."""
         alone = [self._alone[place % len(self._rows)] for place in places]
         return {path: torch.cat([answer[path] for answer in alone], dim) for path, dim in self._outputs.items()}
@@ -200,7 +201,7 @@ class _RowTester:
             raise _Dependent("there was no time to try")
         started = time.monotonic()
         try:
-            answer = call_artifact(self._target.artifact, self._call(rows), self._target.seed)
+            answer = call_artifact(self._target.artifact, self._make_call(rows), self._target.seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise _Dependent(f"{len(rows)} rows at once need too much memory") from error
@@ -208,21 +209,22 @@ class _RowTester:
         self._row_s = (time.monotonic() - started) / len(rows)
         if answer.drew:
             raise _Dependent("it draws random numbers, and each row others where it stands elsewhere")
-        return self._leaves(answer)
+        return self._extract_tensors(answer)
 
-    def _eager_answer(self, rows: Sequence[Row]) -> Tensors | None:
+    def _answer_eagerly(self, rows: Sequence[Row]) -> Tensors | None:
         """Return the output tensors of the eager model; None if it raises or takes too long. Raises _Dependent."""
         if self._budget.is_spent:
             raise _Dependent("there was no time to try")
         try:
             answer = self._target.eager.answer(
-                self._call(rows), within_s=min(CALL_LIMITS.batched_rows_s, self._budget.left_s) or CALL_LIMITS.least_s
+                self._make_call(rows),
+                within_s=min(CALL_LIMITS.batched_rows_s, self._budget.left_s) or CALL_LIMITS.least_s,
             )
         except (ServiceError, TooSlow):
             return None
-        return self._leaves(answer)
+        return self._extract_tensors(answer)
 
-    def _leaves(self, answer: Answer) -> Tensors:
+    def _extract_tensors(self, answer: Answer) -> Tensors:
         """Return the tensors of an answer. Raises _Dependent if they nest otherwise than before."""
         leaves = structure.tensors(answer.outputs, "output")
         nests = structure.describe(answer.outputs, "output")
@@ -240,5 +242,5 @@ class _RowTester:
     def _has_time_for(self, rows: int) -> bool:
         return self._row_s * rows * _GROWTH < self._budget.left_s
 
-    def _call(self, rows: Sequence[Row]) -> Call:
+    def _make_call(self, rows: Sequence[Row]) -> Call:
         return self._target.call.with_tensors(drawn_rows.join_rows(rows, self._dims))

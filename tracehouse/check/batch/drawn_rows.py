@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from tracehouse.check.inputs.probes import ValueBounds, is_mask
+from tracehouse.check.inputs.probes import ValueBounds
+from tracehouse.check.inputs.value_changes import is_mask
 
 # So many rows differ from one another; a larger batch has them several times.
 KINDS = 6
@@ -29,7 +30,7 @@ def draw_rows(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed
             {path: draw(_take_row(tensor, dims[path], place), place, rng) for path, tensor in tensors.items()}
             for place in range(KINDS)
         ]
-        if any(not is_same(row, rows[0]) for row in rows):
+        if any(not is_same_row(row, rows[0]) for row in rows):
             yield rows
 
 
@@ -38,9 +39,9 @@ def join_rows(rows: Sequence[Row], dims: Mapping[str, int]) -> Row:
     return {path: torch.cat([row[path] for row in rows], dim) for path, dim in dims.items()}
 
 
-def is_same(row: Row, other: Row) -> bool:
+def is_same_row(row: Row, other: Row) -> bool:
     """Whether two rows are equal; a tensor of NaN equals another."""
-    return all(_same(tensor, other[path]) for path, tensor in row.items())
+    return all(_is_same_tensor(tensor, other[path]) for path, tensor in row.items())
 
 
 def make_intrusive_changes(bounds: ValueBounds) -> list[tuple[str, Change]]:
@@ -49,14 +50,14 @@ def make_intrusive_changes(bounds: ValueBounds) -> list[tuple[str, Change]]:
     `bounds` has the smallest and the largest integer of each input of integers.
     """
     return [
-        ("numbers that are none", _floats(lambda tensor: torch.full_like(tensor, float("nan")))),
-        ("infinities", _floats(lambda tensor: torch.full_like(tensor, float("inf")))),
-        ("huge numbers", _floats(lambda tensor: torch.full_like(tensor, -torch.finfo(tensor.dtype).max / 4))),
-        ("zeros", _floats(torch.zeros_like)),
-        ("the largest integers", _integers(bounds, 1)),
-        ("the smallest integers", _integers(bounds, 0)),
-        ("booleans that are all true", _booleans(torch.ones_like)),
-        ("booleans that are all false", _booleans(torch.zeros_like)),
+        ("numbers that are none", _change_floats(lambda tensor: torch.full_like(tensor, float("nan")))),
+        ("infinities", _change_floats(lambda tensor: torch.full_like(tensor, float("inf")))),
+        ("huge numbers", _change_floats(lambda tensor: torch.full_like(tensor, -torch.finfo(tensor.dtype).max / 4))),
+        ("zeros", _change_floats(torch.zeros_like)),
+        ("the largest integers", _change_integers(bounds, 1)),
+        ("the smallest integers", _change_integers(bounds, 0)),
+        ("booleans that are all true", _change_booleans(torch.ones_like)),
+        ("booleans that are all false", _change_booleans(torch.zeros_like)),
     ]
 
 
@@ -96,21 +97,21 @@ def _draw_near(row: torch.Tensor, _: int, rng: np.random.Generator) -> torch.Ten
     return row * noise
 
 
-def _same(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+def _is_same_tensor(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(tensor, other) or (
         tensor.is_floating_point() and bool(tensor.isnan().all() & other.isnan().all())
     )
 
 
-def _floats(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+def _change_floats(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     return lambda row: {path: change(tensor) if tensor.is_floating_point() else tensor for path, tensor in row.items()}
 
 
-def _booleans(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+def _change_booleans(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
     return lambda row: {path: change(tensor) if tensor.dtype is torch.bool else tensor for path, tensor in row.items()}
 
 
-def _integers(bounds: ValueBounds, which: int) -> Change:
+def _change_integers(bounds: ValueBounds, which: int) -> Change:
     def change(path: str, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.is_floating_point() or tensor.dtype is torch.bool:
             return tensor

@@ -26,7 +26,7 @@ def propose_replacements(read: ValueRead) -> Iterator[Change]:
     reachable = [*dict.fromkeys(chain(named, read.comparands.numbers))]
     if type(value) in (int, float):
         numbers = chain(
-            _with_neighbours(named), reachable, _between(reachable), _with_neighbours(reachable), _EXTRAORDINARY
+            _add_neighbours(named), reachable, _find_midpoints(reachable), _add_neighbours(reachable), _EXTRAORDINARY
         )
         yield from (partial(_replace, number) for number in _convert(numbers, type(value)))
     elif read.site.kind in _LIST_KINDS:
@@ -57,12 +57,12 @@ def _convert(numbers: Iterable[float], kind: type[int | float]) -> Iterator[int 
                 for one in distinct if kind is float or float(one).is_integer())  # fmt: skip
 
 
-def _with_neighbours(numbers: Iterable[float]) -> Iterator[float]:
+def _add_neighbours(numbers: Iterable[float]) -> Iterator[float]:
     for number in numbers:
         yield from (number, number + 1, number - 1, number + 2)  # the last of a range is one less than its end
 
 
-def _between(numbers: Sequence[float]) -> Iterator[float]:
+def _find_midpoints(numbers: Sequence[float]) -> Iterator[float]:
     """Yield numbers between each two: some branches are taken only there."""
     for low, high in pairwise(sorted({*numbers, 0.0})):
         yield (low + high) / 2
@@ -70,18 +70,18 @@ def _between(numbers: Sequence[float]) -> Iterator[float]:
 
 
 def _increase(value: Any) -> Any:
-    return _elementwise(value, lambda one: one + 1, lambda one: one * 1.5 + 0.125)
+    return _change_elements(value, lambda one: one + 1, lambda one: one * 1.5 + 0.125)
 
 
 def _decrease(value: Any) -> Any:
-    return _elementwise(value, lambda one: max(one - 1, 1) if one > 1 else one + 2, lambda one: one * 0.5)
+    return _change_elements(value, lambda one: max(one - 1, 1) if one > 1 else one + 2, lambda one: one * 0.5)
 
 
 def _move_far(value: Any) -> Any:
-    return _elementwise(value, lambda one: 2 * one + 1, lambda one: -one - 1)
+    return _change_elements(value, lambda one: 2 * one + 1, lambda one: -one - 1)
 
 
-def _elementwise(value: Any, of_int: Change, of_float: Change) -> Any:
+def _change_elements(value: Any, of_int: Change, of_float: Change) -> Any:
     match value:
         case bool() | np.bool_():
             return not value
@@ -90,7 +90,7 @@ def _elementwise(value: Any, of_int: Change, of_float: Change) -> Any:
         case float() | complex():
             return of_float(value)
         case list():
-            return [_elementwise(item, of_int, of_float) for item in value]
+            return [_change_elements(item, of_int, of_float) for item in value]
         case np.ndarray():
             return _change_array(value, of_float)
     return value

@@ -42,12 +42,12 @@ _Variation = tuple[str, str, torch.Tensor]  # its name, the path of the input th
 
 
 def _aim(path: str, tensor: torch.Tensor, number: float) -> Iterator[_Variation]:
-    variations = _floats(tensor, number) if tensor.is_floating_point() else _integers(tensor, number)
+    variations = _aim_floats(tensor, number) if tensor.is_floating_point() else _aim_integers(tensor, number)
     for what, varied in variations:
         yield f"aimed at {number:.6g}, {path!r} {what}", path, varied
 
 
-def _floats(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Tensor]]:
+def _aim_floats(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Tensor]]:
     size = max(1.0, abs(number))
     near = [number + size * _NEAR, number - size * _NEAR, number]
     values = tensor.detach().double().nan_to_num(0.0, 0.0, 0.0)
@@ -68,7 +68,7 @@ def _floats(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Te
         yield f"filled with {target:.6g}", _convert(tensor, torch.full_like(values, target))
 
 
-def _integers(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Tensor]]:
+def _aim_integers(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield integers and booleans; of booleans, only how many are true can be aimed."""
     if abs(number) > torch.iinfo(torch.int64).max // 2:
         return

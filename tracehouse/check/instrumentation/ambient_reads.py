@@ -128,7 +128,7 @@ class AmbientRecorder:
         if event == "call":
             self._record_call(frame)
         elif event == "c_call":
-            source = _FUNCTIONS.get(id(function)) or _date_source(function)
+            source = _FUNCTIONS.get(id(function)) or _find_date_source(function)
             if source is not None:
                 self._note(*source, frame)
             elif id(function) in _CONTEXT_FUNCTIONS:
@@ -178,7 +178,7 @@ def pretend_tracing() -> Iterator[None]:
         yield
 
 
-def _date_source(function: Any) -> tuple[Kind, str] | None:
+def _find_date_source(function: Any) -> tuple[Kind, str] | None:
     """Return what a class method of datetime reads, such as `date.today`; None for any other function."""
     name = getattr(function, "__name__", None)
     if name not in _DATES:
@@ -225,11 +225,11 @@ def _move_clock(shift_s: float, jump_s: float) -> Iterator[None]:
         reads += 1
         return shift_s + reads * jump_s
 
-    with replace_functions(_moved_clocks(offset_s)):
+    with replace_functions(_make_moved_clocks(offset_s)):
         yield
 
 
-def _moved_clocks(offset_s: Callable[[], float]) -> dict[int, tuple[Any, str, Any]]:
+def _make_moved_clocks(offset_s: Callable[[], float]) -> dict[int, tuple[Any, str, Any]]:
     """Return functions and classes that tell another time, in the form that `replace_functions` takes."""
     moved: dict[int, tuple[Any, str, Any]] = {}
     for name in _CLOCKS_S:
@@ -247,11 +247,11 @@ def _moved_clocks(offset_s: Callable[[], float]) -> dict[int, tuple[Any, str, An
     )  # fmt: skip
     moved[id(ctime)] = time, "ctime", lambda at=None: ctime(now() + offset_s() if at is None else at)
     for kind in (datetime.datetime, datetime.date):
-        moved[id(kind)] = datetime, kind.__name__, _moved_date(kind, offset_s)
+        moved[id(kind)] = datetime, kind.__name__, _make_moved_date(kind, offset_s)
     return moved
 
 
-def _moved_date(kind: Any, offset_s: Callable[[], float]) -> type:
+def _make_moved_date(kind: Any, offset_s: Callable[[], float]) -> type:
     """Return a subclass of `datetime.date` or `datetime.datetime` whose current time is `offset_s` ahead."""
 
     def method(name: str) -> Any:

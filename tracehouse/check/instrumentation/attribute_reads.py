@@ -92,13 +92,13 @@ def find_line_that_draws(call: Callable[[], Any]) -> user_lines.Line | None:
     """
     last: tuple[str, int] | None = None
     drawing: tuple[str, int] | None = None
-    before = _generator_states()
+    before = _read_generators()
 
     def step(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
         nonlocal last, drawing
         if drawing is not None or not user_lines.is_user(frame.f_code.co_filename):
             return None
-        if last is not None and _generator_states() != before:
+        if last is not None and _read_generators() != before:
             drawing = last
         last = frame.f_code.co_filename, frame.f_lineno
         return step
@@ -112,7 +112,7 @@ def find_line_that_draws(call: Callable[[], Any]) -> user_lines.Line | None:
     return user_lines.line_at(*drawing) if drawing is not None else None
 
 
-def _generator_states() -> Any:
+def _read_generators() -> Any:
     _, keys, position, *_ = np.random.get_state(legacy=True)
     return random.getstate(), position, np.asarray(keys).tobytes()
 

@@ -42,7 +42,7 @@ def collect_comparands(frame: FrameType) -> Comparands:
     numbers: dict[float, None] = {}
     sequences: dict[tuple[float, ...], None] = {}
     with suppress(Exception):  # submitted code: any of its objects may raise when it is looked at
-        for value in islice(_walk(_reachable_values(frame)), _VISITED_MAX):
+        for value in islice(_walk(_find_reachable(frame)), _VISITED_MAX):
             if _is_number(value):
                 numbers[float(value)] = None
             elif (
@@ -65,7 +65,7 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < _LARGEST
 
 
-def _reachable_values(frame: FrameType) -> Iterator[Any]:
+def _find_reachable(frame: FrameType) -> Iterator[Any]:
     """Yield the constants, variables and globals of a running function, and then those of its callers.
 
     A variable that is a tensor is left out, because it may be an input.
@@ -74,19 +74,19 @@ def _reachable_values(frame: FrameType) -> Iterator[Any]:
     for _ in range(_CALLERS + 1):
         if running is None:
             return
-        codes = [*_nested_codes(running.f_code)]
+        codes = [*_walk_codes(running.f_code)]
         yield from (constant for code in codes for constant in code.co_consts)
         yield from (value for value in running.f_locals.values() if not isinstance(value, torch.Tensor))
         yield from (running.f_globals[name] for code in codes for name in code.co_names if name in running.f_globals)
         running = running.f_back
 
 
-def _nested_codes(code: CodeType) -> Iterator[CodeType]:
+def _walk_codes(code: CodeType) -> Iterator[CodeType]:
     """Yield the code of a function and of the comprehensions and functions within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _nested_codes(constant)
+            yield from _walk_codes(constant)
 
 
 def _walk(values: Iterator[Any]) -> Iterator[Any]:
@@ -98,10 +98,10 @@ def _walk(values: Iterator[Any]) -> Iterator[Any]:
         yield value
         if depth < _DEPTH and id(value) not in seen:
             seen.add(id(value))
-            waiting.extend((item, depth + 1) for item in islice(_items(value), _VISITED_MAX))
+            waiting.extend((item, depth + 1) for item in islice(_list_items(value), _VISITED_MAX))
 
 
-def _items(value: Any) -> Iterator[Any]:
+def _list_items(value: Any) -> Iterator[Any]:
     """Yield what a container or an object contains; a small tensor or array yields the list of its values."""
     match value:
         case torch.Tensor():

@@ -21,7 +21,7 @@ from tracehouse.findings.trace_check import Effect
 from tracehouse.torch_values.compare import compare
 
 _DEPTH = 4  # containers and objects inside one another are changed and compared so deep
-_NUMBERS_MAX = 8  # of the numbers that something is compared with, so many are tried
+_NUMBERS_MAX = 8  # of the numbers that something is compared with, so many are accepted
 _FAR = 1e9
 _TOLERANCE = 1e-6
 
@@ -51,8 +51,8 @@ def judge_state(
     except Exception as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
         return StateEffect("unknown", f"the state could not be put into a copy: {type(error).__name__}")
     comparands = _find_comparands(value, run)
-    tried = 0
-    for name, change in _changes([*comparands, *numbers()]):
+    accepted = 0  # so many other values the model accepted
+    for name, change in _make_changes([*comparands, *numbers()]):
         if is_late():
             return StateEffect("unknown", "not every other state could be tried in time")
         changed = change_leaves(value, change)
@@ -62,10 +62,10 @@ def judge_state(
             outputs = run(changed)
         except Exception:  # noqa: BLE001 - submitted code: the model may not accept such a state
             continue
-        tried += 1
+        accepted += 1
         if any(not compare(one, other, _TOLERANCE).agrees for one, other in zip(expected, outputs, strict=True)):
             return StateEffect("harmful", f"the answers are others with {name}")
-    if not tried:
+    if not accepted:
         return StateEffect("unknown", "no other state could be put in its place")
     return StateEffect("harmless", "the answers are the same whatever is left")
 
@@ -86,7 +86,7 @@ def is_same_content(value: Any, other: Any) -> bool:
         return False
 
 
-def _changes(numbers: Iterable[float]) -> Iterator[tuple[str, Change]]:
+def _make_changes(numbers: Iterable[float]) -> Iterator[tuple[str, Change]]:
     yield "another number in it", _change_number
     yield "a thousand more in it", lambda leaf: _add(leaf, 1000)
     yield "the opposite in it", _negate

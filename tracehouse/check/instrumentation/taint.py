@@ -31,17 +31,17 @@ class Taint:
             self._mark(tensor)
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
-        return _storage_key(tensor) in self._tainted
+        return _identify_storage(tensor) in self._tainted
 
     def find_numbers(self, tensor: torch.Tensor) -> frozenset[float]:
         """Return the numbers that the tensor, or a tensor it was computed from, was compared with."""
-        return self._numbers.get(_storage_key(tensor), frozenset())
+        return self._numbers.get(_identify_storage(tensor), frozenset())
 
     def propagate(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Any) -> None:
         """Pass the taint and the numbers of an operator's arguments on to its outputs and to what it wrote into."""
         name = operator.overloadpacket.__name__
-        arguments = [*_tensors(args), *_tensors(kwargs.values())]
-        computed = [*_tensors([outputs])]
+        arguments = [*_find_tensors(args), *_find_tensors(kwargs.values())]
+        computed = [*_find_tensors([outputs])]
         self._propagate_numbers(name, args, arguments, computed)
         tainted = [tensor for tensor in arguments if tensor in self]
         if not tainted:
@@ -49,13 +49,13 @@ class Taint:
         if torch.Tag.dynamic_output_shape in operator.tags:
             self.sizes_depend = True
         if name not in _SHAPE_OPERATORS:
-            for tensor in (*computed, *_written_tensors(operator, args, kwargs)):
+            for tensor in (*computed, *_find_written(operator, args, kwargs)):
                 self._mark(tensor)
 
     def _propagate_numbers(
         self, name: str, args: tuple[Any, ...], arguments: list[torch.Tensor], computed: list[torch.Tensor]
     ) -> None:
-        known = [self._numbers[key] for tensor in arguments if (key := _storage_key(tensor)) in self._numbers]
+        known = [self._numbers[key] for tensor in arguments if (key := _identify_storage(tensor)) in self._numbers]
         number = next((arg for arg in args if isinstance(arg, int | float)), None) if name in _COMPARISONS else None
         if number is None and not known:
             return
@@ -69,13 +69,13 @@ class Taint:
         self._tainted.add(self._remember(tensor))
 
     def _remember(self, tensor: torch.Tensor) -> int:
-        key = _storage_key(tensor)
+        key = _identify_storage(tensor)
         if key and key not in self._storages:
             self._storages[key] = StorageWeakRef(tensor.untyped_storage())
         return key
 
 
-def _storage_key(tensor: torch.Tensor) -> int:
+def _identify_storage(tensor: torch.Tensor) -> int:
     """Return the identity of the tensor's storage; 0 for all tensors without one, such as sparse ones."""
     try:
         return int(tensor.untyped_storage()._cdata)
@@ -83,16 +83,16 @@ def _storage_key(tensor: torch.Tensor) -> int:
         return 0
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+def _find_tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+            yield from _find_tensors(value)
 
 
-def _written_tensors(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+def _find_written(operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
     """Yield the tensors that the operator writes into."""
     for place, argument in enumerate(operator._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            yield from _tensors([args[place] if place < len(args) else kwargs.get(argument.name)])
+            yield from _find_tensors([args[place] if place < len(args) else kwargs.get(argument.name)])

@@ -83,7 +83,7 @@ def _shrink_symbol(search: _Search, groups: Groups, symbol: str) -> bool:
     if sizes is None:
         return False
     smaller = (
-        call for size in _smaller_sizes(sizes[symbol]) for call in _resize(search.call, groups, {**sizes, symbol: size})
+        call for size in _propose_sizes(sizes[symbol]) for call in _resize(search.call, groups, {**sizes, symbol: size})
     )
     return any(search.try_call(call) for call in smaller)
 
@@ -93,7 +93,7 @@ def _solve_sizes(call: Call, groups: Groups) -> dict[str, int] | None:
     return solve([(shape, tensors[path].shape) for path, shape in groups.shapes.items()])
 
 
-def _smaller_sizes(size: int) -> list[int]:
+def _propose_sizes(size: int) -> list[int]:
     """Return smaller sizes: the smallest first, and then nearer and nearer ones."""
     return sorted({one for one in (1, 2, size // 2, size - size // 4, size - 1) if 0 < one < size})
 
@@ -157,11 +157,11 @@ def _simplify_element(search: _Search, path: str, place: int) -> None:
     simpler = True
     while simpler:
         tensor = search.tensor(path)
-        values = _simpler_numbers(tensor.flatten()[place].item())
+        values = _propose_numbers(tensor.flatten()[place].item())
         simpler = any(search.try_tensor(path, _set_element(tensor, place, value)) for value in values)
 
 
-def _simpler_numbers(value: float) -> list[float]:
+def _propose_numbers(value: float) -> list[float]:
     """Return simpler numbers, the simplest first: for an integer those nearer to 0, for a float rounded ones."""
     sign = -1 if value < 0 else 1
     if isinstance(value, int):
@@ -187,9 +187,9 @@ def _find_nonzero(tensor: torch.Tensor) -> list[int]:
 
 
 def _clear_places(tensor: torch.Tensor, places: list[int]) -> torch.Tensor:
-    kept = torch.ones(tensor.numel(), dtype=torch.bool, device=tensor.device)
-    kept[places] = False
-    return torch.where(kept.reshape(tensor.shape), tensor, torch.zeros_like(tensor))
+    mask = torch.ones(tensor.numel(), dtype=torch.bool, device=tensor.device)
+    mask[places] = False
+    return torch.where(mask.reshape(tensor.shape), tensor, torch.zeros_like(tensor))
 
 
 def _set_element(tensor: torch.Tensor, place: int, value: float) -> torch.Tensor:
