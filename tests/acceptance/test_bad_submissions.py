@@ -5,7 +5,7 @@ import json
 import socket
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +13,20 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.acceptance.conftest import LINEAR, Service, ended, linear
+from tests.acceptance.conftest import ANSWER_S, LINEAR, Service, ended, linear
 
+# What never ends is given up after it, and what is traced must end before it.
+TRACE_WALL_S = 20
 X = {"datatype": "FP32", "shape": [1, 2], "random": {"seed": 0}}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One whose limits are soon reached."""
+    state = tmp_path_factory.mktemp("service") / "state"
+    running = Service(state, TRACE_WALL_S=str(TRACE_WALL_S), TRACE_MEMORY_MIB="4096")
+    yield running
+    running.close()
 
 
 @dataclass
@@ -260,7 +271,7 @@ def test_an_upload_whose_name_is_a_path_is_refused(client: httpx.Client, name: s
 
 def connect(service: Service) -> socket.socket:
     host, port = service.address.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+    return socket.create_connection((host, int(port)), timeout=ANSWER_S)
 
 
 def blobs(service: Service) -> set[str]:

@@ -10,7 +10,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.acceptance.conftest import TRACEHOUSE, StartService, ended
 
-WAIT_S = 30
+WAIT_S = 120
 
 
 def test_the_worked_examples_can_be_sent_as_they_are(start_service: StartService, browser: webdriver.Chrome) -> None:

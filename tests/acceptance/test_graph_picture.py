@@ -7,7 +7,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.acceptance.conftest import StartService, ended
 
-OPENED_S = 30
+OPENED_S = 120
 LAYERS = """\
 from torch import nn
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import TRACEHOUSE, StartService, ended
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, StartService, ended
 
 SECRET = "nobody's business"
 THIEF = """
@@ -70,7 +70,7 @@ def test_where_the_wanted_tier_does_not_hold_it_does_not_start(tmp_path: Path) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=ANSWER_S,
     )
 
     assert refused.returncode == 2

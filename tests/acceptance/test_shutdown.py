@@ -2,12 +2,13 @@
 
 import subprocess
 import threading
+import time
 from typing import Any
 
 import httpx
 import psutil
 
-from tests.acceptance.conftest import TRACEHOUSE, StartService, ended, linear
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, StartService, ended, linear
 from tests.acceptance.test_kill import slow_source, wait_until_running
 
 SLOW_GRAPH = """\
@@ -51,7 +52,7 @@ def test_inference_in_flight_is_answered(start_service: StartService) -> None:
 
     def ask() -> None:
         asked.set()
-        answers.append(httpx.post(f"{service.address}/infer/slow", json=body, timeout=60).status_code)
+        answers.append(httpx.post(f"{service.address}/infer/slow", json=body, timeout=ANSWER_S).status_code)
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -59,7 +60,7 @@ def test_inference_in_flight_is_answered(start_service: StartService) -> None:
     while not any(
         connection.status == "ESTABLISHED" for connection in psutil.Process(service.process.pid).net_connections()
     ):
-        pass
+        time.sleep(0.001)
     assert service.terminate() == 0
     asking.join()
     assert answers == [200]
@@ -73,7 +74,7 @@ def test_no_process_stays_behind(start_service: StartService) -> None:
     family = psutil.Process(service.process.pid).children(recursive=True)
     assert family
     assert service.terminate() == 0
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=ANSWER_S)
     assert alive == []
 
 

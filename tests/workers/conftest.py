@@ -17,7 +17,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import Channel
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT
+from tests.conftest import PATIENCE_S, TENANT
 from tests.loaded_models import every_datatype, installed, load, pytest_configure
 from tracehouse.artifact.manifest import Artifact, Printout
 from tracehouse.artifact.printouts import Printouts
@@ -34,7 +34,7 @@ from workers.worker import Worker
 
 MIB = 2**20
 LIMITS = TraceLimits(
-    wall_s=60,
+    wall_s=600,
     cpu_s=30,
     memory_mib=4096,
     threads=1,
@@ -162,7 +162,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
             ).model_dump(mode="json")
         )
         tracer.main(Channel(theirs), descriptors)
-        listener.join(30)
+        listener.join(PATIENCE_S)
         return told
 
     yield run

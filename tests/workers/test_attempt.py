@@ -17,7 +17,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT, wait_until
+from tests.conftest import PATIENCE_S, TENANT, wait_until
 from tests.submissions import spec, tensor, text
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.errors import Failure
@@ -316,7 +316,7 @@ def test_a_running_attempt_is_stopped(
     working.start()
     wait_until(lambda: any(event.kind == "log" for event in store.events.after(TENANT, request_id, 0, 10)))
     cancellation.set(reason)
-    working.join(30)
+    working.join(PATIENCE_S)
 
     request = store.trace_requests.get(TENANT, request_id)
     assert (request.state, request.attempt) == (state, 1)

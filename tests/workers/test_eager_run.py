@@ -11,7 +11,7 @@ from service.domain.trace_request import State, TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT, wait_until
+from tests.conftest import PATIENCE_S, TENANT, wait_until
 from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.tensors.tensor import Tensor, unpack
@@ -183,7 +183,7 @@ def test_it_can_be_cancelled_and_is_watched_meanwhile(
 
     store.trace_requests.cancel(TENANT, request_id)
     cancellation.set("cancelled")
-    working.join(30)
+    working.join(PATIENCE_S)
 
     request = store.trace_requests.get(TENANT, request_id)
     assert (request.state, request.outputs, working.is_alive()) == (State.CANCELLED, None, False)

@@ -28,7 +28,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
-from tests.conftest import NewStore, keep, make_artifact
+from tests.conftest import PATIENCE_S, NewStore, keep, make_artifact
 from tests.pool_limits import pool_limits
 from tracehouse.artifact.manifest import Artifact, GraphNode, Printout, Submodule, Versions
 from tracehouse.artifact.printouts import write
@@ -131,7 +131,7 @@ class Tracer:
         ended = threading.Event()
         with cancellation.calls(ended.set):
             self.running.set()
-            assert ended.wait(30), "nobody cancelled it"
+            assert ended.wait(PATIENCE_S), "nobody cancelled it"
         if cancellation.reason == "stopping":
             self._store.trace_requests.release(request.id, request.attempt)
 
@@ -305,11 +305,11 @@ def serving(app: FastAPI, **options: Any) -> Iterator[tuple[str, int]]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        assert server.reached.wait(10), "the server did not start"
+        assert server.reached.wait(PATIENCE_S), "the server did not start"
         yield server.servers[0].sockets[0].getsockname()[:2]
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 @pytest.fixture
@@ -320,7 +320,7 @@ def address(app: FastAPI) -> Iterator[tuple[str, int]]:
 
 @pytest.fixture
 def live(address: tuple[str, int]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://{address[0]}:{address[1]}", timeout=20) as client:
+    with httpx.Client(base_url=f"http://{address[0]}:{address[1]}", timeout=PATIENCE_S) as client:
         yield client
 
 

@@ -18,7 +18,7 @@ from service.api.context import AppContext
 from service.domain.api_key import Scope
 from service.engine.embedded import EmbeddedEngine
 from service.storage.database import Store
-from tests.conftest import NewStore
+from tests.conftest import PATIENCE_S, NewStore
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
     UPLOAD_MAX_BYTES,
@@ -180,7 +180,7 @@ def test_an_upload_without_a_key_is_refused_at_its_headers(app: FastAPI) -> None
         "POST /trace HTTP/1.1\r\nHost: here\r\nContent-Type: multipart/form-data; boundary=b\r\n"
         f"Content-Length: {2**30}\r\n\r\n"
     )
-    with serving(app) as address, socket.create_connection(address, timeout=10) as connection:
+    with serving(app) as address, socket.create_connection(address, timeout=PATIENCE_S) as connection:
         connection.sendall(head.encode())
 
         assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
@@ -253,7 +253,7 @@ def test_what_fits_a_keys_limit_is_taken(client: TestClient, store: Store) -> No
 def test_no_tenant_takes_up_all_event_streams(context: AppContext, store: Store) -> None:
     app = create_app(with_limits(context, tenant_streams_max=1))
     one, other = authorized(store, tenant="one"), authorized(store, tenant="other")
-    with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=20) as client:
+    with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=PATIENCE_S) as client:
         ones, others = (client.post("/trace", json=spec("stays"), headers=who).json() for who in (one, other))
         with client.stream("GET", ones["links"]["events"], headers=one) as stream:
             lines = stream.iter_lines()

@@ -10,11 +10,12 @@ from fastapi import FastAPI
 
 from service.api.context import AppContext
 from service.api.http.connection import HEAD_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded
+from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import serving, spec
 
 pytestmark = pytest.mark.slow
 
-IDLE_S = 0.2
+IDLE_S = 1.0
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def address(app: FastAPI) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def connected(address: tuple[str, int]) -> Iterator[socket.socket]:
-    with closing(socket.create_connection(address, timeout=20)) as connection:
+    with closing(socket.create_connection(address, timeout=PATIENCE_S)) as connection:
         yield connection
 
 
@@ -159,7 +160,7 @@ def test_a_body_that_is_on_its_way_when_the_service_stops_is_told_so(app: FastAP
 
 def test_streams_are_bounded(app: FastAPI, context: AppContext) -> None:
     object.__setattr__(context.limits, "streams_max", 1)
-    with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=20) as client:
+    with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", timeout=PATIENCE_S) as client:
         request = client.post("/trace", json=spec("stays")).json()
         with client.stream("GET", request["links"]["events"]) as stream:
             lines = stream.iter_lines()

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import PRINTOUTS, assert_problem, spec
 from tracehouse.artifact.manifest import GraphNode, Printout
 from tracehouse.report.graph import svg
@@ -90,7 +91,7 @@ def test_pictures_that_take_long_leave_the_other_routes_their_threads(
 
     def draw(*_: Any) -> str:
         drawing.set()
-        may_end.wait(30)
+        may_end.wait(PATIENCE_S)
         return "<svg/>"
 
     monkeypatch.setattr(svg, "draw", draw)
@@ -98,7 +99,7 @@ def test_pictures_that_take_long_leave_the_other_routes_their_threads(
     with ThreadPoolExecutor(81) as callers:
         pictures = [callers.submit(steady.get, path, params={"format": "svg"}) for _ in range(80)]
         try:
-            assert drawing.wait(10)
+            assert drawing.wait(PATIENCE_S)
             assert callers.submit(steady.get, path, params={"format": "text"}).result(10).status_code == 200
             assert not any(picture.done() for picture in pictures)
         finally:

@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from service.api import trace_requests
 from service.api.context import AppContext
 from service.api.prefer import preferred_wait_s
+from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import Tracer, assert_problem, spec
 
 WAIT = {"prefer": "wait=30"}
@@ -239,7 +240,7 @@ def test_inline_source_comes_back(client: TestClient) -> None:
 
 def test_a_running_request_can_be_cancelled_once(client: TestClient, tracer: Tracer) -> None:
     submitted: dict[str, Any] = client.post("/trace", json=spec("stays")).json()
-    assert tracer.running.wait(10)
+    assert tracer.running.wait(PATIENCE_S)
 
     cancelled = client.post(submitted["links"]["cancel"])
     again = client.post(submitted["links"]["cancel"])

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.conftest import wait_until
+from tests.conftest import PATIENCE_S, wait_until
 from tests.service.api.conftest import UPLOAD_MAX_BYTES, assert_problem, spec
 from tests.service.api.test_submission import MULTIPART, NET, UPLOADED, multipart, request
 from tracehouse.spec.trace_spec import FILES_MAX
@@ -48,7 +48,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
 
 def test_an_upload_arrives_at_the_disk_while_it_comes(address: Address, staged: Path) -> None:
     body = multipart(request(source=UPLOADED), ("files", "net.py", b"x" * 2_500_000))
-    with socket.create_connection(address, timeout=10) as connection:
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
         connection.sendall(head(len(body)) + body[:2_000_000])
         wait_until(lambda: has_bytes(staged))
         connection.sendall(body[2_000_000:])
@@ -72,7 +72,7 @@ def test_an_upload_that_is_too_large_is_answered_although_it_goes_on(live: httpx
 
 
 def test_two_gib_declared_are_refused_before_any_are_sent(address: Address) -> None:
-    with socket.create_connection(address, timeout=10) as connection:
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
         connection.sendall(head(2**31))
 
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")

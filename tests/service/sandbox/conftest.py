@@ -12,6 +12,7 @@ from service.sandbox import choose_tier
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
+from tests.conftest import PATIENCE_S
 
 HERE = Path(__file__).parent
 PROGRAMS = [
@@ -60,7 +61,7 @@ def limits() -> Limits:
 @pytest.fixture
 def until() -> float:
     """When a test that waits gives up."""
-    return time.monotonic() + 30
+    return time.monotonic() + PATIENCE_S
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from service.sandbox.channel import ChannelClosed, MalformedFrame
+from tests.conftest import PATIENCE_S
 
 MIB = 1024 * 1024
 
@@ -204,7 +205,7 @@ def test_the_end_of_one_child_spares_what_a_living_one_started(zygote, limits, u
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_asyncio_talks_to_a_child_and_drains_its_log(zygote, limits, new_loop):
     async def main() -> None:
-        async with asyncio.timeout(30), zygote.fork("programs.echo", limits, log_max_bytes=10) as child:
+        async with asyncio.timeout(PATIENCE_S), zygote.fork("programs.echo", limits, log_max_bytes=10) as child:
             channel = await child.open_async()
             for n in range(20):
                 await channel.send({"n": n, "print": "x", "times": 100_000}, b"y" * 100_000)
@@ -220,7 +221,7 @@ def test_asyncio_talks_to_a_child_and_drains_its_log(zygote, limits, new_loop):
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_asyncio_is_told_how_a_child_ended(zygote, limits, new_loop):
     async def main() -> None:
-        async with asyncio.timeout(30), zygote.fork("programs.ends", limits) as child:
+        async with asyncio.timeout(PATIENCE_S), zygote.fork("programs.ends", limits) as child:
             channel = await child.open_async()
             first, second = asyncio.create_task(child.wait_async()), asyncio.create_task(child.wait_async())
             await channel.send({"how": "os._exit"})

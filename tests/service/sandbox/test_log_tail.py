@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from service.sandbox.log_tail import LogTail
+from tests.conftest import PATIENCE_S
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_a_loop_drains_it():
         log = LogTail(out, max_bytes=100, on_chunk=lambda _: seen.set())
         log.attach(asyncio.get_running_loop())
         os.write(into, b"hello")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await seen.wait()
 
         assert log.text() == "hello"

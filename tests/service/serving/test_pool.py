@@ -17,7 +17,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.serving.runner import RunnerState
 from service.storage.blobs import Blobs
-from tests.conftest import keep, parent_of
+from tests.conftest import PATIENCE_S, keep, parent_of
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
@@ -86,7 +86,7 @@ def pid_of(pool: Pool, artifact: Artifact) -> int:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not happened():  # noqa: ASYNC110 - it is another process's state
             await asyncio.sleep(0.005)
 
@@ -343,7 +343,7 @@ async def test_an_artifact_that_ends_two_runners_in_a_row_is_held_back(new_pool:
         assert "signal 9" in lost.value.detail
     assert pool.runners == {}
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 assert await ask(pool, artifact, 3) == [[3.0]]

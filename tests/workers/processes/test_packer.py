@@ -21,6 +21,7 @@ from service.protocol.packer import Unpack, from_packer
 from service.sandbox.channel import Channel
 from service.storage.blobs import Blobs
 from service.storage.database import Store
+from tests.conftest import PATIENCE_S
 from tests.submissions import spec, tensor
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN
 from tracehouse.artifact.manifest import Artifact
@@ -56,7 +57,7 @@ def pack(tmp_path: Path) -> Callable[..., bytes | Failed]:
             staged.write(archive)
             ours, theirs = socket.socketpair()
             with staged.open() as file, _running(theirs, file.fileno()):
-                failed = packing.pack(Channel(ours), staged, extra, packed, time.monotonic() + 30)
+                failed = packing.pack(Channel(ours), staged, extra, packed, time.monotonic() + PATIENCE_S)
             with packed.open() as file:
                 return failed or file.read()
 
@@ -73,7 +74,7 @@ class _running:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
 
 
 def read_by_torch(archive: bytes) -> dict[str, bytes]:

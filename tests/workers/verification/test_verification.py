@@ -12,7 +12,7 @@ from service.domain.trace_request import Stage, State, TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT, wait_until
+from tests.conftest import PATIENCE_S, TENANT, wait_until
 from tests.submissions import EVERY_DATATYPE, spec, tensor
 from tests.workers.conftest import LIMITS, ArtifactOf, Work
 from tracehouse.differential import golden
@@ -501,7 +501,7 @@ def test_a_verification_can_be_cancelled(store: Store, torch_zygote: Zygote, add
     working.start()
     wait_until(lambda: store.trace_requests.get(TENANT, request_id).stage is Stage.VERIFYING)
     cancellation.set("stopping")
-    working.join(30)
+    working.join(PATIENCE_S)
 
     assert store.trace_requests.get(TENANT, request_id).state is State.QUEUED
 

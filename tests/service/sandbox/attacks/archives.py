@@ -162,7 +162,6 @@ def a_graph_prints_without_end(world: Any) -> Any:
     profiles=("infer",),
     archive=program("def forward(self):\n    n = 0\n    while n >= 0:\n        n = (n + 1) % 7\n"),
     limits={"cpu_s": 1},
-    wall_s=4,
 )
 def a_graph_loops_without_end(world: Any) -> Any:
     return load_and_call(world)
@@ -216,7 +215,7 @@ def zip_bomb() -> bytes:
     return written.getvalue()
 
 
-@attack(used_memory(LIMIT_MIB), profiles=("infer",), archive=lambda world: zip_bomb(), wall_s=30)
+@attack(used_memory(LIMIT_MIB), profiles=("infer",), archive=lambda world: zip_bomb())
 def an_archive_is_a_zip_bomb(world: Any) -> Any:
     return load_and_call(world)
 

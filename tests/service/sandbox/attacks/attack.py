@@ -62,7 +62,7 @@ def attack(
     archive: Archive | None = None,
     sibling: bool = False,
     limits: dict[str, int] | None = None,
-    wall_s: float = 10.0,
+    wall_s: float = 60.0,
     uncovered: tuple[Tier, ...] = (),
 ) -> Callable[[Run], Run]:
     """Declare one. With `archive` the child is given what that writes; with `sibling` another child lives beside it."""
