@@ -22,15 +22,10 @@ from tracehouse.check.instrumentation.value_reads import MEMORY_METHODS, ReadRec
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values.compare import compare
-
-# Eager, and a trace, may take so long: each has ended once already.
-RUN_S = 30.0
-# Where something is changed, a loop may not end: no longer then than so long, or so many times what it took unchanged.
-CHANGED_S = 1.0
-CHANGED_TIMES = 5
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Observation:
     @property
     def within_s(self) -> float:
         """For a trace in which something is changed."""
-        return max(CHANGED_S, CHANGED_TIMES * self.trace_s)
+        return CALL_LIMITS.changed_trace.after(self.trace_s)
 
 
 def observe(target: Target, budget: Budget) -> Observation:
@@ -90,7 +85,7 @@ def watched_trace(
     target: Target,
     reading: ReadRecorder,
     call: Call | None = None,
-    within_s: float = RUN_S,
+    within_s: float = CALL_LIMITS.observed_s,
     world: AbstractContextManager[Any] | None = None,
 ) -> Canonical:
     """The graph of a new trace, on the example or on another call, in a world of its own. Raises what tracing raises,
@@ -111,7 +106,7 @@ def _eager_reads(target: Target, asking: AmbientRecorder) -> tuple[Answer | None
         reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
             with reading, asking:
-                return target.eager.answer(target.call, within_s=RUN_S), reading
+                return target.eager.answer(target.call, within_s=CALL_LIMITS.observed_s), reading
         except (ModelRaised, TooSlow):  # a model that traces functions itself does not get through a mode
             continue
     return None, None
@@ -182,7 +177,7 @@ def _answers_otherwise(
 
 def _within_s(budget: Budget) -> float:
     """In another world a loop may not end."""
-    return min(RUN_S, max(CHANGED_S, budget.left_s))
+    return min(CALL_LIMITS.observed_s, max(CALL_LIMITS.changed_trace.seconds, budget.left_s))
 
 
 def _traces_otherwise(

@@ -41,6 +41,7 @@ from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
@@ -56,7 +57,6 @@ _SHARES: Mapping[LayerName, float] = {
 }  # fmt: skip
 # For each counterexample, of the budget and at most.
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
-_CALL_S = 1.0
 _BATCH_MAX = 32
 _BROKE_OFF = "it broke off"
 _NO_SIZES = "nothing: no size may vary"
@@ -218,7 +218,9 @@ class Pipeline:
         target = self._target
         yield (state := SizeState(shown.after))
         line = target.eager.find_state_line(target.call)
-        changed = target.eager.find_aftereffect(shown.call, target.call, tolerance=target.tolerance, within_s=_CALL_S)
+        changed = target.eager.find_aftereffect(
+            shown.call, target.call, tolerance=target.tolerance, within_s=CALL_LIMITS.single_s
+        )
         yield replace(state, is_settled=True, changed=changed, line=line)
 
     def _wanted(self, evidence: Evidence, groups: Groups) -> dict[str, range]:
@@ -245,7 +247,7 @@ class Pipeline:
         """Whether the eager model answers, and the artifact otherwise or not at all."""
         target = self._target
         try:
-            eager = target.eager.answer(call, within_s=_CALL_S)
+            eager = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             return False
         try:

@@ -17,19 +17,26 @@ class CallLimit:
 
 @dataclass(frozen=True)
 class CallLimits:
-    """The limits of the calls that the check makes by itself. The example and the check inputs have none.
+    """The limits of the calls and traces that the check makes by itself. The example and the check inputs have none.
 
     A value that the model was not made for can make one of its loops very long, so each such call is stopped. The
-    numbers are chosen, not measured: generous beside the example, small beside the check's budget.
+    limits are generous beside the example, and small beside the check's budget.
     """
 
+    observed_s: float = 30.0  # the example again, or a trace of it, while it is observed: both have ended once before
+    changed_trace: CallLimit = CallLimit(1.0, 5)  # a trace in which a value that is read was replaced
+    second_trace: CallLimit = CallLimit(0.5, 10)  # a trace of the example again, or of other values
+    line_trace_s: float = 1.0  # a trace that is made to find the line of a difference
     resized: CallLimit = CallLimit(1.0, 20)  # a call of other sizes or other values than the example's
+    resized_least_s: float = 0.1  # such a call, however little of the budget is left
+    probe: CallLimit = CallLimit(1.0, 20)  # a call on a probe
+    probes: CallLimit = CallLimit(1.0, 20)  # all probes of one method together: the check is to stay small
     state_trial: CallLimit = CallLimit(1.0, 30)  # a call with another value in the place of the model's state
     state_trials: CallLimit = CallLimit(2.0, 30)  # all such calls of one method together
     # A call with other integers. One that takes far longer works in proportion to an integer, and may ask for all
     # memory next.
     integers: CallLimit = CallLimit(0.25, 10)
-    read_search_s: float = 1.0  # a call on inputs that are to read another value
+    single_s: float = 1.0  # any other call: one on inputs that read another value, or one that shrinks a difference
     batched_rows_s: float = 5.0  # a call of several rows at once
     least_s: float = 0.001  # what a call is given when no time is left, because an alarm after 0 s never rings
 

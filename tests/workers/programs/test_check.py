@@ -8,6 +8,7 @@ from tests.submissions import spec, tensor
 from tests.workers.conftest import Told
 from tracehouse.check import ledger
 from tracehouse.check.probe import probing
+from tracehouse.differential.call_limits import CallLimit, CallLimits
 from tracehouse.differential.offered_cases import CASES_MAX
 from tracehouse.findings.trace_check import Verdict
 
@@ -154,7 +155,7 @@ def test_a_check_input_that_eager_refuses_is_told_with_its_line(run: Run) -> Non
 
 
 def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "PROBE_S", 0.05)
+    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probe=CallLimit(0.05, 20)))
     told = run(spec("loops_on_zeros", example_inputs=[X]))
 
     assert told.verdict is Verdict.VERIFIED
@@ -162,16 +163,14 @@ def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypat
 
 
 def test_probes_that_the_budget_cuts_are_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "PROBES_S", 0.0)
-    monkeypatch.setattr(probing, "PROBES_TIMES_EXAMPLE", 0)
+    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probes=CallLimit(0.0, 0)))
     told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])]))
 
     assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]
 
 
 def test_probes_keep_to_what_the_check_has_left_of_its_budget(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "PROBES_S", 0.0)
-    monkeypatch.setattr(probing, "PROBES_TIMES_EXAMPLE", 10**6)
+    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probes=CallLimit(0.0, 10**6)))
     told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])], check={"budget_s": 1e-6}))
 
     assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]

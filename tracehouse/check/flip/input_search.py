@@ -103,7 +103,7 @@ def _test_input(
     recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results))
     try:
         with recorder:
-            answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
+            answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
     except (ModelRaised, TooSlow):  # the model does not accept such values
         return
     changed = [site for site, values in example.items() if repr(_find_values(recorder, site)) != repr(values)]
@@ -127,7 +127,7 @@ def _isolate(target: Target, call: Call, others: dict[ReadSite, list[Any]], diff
     replays = [Replay(site, values) for site, values in others.items()]
     try:
         with ReadRecorder(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
-            answer = target.eager.answer(call, within_s=CALL_LIMITS.read_search_s)
+            answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
     except (ModelRaised, TooSlow):  # which of the reads it is stays unknown
         return difference
     return _find_difference(target, call, answer)

@@ -11,6 +11,7 @@ from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
@@ -23,8 +24,6 @@ from tracehouse.torch_values.compare import compare as compared
 # unsure: eager itself answers another time otherwise, as where an operator reads memory that is not its own.
 Outcome = Literal["agrees", "differs", "raised", "refused", "too-slow", "unsure"]
 
-_LEAST_S = 0.1  # is what eager is given for a call, however little is left
-_RETRACE_S = 1.0  # and for the trace that shows the line
 _ALONE = (1, 2, 3, 5, 17, 8, 33, 65)
 # After so many wrong sizes of a symbol, and no right one, it is baked.
 _WRONG_MAX = 3
@@ -163,7 +162,9 @@ class _Trial:
     def _tried(self, sizes: Mapping[str, int], call: Call) -> SizeTried:
         target = self._target
         try:
-            eager = target.eager.answer(call, within_s=min(target.call_s, max(self._budget.left_s, _LEAST_S)))
+            eager = target.eager.answer(
+                call, within_s=min(target.call_s, max(self._budget.left_s, CALL_LIMITS.resized_least_s))
+            )
         except ModelRaised as error:
             return SizeTried(sizes, call, "refused", error=error)
         except TooSlow:
@@ -237,7 +238,7 @@ class _Blaming:
             self._budget.leave_out(f"the line that baked the size of {', '.join(_changed(shown, self._groups))}")
             return []
         try:
-            with time_limit(max(self._budget.left_s, _RETRACE_S)):
+            with time_limit(max(self._budget.left_s, CALL_LIMITS.line_trace_s)):
                 there = canonical(target.traced_again(shown.call), target.method)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
             return []

@@ -12,16 +12,13 @@ from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, ca
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values import resizing
 from tracehouse.torch_values.compare import compare
-
-_CALL_S = 1.0
-_TRACE_S = 0.5
-_TRACE_TIMES_EXAMPLE = 10
 
 # again: a second trace of the same example is another one, by state, by chance or by what lies outside the model.
 Cause = Literal["again", "values"]
@@ -50,7 +47,7 @@ def compare_values(target: Target, budget: Budget) -> list[BakedValue]:
         return []
     found: dict[user_lines.Line | None, BakedValue] = {}
     started = time.monotonic()
-    again = _traced(target, target.call, max(budget.left_s, _TRACE_S))
+    again = _traced(target, target.call, max(budget.left_s, CALL_LIMITS.second_trace.seconds))
     trace_s = time.monotonic() - started
     if again is not None:
         found |= {one.line: one for one in _baked("again", target.graph, again, target.call)}
@@ -60,7 +57,7 @@ def compare_values(target: Target, budget: Budget) -> list[BakedValue]:
         if budget.is_spent:
             budget.leave_out(f"a trace of {name}")
             continue
-        other = _traced(target, call, min(budget.left_s, max(_TRACE_S, _TRACE_TIMES_EXAMPLE * trace_s)))
+        other = _traced(target, call, min(budget.left_s, CALL_LIMITS.second_trace.after(trace_s)))
         for one in _baked("values", target.graph, other, call) if other is not None else ():
             if one.line not in found or not found[one.line].confirmed:
                 found[one.line] = _confirmed(target, one)
@@ -84,7 +81,7 @@ def _baked(cause: Cause, was: Canonical, now: Canonical, call: Call) -> Iterator
 
 def _confirmed(target: Target, one: BakedValue) -> BakedValue:
     try:
-        eager = target.eager.answer(one.call, within_s=_CALL_S)
+        eager = target.eager.answer(one.call, within_s=CALL_LIMITS.single_s)
     except (ModelRaised, TooSlow):
         return one
     try:

@@ -17,11 +17,11 @@ from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.dims import Linear, SymbolicShape
 from tracehouse.contract.input_spec import Reason
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import resizing
 
-_LEAST_S = 0.1  # is what eager is given for a call, however little is left
 # Beside the example's size, until eager takes one; images are often to be multiples of a number.
 _NEAR = (1, -1)
 _FAR = (2, 4, 8, 16, 32)
@@ -100,7 +100,7 @@ class _Asked:
         """What eager says to these sizes. Raises TooSlow."""
         try:
             call = groups.resized(self.call, sizes, self.target.seed)
-            within_s = min(self.target.call_s, max(self.budget.left_s, _LEAST_S))
+            within_s = min(self.target.call_s, max(self.budget.left_s, CALL_LIMITS.resized_least_s))
             self.target.eager.answer(call, within_s=within_s)
         except ModelRaised as error:
             return error

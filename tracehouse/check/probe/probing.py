@@ -9,16 +9,11 @@ from tracehouse.check.ledger import Ledger, Offered
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 
-# The check is to stay small beside the trace: no probe is started after so long, or so many times the examples' time.
-PROBES_S = 1.0
-PROBES_TIMES_EXAMPLE = 20
-# A probe's values can make a loop of the model's very long: eager is stopped after so long.
-PROBE_S = 1.0
-PROBE_TIMES_EXAMPLE = 20
-_TIMES_DEEP = 10
+_TIMES_DEEP = 10  # a deep search may take so many times as long
 
 
 class Probing:
@@ -57,9 +52,10 @@ class Probing:
 
         Raises OutOfMemory.
         """
-        wanted_s = max(PROBES_S, PROBES_TIMES_EXAMPLE * self._example_s) * (_TIMES_DEEP if self._deep else 1)
-        own = Budget(min(wanted_s, max(PROBES_S, budget.left_s)))
-        within_s = max(PROBE_S, min(PROBE_TIMES_EXAMPLE * self._example_s, own.seconds))
+        limits = CALL_LIMITS
+        wanted_s = limits.probes.after(self._example_s) * (_TIMES_DEEP if self._deep else 1)
+        own = Budget(min(wanted_s, max(limits.probes.seconds, budget.left_s)))
+        within_s = max(limits.probe.seconds, min(limits.probe.times * self._example_s, own.seconds))
         method = self._example.method
         left_out: list[str] = []
         too_slow: list[str] = []
