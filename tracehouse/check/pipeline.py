@@ -177,9 +177,9 @@ class Pipeline:
                 yield (result := replace(result, size_state=state))
         compared = replace(evidence, prove=result).compared_sizes
         yield (result := replace(result, voided=voided(proof.regions, compared)))
-        for left in proof.unproven:
-            where = f" at {left.line.file}:{left.line.line}" if left.line else ""
-            budget.leave_out(f"not proven from {format_sizes(left.sizes)} on: {left.why}{where}")
+        for gap in proof.gaps:
+            where = f" at {gap.line.file}:{gap.line.line}" if gap.line else ""
+            budget.leave_out(f"not proven from {format_sizes(gap.sizes)} on: {gap.reason}{where}")
         summary = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
         yield replace(result, summary=f"{summary}; {_counted(proof.cases, 'run')}")
 
@@ -227,9 +227,9 @@ class Pipeline:
         """Return the sizes to prove; of a size that is baked, the example's alone."""
         baked = {symbol for one in evidence.baked_sizes if not one.right for symbol in one.symbols}
         requested = {symbol: range(one.low, one.high + 1, one.step) for symbol, one in self._requested.sizes.items()}
-        wanted = {symbol: requested.get(symbol, sizes) for symbol, sizes in size_grid.default(groups).items()}
+        wanted = {symbol: requested.get(symbol, sizes) for symbol, sizes in size_grid.default_sizes(groups).items()}
         wanted |= {symbol: range(groups.example[symbol], groups.example[symbol] + 1) for symbol in baked}
-        return size_grid.bounded(wanted, groups.example)
+        return size_grid.limit_sizes(wanted, groups.example)
 
     def _leave_out_unwanted(self, wanted: Mapping[str, range], budget: Budget) -> None:
         """Report the requested sizes that are too many to be proven."""
@@ -275,13 +275,13 @@ def _why_nothing_to_claim(evidence: Evidence) -> str | None:
 
 def _border_of(proof: Proof, evidence: Evidence, groups: Groups) -> list[Mapping[str, int]]:
     """Return the sizes at the borders of what is proven, and small ones that are not, where none was called yet."""
-    border: list[Mapping[str, int]] = [*(one.sizes for one in proof.refuted), *proof.tries]
+    border: list[Mapping[str, int]] = [*(one.sizes for one in proof.refutations), *proof.border_sizes]
     border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
     known = [dict(one.sizes) for one in evidence.graphs.calls]
     border += [
         sizes
         for sizes in baked_sizes.small(groups, known)
-        if proof.unproven and not evidence.baked_sizes and not any(region.contains(sizes) for region in proof.regions)
+        if proof.gaps and not evidence.baked_sizes and not any(region.contains(sizes) for region in proof.regions)
     ]
     return [sizes for sizes in border if dict(sizes) not in known]
 

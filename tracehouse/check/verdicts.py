@@ -126,4 +126,4 @@ def _sampled_regions(evidence: Evidence, proof: Proof) -> Sequence[Region]:
     assert observation is not None  # what is proven was observed
     judged = evidence.flip.judged
     aside = [one for one in judged if one.read.site not in observation.recorded and one.read.depends_on == "values"]
-    return proof.alike if aside and all(one.effect == "harmless" for one in aside) else []
+    return proof.proven_on_symbols if aside and all(one.effect == "harmless" for one in aside) else []

@@ -150,7 +150,7 @@ def _found(eager: _Asked) -> Groups:
     dims = [*eager.sizes]
     _leave_ones(eager, dims)
     asked = (
-        size_relations.of_eager(eager.target, eager.call, eager.budget.left_s * _SYMBOLIC_SHARE)
+        size_relations.find_size_relations(eager.target, eager.call, eager.budget.left_s * _SYMBOLIC_SHARE)
         if dims
         else Relations({})
     )

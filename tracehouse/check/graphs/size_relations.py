@@ -1,23 +1,21 @@
-"""Relations: what the eager model asks of its inputs' sizes, as one run of it with symbols for sizes says.
+"""Size relations: the conditions that the eager model puts on its inputs' sizes, found by one run on symbols.
 
-Of a model that reads values the run ends there, and says what was asked until then.
+If the model reads a value, the run ends there, and the conditions met until then are returned.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from tracehouse.check.prove.composite_operators import whole
-from tracehouse.check.prove.shape_rules import Shaping
-from tracehouse.check.prove.stopping import stopped_between_operators
+from tracehouse.check.prove.shape_rules import ShapeRuleMode
+from tracehouse.check.prove.symbols import ENVIRONMENT_SETTINGS, fake_tensor_mode, run_without_values
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.contract.dims import Linear
@@ -25,45 +23,49 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
 
 Dim = tuple[str, int]  # an input leaf, and the place of the dim
-Equation = dict[str, int]  # the sum of the symbols, each so many times, and of the number under "", is zero
-_NUMBER = ""
+_CONSTANT = ""
+# The terms of a sum: how many times each symbol is in it, and under "" the constant. As an equation, the sum is zero.
+_Sum = dict[str, int]
 
 
 @dataclass(frozen=True)
 class Relations:
-    """`dims` has a Linear of other dims' symbols, or the one size, of each dim that is not free; `symbols` names all.
+    """How the sizes of an eager model's inputs depend on each other.
 
-    They held on one path through the model: another one may ask for less.
+    The relations held on one path through the model; another path may have fewer.
     """
 
-    symbols: dict[Dim, str]
+    symbols: dict[Dim, str]  # every dim has one
+    # For each dim that is not free: a sum of other dims' symbols, or its only size.
     dims: dict[Dim, Linear | int] = field(default_factory=dict)
+    # For each dim that has to be a multiple of a number: the number.
     steps: dict[Dim, int] = field(default_factory=dict)
-    # Sizes that the model compares one with, and so may do another thing at, or beyond.
+    # Sizes that the model compares a dim with. At such a size, or beyond it, the model may behave differently.
     edges: dict[Dim, list[int]] = field(default_factory=dict)
 
 
-def of_eager(target: Target, call: Call, within_s: float) -> Relations:
-    """Of the eager model alone, on a call with no dim of size 1, where broadcasting hides what is asked."""
-    shapes = ShapeEnv(specialize_zero_one=False, duck_shape=False)
-    mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
-    mode.cache_enabled = False  # of symbols an entry costs more to make than the answer, and fits nothing else
+def find_size_relations(target: Target, call: Call, within_s: float) -> Relations:
+    """Run the eager model on symbols in place of the call's sizes, and return the relations that it met.
+
+    The call should have no dim of size 1, for broadcasting hides relations. The run is stopped after `within_s`
+    seconds.
+    """
+    environment = ShapeEnv(**ENVIRONMENT_SETTINGS)
+    mode = fake_tensor_mode(environment)
     symbols: dict[Dim, str] = {}
     try:
         fakes = {name: _fake(mode, name, tensor, symbols) for name, tensor in call.tensors.items()}
         module = target.model.fresh()
         seed_all(target.seed)
-        # What the model raises ends the run, and what was asked until then holds.
-        without_values = stopped_between_operators(), enable_python_dispatcher(), whole(), mode, Shaping()  # type: ignore[no-untyped-call]
-        with suppress(Exception, TooSlow), time_limit(within_s), torch.no_grad(), ExitStack() as stack:
-            for one in without_values:
-                stack.enter_context(one)
+        # If the model raises, the run ends, and the conditions met until then hold.
+        rules = ShapeRuleMode()  # type: ignore[no-untyped-call]
+        with suppress(Exception, TooSlow), time_limit(within_s), run_without_values(mode), rules:
             call.with_tensors(fakes).run(module)
-    except Exception:  # noqa: BLE001 - of a model or a tensor that torch has no fake of: nothing is known then
+    except Exception:  # noqa: BLE001 - torch has no tensor without values for an input, or cannot copy the model
         return Relations(symbols)
     finally:
-        target.model.shared.restore()  # which may hold a fake tensor now
-    return _solved(symbols, shapes)
+        target.model.shared.restore()  # the model's shared state may hold a tensor without values now
+    return _solve(symbols, environment)
 
 
 def _fake(mode: FakeTensorMode, name: str, tensor: torch.Tensor, symbols: dict[Dim, str]) -> torch.Tensor:
@@ -76,10 +78,10 @@ def _fake(mode: FakeTensorMode, name: str, tensor: torch.Tensor, symbols: dict[D
     return fake
 
 
-def _solved(symbols: dict[Dim, str], shapes: ShapeEnv) -> Relations:
+def _solve(symbols: dict[Dim, str], shapes: ShapeEnv) -> Relations:
     order = {symbol: number for number, symbol in enumerate(symbols.values())}
-    known = _eliminated(_equations(shapes, order), order)
-    dims = {dim: _linear(known[symbol]) for dim, symbol in symbols.items() if symbol in known}
+    solutions = _eliminate(_equations(shapes, order), order)
+    dims = {dim: _linear(solutions[symbol]) for dim, symbol in symbols.items() if symbol in solutions}
     steps, edges = dict(_steps(shapes)), _edges(shapes, order)
     return Relations(
         symbols,
@@ -90,87 +92,95 @@ def _solved(symbols: dict[Dim, str], shapes: ShapeEnv) -> Relations:
 
 
 def _facts(shapes: ShapeEnv) -> Iterator[Any]:
-    """As sympy has them: what was asked on the way and was true."""
+    """Yield the conditions that held during the run, as sympy's relations."""
     yield from (guard.expr for guard in shapes.guards)
     yield from (sympy.Eq(symbol, value) for symbol, value in shapes.replacements.items())
 
 
-def _equations(shapes: ShapeEnv, symbols: Mapping[str, int]) -> Iterator[Equation]:
+def _equations(shapes: ShapeEnv, symbols: Mapping[str, int]) -> Iterator[_Sum]:
     for fact in _facts(shapes):
-        if isinstance(fact, sympy.Eq) and (found := _equation(fact.lhs - fact.rhs, symbols)) is not None:
-            yield found
+        if isinstance(fact, sympy.Eq) and (equation := _linear_sum(fact.lhs - fact.rhs, symbols)) is not None:
+            yield equation
 
 
-def _equation(total: Any, symbols: Mapping[str, int]) -> Equation | None:
-    """None of what is not linear."""
-    equation: Equation = {}
+def _linear_sum(total: Any, symbols: Mapping[str, int]) -> _Sum | None:
+    """Return the terms of a linear expression in the symbols with integer factors; None for another expression."""
+    terms: _Sum = {}
     for term in sympy.Add.make_args(sympy.expand(total)):
         times, rest = term.as_coeff_Mul()
-        name = _NUMBER if rest == 1 else str(rest)
-        if not times.is_Integer or (name != _NUMBER and name not in symbols):
+        name = _CONSTANT if rest == 1 else str(rest)
+        if not times.is_Integer or (name != _CONSTANT and name not in symbols):
             return None
-        equation[name] = equation.get(name, 0) + int(times)
-    return equation
+        terms[name] = terms.get(name, 0) + int(times)
+    return terms
 
 
-def _eliminated(equations: Iterable[Equation], order: Mapping[str, int]) -> dict[str, Equation]:
-    """Each symbol that the others give, as their sum."""
-    known: dict[str, Equation] = {}
+def _eliminate(equations: Iterable[_Sum], order: Mapping[str, int]) -> dict[str, _Sum]:
+    """Solve the equations by Gaussian elimination over the integers.
+
+    Return the symbols that they determine, each as a sum of symbols that stay free.
+    """
+    solutions: dict[str, _Sum] = {}
     for equation in equations:
-        left = _substituted(equation, known)
-        symbol = _isolated(left, order)
+        rest = _substitute(equation, solutions)
+        symbol = _choose_symbol(rest, order)
         if symbol is None:
             continue
-        sign = -left.pop(symbol)
-        known[symbol] = {name: times * sign for name, times in left.items()}
-        known = {each: _substituted(value, {symbol: known[symbol]}) for each, value in known.items()}
-    return known
+        sign = -rest.pop(symbol)
+        solutions[symbol] = {name: times * sign for name, times in rest.items()}
+        solutions = {name: _substitute(value, {symbol: solutions[symbol]}) for name, value in solutions.items()}
+    return solutions
 
 
-def _substituted(equation: Equation, known: Mapping[str, Equation]) -> Equation:
-    found: Equation = {}
-    for name, times in equation.items():
-        for part, part_times in known[name].items() if name in known else [(name, 1)]:
-            found[part] = found.get(part, 0) + times * part_times
-    return {name: times for name, times in found.items() if times}
+def _substitute(terms: _Sum, solutions: Mapping[str, _Sum]) -> _Sum:
+    total: _Sum = {}
+    for name, times in terms.items():
+        for part, part_times in solutions[name].items() if name in solutions else [(name, 1)]:
+            total[part] = total.get(part, 0) + times * part_times
+    return {name: times for name, times in total.items() if times}
 
 
-def _isolated(equation: Equation, order: Mapping[str, int]) -> str | None:
-    """The symbol that is told by the others: one that is a sum of them before one that is a rest, later dims first."""
-    symbols = {name: times for name, times in equation.items() if name != _NUMBER}
+def _choose_symbol(equation: _Sum, order: Mapping[str, int]) -> str | None:
+    """Return the symbol that the equation is solved for; None where it has no integer solution.
+
+    A symbol that is the sum of the others is preferred to one that is a difference, and a later dim to an earlier one.
+    If there is only one symbol, the equation is divided by its factor.
+    """
+    symbols = {name: times for name, times in equation.items() if name != _CONSTANT}
     if len(symbols) == 1:
         ((name, times),) = symbols.items()
-        number, rest = divmod(-equation.get(_NUMBER, 0), times)
-        equation[name], equation[_NUMBER] = 1, -number
+        number, rest = divmod(-equation.get(_CONSTANT, 0), times)
+        equation[name], equation[_CONSTANT] = 1, -number
         return None if rest else name
-    plain = [name for name, times in symbols.items() if abs(times) == 1]
-    return max(plain, key=lambda name: (_is_sum(name, symbols), order[name]), default=None)
+    without_factor = [name for name, times in symbols.items() if abs(times) == 1]
+    return max(without_factor, key=lambda name: (_is_sum(name, symbols), order[name]), default=None)
 
 
 def _is_sum(name: str, symbols: Mapping[str, int]) -> bool:
+    """Whether the symbol is a sum of the others, none of them subtracted."""
     return all(times * symbols[name] < 0 for other, times in symbols.items() if other != name)
 
 
-def _linear(value: Equation) -> Linear | int:
-    number = value.get(_NUMBER, 0)
-    terms = tuple((name, times) for name, times in value.items() if name != _NUMBER)
+def _linear(value: _Sum) -> Linear | int:
+    number = value.get(_CONSTANT, 0)
+    terms = tuple((name, times) for name, times in value.items() if name != _CONSTANT)
     return Linear(terms, number) if terms else number
 
 
 def _edges(shapes: ShapeEnv, symbols: Mapping[str, int]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    edges: dict[str, list[int]] = {}
     for fact in _facts(shapes):
         if not fact.is_Relational or isinstance(fact, sympy.Eq):
             continue
-        equation = _equation(fact.lhs - fact.rhs, symbols) or {}
-        names = [name for name, times in equation.items() if name != _NUMBER and times]
+        terms = _linear_sum(fact.lhs - fact.rhs, symbols) or {}
+        names = [name for name, times in terms.items() if name != _CONSTANT and times]
         if len(names) == 1:
-            found.setdefault(names[0], []).append(-equation.get(_NUMBER, 0) // equation[names[0]])
-    return {name: sorted({*edges}) for name, edges in found.items()}
+            edges.setdefault(names[0], []).append(-terms.get(_CONSTANT, 0) // terms[names[0]])
+    return {name: sorted({*sizes}) for name, sizes in edges.items()}
 
 
 def _steps(shapes: ShapeEnv) -> Iterator[tuple[str, int]]:
-    """Of symbols that are to be multiples of a number."""
+    """Yield each symbol that has to be a multiple of a number, and the number."""
     for fact in _facts(shapes):
         for remainder in fact.atoms(sympy.Mod) | {part for part in fact.atoms(sympy.Function) if _is_modulo(part)}:
             symbol, number = remainder.args[:2]

@@ -1,5 +1,7 @@
-"""Whole operators: of those that torch takes apart, step by step along a length, into the places that they read or by
-the layout of their operands, each is seen as the one that it is."""
+"""Composite operators: torch breaks them into others, step by step along a length, or by the layout of the operands.
+
+Here each of them reaches the dispatch modes as the one operator that it is.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,15 +17,15 @@ _UPSAMPLING = (
     *(_aten.upsample_linear1d, _aten.upsample_bilinear2d, _aten.upsample_trilinear3d, _aten.upsample_bicubic2d),
 )
 UPSAMPLING = tuple(operator.default for operator in _UPSAMPLING)
-_WHOLE = (
+_COMPOSITE = (
     *(_aten.gru.input, _aten.lstm.input, _aten.rnn_tanh.input, _aten.rnn_relu.input, _aten.linear.default),
     *UPSAMPLING,
 )
 
 
 @contextmanager
-def whole() -> Iterator[None]:
-    """Within it they come to dispatch modes, where torch's dispatcher for Python is on."""
+def keep_composite_operators() -> Iterator[None]:
+    """Within it, composite operators reach dispatch modes whole, if torch's Python dispatcher is enabled."""
     for operator, kernel in _KERNELS.items():
         operator.py_kernels[DispatchKey.AutogradCPU] = kernel
         operator._dispatch_cache.clear()
@@ -36,7 +38,7 @@ def whole() -> Iterator[None]:
 
 
 def _below_autograd(operator: Any) -> Callable[..., Any]:
-    """Autograd is where it would be taken apart."""
+    """Return a kernel that skips autograd, where torch breaks the operator into others."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
@@ -46,7 +48,10 @@ def _below_autograd(operator: Any) -> Callable[..., Any]:
 
 
 def _with_sizes(operator: Any) -> Callable[..., Any]:
-    """Of the overload that has a list of scales: on the way from it to this one torch leaves the operator."""
+    """Return a kernel for the overload that takes a list of scales.
+
+    It calls the overload that takes sizes; torch itself breaks the operator into others on the way to that one.
+    """
 
     def run(tensor: torch.Tensor, sizes: Sequence[int] | None, *others: Any) -> Any:
         *flags, scales = others
@@ -58,6 +63,6 @@ def _with_sizes(operator: Any) -> Callable[..., Any]:
 
 
 _KERNELS = {
-    **{operator: _below_autograd(operator) for operator in _WHOLE},
+    **{operator: _below_autograd(operator) for operator in _COMPOSITE},
     **{operator.vec: _with_sizes(operator.default) for operator in _UPSAMPLING},
 }

@@ -1,12 +1,13 @@
-"""Proving: case after case, until the wanted sizes are covered, nothing more comes of it, or the time is over."""
+"""The prover: it runs symbolic cases until they cover the wanted sizes, lead nowhere, or the time is over."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tracehouse.check.prove.interpreter import Program
-from tracehouse.check.prove.size_grid import Evaluation, Grid, Mask, NotEvaluated, Sizes
-from tracehouse.check.prove.symbolic_case import Cases, Outcome
+from tracehouse.check.prove.size_grid import CannotEvaluate, Evaluation, Grid, Mask, Sizes
+from tracehouse.check.prove.symbolic_case import CaseResult, CaseStatus, SymbolicCases
 from tracehouse.check.prove.symbols import LEAST
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -16,39 +17,43 @@ from tracehouse.differential.budget import Budget
 from tracehouse.introspection import user_lines
 
 CASES_MAX = 24
-BAD_CASES_MAX = 3  # that were refuted or remained open: more of them tell little
+FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
-_AGAIN_S = 0.1
-_LEFT_SHOWN = 2
-# What ends a proof before all sizes are covered.
-_BAD = f"{BAD_CASES_MAX} of which came to nothing"
-_REFUSED = f"{REFUSED_CASES_MAX} of which the model refused"
-_NARROW = "each of which holds for few sizes"
-_SETTLED_ENOUGH = 3
+_REPEAT_S = 0.1
+_REGIONS_NAMED = 2
+# After so many proofs in a row in which a symbol had only one size, the next case begins with that symbol as a number.
+_SINGLE_SIZE_CASES = 3
+# Why a proof ends before all sizes are covered, as a person reads it.
+_Limit = Literal["failed", "refused", "narrow"]
+_LIMIT_TEXTS: dict[_Limit, str] = {
+    "failed": f"{FAILED_CASES_MAX} of which came to nothing",
+    "refused": f"{REFUSED_CASES_MAX} of which the model refused",
+    "narrow": "each of which holds for few sizes",
+}
 
 
 @dataclass(frozen=True)
-class Refuted:
-    """A call of these sizes was answered otherwise by the artifact than by eager; the line is where they part."""
+class Refutation:
+    """Sizes at which the artifact answers differently from eager; the line is where their computations diverge."""
 
     sizes: Sizes
     line: user_lines.Line | None
     operator: str
-    what: str
+    reason: str
 
 
 @dataclass(frozen=True)
-class Unproven:
-    """From these sizes on no proof was found; at these themselves both agreed, where they could be asked."""
+class ProofGap:
+    """Sizes from which no proof was found, and the reason; at these sizes both agree, if both could be called."""
 
     sizes: Sizes
     line: user_lines.Line | None
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """A condition of the sizes, and sizes on both sides of it."""
+    """A condition that a line puts on the sizes, sizes at which it holds, and sizes at which it fails."""
 
     condition: str
     line: user_lines.Line | None
@@ -58,28 +63,28 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Proof:
-    """What is known of the wanted sizes, counted in points.
+    """What is known of the wanted sizes. The counts are of combinations of sizes, the points of the grid.
 
-    `alike` is proven under the condition that the model computes on real tensors what it computes on tensors without
-    values, where it was seen to take another path: it is not in `regions`.
+    `regions` are proven. `proven_on_symbols` are proven only if the model computes on real tensors what it computes on
+    tensors without values; at least once it was seen to run other operators there.
     """
 
     regions: list[Region]
-    alike: list[Region]
+    proven_on_symbols: list[Region]
     points: int
     proven: int
     refused: int
-    refuted_points: int
+    failed: int
     uncovered: int
-    refuted: list[Refuted] = field(default_factory=list)
-    unproven: list[Unproven] = field(default_factory=list)
+    refutations: list[Refutation] = field(default_factory=list)
+    gaps: list[ProofGap] = field(default_factory=list)
     thresholds: list[Threshold] = field(default_factory=list)
-    tries: list[Sizes] = field(default_factory=list)  # at the borders of the cases
+    border_sizes: list[Sizes] = field(default_factory=list)  # at the borders of what each case covers
     cases: int = 0
 
 
-class _Over(BaseException):
-    """The time is. Not an Exception, so that no model takes it for its own."""
+class _TimeIsOver(BaseException):
+    """The case has used its time. No Exception, so that `except Exception` in a model's own code does not catch it."""
 
 
 def prove(
@@ -89,171 +94,183 @@ def prove(
     budget: Budget,
     harmless: Collection[user_lines.Line] = (),
 ) -> Proof:
-    """That the artifact computes what eager does, for as many of the wanted sizes as can be shown.
+    """Prove for as many of the wanted sizes as possible that the artifact computes what the eager model computes.
 
-    `harmless` are lines that read values, and of which it is known that these change nothing.
+    `wanted` has sizes by symbol; a symbol that it lacks keeps the example's size. `harmless` are lines that read
+    values which change nothing in the result.
     """
-    proving = _Proving(target, groups, wanted, budget)
+    prover = _Prover(target, groups, wanted, budget)
     try:
         program = Program(target.artifact, target.method)
     except Exception as error:  # noqa: BLE001 - a graph that cannot be read
-        proving.give_up(f"the artifact's graph cannot be read: {error}")
-        return proving.proof()
+        prover.give_up(f"the artifact's graph cannot be read: {error}")
+        return prover.proof()
     try:
-        proving.go_on(Cases(target, groups, program, harmless))
+        prover.run_cases(SymbolicCases(target, groups, program, harmless))
     finally:
         target.model.shared.restore()
-    return proving.proof()
+    return prover.proof()
 
 
-class _Proving:
+class _Prover:
+    """The wanted sizes, divided into what is proven, refused, failed, and left."""
+
     def __init__(self, target: Target, groups: Groups, wanted: Mapping[str, Sequence[int]], budget: Budget) -> None:
         self._target = target
         self._groups = groups
         self._budget = budget
         self._grid = Grid({symbol: wanted.get(symbol, [size]) for symbol, size in groups.example.items()})
-        self._proven, self._alike, self._refused, self._bad = (self._grid.none() for _ in range(4))
-        self._left = self._grid.all()
-        self._outcomes: list[Outcome] = []
-        self._refuted: list[Refuted] = []
-        self._unproven: list[Unproven] = []
+        self._proven, self._on_symbols, self._refused, self._failed = (self._grid.empty_mask() for _ in range(4))
+        self._left = self._grid.full_mask()
+        self._results: list[CaseResult] = []
+        self._refutations: list[Refutation] = []
+        self._gaps: list[ProofGap] = []
         self._thresholds: dict[tuple[str, user_lines.Line | None], Threshold] = {}
-        self._tries: list[Sizes] = []
+        self._border_sizes: list[Sizes] = []
 
-    def go_on(self, cases: Cases) -> None:
+    def run_cases(self, cases: SymbolicCases) -> None:
+        """Run cases until all sizes are covered, a limit is met, or the time is over."""
         while self._left.any() and self._limit() is None:
-            sizes = self._next()
-            outcome = self._case(cases, sizes)
-            if outcome is None:
+            sizes = self._next_sizes()
+            result = self._run_case(cases, sizes)
+            if result is None:
                 return
-            self._outcomes.append(outcome)
-            self._take(outcome)
-            if outcome.carries:
-                self._void()
+            self._results.append(result)
+            self._apply(result)
+            if result.state_changes_answers:
+                self._withdraw_proofs()
                 return
         limit = self._limit()
         if self._left.any() and limit is not None:
-            self._say_what_is_left(limit)
+            self._note_what_is_left(limit)
 
-    def _say_what_is_left(self, limit: str) -> None:
-        if limit == _BAD and any(outcome.ends == "unproven" for outcome in self._outcomes):
-            return  # "from these sizes on" says it
+    def _note_what_is_left(self, limit: _Limit) -> None:
+        if limit == "failed" and any(result.status == "unproven" for result in self._results):
+            return  # the gaps of these cases say it already
         first = self._grid.nearest(self._left, self._groups.example)
         left = self._grid.regions(self._left, "observed")
-        more = " and others" if len(left) > _LEFT_SHOWN else ""
-        why = f"the proof ended after {len(self._outcomes)} runs, {limit}; left are "
-        self._note(Unproven(first, None, why + "; ".join(map(str, left[:_LEFT_SHOWN])) + more))
+        more = " and others" if len(left) > _REGIONS_NAMED else ""
+        reason = f"the proof ended after {len(self._results)} runs, {_LIMIT_TEXTS[limit]}; left are "
+        self._note_gap(ProofGap(first, None, reason + "; ".join(map(str, left[:_REGIONS_NAMED])) + more))
 
-    def _void(self) -> None:
-        self._bad |= self._proven | self._alike
-        self._proven, self._alike = self._grid.none(), self._grid.none()
+    def _withdraw_proofs(self) -> None:
+        self._failed |= self._proven | self._on_symbols
+        self._proven, self._on_symbols = self._grid.empty_mask(), self._grid.empty_mask()
 
-    def give_up(self, why: str) -> None:
-        self._unproven.append(Unproven(dict(self._groups.example), None, why))
+    def give_up(self, reason: str) -> None:
+        """Leave all sizes unproven, for this reason."""
+        self._gaps.append(ProofGap(dict(self._groups.example), None, reason))
 
     def proof(self) -> Proof:
+        """Return what the cases have shown so far."""
         return Proof(
             self._grid.regions(self._proven, "proven"),
-            self._grid.regions(self._alike, "sampled"),
+            self._grid.regions(self._on_symbols, "sampled"),
             points=self._left.size,
             proven=int(self._proven.sum()),
             refused=int(self._refused.sum()),
-            refuted_points=int(self._bad.sum()),
+            failed=int(self._failed.sum()),
             uncovered=int(self._left.sum()),
-            refuted=self._refuted,
-            unproven=self._unproven,
+            refutations=self._refutations,
+            gaps=self._gaps,
             thresholds=list(self._thresholds.values()),
-            tries=self._tries,
-            cases=len(self._outcomes),
+            border_sizes=self._border_sizes,
+            cases=len(self._results),
         )
 
-    def _limit(self) -> str | None:
-        """What more cases would be too many."""
-        ends = [outcome.ends for outcome in self._outcomes]
-        if sum(end in ("refuted", "unproven") for end in ends) >= BAD_CASES_MAX:
-            return _BAD
-        if ends.count("refused") >= REFUSED_CASES_MAX:
-            return _REFUSED
-        return _NARROW if len(ends) >= CASES_MAX else None
+    def _limit(self) -> _Limit | None:
+        """Return the limit that was met, if one was."""
+        if self._count("refuted", "unproven") >= FAILED_CASES_MAX:
+            return "failed"
+        if self._count("refused") >= REFUSED_CASES_MAX:
+            return "refused"
+        return "narrow" if len(self._results) >= CASES_MAX else None
 
-    def _next(self) -> Sizes:
-        """The example's first, then the nearest; farther off where the near ones lead to nothing."""
-        bad = sum(outcome.ends in ("refuted", "unproven") for outcome in self._outcomes)
-        return self._grid.nearest(self._left, {name: size << bad for name, size in self._groups.example.items()})
+    def _count(self, *statuses: CaseStatus) -> int:
+        return sum(result.status in statuses for result in self._results)
 
-    def _case(self, cases: Cases, sizes: Sizes) -> Outcome | None:
-        """None where the time is over."""
+    def _next_sizes(self) -> Sizes:
+        """Return the sizes at which the next case begins: those left that are nearest to the example's.
+
+        Each case that failed doubles the sizes to be near to, so that the next one begins farther away.
+        """
+        failed = self._count("refuted", "unproven")
+        return self._grid.nearest(self._left, {name: size << failed for name, size in self._groups.example.items()})
+
+    def _run_case(self, cases: SymbolicCases, sizes: Sizes) -> CaseResult | None:
+        """Run the case that begins at these sizes; if it takes too long, with fewer symbols. None without time left."""
         free = {
             symbol: int(axis[-1])
             for symbol, axis in zip(self._grid.symbols, self._grid.axes, strict=True)
-            if sizes[symbol] >= LEAST and len(axis) > 1 and not self._is_settled(symbol)
+            if sizes[symbol] >= LEAST and len(axis) > 1 and not self._has_single_size(symbol)
         }
         while not self._budget.is_spent:
             try:
-                with _within(self._budget.share(0.5 if free else 1.0)):
+                with _limit_time(self._budget.share(0.5 if free else 1.0)):
                     call = self._groups.resized(self._target.call, sizes, self._target.seed)
-                    return cases.case(call, sizes, free)
-            except _Over:
+                    return cases.run(call, sizes, free)
+            except _TimeIsOver:
                 if not free:
                     break
                 free.popitem()
             except Exception as error:  # noqa: BLE001 - whatever torch does not do without values
-                self._unproven.append(
-                    Unproven(sizes, None, f"{type(error).__name__}: {user_lines.shown_text_of(error)}")
-                )
+                self._gaps.append(ProofGap(sizes, None, f"{type(error).__name__}: {user_lines.shown_text_of(error)}"))
                 return None
-        self._unproven.append(Unproven(sizes, None, "there was no time left"))
+        self._gaps.append(ProofGap(sizes, None, "there was no time left"))
         return None
 
-    def _is_settled(self, symbol: str) -> bool:
-        """Whether the last cases began with it, and ended with one size: as many runs are saved as try it once more."""
-        last = self._outcomes[-_SETTLED_ENOUGH:]
-        return len(last) == _SETTLED_ENOUGH and all(
-            one.ends == "proven" and one.sizes[symbol] >= LEAST and symbol not in one.free for one in last
+    def _has_single_size(self, symbol: str) -> bool:
+        """Whether in each of the last cases the symbol was left one size. A run is saved if it is a number at once."""
+        last = self._results[-_SINGLE_SIZE_CASES:]
+        return len(last) == _SINGLE_SIZE_CASES and all(
+            result.status == "proven" and result.sizes[symbol] >= LEAST and symbol not in result.free for result in last
         )
 
-    def _take(self, outcome: Outcome) -> None:
-        covered = self._covered(outcome) & self._left
-        covered |= self._grid.only(outcome.sizes) & self._left
+    def _apply(self, result: CaseResult) -> None:
+        """Take the points that the case covers from those left, and count them by its status."""
+        covered = self._covered_points(result) & self._left
+        covered |= self._grid.single_point(result.sizes) & self._left
         self._left &= ~covered
-        self._tries += [sizes for sizes in self._grid.corners(covered) if sizes not in self._tries]
-        match outcome.ends:
+        self._border_sizes += [sizes for sizes in self._grid.corners(covered) if sizes not in self._border_sizes]
+        gap = ProofGap(result.sizes, result.line, result.reason)
+        match result.status:
             case "proven":
                 self._proven |= covered
-            case "alike":
-                self._alike |= covered
-                self._note(Unproven(outcome.sizes, outcome.line, outcome.why))
+            case "proven-on-symbols":
+                self._on_symbols |= covered
+                self._note_gap(gap)
             case "refused":
                 self._refused |= covered
             case "refuted":
-                self._bad |= covered
-                self._refuted.append(Refuted(outcome.sizes, outcome.line, outcome.operator, outcome.why))
+                self._failed |= covered
+                self._refutations.append(Refutation(result.sizes, result.line, result.operator, result.reason))
             case "unproven":
-                self._bad |= covered
-                self._note(Unproven(outcome.sizes, outcome.line, outcome.why))
+                self._failed |= covered
+                self._note_gap(gap)
 
-    def _note(self, unproven: Unproven) -> None:
-        if not any((other.why, other.line) == (unproven.why, unproven.line) for other in self._unproven):
-            self._unproven.append(unproven)
+    def _note_gap(self, gap: ProofGap) -> None:
+        if not any((other.reason, other.line) == (gap.reason, gap.line) for other in self._gaps):
+            self._gaps.append(gap)
 
-    def _covered(self, outcome: Outcome) -> Mask:
-        """The points at which the case would have gone the same way."""
-        mask = self._grid.all()
+    def _covered_points(self, result: CaseResult) -> Mask:
+        """Return the points at which the case's conditions hold: there it would have gone the same way."""
+        mask = self._grid.full_mask()
         for symbol in self._grid.symbols:
-            if symbol not in outcome.free:
-                mask &= self._grid.sizes(symbol) == outcome.sizes[symbol]
-        if outcome.symbols is None:
+            if symbol not in result.free:
+                mask &= self._grid.sizes(symbol) == result.sizes[symbol]
+        if result.symbols is None:
             return mask
-        evaluation = Evaluation(self._grid, outcome.symbols.names)
+        evaluation = Evaluation(self._grid, result.symbols.names)
         try:
-            for condition in outcome.conditions:
+            for condition in result.conditions:
                 holds = evaluation.holds(condition.expression)
-                self._note_threshold(outcome.symbols.told(str(condition.expression)), condition.line, holds, mask)
+                text = result.symbols.write_names(str(condition.expression))
+                self._note_threshold(text, condition.line, holds, mask)
                 mask = mask & holds
-            for first, second in outcome.alike:
-                mask = mask & evaluation.alike(first, second)
-        except NotEvaluated:
-            return self._grid.only(outcome.sizes)
+            for first, second in result.assumed_equal:
+                mask = mask & evaluation.are_equal(first, second)
+        except CannotEvaluate:
+            return self._grid.single_point(result.sizes)
         return mask
 
     def _note_threshold(self, text: str, line: user_lines.Line | None, holds: Mask, mask: Mask) -> None:
@@ -267,10 +284,12 @@ class _Proving:
         self._thresholds[text, line] = Threshold(text, line, self._grid.nearest(inside, outside), outside)
 
 
-def _within(budget: Budget) -> AbstractContextManager[None]:
+def _limit_time(budget: Budget) -> AbstractContextManager[None]:
+    """Within the context that is returned, _TimeIsOver is raised when the budget is spent."""
+
     def stop() -> None:
         if budget.is_spent:
-            raise _Over
+            raise _TimeIsOver
 
     # The alarm rings again and again, because torch may drop an exception where it calls Python back.
-    return alarm(max(budget.left_s, 0.001), stop, again_s=_AGAIN_S)
+    return alarm(max(budget.left_s, 0.001), stop, again_s=_REPEAT_S)

@@ -1,4 +1,4 @@
-"""Tensors of no dims that stand for numbers, as a trace has one for each number that it computes with a size."""
+"""Scalar tensors: tensors without dims that stand for numbers. A trace has one for each number computed from a size."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -10,146 +10,160 @@ import torch
 from tracehouse.check.prove.size_operators import DTYPES
 from tracehouse.check.prove.symbols import SYMBOLIC, is_fake
 
-# Whole numbers below it, and the whole parts of their quotients, are exact in each floating point datatype named here:
-# a quotient of two that is not whole is at least 2**-24 of itself away from what is.
+# Integers below 2**24 are exact in each of these datatypes (float32 has 24 bits of significand), and so are the integer
+# parts of their quotients: a quotient of two of them that is no integer differs from every integer by at least 2**-24
+# of itself.
 _EXACT_BELOW = 2**24
 _EXACT = (torch.float32, torch.float64)
 
 
 class Unsupported(Exception):
-    """A node, or a use of it, that is not run here: what it gives is not known."""
+    """A node, or a use of it, that is not run here: its result is not known."""
 
 
 @dataclass(frozen=True)
-class NumberTensor:
-    """`value` is a number or a symbolic one. Of a floating point datatype, `whole` is the same as a whole number, where
-    it is one, and `quotient` the two whole numbers that it was divided from."""
+class ScalarTensor:
+    """A tensor without dims whose value is a number, or a symbolic number.
+
+    If its datatype is a floating point one, `integer` is the value as an integer, where it is one, and `quotient` are
+    the two integers that were divided to get it, where they were.
+    """
 
     value: Any
     dtype: torch.dtype
-    whole: Any = None
+    integer: Any = None
     quotient: tuple[Any, Any] | None = None
 
 
-def computed(kind: str, values: Sequence[Any]) -> Any:
-    """What an operator of that kind gives. Raises Unsupported."""
+def compute(kind: str, values: Sequence[Any]) -> Any:
+    """Return the result of the operator of that kind. Raises Unsupported."""
     name = kind.removeprefix("aten::")
-    numbers = [_as_number(value) for value in values]
+    numbers = [_as_scalar(value) for value in values]
     first = numbers[0]
-    if name in _SAME:
+    if name in _IDENTITIES:
         return first
     if name in ("to", "_to_copy", "type_as"):
         return _cast(numbers)
     if name in ("ceil", "floor"):
-        return _rounded(name, first)
+        return _round(name, first)
     if name in _CLAMPS:
-        return _clamped(*_CLAMPS[name](*numbers))
-    if name not in ARITHMETIC or not all(isinstance(number, NumberTensor) for number in numbers[:2]):
+        return _clamp(*_CLAMPS[name](*numbers))
+    if name not in ARITHMETIC or not all(isinstance(number, ScalarTensor) for number in numbers[:2]):
         raise Unsupported(f"{kind} of a size")
     if name == "div" and len(numbers) > 2:
-        return _divided(numbers)
-    return _calculated(name, numbers)
+        return _divide_and_round(numbers)
+    return _calculate(name, numbers)
 
 
-def as_tensor(number: NumberTensor) -> torch.Tensor:
-    made: torch.Tensor = torch.ops.aten.scalar_tensor.default(number.value, dtype=number.dtype)
-    return made
+def as_tensor(number: ScalarTensor) -> torch.Tensor:
+    """Return the tensor that it stands for."""
+    tensor: torch.Tensor = torch.ops.aten.scalar_tensor.default(number.value, dtype=number.dtype)
+    return tensor
 
 
-def of_number(value: Any) -> NumberTensor:
-    """prim::NumToTensor."""
-    return NumberTensor(value, torch.float64 if isinstance(value, float | torch.SymFloat) else _dtype_of(value))
+def from_number(value: Any) -> ScalarTensor:
+    """Return the scalar tensor for a number, as prim::NumToTensor does."""
+    return ScalarTensor(value, torch.float64 if isinstance(value, float | torch.SymFloat) else _dtype_of(value))
 
 
-def whole(number: NumberTensor) -> Any:
-    """aten::Int, and where a number is wanted of a tensor. Raises Unsupported."""
+def to_integer(number: ScalarTensor) -> Any:
+    """Return its value as an integer, as aten::Int does.
+
+    Raises Unsupported where torch might round it otherwise than Python.
+    """
     if not number.dtype.is_floating_point:
         return number.value
-    if number.whole is None:
-        raise Unsupported("aten::Int of a size that was divided")  # it may be rounded otherwise than in Python
-    return number.whole
+    if number.integer is None:
+        raise Unsupported("aten::Int of a size that was divided")
+    return number.integer
 
 
-def _calculated(name: str, numbers: Sequence[Any]) -> NumberTensor:
+def _calculate(name: str, numbers: Sequence[Any]) -> ScalarTensor:
     first, second, factor = [*numbers, None, None][:3]
-    if isinstance(factor, NumberTensor) and factor.value != 1:  # alpha
-        second = _calculated("mul", [second, factor])
+    if isinstance(factor, ScalarTensor) and factor.value != 1:  # alpha
+        second = _calculate("mul", [second, factor])
     operands = [number for number in (first, second) if number is not None]
-    made = ARITHMETIC[name](*(number.value for number in operands))
-    dtype = _dtype(name, operands)
+    result = ARITHMETIC[name](*(number.value for number in operands))
+    dtype = _result_dtype(name, operands)
     if dtype not in _EXACT:
-        return NumberTensor(made, dtype)
-    wholes = [_whole_or_none(number) for number in operands]
-    if any(one is None for one in wholes):
-        return NumberTensor(made, dtype)
+        return ScalarTensor(result, dtype)
+    integers = [_integer_or_none(number) for number in operands]
+    if any(integer is None for integer in integers):
+        return ScalarTensor(result, dtype)
     if name in _DIVISIONS:
-        return NumberTensor(made, dtype, quotient=(wholes[0], wholes[1]))
-    return _of_whole(ARITHMETIC[name](*wholes), dtype) if name in _WHOLE_OF_WHOLES else NumberTensor(made, dtype)
+        return ScalarTensor(result, dtype, quotient=(integers[0], integers[1]))
+    if name in _INTEGER_OF_INTEGERS:
+        return _from_integer(ARITHMETIC[name](*integers), dtype)
+    return ScalarTensor(result, dtype)
 
 
-def _of_whole(value: Any, dtype: torch.dtype) -> NumberTensor:
-    """Where it is too large to be exact, and where it is not is asked of the symbols in it, it is a number alone."""
+def _from_integer(value: Any, dtype: torch.dtype) -> ScalarTensor:
+    """Return the scalar tensor for an integer in a floating point datatype.
+
+    If it is symbolic, this adds the condition whether it is small enough to be exact; if it is too large, the result
+    has no `integer`.
+    """
     is_exact = bool(value > -_EXACT_BELOW) and bool(value < _EXACT_BELOW)
-    return NumberTensor(torch.sym_float(value), dtype, whole=value if is_exact else None)
+    return ScalarTensor(torch.sym_float(value), dtype, integer=value if is_exact else None)
 
 
-def _whole_or_none(number: NumberTensor) -> Any:
+def _integer_or_none(number: ScalarTensor) -> Any:
     if not number.dtype.is_floating_point:
         return number.value
     if isinstance(number.value, float) and number.value.is_integer():
         return int(number.value)
-    return number.whole
+    return number.integer
 
 
-def _rounded(name: str, number: Any) -> NumberTensor:
-    if not isinstance(number, NumberTensor):
+def _round(name: str, number: Any) -> ScalarTensor:
+    if not isinstance(number, ScalarTensor):
         raise Unsupported(f"aten::{name} of a size")
-    if not number.dtype.is_floating_point or number.whole is not None:
+    if not number.dtype.is_floating_point or number.integer is not None:
         return number
     if number.quotient is None or number.dtype not in _EXACT:
         raise Unsupported(f"aten::{name} of a size")
     above, below = number.quotient
     if not (bool(above >= 0) and bool(above < _EXACT_BELOW) and bool(below > 0) and bool(below < _EXACT_BELOW)):
         raise Unsupported(f"aten::{name} of a size that is negative or large")
-    return _of_whole(above // below if name == "floor" else (above + below - 1) // below, number.dtype)
+    return _from_integer(above // below if name == "floor" else (above + below - 1) // below, number.dtype)
 
 
-def _clamped(number: Any, low: Any, high: Any) -> NumberTensor:
-    """Raises Unsupported but for whole numbers."""
-    ends = [end for end in (low, high) if end is not None]
-    if not all(isinstance(one, NumberTensor) for one in (number, *ends)):
+def _clamp(number: Any, low: Any, high: Any) -> ScalarTensor:
+    """Clamp an integer between integers. Raises Unsupported for other numbers."""
+    given_bounds = [bound for bound in (low, high) if bound is not None]
+    if not all(isinstance(one, ScalarTensor) for one in (number, *given_bounds)):
         raise Unsupported("aten::clamp of a size")
-    value = _whole_or_none(number)
+    value = _integer_or_none(number)
     bounds: list[tuple[Any, Any]] = [(low, torch.sym_max), (high, torch.sym_min)]
-    for end, bound in bounds:
-        if end is not None:
-            limit = _whole_or_none(end)
-            if value is None or limit is None or (end.dtype.is_floating_point and not number.dtype.is_floating_point):
+    for bound, choose in bounds:
+        if bound is not None:
+            limit = _integer_or_none(bound)
+            if value is None or limit is None or (bound.dtype.is_floating_point and not number.dtype.is_floating_point):
                 raise Unsupported("aten::clamp of a size that is no whole number")
-            value = bound(value, limit)
-    return _of_whole(value, number.dtype) if number.dtype.is_floating_point else NumberTensor(value, number.dtype)
+            value = choose(value, limit)
+    return _from_integer(value, number.dtype) if number.dtype.is_floating_point else ScalarTensor(value, number.dtype)
 
 
-def _divided(numbers: Sequence[Any]) -> NumberTensor:
+def _divide_and_round(numbers: Sequence[Any]) -> ScalarTensor:
     first, second, rounding = numbers
     dtype = torch.promote_types(first.dtype, second.dtype)
     if dtype.is_floating_point:
         raise Unsupported("aten::div of a size that is no whole number")
     match rounding:
         case "floor":
-            return NumberTensor(first.value // second.value, dtype)
+            return ScalarTensor(first.value // second.value, dtype)
         case "trunc" if bool(first.value >= 0) and bool(second.value > 0):
-            return NumberTensor(first.value // second.value, dtype)
+            return ScalarTensor(first.value // second.value, dtype)
     raise Unsupported("aten::div of a size")
 
 
-def _as_number(value: Any) -> Any:
+def _as_scalar(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         if is_fake(value):
             raise Unsupported("a tensor beside a size")
-        return NumberTensor(value.item(), value.dtype)
+        return ScalarTensor(value.item(), value.dtype)
     if isinstance(value, (bool, int, float, *SYMBOLIC)):
-        return NumberTensor(value, _dtype_of(value))
+        return ScalarTensor(value, _dtype_of(value))
     return value
 
 
@@ -159,7 +173,7 @@ def _dtype_of(value: Any) -> torch.dtype:
     return torch.get_default_dtype() if isinstance(value, float | torch.SymFloat) else torch.int64
 
 
-def _dtype(name: str, numbers: Sequence[NumberTensor]) -> torch.dtype:
+def _result_dtype(name: str, numbers: Sequence[ScalarTensor]) -> torch.dtype:
     if name in _COMPARISONS:
         return torch.bool
     dtype = numbers[0].dtype
@@ -170,36 +184,38 @@ def _dtype(name: str, numbers: Sequence[NumberTensor]) -> torch.dtype:
     return dtype
 
 
-def _cast(numbers: Sequence[Any]) -> NumberTensor:
-    first: NumberTensor = numbers[0]
+def _cast(numbers: Sequence[Any]) -> ScalarTensor:
+    first: ScalarTensor = numbers[0]
     wanted = numbers[1]
-    if isinstance(wanted, NumberTensor):
+    if isinstance(wanted, ScalarTensor):
         wanted = DTYPES.get(int(wanted.value)) if isinstance(wanted.value, int) else None
     if not isinstance(wanted, torch.dtype):
-        dtypes = [number for number in numbers[1:] if isinstance(number, NumberTensor) and type(number.value) is int]
+        dtypes = [number for number in numbers[1:] if isinstance(number, ScalarTensor) and type(number.value) is int]
         wanted = DTYPES.get(dtypes[0].value) if dtypes else first.dtype
     if wanted is None:
         raise Unsupported("aten::to of a size")
     if wanted.is_floating_point and not first.dtype.is_floating_point:
         return (
-            _of_whole(first.value, wanted) if wanted in _EXACT else NumberTensor(torch.sym_float(first.value), wanted)
+            _from_integer(first.value, wanted)
+            if wanted in _EXACT
+            else ScalarTensor(torch.sym_float(first.value), wanted)
         )
     if wanted is first.dtype:
         return first
     if wanted.is_floating_point and first.dtype.is_floating_point:
-        return NumberTensor(first.value, wanted, whole=first.whole if wanted in _EXACT else None)
+        return ScalarTensor(first.value, wanted, integer=first.integer if wanted in _EXACT else None)
     if wanted in _INTEGERS and first.dtype in _INTEGERS:
-        return NumberTensor(first.value, wanted)
-    if wanted in _INTEGERS and first.whole is not None:
-        return NumberTensor(first.whole, wanted)
+        return ScalarTensor(first.value, wanted)
+    if wanted in _INTEGERS and first.integer is not None:
+        return ScalarTensor(first.integer, wanted)
     raise Unsupported(f"aten::to of a size, to {wanted}")
 
 
-_SAME = {"detach", "clone", "contiguous", "alias", "lift_fresh"}
+_IDENTITIES = {"detach", "clone", "contiguous", "alias", "lift_fresh"}
 _DIVISIONS = {"div", "true_divide"}
 _INTEGERS = (torch.int32, torch.int64)
-# Of floating point numbers that are whole, what they give is so too, and the same as of integers.
-_WHOLE_OF_WHOLES = {"add", "sub", "rsub", "mul", "neg", "floor_divide", "maximum", "minimum", "max", "min"}
+# On floating point numbers that are integers, their result is the integer that they give on integers.
+_INTEGER_OF_INTEGERS = {"add", "sub", "rsub", "mul", "neg", "floor_divide", "maximum", "minimum", "max", "min"}
 _CLAMPS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
     "clamp": lambda number, low=None, high=None: (number, low, high),
     "clamp_min": lambda number, low: (number, low, None),

@@ -1,7 +1,8 @@
-"""Shapes: what the commonest operators give of tensors without values, asking of the sizes only what eager asks.
+"""Shape rules: the results of the commonest operators on tensors without values.
 
-What torch itself does for them splits the sizes where nothing changes: at those that choose a kernel of a convolution,
-and at 1, where a norm that is taken apart would broadcast, and an operator element by element might.
+They put only those conditions on symbolic sizes that eager puts on real ones. torch's own rules add conditions where
+nothing changes: at the sizes that choose a kernel of a convolution, and at size 1, where a norm that is broken into
+other operators would broadcast, and an elementwise operator might.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,29 +13,29 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.prove.composite_operators import UPSAMPLING
 from tracehouse.check.prove.stopping import stop_if_late
-from tracehouse.check.prove.symbols import are_same, empty_like, is_fake
+from tracehouse.check.prove.symbols import empty_like, have_same_expression, is_fake
 
 _aten = torch.ops.aten
-# Set on tensors without values: whether they are contiguous, whatever the sizes.
-_PLAIN = "_is_contiguous_at_all_sizes"
+# An attribute of tensors without values: whether they are contiguous, whatever the sizes.
+_IS_CONTIGUOUS = "_is_contiguous_at_all_sizes"
 
 
-class Shaping(TorchDispatchMode):
-    """Within it, operators on tensors without values give what `made` does."""
+class ShapeRuleMode(TorchDispatchMode):
+    """A dispatch mode in which operators on tensors without values follow the shape rules."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         stop_if_late()
-        return made(func, args, kwargs or {})
+        return run_operator(func, args, kwargs or {})
 
 
-def made(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The operator's outputs; torch's own where nothing simpler is known to be the same."""
-    shape = None if kwargs and func not in _WITH_KEYWORDS else _SHAPES.get(func)
-    outputs = None if shape is None else shape(*args)
+def run_operator(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Return the operator's outputs by its shape rule; torch runs it where no rule applies to these operands."""
+    rule = None if kwargs and func not in _KEYWORDS_KEEP_SHAPES else _RULES.get(func)
+    outputs = None if rule is None else rule(*args)
     if outputs is not None:
         return outputs
     if torch.Tag.inplace_view in func.tags:
-        vars(args[0]).pop(_PLAIN, None)
+        vars(args[0]).pop(_IS_CONTIGUOUS, None)
     return func(*args, **kwargs)
 
 
@@ -46,22 +47,22 @@ def _convolution(
     padding: Sequence[int],
     dilation: Sequence[int],
     transposed: bool,
-    output_padding: Sequence[int],  # noqa: ARG001 - of a transposed one
+    output_padding: Sequence[int],  # noqa: ARG001 - only a transposed convolution has it
     groups: int,
     *_: Any,
 ) -> torch.Tensor | None:
-    places = weight.dim() - 2
-    if transposed or tensor.dim() != weight.dim() or not _are_plain(tensor, weight):
+    dims = weight.dim() - 2
+    if transposed or tensor.dim() != weight.dim() or not _are_contiguous(tensor, weight):
         return None
     if tensor.shape[1] != weight.shape[1] * groups or (bias is not None and bias.shape[0] != weight.shape[0]):
         return None
-    steps, edges, spreads = (_each(value, places) for value in (stride, padding, dilation))
-    reaches = [spread * (size - 1) for spread, size in zip(spreads, weight.shape[2:], strict=True)]
-    lasts = [size + 2 * edge - reach - 1 for size, edge, reach in zip(tensor.shape[2:], edges, reaches, strict=True)]
+    strides, paddings, dilations = (_for_each_dim(value, dims) for value in (stride, padding, dilation))
+    reaches = [spacing * (size - 1) for spacing, size in zip(dilations, weight.shape[2:], strict=True)]
+    lasts = [size + 2 * edge - reach - 1 for size, edge, reach in zip(tensor.shape[2:], paddings, reaches, strict=True)]
     if any(last < 0 for last in lasts):
         return None
-    sizes = [last // step + 1 for last, step in zip(lasts, steps, strict=True)]
-    return _new(tensor, [tensor.shape[0], weight.shape[0], *sizes])
+    sizes = [last // step + 1 for last, step in zip(lasts, strides, strict=True)]
+    return _new_contiguous(tensor, [tensor.shape[0], weight.shape[0], *sizes])
 
 
 def _batch_norm(
@@ -72,59 +73,61 @@ def _batch_norm(
     variance: torch.Tensor,
     *_: Any,
 ) -> tuple[torch.Tensor, ...] | None:
-    """With running statistics, that is: not of the tensor's own."""
-    given = [one for one in (weight, bias, mean, variance) if one is not None]
-    if tensor.dim() < 2 or not _are_plain(tensor, *given) or any(one.shape[0] != tensor.shape[1] for one in given):
+    """Normalise by running statistics, and not by those of the tensor itself."""
+    parameters = [one for one in (weight, bias, mean, variance) if one is not None]
+    if tensor.dim() < 2 or not _are_contiguous(tensor, *parameters):
         return None
-    return _new(tensor, tensor.shape), _new(tensor, (0,)), _new(tensor, (0,))
+    if any(parameter.shape[0] != tensor.shape[1] for parameter in parameters):
+        return None
+    return _new_contiguous(tensor, tensor.shape), _new_contiguous(tensor, (0,)), _new_contiguous(tensor, (0,))
 
 
 def _layer_norm(
     tensor: torch.Tensor, sizes: Sequence[int], weight: torch.Tensor | None, bias: torch.Tensor | None, *_: Any
 ) -> tuple[torch.Tensor, ...] | None:
-    given = [one for one in (weight, bias) if one is not None]
-    kept = tensor.dim() - len(sizes)
-    if kept < 0 or not _are_plain(tensor, *given):
+    parameters = [one for one in (weight, bias) if one is not None]
+    leading_dims = tensor.dim() - len(sizes)
+    if leading_dims < 0 or not _are_contiguous(tensor, *parameters):
         return None
-    if any([*one.shape] != [*sizes] for one in given) or [*tensor.shape[kept:]] != [*sizes]:
+    if any([*one.shape] != [*sizes] for one in parameters) or [*tensor.shape[leading_dims:]] != [*sizes]:
         return None
-    leading = [*tensor.shape[:kept], *(1 for _ in sizes)]
-    return _new(tensor, tensor.shape), _new(tensor, leading), _new(tensor, leading)
+    leading = [*tensor.shape[:leading_dims], *(1 for _ in sizes)]
+    return _new_contiguous(tensor, tensor.shape), _new_contiguous(tensor, leading), _new_contiguous(tensor, leading)
 
 
 def _linear(tensor: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor | None:
-    """Contiguous, whatever the operands are."""
-    given = [weight] if bias is None else [weight, bias]
+    """Return a contiguous tensor, whether the operands are contiguous or not."""
+    parameters = [weight] if bias is None else [weight, bias]
     if not tensor.dim() or weight.dim() != 2 or tensor.device.type != "cpu":
         return None
-    if not tensor.is_floating_point() or any(one.dtype != tensor.dtype for one in given):
+    if not tensor.is_floating_point() or any(one.dtype != tensor.dtype for one in parameters):
         return None
     if tensor.shape[-1] != weight.shape[1] or (bias is not None and [*bias.shape] != [weight.shape[0]]):
         return None
-    return _new(tensor, [*tensor.shape[:-1], weight.shape[0]])
+    return _new_contiguous(tensor, [*tensor.shape[:-1], weight.shape[0]])
 
 
-def _of_each(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
-    return _new(tensor, tensor.shape) if _is_of_floats(tensor) else None
+def _elementwise(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
+    return _new_contiguous(tensor, tensor.shape) if _is_contiguous_float(tensor) else None
 
 
-def _into_each(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
-    return tensor if _is_of_floats(tensor) else None
+def _elementwise_in_place(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
+    return tensor if _is_contiguous_float(tensor) else None
 
 
-def _of_pairs(first: Any, second: Any, *_: Any) -> torch.Tensor | None:
-    if not isinstance(first, torch.Tensor) or not _are_alike(first, second):
+def _pairwise(first: Any, second: Any, *_: Any) -> torch.Tensor | None:
+    if not isinstance(first, torch.Tensor) or not _keeps_dtype_and_layout(first, second):
         return None
     sizes = [*first.shape] if not isinstance(second, torch.Tensor) else _broadcast(first.shape, second.shape)
-    return None if sizes is None else _new(first, sizes)
+    return None if sizes is None else _new_contiguous(first, sizes)
 
 
-def _into_pairs(first: torch.Tensor, second: Any, *_: Any) -> torch.Tensor | None:
-    if not _are_alike(first, second):
+def _pairwise_in_place(first: torch.Tensor, second: Any, *_: Any) -> torch.Tensor | None:
+    if not _keeps_dtype_and_layout(first, second):
         return None
     if isinstance(second, torch.Tensor):
         sizes = _broadcast(first.shape, second.shape)
-        if sizes is None or len(sizes) != first.dim() or not all(map(are_same, sizes, first.shape)):
+        if sizes is None or len(sizes) != first.dim() or not all(map(have_same_expression, sizes, first.shape)):
             return None
     return first
 
@@ -132,37 +135,37 @@ def _into_pairs(first: torch.Tensor, second: Any, *_: Any) -> torch.Tensor | Non
 def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor | None:
     first = tensors[0]
     rank = first.dim()
-    if not rank or any(one.dim() != rank for one in tensors) or not _are_plain(*tensors):
+    if not rank or any(one.dim() != rank for one in tensors) or not _are_contiguous(*tensors):
         return None
     dim %= rank
     for place, size in enumerate(first.shape):
-        if place != dim and not all(are_same(one.shape[place], size) for one in tensors):
+        if place != dim and not all(have_same_expression(one.shape[place], size) for one in tensors):
             return None
     sizes: list[Any] = [*first.shape]
     sizes[dim] = sum(one.shape[dim] for one in tensors)
-    return _new(first, sizes)
+    return _new_contiguous(first, sizes)
 
 
-def _upsampled(tensor: torch.Tensor, sizes: Sequence[int], *_: Any) -> torch.Tensor | None:
-    if tensor.dim() != len(sizes) + 2 or not _is_of_floats(tensor) or any(size < 1 for size in sizes):
+def _upsample(tensor: torch.Tensor, sizes: Sequence[int], *_: Any) -> torch.Tensor | None:
+    if tensor.dim() != len(sizes) + 2 or not _is_contiguous_float(tensor) or any(size < 1 for size in sizes):
         return None
-    return _new(tensor, [*tensor.shape[:2], *sizes])
+    return _new_contiguous(tensor, [*tensor.shape[:2], *sizes])
 
 
-def _are_alike(first: torch.Tensor, second: Any) -> bool:
-    """Both give floats of the first's datatype, and in its order."""
+def _keeps_dtype_and_layout(first: torch.Tensor, second: Any) -> bool:
+    """Whether an elementwise operator on both gives contiguous floats of the first one's datatype."""
     if isinstance(second, torch.Tensor):
-        return first.is_floating_point() and _are_plain(first, second)
-    return isinstance(second, int | float) and _is_of_floats(first)
+        return first.is_floating_point() and _are_contiguous(first, second)
+    return isinstance(second, int | float) and _is_contiguous_float(first)
 
 
 def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any] | None:
-    """None where it hangs on the sizes."""
+    """Return the shape of both together; None where it depends on the sizes that symbols have."""
     longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
-    kept = len(longer) - len(shorter)
-    sizes = [*longer[:kept]]
-    for one, other in zip(longer[kept:], shorter, strict=True):
-        if not (_is_one(one) or _is_one(other) or are_same(one, other)):
+    leading_dims = len(longer) - len(shorter)
+    sizes = [*longer[:leading_dims]]
+    for one, other in zip(longer[leading_dims:], shorter, strict=True):
+        if not (_is_one(one) or _is_one(other) or have_same_expression(one, other)):
             return None
         sizes.append(other if _is_one(one) else one)
     return sizes
@@ -172,18 +175,18 @@ def _is_one(size: Any) -> bool:
     return type(size) is int and size == 1
 
 
-def _is_of_floats(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and _are_plain(tensor)
+def _is_contiguous_float(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and _are_contiguous(tensor)
 
 
-def _new(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
-    """Of its datatype, contiguous."""
-    made = empty_like(tensor, sizes)
-    setattr(made, _PLAIN, True)
-    return made
+def _new_contiguous(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
+    """Return a contiguous tensor of these sizes and of the tensor's datatype."""
+    contiguous = empty_like(tensor, sizes)
+    setattr(contiguous, _IS_CONTIGUOUS, True)
+    return contiguous
 
 
-def _recurrent(
+def _recurrent_network(
     tensor: torch.Tensor,
     state: torch.Tensor | Sequence[torch.Tensor],
     weights: Sequence[torch.Tensor],
@@ -194,15 +197,15 @@ def _recurrent(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[torch.Tensor, ...] | None:
-    """Of a batch, that is: not the packed one."""
+    """Run a recurrent network on a padded batch, and not on a packed one."""
     states = [state] if isinstance(state, torch.Tensor) else [*state]
     if tensor.dim() != 3 or any(one.dim() != 3 for one in states):
         return None
     batch, length = (0, 1) if batch_first else (1, 0)
-    ways = 2 if bidirectional else 1
-    if any(one.shape[0] != layers * ways or one.shape[1] != tensor.shape[batch] for one in states):
+    directions = 2 if bidirectional else 1
+    if any(one.shape[0] != layers * directions or one.shape[1] != tensor.shape[batch] for one in states):
         return None
-    # The first is of the outputs' width; of a cell without a projection so is the second.
+    # The first state has the width of the outputs; without a projection, so has the second, that of an LSTM's cell.
     widths = [weights[1].shape[1], weights[1].shape[0] // 4]
     if tensor.shape[2] != weights[0].shape[1] or any(
         one.shape[2] != width for one, width in zip(states, widths, strict=False)
@@ -210,23 +213,23 @@ def _recurrent(
         return None
     if tensor.shape[length] < 1:
         return None
-    # As torch has it: one length after the other.
-    outputs = _new(tensor, [tensor.shape[length], tensor.shape[batch], states[0].shape[2] * ways])
-    return outputs.transpose(0, 1) if batch_first else outputs, *(_new(one, one.shape) for one in states)
+    # torch lays the outputs out by length first, then by batch.
+    outputs = _new_contiguous(tensor, [tensor.shape[length], tensor.shape[batch], states[0].shape[2] * directions])
+    return outputs.transpose(0, 1) if batch_first else outputs, *(_new_contiguous(one, one.shape) for one in states)
 
 
 def _affine_grid(theta: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor | None:
-    """Of pictures, and of volumes."""
-    places = len(size) - 2
-    if places not in (2, 3) or theta.dim() != 3 or not theta.is_floating_point():
+    """Return the grid for images or for volumes."""
+    dims = len(size) - 2
+    if dims not in (2, 3) or theta.dim() != 3 or not theta.is_floating_point():
         return None
-    if theta.shape[0] != size[0] or theta.shape[1] != places or theta.shape[2] != places + 1:
+    if theta.shape[0] != size[0] or theta.shape[1] != dims or theta.shape[2] != dims + 1:
         return None
-    return theta.new_empty([size[0], *size[2:], places])
+    return theta.new_empty([size[0], *size[2:], dims])
 
 
-def _are_plain(*tensors: torch.Tensor) -> bool:
-    """Contiguous, on the processor and of one datatype: then so is what is made of them."""
+def _are_contiguous(*tensors: torch.Tensor) -> bool:
+    """Whether the tensors are contiguous, on the CPU and of one datatype: then an operator's result is so too."""
     first = tensors[0]
     return first.device.type == "cpu" and all(one.dtype == first.dtype and _is_contiguous(one) for one in tensors)
 
@@ -234,54 +237,59 @@ def _are_plain(*tensors: torch.Tensor) -> bool:
 def _is_contiguous(tensor: torch.Tensor) -> bool:
     if not is_fake(tensor):
         return tensor.is_contiguous()
-    known: bool | None = vars(tensor).get(_PLAIN)
+    known: bool | None = vars(tensor).get(_IS_CONTIGUOUS)
     if known is None:
-        # Where a size is 0 strides do not matter, and torch may have them as if it were 1.
-        known = any(all(_has_stride(*dim) for dim in _dims(tensor, least)) for least in (0, 1))
-        setattr(tensor, _PLAIN, known)
+        # Strides do not matter where a size is 0, and torch may compute them as if it were 1.
+        known = any(all(_has_stride(*dim) for dim in _dims_with_strides(tensor, least)) for least in (0, 1))
+        setattr(tensor, _IS_CONTIGUOUS, known)
     return known
 
 
 def _has_stride(size: Any, stride: Any, expected: Any) -> bool:
-    return _is_one(size) or are_same(stride, expected)
+    return _is_one(size) or have_same_expression(stride, expected)
 
 
-def _dims(tensor: torch.Tensor, least: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Each with its stride, and that of a contiguous tensor whose sizes are so many at least."""
+def _dims_with_strides(tensor: torch.Tensor, least: int) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield each dim's size, its stride, and the stride it has in a contiguous tensor.
+
+    The latter counts a size below `least` as `least`. The last dim comes first.
+    """
     expected: Any = 1
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         yield size, stride, expected
         expected = expected * (torch.sym_max(size, least) if least else size)
 
 
-def _each(value: Sequence[int], places: int) -> Sequence[int]:
-    return [*value] * places if len(value) == 1 else value
+def _for_each_dim(value: Sequence[int], dims: int) -> Sequence[int]:
+    return [*value] * dims if len(value) == 1 else value
 
 
 def _overloads(names: str, overload: str = "default") -> list[Any]:
     return [getattr(getattr(_aten, name), overload) for name in names.split()]
 
 
-_EACH = "relu silu gelu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu softplus mish exp sqrt rsqrt neg abs"
-_EACH_IN_PLACE = "relu_ silu_ gelu_ sigmoid_ tanh_ hardswish_ hardsigmoid_ hardtanh_ leaky_relu_ elu_ mish_"
-# Whose keywords change nothing of the shape.
-_WITH_KEYWORDS = {*_overloads("add sub add_ sub_", "Tensor"), *_overloads("gelu gelu_")}
-_SHAPES: dict[Any, Callable[..., Any]] = {
+_ELEMENTWISE = (
+    "relu silu gelu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu softplus mish exp sqrt rsqrt neg abs"
+)
+_ELEMENTWISE_IN_PLACE = "relu_ silu_ gelu_ sigmoid_ tanh_ hardswish_ hardsigmoid_ hardtanh_ leaky_relu_ elu_ mish_"
+# Their keyword arguments do not change the shape.
+_KEYWORDS_KEEP_SHAPES = {*_overloads("add sub add_ sub_", "Tensor"), *_overloads("gelu gelu_")}
+_RULES: dict[Any, Callable[..., Any]] = {
     _aten.convolution.default: _convolution,
     _aten._convolution.default: _convolution,
     _aten._native_batch_norm_legit_no_training.default: _batch_norm,
     _aten.native_layer_norm.default: _layer_norm,
-    _aten.gru.input: _recurrent,
-    _aten.lstm.input: _recurrent,
-    _aten.rnn_tanh.input: _recurrent,
-    _aten.rnn_relu.input: _recurrent,
+    _aten.gru.input: _recurrent_network,
+    _aten.lstm.input: _recurrent_network,
+    _aten.rnn_tanh.input: _recurrent_network,
+    _aten.rnn_relu.input: _recurrent_network,
     _aten.affine_grid_generator.default: _affine_grid,
     _aten.linear.default: _linear,
-    **dict.fromkeys(_overloads(_EACH), _of_each),
-    **dict.fromkeys(_overloads(_EACH_IN_PLACE), _into_each),
-    **dict.fromkeys(_overloads("add sub mul div", "Tensor"), _of_pairs),
-    **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _into_pairs),
-    _aten._softmax.default: _of_each,
+    **dict.fromkeys(_overloads(_ELEMENTWISE), _elementwise),
+    **dict.fromkeys(_overloads(_ELEMENTWISE_IN_PLACE), _elementwise_in_place),
+    **dict.fromkeys(_overloads("add sub mul div", "Tensor"), _pairwise),
+    **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _pairwise_in_place),
+    _aten._softmax.default: _elementwise,
     _aten.cat.default: _cat,
-    **dict.fromkeys(UPSAMPLING, _upsampled),
+    **dict.fromkeys(UPSAMPLING, _upsample),
 }

@@ -1,4 +1,7 @@
-"""The domain: the wanted sizes as a grid, conditions evaluated at each point, and boxes that cover a part of it."""
+"""The size grid: every combination of the wanted sizes.
+
+Conditions are evaluated at all of them at once, and a part of the grid is described by boxes.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,22 +14,28 @@ import sympy
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.regions import REGIONS_MAX, SPANS_MAX, Basis, Region, Span
 
+# The largest sizes that are wanted where a request names none: of a batch; of a length, unless so many times the
+# example's size is more.
 BATCH_MAX = 256
 LENGTH_MAX = 1024
 TIMES_EXAMPLE = 4
+# Combinations of sizes. A mask has a byte for each.
 POINTS_MAX = 2 * 10**6
 
-Mask = npt.NDArray[np.bool_]
-Sizes = dict[str, int]
+Mask = npt.NDArray[np.bool_]  # one truth value for each combination of sizes, an axis for each symbol
+Sizes = dict[str, int]  # by symbol
 
 
-class NotEvaluated(Exception):
+class CannotEvaluate(Exception):
     """A condition has a function in it that is not known here."""
 
 
-def default(groups: Groups) -> dict[str, range]:
-    """From 1 on, the example's sizes included, and fewer of each where many symbols would make too many points: lengths
-    near the example's are wanted first, batches of all sizes last to be given up."""
+def default_sizes(groups: Groups) -> dict[str, range]:
+    """Return the sizes that are wanted of each symbol where a request names none.
+
+    They begin at 1 and include the example's. If many symbols have too many combinations, there are fewer sizes of
+    each: the large lengths go first, then the small ones, and the large batches last.
+    """
     example = groups.example
     lengths = [symbol for symbol in example if not _is_batch(symbol, groups)]
     lowest = dict.fromkeys(example, 1)
@@ -38,145 +47,158 @@ def default(groups: Groups) -> dict[str, range]:
         longer = [symbol for symbol in lengths if highest[symbol] > example[symbol]]
         shorter = [symbol for symbol in lengths if lowest[symbol] < example[symbol] // TIMES_EXAMPLE]
         if longer:
-            _halve(highest, longer, example)
+            _halve_largest(highest, longer, example)
         elif shorter:
             lowest[shorter[0]] = example[shorter[0]] // TIMES_EXAMPLE
         elif more := [symbol for symbol in example if highest[symbol] > example[symbol]]:
-            _halve(highest, more, example)
+            _halve_largest(highest, more, example)
         else:
             break
     return {
-        symbol: _sizes(size, lowest[symbol], highest[symbol], groups.step(symbol)) for symbol, size in example.items()
+        symbol: _reachable_sizes(size, lowest[symbol], highest[symbol], groups.step(symbol))
+        for symbol, size in example.items()
     }
 
 
-def bounded(wanted: Mapping[str, range], example: Mapping[str, int]) -> dict[str, range]:
-    """Of too many points, those about the example's sizes: the longest range gives way first."""
-    left = dict(wanted)
-    while math.prod(len(sizes) for sizes in left.values()) > POINTS_MAX:
-        longest = max(left, key=lambda symbol: len(left[symbol]))
-        left[longest] = _nearer(left[longest], example[longest])
-    return left
+def limit_sizes(wanted: Mapping[str, range], example: Mapping[str, int]) -> dict[str, range]:
+    """Return the wanted sizes, halved about the example's as long as there are too many combinations.
+
+    The longest range is halved first.
+    """
+    limited = dict(wanted)
+    while math.prod(len(sizes) for sizes in limited.values()) > POINTS_MAX:
+        longest = max(limited, key=lambda symbol: len(limited[symbol]))
+        limited[longest] = _nearer_half(limited[longest], example[longest])
+    return limited
 
 
-def _nearer(sizes: range, example: int) -> range:
-    """Half of them, with the example's own where it is among them."""
+def _nearer_half(sizes: range, example: int) -> range:
+    """Return half of the sizes, those about the example's."""
     length = len(sizes) // 2
     place = (min(max(example, sizes.start), sizes[-1]) - sizes.start) // sizes.step
     first = min(max(0, place - length // 2), len(sizes) - length)
     return sizes[first : first + length]
 
 
-def _halve(highest: dict[str, int], symbols: Sequence[str], example: Mapping[str, int]) -> None:
-    """The largest of these."""
+def _halve_largest(highest: dict[str, int], symbols: Sequence[str], example: Mapping[str, int]) -> None:
     largest = max(symbols, key=lambda symbol: highest[symbol])
     highest[largest] = max(example[largest], highest[largest] // 2)
 
 
-def _sizes(example: int, lowest: int, highest: int, step: int) -> range:
-    """Those that a number of steps leads to from the example's."""
+def _reachable_sizes(example: int, lowest: int, highest: int, step: int) -> range:
+    """Return the sizes between both that are a number of steps away from the example's."""
     lowest = min(lowest, example)
     return range(lowest + (example - lowest) % step, highest + 1, step)
 
 
 def _is_batch(symbol: str, groups: Groups) -> bool:
-    """Whether it is the first dim wherever it occurs."""
+    """Whether the symbol is a size of first dims alone."""
     places = [place for shape in groups.shapes.values() for place, dim in enumerate(shape) if symbol in str(dim)]
     return bool(places) and not any(places)
 
 
-Box = tuple[tuple[int, ...], ...]  # the places taken along each axis
+Box = tuple[tuple[int, ...], ...]  # the places along each axis whose combinations it has
 
 
 class Grid:
-    """Every combination of the wanted sizes."""
+    """Every combination of the wanted sizes, which are called the points of the grid."""
 
     def __init__(self, wanted: Mapping[str, Sequence[int]]) -> None:
         self.symbols = list(wanted)
         self.axes = [np.unique(np.asarray(list(sizes), dtype=np.int64)) for sizes in wanted.values()]
         self.shape = tuple(len(axis) for axis in self.axes)
 
-    def none(self) -> Mask:
+    def empty_mask(self) -> Mask:
+        """Return a mask that has no point."""
         return np.zeros(self.shape, dtype=bool)
 
-    def all(self) -> Mask:
+    def full_mask(self) -> Mask:
+        """Return a mask that has every point."""
         return np.ones(self.shape, dtype=bool)
 
     def sizes(self, symbol: str) -> npt.NDArray[np.int64]:
-        """Along its own axis, to be broadcast with the others."""
+        """Return the symbol's sizes along its own axis, so that they broadcast with those of the others."""
         place = self.symbols.index(symbol)
         shape = [1] * len(self.axes)
         shape[place] = -1
         return self.axes[place].reshape(shape)
 
-    def at(self, place: Sequence[int]) -> Sizes:
+    def sizes_at(self, place: Sequence[int]) -> Sizes:
+        """Return the sizes of the point at this place."""
         return {symbol: int(axis[at]) for symbol, axis, at in zip(self.symbols, self.axes, place, strict=True)}
 
-    def only(self, sizes: Mapping[str, int]) -> Mask:
-        """The one point, where it lies on the grid."""
-        mask = self.all()
+    def single_point(self, sizes: Mapping[str, int]) -> Mask:
+        """Return a mask with the one point of these sizes; it has none where they are not on the grid."""
+        mask = self.full_mask()
         for symbol, size in sizes.items():
             mask &= self.sizes(symbol) == size
         return mask
 
     def nearest(self, mask: Mask, to: Mapping[str, int]) -> Sizes:
-        """Of the points in the mask; a size of 1 or 0 is far off, for it is a case of its own."""
+        """Return the point of the mask that is nearest to the given sizes, by the ratio of the sizes.
+
+        A point with a size of 1 or 0 counts as far away, for these sizes are cases of their own.
+        """
         distance = np.zeros(self.shape)
         for symbol in self.symbols:
             sizes = self.sizes(symbol)
             distance = distance + np.abs(np.log((sizes + 1.0) / (to[symbol] + 1.0))) + 3.0 * (sizes < 2)
         place = np.unravel_index(int(np.argmin(np.where(mask, distance, np.inf))), self.shape)
-        return self.at([int(at) for at in place])
+        return self.sizes_at([int(at) for at in place])
 
     def corners(self, mask: Mask) -> list[Sizes]:
-        """The first and the last of its points."""
+        """Return the first and the last point of the mask; nothing where it has none."""
         places = np.argwhere(mask)
-        return [self.at(place.tolist()) for place in places[[0, -1]]] if len(places) else []
+        return [self.sizes_at(place.tolist()) for place in places[[0, -1]]] if len(places) else []
 
-    def regions(self, mask: Mask, known: Basis) -> list[Region]:
-        """Boxes within the mask, the largest first; what would need more of them than allowed is left out."""
+    def regions(self, mask: Mask, basis: Basis) -> list[Region]:
+        """Return boxes that lie within the mask, the largest first, and say on which basis the sizes in them are known.
+
+        If the mask needs more boxes than a contract may have, the smallest are left out.
+        """
         if not mask.any():
             return []
         boxes = sorted(_boxes(mask), key=lambda box: -math.prod(map(len, box)))
-        found = []
+        regions = []
         for box in boxes[:REGIONS_MAX]:
             spans = {
                 symbol: _spans(axis[list(places)])
                 for symbol, axis, places in zip(self.symbols, self.axes, box, strict=True)
             }
-            found.append(Region(spans=spans, basis=known))
-        return found
+            regions.append(Region(spans=spans, basis=basis))
+        return regions
 
 
 def _boxes(mask: Mask) -> Iterator[Box]:
+    """Yield boxes that have no point in common and together have all points of the mask."""
     if mask.ndim == 0:
         yield ()
         return
-    taken = [np.flatnonzero(mask.any(axis=tuple(other for other in range(mask.ndim) if other != axis)))
-             for axis in range(mask.ndim)]  # fmt: skip
-    if mask[np.ix_(*taken)].all():
-        yield tuple(tuple(places.tolist()) for places in taken)
+    used = [np.flatnonzero(mask.any(axis=tuple(other for other in range(mask.ndim) if other != axis)))
+            for axis in range(mask.ndim)]  # fmt: skip
+    if mask[np.ix_(*used)].all():
+        yield tuple(tuple(places.tolist()) for places in used)
         return
-    # Of slices along one axis, those that are alike share their boxes: along the axis that has the fewest kinds.
-    kinds = [_kinds(mask, axis) for axis in range(mask.ndim)]
-    axis = min(range(mask.ndim), key=lambda axis: len(kinds[axis]))
-    for places in kinds[axis]:
+    # Equal slices along an axis share their boxes. The axis with the fewest different slices needs the fewest boxes.
+    equal_slices = [_equal_slices(mask, axis) for axis in range(mask.ndim)]
+    axis = min(range(mask.ndim), key=lambda axis: len(equal_slices[axis]))
+    for places in equal_slices[axis]:
         for box in _boxes(np.asarray(mask.take(places[0], axis=axis))):
             yield (*box[:axis], tuple(places), *box[axis:])
 
 
-def _kinds(mask: Mask, axis: int) -> list[list[int]]:
-    """The places along the axis whose slices are alike, together; empty slices left out."""
-    found: dict[bytes, list[int]] = {}
+def _equal_slices(mask: Mask, axis: int) -> list[list[int]]:
+    """Return the places along the axis, those with equal slices together; empty slices are left out."""
+    places_by_slice: dict[bytes, list[int]] = {}
     for place in range(mask.shape[axis]):
         part = mask.take(place, axis=axis)
         if part.any():
-            found.setdefault(part.tobytes(), []).append(place)
-    return [*found.values()]
+            places_by_slice.setdefault(part.tobytes(), []).append(place)
+    return [*places_by_slice.values()]
 
 
 def _spans(sizes: npt.NDArray[np.int64]) -> list[Span]:
-    """Of too many, the longest."""
+    """Return spans that have these sizes, which are sorted; if there are too many, the longest spans."""
     spans: list[tuple[int, int, int]] = []
     rest = sizes.tolist()
     while rest:
@@ -184,42 +206,46 @@ def _spans(sizes: npt.NDArray[np.int64]) -> list[Span]:
         count = 1
         while count < len(rest) and rest[count] - rest[count - 1] == step:
             count += 1
-        # Two that are apart are no row: the second may begin one.
+        # Two sizes that are no neighbours are no span yet: the second may begin one.
         if count == 2 and step > 1:
             count = 1
         spans.append((rest[0], rest[count - 1], step if count > 1 else 1))
         rest = rest[count:]
-    kept = sorted(spans, key=lambda span: span[0] - span[1])[:SPANS_MAX]
-    return [Span(low=low, high=high, step=step) for low, high, step in sorted(kept)]
+    longest = sorted(spans, key=lambda span: span[0] - span[1])[:SPANS_MAX]
+    return [Span(low=low, high=high, step=step) for low, high, step in sorted(longest)]
 
 
 class Evaluation:
-    """Expressions in symbols, evaluated at each point of the grid at once; parts that they share once only."""
+    """Evaluates expressions in symbols at all points of the grid at once.
+
+    An expression that is part of several others is evaluated only once.
+    """
 
     def __init__(self, grid: Grid, names: Mapping[sympy.Symbol, str]) -> None:
         self._grid = grid
         self._names = names
-        self._known: dict[sympy.Basic, Any] = {}
+        self._values: dict[sympy.Basic, Any] = {}
 
     def holds(self, condition: sympy.Basic) -> Mask:
-        """Raises NotEvaluated."""
+        """Return the points at which the condition holds. Raises CannotEvaluate."""
         with np.errstate(all="ignore"):
-            return np.broadcast_to(np.asarray(self._of(condition), dtype=bool), self._grid.shape)
+            return np.broadcast_to(np.asarray(self._value(condition), dtype=bool), self._grid.shape)
 
-    def alike(self, first: sympy.Basic, second: sympy.Basic) -> Mask:
+    def are_equal(self, first: sympy.Basic, second: sympy.Basic) -> Mask:
+        """Return the points at which both expressions have the same value. Raises CannotEvaluate."""
         with np.errstate(all="ignore"):
-            return np.broadcast_to(np.asarray(self._of(first) == self._of(second), dtype=bool), self._grid.shape)
+            return np.broadcast_to(np.asarray(self._value(first) == self._value(second), dtype=bool), self._grid.shape)
 
-    def _of(self, expression: sympy.Basic) -> Any:
-        known = self._known.get(expression)
-        if known is None:
-            known = self._known[expression] = self._evaluated(expression)
-        return known
+    def _value(self, expression: sympy.Basic) -> Any:
+        value = self._values.get(expression)
+        if value is None:
+            value = self._values[expression] = self._evaluate(expression)
+        return value
 
-    def _evaluated(self, expression: sympy.Basic) -> Any:
+    def _evaluate(self, expression: sympy.Basic) -> Any:
         if expression.is_Symbol:
             if expression not in self._names:
-                raise NotEvaluated(str(expression))
+                raise CannotEvaluate(str(expression))
             return self._grid.sizes(self._names[expression])
         if expression is sympy.true or expression is sympy.false:
             return np.asarray(expression is sympy.true)
@@ -231,12 +257,12 @@ class Evaluation:
         name = type(expression).__name__
         function = _FUNCTIONS.get(name)
         if function is None:
-            raise NotEvaluated(name)
-        values = [self._of(argument) for argument in expression.args]
+            raise CannotEvaluate(name)
+        values = [self._value(argument) for argument in expression.args]
         return function(*values)
 
 
-def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _for_many(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def apply(first: Any, *others: Any) -> Any:
         for other in others:
             first = function(first, other)
@@ -251,13 +277,14 @@ def _power(base: Any, exponent: Any) -> Any:
     return np.power(base, exponent)
 
 
-def _truncated(value: Any) -> Any:
+def _truncate(value: Any) -> Any:
     return np.trunc(value).astype(np.int64)
 
 
+# By the names of sympy's functions and of torch's own (torch.utils._sympy.functions).
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "Add": _folded(np.add),
-    "Mul": _folded(np.multiply),
+    "Add": _for_many(np.add),
+    "Mul": _for_many(np.multiply),
     "Pow": _power,
     "PowByNatural": _power,
     "FloatPow": lambda base, exponent: np.power(np.asarray(base, dtype=float), exponent),
@@ -269,7 +296,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "IntTrueDiv": np.true_divide,
     "FloatTrueDiv": np.true_divide,
     "ToFloat": lambda value: np.asarray(value, dtype=float),
-    "TruncToInt": _truncated,
+    "TruncToInt": _truncate,
     "TruncToFloat": np.trunc,
     "FloorToInt": lambda value: np.floor(value).astype(np.int64),
     "floor": lambda value: np.floor(value).astype(np.int64),
@@ -277,8 +304,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceiling": lambda value: np.ceil(value).astype(np.int64),
     "Identity": lambda value: value,
     "Abs": np.abs,
-    "Max": _folded(np.maximum),
-    "Min": _folded(np.minimum),
+    "Max": _for_many(np.maximum),
+    "Min": _for_many(np.minimum),
     "OpaqueUnaryFn_sqrt": np.sqrt,
     "OpaqueUnaryFn_exp": np.exp,
     "OpaqueUnaryFn_log": np.log,
@@ -289,7 +316,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "LessThan": np.less_equal,
     "StrictGreaterThan": np.greater,
     "GreaterThan": np.greater_equal,
-    "And": _folded(np.logical_and),
-    "Or": _folded(np.logical_or),
+    "And": _for_many(np.logical_and),
+    "Or": _for_many(np.logical_or),
     "Not": np.logical_not,
 }

@@ -1,159 +1,136 @@
-"""A case: the model and its artifact run on the same symbols, from one point on; what comes of it holds wherever the
-conditions do that were met on the way."""
+"""Symbolic cases: the model and its artifact run on the same symbols, which have some sizes to begin with.
+
+The result of a case holds for all sizes that satisfy the conditions which the runs met on their way.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import sympy
 import torch
 
 from tracehouse.check.calls import call_artifact, call_model
+from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs
 from tracehouse.check.prove.interpreter import Program, line_of
-from tracehouse.check.prove.operator_path import Path, Replay, path_of, told
-from tracehouse.check.prove.recorder import Held, Numbers, Recorder, Unprovable, of_frame
+from tracehouse.check.prove.model_copies import ModelCopies
+from tracehouse.check.prove.operator_path import OperatorPath, ReadReplay, comparable_operators, record_path
+from tracehouse.check.prove.recorder import Recorder, find_line_of_caller
 from tracehouse.check.prove.scalar_tensors import Unsupported
-from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, views_shared
+from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, share_views
+from tracehouse.check.prove.unprovable import ModelRaisesOnSymbols, Unprovable
+from tracehouse.check.prove.value_numbers import HeldTensors, ValueNumbers
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
-from tracehouse.differential.comparison import ANSWER_NAMES, find_nesting_difference
-from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
 
-Ends = Literal["proven", "alike", "refused", "refuted", "unproven"]
+# proven-on-symbols: on real tensors the model was seen to run other operators than on symbols, where it is proven.
+# refused: the model raises. refuted: both answer, and differ, at the sizes at which the case began.
+CaseStatus = Literal["proven", "proven-on-symbols", "refused", "refuted", "unproven"]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """`alike` is proven of the model as it runs on symbols, where it runs otherwise on real tensors."""
+class CaseResult:
+    """What came of a case: its status, and the conditions under which other sizes have the same status."""
 
-    ends: Ends
+    status: CaseStatus
     sizes: dict[str, int]
-    free: dict[str, int]  # the symbols that the outcome is not of these sizes alone, and their largest size
+    free: dict[str, int]  # the symbols for which the result covers more than their size, and their largest size
     symbols: Symbols | None
     conditions: list[Condition] = field(default_factory=list)
-    alike: list[tuple[Any, Any]] = field(default_factory=list)
-    why: str = ""
+    # Pairs of expressions that were taken as equal; the result holds only where they are.
+    assumed_equal: list[tuple[sympy.Basic, sympy.Basic]] = field(default_factory=list)
+    reason: str = ""
     line: user_lines.Line | None = None
     operator: str = ""
-    carries: bool = False  # a call changes what later ones of other sizes answer: no proof holds
+    state_changes_answers: bool = False  # a call changes what later calls answer, so that no proof holds
+
+
+class SymbolicCases:
+    """The symbolic cases of one target; they share what does not depend on the sizes."""
+
+    def __init__(self, target: Target, groups: Groups, program: Program, harmless: Collection[user_lines.Line]) -> None:
+        """`harmless` are lines that read values which change nothing in the result."""
+        self._setting = _Setting(target, groups, program, harmless, HeldTensors(), ModelCopies(target))
+
+    def run(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> CaseResult:
+        """Run the case that begins at these sizes, which the call's inputs have.
+
+        `free` has the names that become symbols, each with the largest size that is wanted of it.
+        """
+        return _SymbolicCase(self._setting, call, dict(sizes), dict(free)).run()
 
 
 @dataclass(frozen=True)
-class _Run:
-    outputs: Any
-    recorder: Recorder
-    inputs: dict[str, torch.Tensor]
-    operators: list[str]
+class _Setting:
+    """What all cases of a target share."""
+
+    target: Target
+    groups: Groups
+    program: Program
+    harmless: Collection[user_lines.Line]
+    held: HeldTensors
+    copies: ModelCopies
 
 
-class _Stop(Exception):
-    def __init__(self, why: str, line: user_lines.Line | None, operator: str = "") -> None:
-        super().__init__(why)
-        self.why, self.line, self.operator = why, line, operator
+class _SymbolicCase:
+    """One case: its runs, and what came of them."""
 
-
-class _Copies:
-    """Of the model, as long as the last one is as it was made."""
-
-    def __init__(self, target: Target) -> None:
-        self._model = target.model
-        self._last: tuple[torch.nn.Module, Any] | None = None
-        self._seen: bool | None = None  # whether it is unchanged, where it was looked at since it was taken
-
-    def take(self) -> torch.nn.Module:
-        if self._last is None or not self.is_unchanged():
-            module = self._model.fresh()
-            self._last = module, self._marks(module)
-        self._seen = None
-        return self._last[0]
-
-    def last(self) -> torch.nn.Module:
-        assert self._last is not None
-        return self._last[0]
-
-    def is_unchanged(self) -> bool:
-        """By the calls since it was taken."""
-        assert self._last is not None
-        if self._seen is None:
-            module, marks = self._last
-            self._seen = bool(self._marks(module) == marks)
-        return self._seen
-
-    def _marks(self, module: torch.nn.Module) -> Any:
-        return state_snapshot.mark(module), self._model.shared.marks()
-
-
-class Cases:
-    """Of one target."""
-
-    def __init__(self, target: Target, groups: Groups, program: Program, harmless: Collection[user_lines.Line]) -> None:
-        self._target = target
-        self._groups = groups
-        self._program = program
-        self._harmless = harmless
-        self._held = Held()
-        self._copies = _Copies(target)
-
-    def case(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> Outcome:
-        """`call` is of these sizes; `free` are the symbols that stand for more than theirs, with their largest size."""
-        attempt = _Attempt(self, call, dict(sizes), dict(free))
-        return attempt.outcome()
-
-
-class _Attempt:
-    def __init__(self, cases: Cases, call: Call, sizes: dict[str, int], free: dict[str, int]) -> None:
-        self._target = cases._target
-        self._groups = cases._groups
-        self._program = cases._program
-        self._harmless = cases._harmless
-        self._held = cases._held
-        self._copies = cases._copies
+    def __init__(self, setting: _Setting, call: Call, sizes: dict[str, int], free: dict[str, int]) -> None:
+        self._setting = setting
+        self._target = setting.target
+        self._copies = setting.copies
         self._call = call
         self._sizes = sizes
         self._free = free
         self._symbols: Symbols | None = None
-        self._numbers: Numbers | None = None
-        self._of_eager = 0  # how many numbers eager's run needed
+        self._numbers: ValueNumbers | None = None
+        self._eager_count = 0  # how many value numbers there were when eager's run had ended
 
-    def outcome(self) -> Outcome:
+    def run(self) -> CaseResult:
         try:
-            path = path_of(self._copies.take(), self._call, self._target.seed)
+            path = record_path(self._copies.take(), self._call, self._target.seed)
         except Exception as error:  # noqa: BLE001 - submitted code: it refuses these sizes
-            return self._refused(error)
-        if self._carries():
-            why = "what a call leaves in the model changes what a later one of other sizes answers"
-            return replace(self._ended("unproven", why), carries=True)
+            return self._refused_result(error)
+        if self._changes_next_answer():
+            reason = "what a call leaves in the model changes what a later one of other sizes answers"
+            return replace(self._result("unproven", reason), state_changes_answers=True)
         try:
-            return self._twins(path)
-        except Unprovable as stopped:
-            return self._ended("unproven", stopped.why, stopped.line)
-        except _Stop as stopped:
-            return self._differs(stopped)
+            return self._run_both(path)
+        except Unprovable as unprovable:
+            return self._result("unproven", unprovable.reason, unprovable.line)
+        except RunsDiffer as difference:
+            # The computations differ. Whether the answers do is tried at the sizes at which the case began.
+            status: CaseStatus = "unproven" if self._answers_agree() else "refuted"
+            return self._result(status, difference.reason, difference.line, difference.operator)
 
-    def _twins(self, path: Path) -> Outcome:
-        eager = self._eager(path)
-        while settled := {name: size for name, size in self._open().settled().items() if name in self._free}:
-            # Met as one size: from the start, so that both runs see it so.
-            for name in settled:
+    def _run_both(self, path: OperatorPath) -> CaseResult:
+        eager = self._run_eager(path)
+        while single := {
+            name: size for name, size in self._open_symbols().single_sizes().items() if name in self._free
+        }:
+            # The run left these symbols one size. It begins again with that number, so that both runs see it.
+            for name in single:
                 del self._free[name]
-            eager = self._eager(path)
-        artifact = self._artifact(eager)
-        self._compare(eager, artifact)
-        if eager.recorder.writes_what_is_held():
+            eager = self._run_eager(path)
+        artifact = self._run_artifact(eager)
+        assert self._numbers is not None
+        compare_runs(eager, artifact, self._numbers, self._open_symbols(), eager_count=self._eager_count)
+        if eager.recorder.writes_held_tensors():
             raise Unprovable("the model writes what it keeps for the next call")
-        if not self._agree():
-            raise _Stop("on tensors without values both compute the same, and on real ones they differ", None)
-        otherwise = _otherwise(path, eager.operators)
-        if otherwise is not None:
-            return self._ended("alike", otherwise)
-        return self._ended("proven")
+        if not self._answers_agree():
+            raise RunsDiffer("on tensors without values both compute the same, and on real ones they differ", None)
+        other_path = _describe_other_path(path, eager.operators)
+        if other_path is not None:
+            return self._result("proven-on-symbols", other_path)
+        return self._result("proven")
 
-    def _carries(self) -> bool:
-        """Whether the example is answered otherwise after the call that was just made."""
+    def _changes_next_answer(self) -> bool:
+        """Whether the call that was just made changes what the model answers to the example."""
         if self._copies.is_unchanged():
             return False
         example, seed = self._target.call, self._target.seed
@@ -168,35 +145,37 @@ class _Attempt:
             self._sizes,
             *({**self._sizes, **{name: self._sample(name, place) for name in self._free}} for place in range(3)),
         ]
-        self._numbers = Numbers(self._held, self._symbols, samples)
+        self._numbers = ValueNumbers(self._setting.held, self._symbols, samples)
 
     def _sample(self, name: str, place: int) -> int:
-        """Some size, another for each symbol and each place."""
+        """Return a wanted size: a different one for each symbol and each place, as far as there are so many."""
         highest = self._free[name]
+        # Primes, so that the samples of several symbols stand in no simple relation.
         spread = (7919 * (place + 1) + 104729 * (1 + list(self._free).index(name))) % 10007
         return LEAST + spread % max(1, highest - LEAST + 1)
 
-    def _open(self) -> Symbols:
+    def _open_symbols(self) -> Symbols:
         assert self._symbols is not None
         return self._symbols
 
-    def _inputs(self, recorder: Recorder) -> dict[str, torch.Tensor]:
-        made = {
-            path: self._open().empty(self._groups.shapes[path], tensor) for path, tensor in self._call.tensors.items()
-        }
-        return _named(made, recorder)
+    def _empty_inputs(self, recorder: Recorder) -> dict[str, torch.Tensor]:
+        shapes = self._setting.groups.shapes
+        inputs = {path: self._open_symbols().empty(shapes[path], tensor) for path, tensor in self._call.tensors.items()}
+        return _name_inputs(inputs, recorder)
 
-    def _eager(self, path: Path) -> _Run:
+    def _run_eager(self, path: OperatorPath) -> Run:
+        """Raises Unprovable."""
         self._begin()
-        symbols = self._open()
+        symbols = self._open_symbols()
         assert self._numbers is not None
-        recorder = Recorder(self._numbers, symbols, line=of_frame, replayed=Replay(path, self._harmless))
-        inputs = self._inputs(recorder)
-        symbols.told_by(of_frame)
+        replay = ReadReplay(path, self._setting.harmless)
+        recorder = Recorder(self._numbers, symbols, find_line=find_line_of_caller, replay_read=replay)
+        inputs = self._empty_inputs(recorder)
+        symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
         seed_all(self._target.seed)
         try:
-            with symbols.entered(), recorder:
+            with symbols.activate(), recorder:
                 outputs = self._call.with_tensors(inputs).run(module)
                 operators = [*recorder.operators]
                 if not self._copies.is_unchanged():
@@ -204,105 +183,57 @@ class _Attempt:
         except Exception as error:
             if recorder.stopped is not None:
                 raise recorder.stopped from error
-            raise Unprovable(f"on symbols the model raises {_said(error)}", user_lines.of_error(error)) from error
+            raise ModelRaisesOnSymbols(
+                f"on symbols the model raises {_describe_error(error)}", user_lines.of_error(error)
+            ) from error
         if recorder.stopped is not None:
             raise recorder.stopped
         recorder.end()
-        return _Run(outputs, recorder, inputs, operators)
+        return Run(outputs, recorder, inputs, operators)
 
     def _call_again(
         self, module: torch.nn.Module, outputs: Any, inputs: dict[str, torch.Tensor], recorder: Recorder
     ) -> None:
-        """A call that left something behind must answer the same again."""
-        first = _numbers(outputs, recorder)
-        again = _numbers(self._call.with_tensors(inputs).run(module), recorder)
+        """Call the model again after a call that changed its state: raise Unprovable unless it answers the same."""
+        first = _output_numbers(outputs, recorder)
+        again = _output_numbers(self._call.with_tensors(inputs).run(module), recorder)
         if first != again:
             raise Unprovable("what a call leaves in the model changes what the next one computes")
 
-    def _artifact(self, eager: _Run) -> _Run:
-        symbols = self._open()
+    def _run_artifact(self, eager: Run) -> Run:
+        """Raises Unprovable and RunsDiffer."""
+        symbols = self._open_symbols()
         recorder: Recorder
 
-        def here() -> user_lines.Line | None:
-            return None if recorder.at is None else line_of(recorder.at)
+        def find_line() -> user_lines.Line | None:
+            return None if recorder.position is None else line_of(recorder.position)
 
-        # What eager made serves again, as long as it is what it was made as.
-        shared = None if eager.recorder.reshapes else eager.recorder
+        # The tensors of eager's run serve again, unless a shape was changed in place.
+        earlier = None if eager.recorder.changes_shapes_in_place else eager.recorder
         assert self._numbers is not None
-        recorder = Recorder(self._numbers, symbols, line=here, replayed=_known_alone, after=shared)
-        of_eager = self._numbers.count()
-        inputs = self._inputs(recorder) if shared is None else _named(eager.inputs, recorder)
-        symbols.told_by(here)
+        recorder = Recorder(self._numbers, symbols, find_line=find_line, replay_read=_refuse_read, earlier=earlier)
+        eager_count = self._numbers.count()
+        inputs = self._empty_inputs(recorder) if earlier is None else _name_inputs(eager.inputs, recorder)
+        symbols.find_lines_with(find_line)
         try:
-            with symbols.entered(), views_shared(), recorder:
-                outputs = self._program.run(self._call.with_tensors(inputs).handed_over_by_name(), recorder)
+            with symbols.activate(), share_views(), recorder:
+                arguments = self._call.with_tensors(inputs).handed_over_by_name()
+                outputs = self._setting.program.run(arguments, recorder)
         except Unsupported as error:
-            raise Unprovable(f"the artifact has what is not run on symbols: {error}", here()) from error
+            raise Unprovable(f"the artifact has what is not run on symbols: {error}", find_line()) from error
         except Exception as error:
-            node = recorder.first_since(of_eager) or recorder.at
+            node = recorder.first_position_since(eager_count) or recorder.position
             kind = "" if node is None else node.kind()
-            raise _Stop(
-                f"the artifact raises {_said(error)}", here() if node is None else line_of(node), kind
-            ) from error
+            line = find_line() if node is None else line_of(node)
+            raise RunsDiffer(f"the artifact raises {_describe_error(error)}", line, kind) from error
         recorder.end()
-        self._of_eager = of_eager
-        return _Run(outputs, recorder, inputs, recorder.operators)
+        self._eager_count = eager_count
+        return Run(outputs, recorder, inputs, recorder.operators)
 
-    # What came of them.
+    # The results.
 
-    def _compare(self, eager: _Run, artifact: _Run) -> None:
-        wrong = find_nesting_difference(
-            structure.describe(eager.outputs, "output"),
-            structure.describe(artifact.outputs, "output"),
-            "output",
-            ANSWER_NAMES,
-        )
-        if wrong is not None:
-            raise _Stop(f"{wrong.leaf}: {wrong.what}", None)
-        pairs = [
-            *_pairs(structure.tensors(eager.outputs, "output"), structure.tensors(artifact.outputs, "output")),
-            *_pairs(eager.inputs, artifact.inputs),
-        ]
-        for path, first, second in pairs:
-            one, other = eager.recorder.number(first), artifact.recorder.number(second)
-            if one != other:
-                self._tell_first(path, one, other, artifact.recorder)
-        if _aliases([pair[1] for pair in pairs], eager.recorder) != _aliases(
-            [pair[2] for pair in pairs], artifact.recorder
-        ):
-            raise _Stop("outputs and inputs share memory otherwise", None)
-
-    def _tell_first(self, path: str, eager: int, artifact: int, recorder: Recorder) -> None:
-        """Go back from what differs to what made it differ."""
-        numbers = self._numbers
-        assert numbers is not None
-        node = None
-        operator = ""
-        seen: set[tuple[int, int]] = set()
-        while (eager, artifact) not in seen:
-            seen.add((eager, artifact))
-            other = _operator(numbers, eager) != _operator(numbers, artifact)
-            if artifact < self._of_eager and other and node is not None:
-                break  # eager has it as well: it is used in another place
-            node = recorder.places.get(artifact) or node
-            first, second = numbers.key(eager), numbers.key(artifact)
-            operator = str(second[0]) if second[0] not in ("result", "written", "write", "held") else operator
-            deeper = _first_difference(first, second)
-            if deeper is None:
-                break
-            eager, artifact = deeper
-        one, other_one = _shown(numbers.key(eager)), _shown(numbers.key(artifact))
-        what = f"{path}: eager computes it with {one}, and the artifact with {other_one}"
-        what = self._open().told(what) if one != other_one else f"{path}: it is made of other tensors than eager's"
-        raise _Stop(what, line_of(node) if node is not None else None, operator)
-
-    def _differs(self, stopped: _Stop) -> Outcome:
-        """They are not the same computation: whether they answer the same is tried where the case began."""
-        if self._agree():
-            return self._ended("unproven", stopped.why, stopped.line, stopped.operator)
-        return self._ended("refuted", stopped.why, stopped.line, stopped.operator)
-
-    def _agree(self) -> bool:
+    def _answers_agree(self) -> bool:
+        """Whether both give the same answer to the call on its real tensors."""
         answer = self._target.eager.answer(self._call)
         try:
             artifact = call_artifact(self._target.artifact, self._call, self._target.seed)
@@ -312,105 +243,69 @@ class _Attempt:
         outputs = compare(answer.outputs, artifact.outputs, tolerance)
         return outputs.agrees and compare(answer.inputs, artifact.inputs, tolerance, "input").agrees
 
-    def _refused(self, error: Exception) -> Outcome:
-        """Where it raises on symbols too, the conditions up to there tell where else."""
+    def _refused_result(self, error: Exception) -> CaseResult:
+        """Return the result for sizes that the model refuses.
+
+        If the model raises on symbols as well, the conditions up to there cover the other sizes that it refuses.
+        """
         try:
-            self._eager(Path([], []))
-        except Unprovable as stopped:
-            if stopped.why.startswith("on symbols the model raises"):
-                return self._ended("refused", _said(error), user_lines.of_error(error))
+            self._run_eager(OperatorPath([], []))
+        except ModelRaisesOnSymbols:
+            return self._result("refused", _describe_error(error), user_lines.of_error(error))
+        except Unprovable:
+            pass
         self._free = {}
         self._symbols = None
-        return self._ended("refused", _said(error), user_lines.of_error(error))
+        return self._result("refused", _describe_error(error), user_lines.of_error(error))
 
-    def _ended(self, ends: Ends, why: str = "", line: user_lines.Line | None = None, operator: str = "") -> Outcome:
-        return Outcome(
-            ends,
+    def _result(
+        self, status: CaseStatus, reason: str = "", line: user_lines.Line | None = None, operator: str = ""
+    ) -> CaseResult:
+        return CaseResult(
+            status,
             self._sizes,
             self._free,
             self._symbols,
             self._symbols.conditions() if self._symbols else [],
-            self._numbers.alike if self._numbers else [],
-            why,
+            self._numbers.assumed_equal if self._numbers else [],
+            reason,
             line,
             operator,
         )
 
 
-def _named(inputs: dict[str, torch.Tensor], recorder: Recorder) -> dict[str, torch.Tensor]:
+def _name_inputs(inputs: dict[str, torch.Tensor], recorder: Recorder) -> dict[str, torch.Tensor]:
     for path, tensor in inputs.items():
         recorder.name_input(tensor, path)
     return inputs
 
 
-def _known_alone(line: user_lines.Line | None, known: Any) -> Any:
+def _refuse_read(line: user_lines.Line | None, known: Any) -> Any:
+    """Answer a value read of the artifact's, which must not depend on the inputs. Raises Unprovable where it does."""
     if known is None:
         raise Unprovable("the artifact reads a value that depends on its inputs", line)
     return known
 
 
-def _otherwise(path: Path, operators: list[str]) -> str | None:
-    real, symbolic = told(path.operators), told(operators)
+def _describe_other_path(path: OperatorPath, operators: list[str]) -> str | None:
+    """Return where the run on symbols takes another path than the run on real tensors did; None where it does not."""
+    real, symbolic = comparable_operators(path.operators), comparable_operators(operators)
     if real == symbolic:
         return None
     place = next((place for place, (one, other) in enumerate(zip(real, symbolic, strict=False)) if one != other),
                  min(len(real), len(symbolic)))  # fmt: skip
-    one = real[place] if place < len(real) else "nothing"
-    other = symbolic[place] if place < len(symbolic) else "nothing"
-    return f"on tensors without values the model takes another path: {other} in the place of {one}"
+    real_operator = real[place] if place < len(real) else "nothing"
+    symbolic_operator = symbolic[place] if place < len(symbolic) else "nothing"
+    return (
+        f"on tensors without values the model takes another path: {symbolic_operator} in the place of {real_operator}"
+    )
 
 
-def _numbers(outputs: Any, recorder: Recorder) -> dict[str, int]:
+def _output_numbers(outputs: Any, recorder: Recorder) -> dict[str, int]:
     return {path: recorder.number(tensor) for path, tensor in structure.tensors(outputs, "output").items()}
 
 
-def _pairs(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> list[tuple[str, Any, Any]]:
-    return [(path, first[path], second[path]) for path in first]
-
-
-def _aliases(tensors: list[torch.Tensor], recorder: Recorder) -> list[int]:
-    storages = [recorder.storage(tensor) for tensor in tensors]
-    return [storages.index(storage) for storage in storages]
-
-
-def _operator(numbers: Numbers, number: int) -> Any:
-    key = numbers.key(number)
-    return numbers.key(key[1])[0] if key[0] == "result" else key[0]
-
-
-def _first_difference(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[int, int] | None:
-    """Two numbers at the same place, where keys are of one operator."""
-    if first[0] != second[0] or len(first) != len(second):
-        return None
-    for one, other in zip(first[1:], second[1:], strict=True):
-        if one == other:
-            continue
-        if type(one) is int and type(other) is int:
-            return one, other
-        if isinstance(one, tuple) and isinstance(other, tuple) and one[:1] == other[:1] == ("list",):
-            return _first_difference(one, other)
-        return None
-    return None
-
-
-def _shown(key: Any) -> str:
-    """An operator and the numbers among its operands; tensors are left out."""
-    match key:
-        case ("number" | "float" | "bool" | "expression" | "other", value):
-            return str(value)
-        case ("list", *items):
-            return f"[{', '.join(map(_shown, items))}]"
-        case ("result", *_):
-            return "another tensor"
-        case ("held", *_):
-            return "a constant"
-        case (str() as name, *items):
-            numbers = ", ".join(_shown(item) for item in items if isinstance(item, tuple))
-            return user_lines.shortened(f"{name}({numbers})", 200)
-    return "..."
-
-
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     return user_lines.shortened(
         f"{type(error).__name__}: {user_lines.shown_text_of(error).strip().partition(chr(10))[0]}", 300
     )

@@ -1,11 +1,11 @@
-"""Symbols: sizes that stand for all sizes, and tensors of such sizes that have no values.
+"""Symbols: sizes that stand for all sizes, and tensors of such sizes that have no values ("fake" tensors in torch).
 
-torch's own names for these are private; they stand here alone.
+torch keeps most of what this needs private, so those names are used here and nowhere else.
 """
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,55 +18,55 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
-from tracehouse.check.prove.composite_operators import whole
-from tracehouse.check.prove.stopping import stopped_between_operators
+from tracehouse.check.prove.composite_operators import keep_composite_operators
+from tracehouse.check.prove.stopping import stop_between_operators
+from tracehouse.check.prove.unprovable import FindLine
 from tracehouse.contract.dims import SymbolicShape, parse_dim
 from tracehouse.introspection import user_lines
 
-Number = int | float | bool | torch.SymInt | torch.SymFloat | torch.SymBool
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-# A symbol's case is that of larger sizes: 0 and 1 broadcast, and are cases of their own.
+# A symbol stands for the sizes from here on. Sizes 0 and 1 broadcast, so each of them is a case of its own.
 LEAST = 2
+# Of a ShapeEnv: dims of size 0 or 1 get symbols as well, and two dims of one size get two.
+ENVIRONMENT_SETTINGS: dict[str, Any] = {"specialize_zero_one": False, "duck_shape": False}
 
 
 class _Environment(ShapeEnv):
-    """Tells at which line each condition was met."""
+    """torch's conditions on symbols, each with the line at which it was met."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.lines: list[user_lines.Line | None] = []
-        self.line: Callable[[], user_lines.Line | None] = lambda: None
+        self.find_line: FindLine = lambda: None
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
         value = super().evaluate_expr(*args, **kwargs)
         if len(self.guards) > len(self.lines):
-            line = self.line()
+            line = self.find_line()
             self.lines += [line] * (len(self.guards) - len(self.lines))
         return value
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What was assumed of the symbols, and where."""
+    """What a run assumed of the symbols, and the line at which it did."""
 
     expression: sympy.Basic
     line: user_lines.Line | None
 
 
 class Symbols:
-    """The sizes of one case: `free` ones are symbols whose value is the given one for now, the others are numbers."""
+    """The sizes of one case: the free ones are symbols, which have the given sizes for now; the others are numbers."""
 
     def __init__(self, sizes: Mapping[str, int], free: Mapping[str, int]) -> None:
-        """`free` has the largest size that is wanted of each."""
+        """`sizes` has a size for every name, and `free` the largest wanted size of each name that is a symbol."""
         self.environment = _Environment(
-            specialize_zero_one=False,
-            duck_shape=False,
+            **ENVIRONMENT_SETTINGS,
             assume_static_by_default=True,
             allow_scalar_outputs=False,
             allow_dynamic_output_shape_ops=False,
         )
-        self.mode = FakeTensorMode(shape_env=self.environment, allow_non_fake_inputs=True)
-        self.mode.cache_enabled = False  # of symbols an entry costs more to make than the answer, and fits nothing else
+        self.mode = fake_tensor_mode(self.environment)
         self.names: dict[sympy.Symbol, str] = {}
         self._sizes: dict[str, Any] = dict(sizes)
         for name, highest in free.items():
@@ -81,12 +81,13 @@ class Symbols:
             self._sizes[name] = size
 
     def empty(self, shape: SymbolicShape, like: torch.Tensor) -> torch.Tensor:
+        """Return a tensor without values of this shape, with the datatype and the device of `like`."""
         sizes = [self._size(dim) for dim in shape]
         with self.mode:
             return torch.empty(sizes, dtype=like.dtype, device=like.device)
 
     def fake_of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same one each time, of a tensor whose sizes are numbers."""
+        """Return the tensor without values for a real one, whose sizes stay numbers; each time the same one."""
         return self.mode.from_tensor(tensor, static_shapes=True)
 
     def _size(self, dim: int | str) -> Any:
@@ -99,40 +100,57 @@ class Symbols:
         return size
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
-        with _quiet(), stopped_between_operators(), enable_python_dispatcher(), whole(), self.mode, torch.no_grad():
+    def activate(self) -> Iterator[None]:
+        """Within it, operators run on tensors without values."""
+        with _silence_refusals(), run_without_values(self.mode):
             yield
 
     def conditions(self) -> list[Condition]:
-        found = self.environment.lines
+        """Return the conditions on the symbols that were met so far, in their order."""
+        lines = self.environment.lines
         return [
-            Condition(guard.expr, found[place] if place < len(found) else None)
+            Condition(guard.expr, lines[place] if place < len(lines) else None)
             for place, guard in enumerate(self.environment.guards)
         ]
 
-    def told_by(self, line: Callable[[], user_lines.Line | None]) -> None:
-        """From now on conditions are met where this says."""
-        self.environment.line = line
+    def find_lines_with(self, find_line: FindLine) -> None:
+        """From now on, `find_line` returns the line at which a condition is met."""
+        self.environment.find_line = find_line
 
-    def told(self, text: str) -> str:
-        """With the names of the symbols, for which torch has names of its own."""
+    def write_names(self, text: str) -> str:
+        """Return the text with our names in place of those that torch gave the symbols."""
         for symbol, name in self.names.items():
             text = re.sub(rf"\b{symbol}\b", name, text)
         return text
 
-    def settled(self) -> dict[str, int]:
-        """The symbols that conditions left one size alone."""
-        found = {}
+    def single_sizes(self) -> dict[str, int]:
+        """Return the symbols to which the conditions leave only one size, and that size."""
+        single = {}
         for symbol, name in self.names.items():
             value = self.environment.replace(symbol)
             if value.is_Integer:
-                found[name] = int(value)
-        return found
+                single[name] = int(value)
+        return single
+
+
+def fake_tensor_mode(environment: ShapeEnv) -> FakeTensorMode:
+    """Return a mode whose tensors have no values, and whose symbolic sizes belong to this environment."""
+    mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
+    # With symbols, making an entry of torch's cache costs more than the answer, and no later call fits the entry.
+    mode.cache_enabled = False
+    return mode
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """That an operator refuses its operands is an answer here, and nothing to log."""
+def run_without_values(mode: FakeTensorMode) -> Iterator[None]:
+    """Within it, operators run on the mode's tensors, without gradients, and an alarm waits for the next operator."""
+    with stop_between_operators(), enable_python_dispatcher(), keep_composite_operators(), mode, torch.no_grad():
+        yield
+
+
+@contextmanager
+def _silence_refusals() -> Iterator[None]:
+    """Within it, torch logs no operator that refuses its operands: here a refusal is an answer."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
@@ -141,39 +159,44 @@ def _quiet() -> Iterator[None]:
         log.disabled = before
 
 
-def expression(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> sympy.Basic:
+def expression_of(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> sympy.Basic:
+    """Return the expression in symbols that a symbolic number is."""
     return number.node.expr
 
 
-def are_same(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
-    """Whether they are written alike: nothing is asked of the symbols in them."""
+def have_same_expression(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
+    """Whether two sizes are the same expression. Unlike `==`, this adds no condition on the symbols."""
     if isinstance(one, torch.SymInt) and isinstance(other, torch.SymInt):
         return bool(one.node.expr == other.node.expr)
     return type(one) is type(other) and bool(one == other)
 
 
 def empty_like(tensor: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> torch.Tensor:
-    """Contiguous, and as `new_empty` makes it, for which torch goes a longer way."""
+    """Return a contiguous tensor of these sizes, with the datatype and the device of `tensor`.
+
+    It is what `tensor.new_empty(sizes)` gives, without the longer way that torch goes for it.
+    """
     if not isinstance(tensor, FakeTensor):
         return tensor.new_empty(sizes)
     with in_kernel_invocation_manager(tensor.fake_mode):
-        made = torch.empty(sizes, dtype=tensor.dtype, device="meta")
-    return FakeTensor(tensor.fake_mode, made, tensor.device)
+        without_values = torch.empty(sizes, dtype=tensor.dtype, device="meta")
+    return FakeTensor(tensor.fake_mode, without_values, tensor.device)
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether the tensor has no values."""
     return isinstance(tensor, FakeTensor)
 
 
 @contextmanager
-def views_shared() -> Iterator[None]:
-    """A view that was made already may be given again: torch does not keep account of views."""
+def share_views() -> Iterator[None]:
+    """Within it, an operator may return a view that it returned before: torch does not keep track of views."""
     with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)):
         yield
 
 
 @contextmanager
-def real() -> Iterator[None]:
-    """Operators compute, whatever modes there are."""
+def compute_for_real() -> Iterator[None]:
+    """Within it, operators compute real values, whatever dispatch modes are active."""
     with torch._C._DisablePythonDispatcher(), _disable_current_modes(), torch.no_grad():
         yield

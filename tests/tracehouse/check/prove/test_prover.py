@@ -33,7 +33,7 @@ def proof_of(module: torch.nn.Module, *, scripted: bool = False, shape: Symbolic
 
 
 def lines_of(proof: Proof) -> set[str]:
-    return {one.line.source for one in [*proof.refuted, *proof.unproven] if one.line is not None}
+    return {one.line.source for one in [*proof.refutations, *proof.gaps] if one.line is not None}
 
 
 def test_a_right_model_is_proven_for_all_sizes_in_one_region(load: Load) -> None:
@@ -56,7 +56,7 @@ def test_what_eager_refuses_is_neither_proven_nor_a_fault(load: Load) -> None:
     proof = proof_of(load("right_at_every_size", "PairsUp").module)
 
     assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 2 to 256 in steps of 2"]
-    assert (proof.refused, proof.refuted, proof.unproven) == (64 * 128, [], [])
+    assert (proof.refused, proof.refutations, proof.gaps) == (64 * 128, [], [])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_where_there_is_no_proof_the_line_is_told(load: Load, name: str, line: s
     proof = proof_of(load("wrong_at_other_sizes", name).module)
 
     assert lines_of(proof) == {line}
-    assert {one.line.file for one in [*proof.refuted, *proof.unproven] if one.line} == {"wrong_at_other_sizes.py"}
+    assert {one.line.file for one in [*proof.refutations, *proof.gaps] if one.line} == {"wrong_at_other_sizes.py"}
     assert proof.proven <= 64 * 12  # of batches with the few lengths that come out alike
 
 
@@ -88,8 +88,8 @@ def test_a_difference_that_shows_is_told_with_its_sizes(load: Load) -> None:
     proof = proof_of(load("wrong_at_other_sizes", "BranchesAtOneLength").module)
 
     assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 6 or 8 to 256"]
-    assert {refuted.sizes["length"] for refuted in proof.refuted} == {7}
-    assert proof.refuted[0].operator == "add"
+    assert {refuted.sizes["length"] for refuted in proof.refutations} == {7}
+    assert proof.refutations[0].operator == "add"
 
 
 def test_a_threshold_is_told_with_sizes_on_both_of_its_sides(load: Load) -> None:
@@ -103,7 +103,7 @@ def test_a_threshold_is_told_with_sizes_on_both_of_its_sides(load: Load) -> None
 
 def test_a_read_that_is_known_to_be_harmless_is_no_hindrance(load: Load) -> None:
     module = load("right_at_every_size", "LooksAtAValue").module
-    (line,) = [one.line for one in proof_of(module).unproven]
+    (line,) = [one.line for one in proof_of(module).gaps]
     assert line is not None
 
     assert proof_of(module).proven == 0
@@ -120,9 +120,9 @@ def test_what_is_left_when_a_proof_ends_is_told_once(load: Load) -> None:
     proof = proof_of(load("right_at_every_size", "Steps").module, scripted=True)
 
     assert proof.uncovered > 0
-    [left] = proof.unproven
-    assert "24 runs" in left.why
-    assert "batch 2 to 64, length 1 or 26 to 256" in left.why
+    [left] = proof.gaps
+    assert "24 runs" in left.reason
+    assert "batch 2 to 64, length 1 or 26 to 256" in left.reason
     assert not any(region.contains(left.sizes) for region in proof.regions)
 
 
@@ -130,7 +130,7 @@ def test_a_model_that_remembers_its_first_size_is_not_proven(load: Load) -> None
     proof = proof_of(load("wrong_at_other_sizes", "KeepsItsFirstLength").module)
 
     assert proof.regions == []
-    assert "what a call leaves in the model" in proof.unproven[-1].why
+    assert "what a call leaves in the model" in proof.gaps[-1].reason
 
 
 def test_nothing_is_proven_without_time_and_that_is_said(load: Load) -> None:
@@ -138,7 +138,7 @@ def test_nothing_is_proven_without_time_and_that_is_said(load: Load) -> None:
     proof = proof_of(load("right_at_every_size", "Linear").module, shape=("batch", 4), budget=budget)
 
     assert (proof.regions, proof.uncovered) == ([], 64)
-    assert [one.why for one in proof.unproven] == ["there was no time left"]
+    assert [one.reason for one in proof.gaps] == ["there was no time left"]
 
 
 def test_a_proof_leaves_nothing_behind(load: Load) -> None:
@@ -154,7 +154,7 @@ def test_a_proof_leaves_nothing_behind(load: Load) -> None:
 
 def test_a_domain_has_the_example_and_is_not_too_large() -> None:
     shapes: dict[str, SymbolicShape] = {"x": ("batch", "length", "width", 3)}
-    wanted = size_grid.default(Groups(shapes, {"batch": 2, "length": 7, "width": 300}, {"x": {}}))
+    wanted = size_grid.default_sizes(Groups(shapes, {"batch": 2, "length": 7, "width": 300}, {"x": {}}))
 
     assert [2 in wanted["batch"], 7 in wanted["length"], 300 in wanted["width"]] == [True] * 3
     assert {sizes[0] for sizes in wanted.values()} == {1}
@@ -165,9 +165,9 @@ def test_regions_lie_within_the_mask_and_cover_it() -> None:
     grid = size_grid.Grid({"a": range(1, 30), "b": [1, *range(2, 40, 2)]})
     mask = (grid.sizes("a") % 3 == 0) & (grid.sizes("b") != 8) | (grid.sizes("a") == grid.sizes("b"))
 
-    covered = grid.none()
+    covered = grid.empty_mask()
     for region in grid.regions(mask, "proven"):
-        box = grid.all()
+        box = grid.full_mask()
         for symbol, spans in region.spans.items():
             box &= sum((grid.sizes(symbol) >= s.low) & (grid.sizes(symbol) <= s.high)
                        & ((grid.sizes(symbol) - s.low) % s.step == 0) for s in spans) > 0  # fmt: skip
@@ -176,7 +176,9 @@ def test_regions_lie_within_the_mask_and_cover_it() -> None:
 
 
 def test_wanted_sizes_without_number_are_those_about_the_example() -> None:
-    wanted = size_grid.bounded({"batch": range(1, 10), "length": range(8, 2**48, 8)}, {"batch": 2, "length": 80_000})
+    wanted = size_grid.limit_sizes(
+        {"batch": range(1, 10), "length": range(8, 2**48, 8)}, {"batch": 2, "length": 80_000}
+    )
 
     assert wanted["batch"] == range(1, 10)
     assert 80_000 in wanted["length"]

@@ -7,7 +7,7 @@ import torch
 
 from tests.tracehouse.check.targets import target_of
 from tracehouse.check.prove.prover import Proof, prove
-from tracehouse.check.prove.shape_rules import Shaping
+from tracehouse.check.prove.shape_rules import ShapeRuleMode
 from tracehouse.check.prove.symbols import Symbols
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.dims import SymbolicShape
@@ -99,7 +99,7 @@ def asked(operator: Any, given: tuple[Any, ...], keywords: dict[str, Any], *, fl
     like = torch.empty(())
     inputs = [symbols.empty(SHAPES[one], like) if isinstance(one, str) else one for one in given]
     before = len(symbols.conditions())
-    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
         made = operator(*(_flipped(one) if flipped else one for one in inputs), **keywords)
     return made, len(symbols.conditions()) - before
 
@@ -137,7 +137,7 @@ def test_of_tensors_in_another_order_its_result_is_as_torch_lays_it_out(
 def test_what_torch_pools_is_known_to_be_contiguous() -> None:
     symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
     image = symbols.empty(SHAPES["image"], torch.empty(()))
-    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
         pooled = torch.nn.functional.avg_pool2d(image, 2)
         before = len(symbols.conditions())
         made = torch.cat([torch.relu(pooled), torch.sigmoid(pooled) + pooled], dim=-3)
@@ -152,7 +152,7 @@ def test_a_layer_of_a_tensor_in_another_order_asks_nothing_of_the_sizes() -> Non
     image = symbols.empty(SHAPES["image"], torch.empty(()))
     layer = torch.nn.Linear(4, 7)
     before = len(symbols.conditions())
-    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
         made = layer(image.permute(0, 3, 2, 1)[:, ::2])
     asked_of_sizes = [one for one in symbols.conditions()[before:] if "Mod" in str(one) or "Ne" in str(one)]
 
@@ -168,7 +168,7 @@ def test_what_does_not_fit_into_the_tensor_that_is_written_is_refused(given: tup
 def test_a_tensor_that_was_turned_in_place_is_no_longer_taken_as_it_was() -> None:
     symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
     image = symbols.empty(SHAPES["image"], torch.empty(()))
-    with symbols.entered(), Shaping():  # type: ignore[no-untyped-call]
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
         made = torch.relu(image)
         made.transpose_(1, 2)
         again = torch.relu(made)
@@ -197,4 +197,4 @@ def test_what_is_upsampled_to_a_size_that_python_made_is_proven_of_no_other() ->
 
     assert [one for one in ((6, 12), (12, 24), (16, 16)) for region in proof.regions
             if region.contains({"batch": 2, "height": one[0], "width": one[1]})] == []  # fmt: skip
-    assert any("upsample_nearest2d" in one.what or "upsample_nearest2d" in one.operator for one in proof.refuted)
+    assert any("upsample_nearest2d" in one.reason or "upsample_nearest2d" in one.operator for one in proof.refutations)

@@ -106,8 +106,8 @@ def test_what_is_proven_of_a_right_model_is_so_and_is_all_that_eager_takes(load:
     proof = proof_of(target, shapes)
 
     assert_agree(target, shapes, proof)
-    assert proof.refuted == []
-    assert proof.unproven == []
+    assert proof.refutations == []
+    assert proof.gaps == []
     assert proof.proven + proof.refused == proof.points
     assert sum(len(points(region)) for region in proof.regions) == proof.proven > 1
 
@@ -130,4 +130,4 @@ def test_what_is_proven_of_a_wrong_model_is_so_and_something_is_not(load: Load, 
 
     assert_agree(target, shapes, proof)
     assert proof.proven + proof.refused < proof.points
-    assert proof.refuted or proof.unproven
+    assert proof.refutations or proof.gaps

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tracehouse.check.prove.stopping import stop_if_late, stopped_between_operators
+from tracehouse.check.prove.stopping import stop_between_operators, stop_if_late
 
 
 class Stopped(Exception):
@@ -35,7 +35,7 @@ def alarmed_in_torch(met: list[str]) -> None:
 
 
 def test_an_alarm_in_torch_is_put_off_to_the_next_operator(met: list[str]) -> None:
-    with pytest.raises(Stopped), stopped_between_operators():
+    with pytest.raises(Stopped), stop_between_operators():
         run(met)
     assert met == ["went on", "stopped"]
 
@@ -47,6 +47,6 @@ def run(met: list[str]) -> None:
 
 
 def test_an_alarm_in_the_models_code_stops_at_once(met: list[str]) -> None:
-    with pytest.raises(Stopped), stopped_between_operators():
+    with pytest.raises(Stopped), stop_between_operators():
         signal.raise_signal(signal.SIGALRM)
     assert met == ["stopped"]

@@ -1,0 +1,161 @@
+"""Operand keys: an operator's call as the key that its value number is looked up by.
+
+Eager and a trace write some calls in two ways: a size is a Python number or a tensor without dims, `reshape` is `view`,
+a default is given or left out. Calls that compute the same get the same key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tracehouse.check.prove.symbols import SYMBOLIC, compute_for_real
+from tracehouse.check.prove.tensor_memory import TensorMemory
+from tracehouse.check.prove.value_numbers import Key, ValueNumbers
+
+# The resulting shape alone says what these do. Whether they copy memory on the way does not change a value.
+_RESHAPING = {"view": "view", "_unsafe_view": "view", "reshape": "view", "_reshape_alias": "view", "expand": "expand"}
+_CONVOLUTIONS = {"convolution", "_convolution", "convolution_overrideable"}
+_CONVOLUTION_OPERANDS = 9  # the further operands of _convolution only choose a kernel
+# For these, a number and a tensor without dims that has its value are the same operand, if both lead to the same
+# result datatype.
+_PROMOTING = set(
+    "add sub rsub mul div true_divide floor_divide remainder fmod pow eq ne lt le gt ge maximum minimum "
+    "bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor __and__ __or__ __xor__ "
+    "add_ sub_ mul_ div_ atan2".split()
+)
+_FILLING = {"fill", "fill_", "masked_fill", "masked_fill_"}
+# The result says these as well. A trace writes them out where Python leaves them to their defaults.
+_SAID_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "implicit", "non_blocking"}
+_SLICE_TO_THE_END = 2**62  # the end of a slice, from this number on, is the end of the dim
+
+Operands = Sequence[tuple[Any, Any]]  # each argument of an operator's schema, and its value
+
+
+class OperandKeys:
+    """The keys of one run's operator calls."""
+
+    def __init__(self, numbers: ValueNumbers, memory: TensorMemory) -> None:
+        self._numbers = numbers
+        self._memory = memory
+
+    def call_key(self, name: str, operands: Operands) -> Key:
+        """Return the key of a call: the operator's name and a key for each of its operands."""
+        if name in _CONVOLUTIONS:
+            operands = operands[:_CONVOLUTION_OPERANDS]
+            name = "convolution"
+        values = [
+            value for argument, value in operands if not (argument.kwarg_only and argument.name in _SAID_BY_RESULT)
+        ]
+        if name in _PROMOTING and len(values) >= 2:
+            return (name, *self._promoted_keys(values))
+        if name == "as_strided":  # it reads memory, which may differ between copies of the same values
+            layout = *values[0].stride(), values[0].storage_offset()
+            return (name, *map(self.operand_key, [*values, layout]))
+        if name in _FILLING:
+            return (name, self.operand_key(values[0]), *map(self._scalar_or_operand_key, values[1:]))
+        return (name, *map(self.operand_key, values))
+
+    def call_number(self, name: str, key: Key, result: Any) -> int:
+        """Return the value number of a call with this key; an operator that reshapes is known by its result's shape."""
+        if name in _RESHAPING:
+            return self._numbers.number(_RESHAPING[name], key[1], self.operand_key(list(result.shape)))
+        return self._numbers.number(*key)
+
+    def operand_key(self, value: Any) -> Any:
+        """Return the key of an operand: a tensor's value number, the key of a scalar, or those of a list's items."""
+        if isinstance(value, torch.Tensor):
+            return self._memory.number(value)
+        if isinstance(value, list | tuple):
+            return ("list", *(self.operand_key(item) for item in value))
+        if value is None:
+            return None
+        return self._numbers.scalar_key(value)
+
+    def is_whole_slice(self, operands: Operands) -> bool:
+        """Whether the operands of `slice` take all of a dim: eager leaves such a slice out, and a trace keeps it."""
+        (_, tensor), (_, dim), (_, start), (_, end), (_, step) = operands
+        if start not in (0, None) or step != 1 or isinstance(start, SYMBOLIC) or isinstance(step, SYMBOLIC):
+            return False
+        if end is None or (isinstance(end, int) and end >= _SLICE_TO_THE_END):
+            return True
+        size = tensor.shape[dim]
+        if isinstance(end, int) and isinstance(size, int):
+            return end >= size
+        return self._numbers.scalar_key(end) == self._numbers.scalar_key(size)
+
+    def _promoted_keys(self, values: Sequence[Any]) -> Key:
+        first, second, *others = values
+        keys = (
+            self._scalar_or_operand_key(first),
+            self._scalar_or_operand_key(second),
+            *map(self.operand_key, others),
+        )
+        if not (_is_scalar_key(keys[0]) or _is_scalar_key(keys[1])):
+            return keys
+        dtype = torch.result_type(_example_of(first), _example_of(second))
+        return (*(_round_to(key, dtype) for key in keys), str(dtype))
+
+    def _scalar_or_operand_key(self, value: Any) -> Any:
+        """Return the number's key for a tensor without dims whose value is known, else the operand's key."""
+        if isinstance(value, torch.Tensor) and value.dim() == 0:
+            constant = self._memory.constant(value)
+            if constant is not None and constant.device.type == "cpu":
+                with compute_for_real():
+                    return self._numbers.scalar_key(constant.item())
+        return self.operand_key(value)
+
+
+def bind_operands(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Operands:
+    """Return every argument of the operator's schema with its value; an argument that was left out has its default."""
+    bound = []
+    for place, argument in enumerate(func._schema.arguments):
+        if not argument.kwarg_only and place < len(args):
+            bound.append((argument, args[place]))
+        elif argument.name in kwargs:
+            bound.append((argument, kwargs[argument.name]))
+        else:
+            bound.append((argument, argument.default_value if argument.has_default_value() else None))
+    return bound
+
+
+def is_written(argument: Any) -> bool:
+    """Whether the operator writes into this argument of its schema."""
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of an operand, which may be a list, in their order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def has_symbols(value: Any) -> bool:
+    """Whether an operand is a symbolic number, or a list with one."""
+    if isinstance(value, list | tuple):
+        return any(has_symbols(item) for item in value)
+    return isinstance(value, SYMBOLIC)
+
+
+def _is_scalar_key(key: Any) -> bool:
+    return isinstance(key, tuple) and key[0] in ("number", "float", "bool", "expression")
+
+
+def _round_to(key: Any, dtype: torch.dtype) -> Any:
+    """Round the key of a float to the precision of the floats beside it.
+
+    A trace has some numbers as Python's floats where eager has them as tensors of 32 bits.
+    """
+    if dtype is not torch.float32 or not isinstance(key, tuple) or key[0] != "float":
+        return key
+    return ("float", repr(torch.tensor(float(key[1]), dtype=torch.float32).item()))
+
+
+def _example_of(value: Any) -> Any:
+    """Return a plain number of the same kind as a symbolic one: torch.result_type looks at the kind alone."""
+    if isinstance(value, torch.SymInt):
+        return 1
+    return 1.0 if isinstance(value, torch.SymFloat) else True if isinstance(value, torch.SymBool) else value

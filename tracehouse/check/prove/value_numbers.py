@@ -1,0 +1,147 @@
+"""Value numbers: two values that have the same number are equal, for all inputs.
+
+This is global value numbering by hashing (Alpern, Wegman and Zadeck 1988; Click 1995): the number of a value follows
+from the operator that made it and from the numbers of its operands. Both runs of a case share one table of numbers.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute_for_real, expression_of
+
+# A constant with at most this many elements is computed, and is identified by all of its values.
+SMALL_ELEMENTS_MAX = 2**16
+# A larger constant is first compared by this many of its elements, and in full only where those are equal.
+_SAMPLE_ELEMENTS = 64
+
+Key = tuple[Any, ...]
+
+
+class HeldTensors:
+    """The tensors that a model and its artifact hold: parameters, buffers and constants.
+
+    Two held tensors with equal values have the same key. A large tensor whose values equal no other has a key of its
+    own.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[Any, ...], Key] = {}
+        self._large: dict[Key, list[tuple[torch.Tensor, Key]]] = {}
+        self._alive: list[torch.Tensor] = []
+
+    def key(self, tensor: torch.Tensor) -> Key:
+        """Return the key of a strided tensor, which is computed once for each version of its values."""
+        version = 0 if tensor.is_inference() else tensor._version
+        identity = (tensor.data_ptr(), version, tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+        key = self._keys.get(identity)
+        if key is None:
+            with compute_for_real():
+                key = self._keys[identity] = self._key_by_values(tensor)
+            self._alive.append(tensor)  # while it lives, no other tensor gets its address
+        return key
+
+    def _key_by_values(self, tensor: torch.Tensor) -> Key:
+        layout = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.device)
+        if tensor.numel() <= SMALL_ELEMENTS_MAX:
+            return ("held", layout, _digest(tensor))
+        sample = ("held", layout, _digest(_first_elements(tensor)))
+        candidates = self._large.setdefault(sample, [])
+        for other, key in candidates:
+            if torch.equal(other, tensor):  # a tensor with a NaN equals no tensor
+                return key
+        key = (*sample, len(candidates))
+        candidates.append((tensor, key))
+        return key
+
+
+class ValueNumbers:
+    """The table of value numbers that both runs of a case share: equal keys get equal numbers."""
+
+    def __init__(self, held: HeldTensors, symbols: Symbols, samples: Sequence[Mapping[str, int]]) -> None:
+        """`samples` are sizes by symbol; expressions whose values differ at one of them are different expressions."""
+        # Pairs of different expressions that have equal values at all samples, and share a key for that reason.
+        self.assumed_equal: list[tuple[sympy.Basic, sympy.Basic]] = []
+        self._samples = [
+            {symbol: sympy.Integer(sample[name]) for symbol, name in symbols.names.items()} for sample in samples
+        ]
+        self._held = held
+        self._numbers: dict[Key, int] = {}
+        self._keys: list[Key] = []
+        self._expressions: dict[sympy.Basic, Key] = {}
+        self._by_sample_values: dict[tuple[Any, ...], sympy.Basic] = {}
+
+    def number(self, *key: Any) -> int:
+        """Return the number of the value with this key: a new number where the key is new."""
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        return number
+
+    def key(self, number: int) -> Key:
+        """Return the key to which a number was given."""
+        return self._keys[number]
+
+    def count(self) -> int:
+        """Return how many numbers were given so far; the next new number is this one."""
+        return len(self._keys)
+
+    def held_number(self, tensor: torch.Tensor) -> int:
+        """Return the number of a tensor that the model or its artifact holds."""
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            return self.number("held", "as it is", id(tensor))
+        return self.number(*self._held.key(tensor))
+
+    def scalar_key(self, value: Any) -> Key:
+        """Return the key of a number, a symbolic number or another plain value among an operator's operands.
+
+        An integer and the equal float have the same key, except -0.0, which differs from 0.
+        """
+        if isinstance(value, SYMBOLIC):
+            return self._expression_key(expression_of(value))
+        if isinstance(value, bool):
+            return ("bool", value)
+        if isinstance(value, int):
+            return ("number", value)
+        if isinstance(value, float):
+            if value == int(value) if math.isfinite(value) and abs(value) < 2**53 else False:
+                return ("number", int(value)) if value or math.copysign(1, value) > 0 else ("float", "-0.0")
+            return ("float", repr(value))
+        return ("other", str(value))
+
+    def _expression_key(self, expression: sympy.Basic) -> Key:
+        key = self._expressions.get(expression)
+        if key is None:
+            key = self._expressions[expression] = self._key_by_samples(expression)
+        return key
+
+    def _key_by_samples(self, expression: sympy.Basic) -> Key:
+        if expression.is_Integer:
+            return ("number", int(expression))
+        try:
+            values = tuple(expression.xreplace(sample) for sample in self._samples)
+        except (ArithmeticError, ValueError, TypeError):
+            return ("expression", expression)
+        if len(self._samples) < 2:
+            return ("expression", expression)
+        first = self._by_sample_values.setdefault(values, expression)
+        if first is not expression and first != expression:
+            self.assumed_equal.append((first, expression))
+        return ("expression", first)
+
+
+def _digest(tensor: torch.Tensor) -> bytes:
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return hashlib.blake2b(plain.reshape(-1).view(torch.uint8).numpy().tobytes(), digest_size=16).digest()
+
+
+def _first_elements(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach()
+    while flat.dim() > 1:
+        flat = flat[0]
+    return flat[:_SAMPLE_ELEMENTS]
