@@ -15,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from service import limits
 from service.api.app import create_app
 from service.api.context import AppContext
-from service.api.http.connection import bounded
+from service.api.http.connection import bounded_protocol
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.tiers import Tier
@@ -50,7 +50,7 @@ def run(
     """Serve on a bound socket until a signal comes; call `on_ready` with the address. Raises what `build` raises."""
     config = uvicorn.Config(
         build(settings, keys_required=keys_required, tier=tier),
-        http=bounded(
+        http=bounded_protocol(
             idle_s=settings.request_idle_s, connections_max=min(settings.connections_max, _raise_open_files_max() // 4)
         ),
         log_config=None,

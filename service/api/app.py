@@ -1,4 +1,4 @@
-"""The app: every route, every reply to what goes wrong, and the documentation of both."""
+"""The app: all routes, the replies to errors, and the documentation of both."""
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
@@ -35,25 +35,25 @@ from service.domain.errors import StorageUnavailable
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 _TAGS = [
-    {"name": "Trace requests", "description": "Submit a model, and follow what becomes of it."},
-    {"name": "Inference", "description": "Ask a model for answers. Inputs outside its contract are refused."},
-    {"name": "Models", "description": "Names, their versions, and aliases that point at versions."},
-    {"name": "Artifacts", "description": "What a trace left: contract, check, printouts, archive."},
+    {"name": "Trace requests", "description": "Submit a model, follow its trace, and read the result."},
+    {"name": "Inference", "description": "Run a model. Inputs outside its contract are refused."},
+    {"name": "Models", "description": "Model names, their versions, and aliases that point at versions."},
+    {"name": "Artifacts", "description": "What a trace makes: archive, contract, check, printouts."},
     {"name": "Findings", "description": "What each finding's `kind` means, and what to write instead."},
-    {"name": "Problems", "description": "What can go wrong, and what each problem's `code` means."},
-    {"name": "Health", "description": "For whatever keeps the service running."},
+    {"name": "Problems", "description": "Every kind of error, and what its `code` means."},
+    {"name": "Health", "description": "Probes for whatever keeps the service running."},
 ]
 
 
 class App(FastAPI):
-    """Starlette puts its answer to uncaught errors outside of any middleware that is added: the log goes round that."""
+    """Starlette's handler of uncaught errors is outside of added middleware; the access log must be outside of both."""
 
     def build_middleware_stack(self) -> ASGIApp:
         return AccessLog(SecurityHeaders(Head(super().build_middleware_stack())))
 
 
 def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
-    """`cors_origins` are the pages from elsewhere that a browser lets use the service: none, there is no CORS."""
+    """Make the app. `cors_origins` are the origins of other pages that may use it; without any, there is no CORS."""
     app = App(
         title="Tracehouse",
         version=version("tracehouse"),

@@ -1,4 +1,4 @@
-"""Artifacts: manifests and archives, under digests that never change their meaning."""
+"""Artifacts: manifests and archives. What a digest names never changes."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from service.api.context import StoreDep
-from service.api.downloads import IMMUTABLE, attachment, is_known, partial_responses
+from service.api.downloads import IMMUTABLE, attachment, client_has, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, ExportedProgramNotFound
@@ -29,30 +29,30 @@ Digest = Annotated[
 class CounterexampleLinks(Frozen):
     """Where a counterexample's files are downloaded."""
 
-    arrays: str = Field(description="The `.npz` of the inputs and of both answers.")
-    test: str = Field(description="The pytest file that fails on plain torch.")
+    arrays: str = Field(description="An `.npz` of the inputs and of both answers.")
+    test: str = Field(description="A pytest file that fails with torch alone.")
 
 
 class ArtifactLinks(Frozen):
-    """Paths."""
+    """The paths of what belongs to an artifact."""
 
     self: str
     printouts: str
     graph: str
     archive: str
     report: str = Field(description="One HTML page: verdict, contract, findings on the source, what was compared.")
-    exported: str | None = Field(description="The `.pt2`; null where there is none.")
+    exported: str | None = Field(description="The `.pt2`; null if there is none.")
     counterexamples: list[CounterexampleLinks] = Field(description="In the order of the artifact's `counterexamples`.")
 
 
 class ArtifactReply(Artifact):
-    """The manifest under its digest: contract, trace check, files, parameters, versions."""
+    """An artifact's manifest: contract, trace check, files, parameters, versions."""
 
     artifact_digest: str = Field(alias="digest")
     links: ArtifactLinks
 
 
-_NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None-Match` names it."}}
+_NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "The digest is the one in `If-None-Match`."}}
 
 
 @router.get(
@@ -62,10 +62,10 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "`If-None
     response_model=ArtifactReply,
 )
 def get_artifact(request: Request, response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> Any:
-    """What it was traced from and checked on, which inputs it is right for, and what it was made with."""
+    """Says what was traced and checked, for which inputs the artifact is right, and which versions made it."""
     artifact = store.artifacts.get(caller.tenant, digest)
     headers = {"ETag": f'"{digest}"', **IMMUTABLE}
-    if is_known(request, headers["ETag"]):
+    if client_has(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     response.headers.update(headers)
     path = f"/artifacts/{digest}"
@@ -92,7 +92,7 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
     summary="Download the archive",
     responses={
         200: {
-            "description": "What `torch.jit.load` takes, in Python and in C++; or what `torch.export.load` takes.",
+            "description": "A file for `torch.jit.load`, in Python and C++; as `pt2`, one for `torch.export.load`.",
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
         **partial_responses(),
@@ -106,28 +106,28 @@ def get_archive(
     digest: Digest,
     form: Annotated[
         Literal["torchscript", "pt2"],
-        Query(alias="format", description="`pt2` is there where `options.exportability` was set and export succeeded."),
+        Query(alias="format", description="`pt2` exists if `options.exportability` was set and the export succeeded."),
     ] = "torchscript",
 ) -> Response:
-    """Whole, or the part that a `Range` asks for.
+    """Returns the whole file, or the part that `Range` asks for.
 
-    The `pt2` is never served, and not verified as the archive is: the process that ran the model's code made it, and
-    compared it with the eager model on the example alone. Loading it unpickles, as `torch.export.load` says.
+    The `pt2` never answers inference and is not verified as the archive is: the process that ran the model's code made
+    it, and compared it with the eager model on the example alone. `torch.export.load` unpickles it.
     """
     artifact = store.artifacts.get(caller.tenant, digest)
     name = digest.removeprefix("sha256:")[:12]
     if form == "pt2":
-        return attachment(request, store.blobs, _exported(artifact), filename=f"{name}.pt2")
+        return attachment(request, store.blobs, _exported_program(artifact), filename=f"{name}.pt2")
     return attachment(request, store.blobs, artifact.archive, filename=f"{name}.pt")
 
 
-def _exported(artifact: Artifact) -> BlobRef:
+def _exported_program(artifact: Artifact) -> BlobRef:
     if artifact.exported is not None:
         return artifact.exported
     if artifact.exportability is None:
-        raise ExportedProgramNotFound("exporting was not asked for", asked=False)
+        raise ExportedProgramNotFound("the trace request did not ask for an export", asked=False)
     raise ExportedProgramNotFound(
-        f"nothing was exported that could be kept. {artifact.exportability.note}",
+        f"the export failed or could not be kept. {artifact.exportability.note}",
         asked=True,
         readiness=artifact.exportability.readiness,
         remedy="change what the note names, and trace the model again",

@@ -1,4 +1,4 @@
-"""Counterexamples of an artifact: inputs that it answers otherwise than the model, as arrays and as a test."""
+"""Counterexamples of an artifact: inputs on which it differs from the model, as arrays and as a test."""
 
 from typing import Annotated, Any
 
@@ -17,9 +17,7 @@ from tracehouse.errors import InvalidRequest
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 
-Number = Annotated[
-    int, Path(ge=0, le=999, examples=[0], description="Its place in the artifact's `counterexamples`, from 0 on.")
-]
+Number = Annotated[int, Path(ge=0, le=999, examples=[0], description="The index in the artifact's `counterexamples`.")]
 
 _BINARY: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _PROBLEMS = problem_responses(InvalidRequest, ArtifactNotFound, CounterexampleNotFound, RangeNotSatisfiable)
@@ -30,16 +28,16 @@ _PROBLEMS = problem_responses(InvalidRequest, ArtifactNotFound, CounterexampleNo
     response_class=Response,
     summary="Download a counterexample's arrays",
     responses={
-        200: {"description": "What `numpy.load` takes, without pickles.", "content": _BINARY},
+        200: {"description": "A file for `numpy.load`, without pickles.", "content": _BINARY},
         **partial_responses(),
         **_PROBLEMS,
     },
 )
 def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Digest, number: Number) -> Response:
-    """`input.<leaf>` is what both were asked, `eager.<leaf>` what the model gave, `artifact.<leaf>` what the artifact
-    gave, where it did not raise. numpy has no bfloat16: it stands there as float32, and a `note` says so."""
-    found = _counterexample(store.artifacts.get(caller.tenant, digest), number)
-    return attachment(request, store.blobs, found.arrays, filename=arrays_file(number))
+    """`input.<leaf>` are the inputs, `eager.<leaf>` the model's outputs, `artifact.<leaf>` the artifact's outputs,
+    unless it raised. numpy has no bfloat16: such arrays are float32, and a `note` says so."""
+    counterexample = _counterexample(store.artifacts.get(caller.tenant, digest), number)
+    return attachment(request, store.blobs, counterexample.arrays, filename=arrays_file(number))
 
 
 @router.get(
@@ -48,7 +46,7 @@ def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Diges
     summary="Download a counterexample as a test",
     responses={
         200: {
-            "description": "A pytest file that needs nothing of the service: torch, numpy and pytest.",
+            "description": "A pytest file that needs torch, numpy and pytest, but not this service.",
             "content": _BINARY,
         },
         **partial_responses(),
@@ -56,11 +54,11 @@ def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Diges
     },
 )
 def get_test(request: Request, store: StoreDep, caller: MayRead, digest: Digest, number: Number) -> Response:
-    """It makes the model of the submitted source, which is in it, traces it as the request asked, and compares the two
-    on this input: it fails until the model is mended, in the file itself. Uploads too large to stand in it are to be
-    put beside it, and safetensors is needed where the weights are such a file."""
-    found = _counterexample(store.artifacts.get(caller.tenant, digest), number)
-    return attachment(request, store.blobs, found.test, filename=test_file(number))
+    """The test contains the submitted source. It makes the model, traces it as the request asked, and compares both on
+    this input: it fails until you mend the model in the file. Put uploads that are too large for the file beside it. It
+    needs safetensors if the weights are such a file."""
+    counterexample = _counterexample(store.artifacts.get(caller.tenant, digest), number)
+    return attachment(request, store.blobs, counterexample.test, filename=test_file(number))
 
 
 def _counterexample(artifact: Artifact, number: int) -> Counterexample:

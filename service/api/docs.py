@@ -1,4 +1,4 @@
-"""The API's documentation: Swagger UI with its files from here, so that it works without the internet."""
+"""The API's documentation: Swagger UI, whose files the service has itself, so that it works without the internet."""
 
 import secrets
 from importlib.resources import files
@@ -20,18 +20,18 @@ ASSETS = files("fastapi_swagger.resources")
 OPENAPI_PATH = "/openapi.json"
 
 DESCRIPTION = """\
-Give it PyTorch model code, weights and example inputs; it traces the model, checks the trace against the model itself,
-keeps the artifact with its graph printouts, and serves it.
+You submit PyTorch model code, weights and example inputs. Tracehouse traces the model, checks the trace against the
+model, keeps the artifact with printouts of its graph, and serves it.
 
-**Try it from top to bottom:** `POST /trace` has a small model filled in. Send it as it is, then follow the paths in its
-reply's `links`; the routes under *Models* and *Inference* are filled in with that model's name, `linear`.
+**Try it from top to bottom:** `POST /trace` has a small model filled in. Send it as it is, then follow the paths in the
+reply's `links`. The routes under *Models* and *Inference* are filled in with the model's name, `linear`.
 
-Where the service asks for an API key, give yours to *Authorize* first.
+If the service asks for an API key, enter yours under *Authorize* first.
 
-Everything that goes wrong is answered as `application/problem+json`: `code` says what, `fault` says whose.
+Every error is an `application/problem+json` document: `code` says what is wrong, `fault` who has to act.
 """
 
-# Bodies that a route reads by itself, and replies in several forms: FastAPI does not see these in a signature.
+# FastAPI does not see these in a signature: routes read such bodies themselves, or reply in several forms.
 _FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (TraceSpec, AliasTarget, Problem, Printout)
 
 _PAGE = """\
@@ -65,7 +65,7 @@ _UNCONFINED = """\
 [role=alert] {{ margin: 0; padding: 1em; background: #b00020; color: white; font-family: sans-serif }}
 </style>
 <p role="alert">
-<strong>No isolation.</strong> What is submitted here runs as this service's user and can do whatever that user can.
+<strong>No isolation.</strong> Submitted code runs as this service's user and can do whatever that user can.
 </p>
 """
 
@@ -87,7 +87,7 @@ async def index() -> RedirectResponse:
 @router.get("/docs")
 async def page(context: ContextDep) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
-    # Swagger UI has its icons as data; the styles that its script sets need no leave.
+    # Swagger UI has its icons as data URLs; the styles that its script sets need no permission.
     policy = (
         f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'nonce-{nonce}'; "
         "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -1,4 +1,4 @@
-"""Blobs as downloads: streamed, in part if asked, and never sent twice to whoever has them."""
+"""Blobs as downloads: streamed, in part if `Range` asks for a part, and not sent again to a client that has them."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from service.storage.blobs import Blobs
 from tracehouse.artifact.blob import BlobRef
 
-# What has a digest for a name never changes. It is a tenant's all the same: no cache on the way shows it to another.
+# The content of a digest never changes. It still belongs to a tenant: no shared cache may show it to another.
 IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Authorization"}
 
 _CHUNK_BYTES = 2**18
@@ -21,19 +21,19 @@ _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.
 
 
 def attachment(request: Request, blobs: Blobs, blob: BlobRef, *, filename: str) -> Response:
-    """The blob as a file to save."""
+    """Return the blob as a file to save."""
     headers = {
         "ETag": f'"{blob.digest}"',
         **IMMUTABLE,
         "Accept-Ranges": "bytes",
         "Content-Disposition": _disposition(filename),
     }
-    if is_known(request, headers["ETag"]):
+    if client_has(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     first, past = 0, blob.byte_size
-    asked = request.headers.get("range")
-    if asked is not None and request.headers.get("if-range", headers["ETag"]) == headers["ETag"]:
-        first, past = _range(asked, blob.byte_size)
+    requested = request.headers.get("range")
+    if requested is not None and request.headers.get("if-range", headers["ETag"]) == headers["ETag"]:
+        first, past = _range(requested, blob.byte_size)
     partial = (first, past) != (0, blob.byte_size)
     if partial:
         headers["Content-Range"] = f"bytes {first}-{past - 1}/{blob.byte_size}"
@@ -49,31 +49,31 @@ def attachment(request: Request, blobs: Blobs, blob: BlobRef, *, filename: str) 
 
 
 def _disposition(filename: str) -> str:
-    """Twice, for `curl -OJ` reads only the plain form; what that cannot say is an underscore there."""
+    """Name the file twice, because `curl -OJ` reads only the plain form, in which other characters are underscores."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", filename)
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(filename)}"
 
 
 def partial_responses() -> dict[int | str, dict[str, Any]]:
-    """For a download's `responses`: what may come instead of all of it."""
+    """Return, for a download's `responses`, the replies other than the whole file."""
     return {
-        206: {"description": "The range that was asked for."},
-        304: {"description": "`If-None-Match` names what is there."},
+        206: {"description": "The part that `Range` asks for."},
+        304: {"description": "The file is the one in `If-None-Match`."},
     }
 
 
-def is_known(request: Request, etag: str) -> bool:
-    """The caller has it already and says so."""
+def client_has(request: Request, etag: str) -> bool:
+    """Whether `If-None-Match` says that the client has this file already."""
     known = request.headers.get("if-none-match", "")
     return known.strip() == "*" or etag in (each.strip().removeprefix("W/") for each in known.split(","))
 
 
-def _range(asked: str, byte_size: int) -> tuple[int, int]:
-    """The one range that was asked for, as (first, past). Several, or one that cannot be read, mean all of it."""
-    found = _RANGE.fullmatch(asked.strip())
-    if found is None:
+def _range(requested: str, byte_size: int) -> tuple[int, int]:
+    """Return the requested range as (first, past). Several ranges, or one that cannot be read, mean the whole file."""
+    match = _RANGE.fullmatch(requested.strip())
+    if match is None:
         return 0, byte_size
-    begin, end, suffix = found.groups()
+    begin, end, suffix = match.groups()
     first = int(begin) if begin else max(byte_size - int(suffix), 0)
     past = min(int(end) + 1, byte_size) if end else byte_size
     if begin and end and int(end) < int(begin):
@@ -84,7 +84,7 @@ def _range(asked: str, byte_size: int) -> tuple[int, int]:
 
 
 class _Download(StreamingResponse):
-    """A part of a file, which is closed when it is over, also for a client that went away in the middle."""
+    """A part of a file. The file is closed at the end, also if the client goes away before."""
 
     def __init__(self, file: BinaryIO, first: int, length: int, **options: Any) -> None:
         super().__init__(_read(file, first, length), **options)

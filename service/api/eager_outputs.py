@@ -1,4 +1,4 @@
-"""Eager outputs: what the model returned, of a trace request in mode eager."""
+"""Eager outputs: what the model returned in mode eager."""
 
 from collections.abc import Iterator
 from typing import Annotated, BinaryIO, Literal
@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from service.api.context import ContextDep
 from service.api.downloads import IMMUTABLE, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
-from service.api.output_tensor import OutputTensor, pieces
+from service.api.output_tensor import OutputTensor, json_pieces
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.api.trace_requests import RequestId
 from service.domain.eager_outputs import EagerCall, EagerOutputs
@@ -22,13 +22,13 @@ router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 
 
 class EagerCallReply(EagerCall):
-    """One call: `returns` says how what it returned nests, with the constants in it; `outputs` are the tensors."""
+    """One call: `returns` is the structure of what the model returned, with constants; `outputs` the tensors."""
 
     outputs: list[OutputTensor]
 
 
 class EagerOutputsReply(Frozen):
-    """The example of each method, and then the check inputs in their order."""
+    """The calls with each method's example, then those with the check inputs in their order."""
 
     calls: list[EagerCallReply]
 
@@ -39,7 +39,7 @@ class EagerOutputsReply(Frozen):
     summary="Read what the model returned, in mode eager",
     responses={
         200: {
-            "description": "As JSON; or as a safetensors file, whose tensors are called `<call>.<leaf>`.",
+            "description": "JSON, or a safetensors file whose tensors are called `<call>.<leaf>`.",
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
         **partial_responses(),
@@ -54,10 +54,10 @@ def get_outputs(
     caller: MayRead,
     request_id: RequestId,
     form: Annotated[
-        Literal["json", "safetensors"], Query(alias="format", description="A file has no limit on its size.")
+        Literal["json", "safetensors"], Query(alias="format", description="`safetensors` has no limit on its size.")
     ] = "json",
 ) -> Response:
-    """Every call of the request, its check inputs' too."""
+    """Returns the outputs of every call: with the example inputs and with the check inputs."""
     blob = context.store.trace_requests.status(caller.tenant, request_id).outputs
     if blob is None:
         raise OutputsNotFound("there are no outputs of this trace request", id=request_id)
@@ -68,11 +68,11 @@ def get_outputs(
             f"the outputs have {blob.byte_size} bytes, and an answer may have {context.limits.answer_max_bytes}",
             limit=context.limits.answer_max_bytes, remedy="ask for them with format=safetensors",
         )  # fmt: skip
-    written = _written(context.store.blobs.open(blob.digest))
-    return StreamingResponse(written, media_type="application/json", headers=IMMUTABLE)
+    content = _write(context.store.blobs.open(blob.digest))
+    return StreamingResponse(content, media_type="application/json", headers=IMMUTABLE)
 
 
-def _written(file: BinaryIO) -> Iterator[bytes]:
+def _write(file: BinaryIO) -> Iterator[bytes]:
     with file:
         outputs = EagerOutputs(file)
         yield b'{"calls":['
@@ -80,6 +80,6 @@ def _written(file: BinaryIO) -> Iterator[bytes]:
             yield (b"," if place else b"") + orjson.dumps(call.model_dump(mode="json"))[:-1] + b',"outputs":['
             for number, tensor in enumerate(outputs.outputs(place)):
                 yield b"," if number else b""
-                yield from pieces(tensor)
+                yield from json_pieces(tensor)
             yield b"]}"
         yield b"]}"

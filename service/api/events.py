@@ -1,4 +1,4 @@
-"""Events: what happens to a trace request, told while it happens, as server-sent events."""
+"""Events: what happens to a trace request, sent while it happens as server-sent events."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -13,7 +13,7 @@ from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead
 from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_responses
 from service.api.trace_requests import RequestId
-from service.api.waiting import heard, listening
+from service.api.waiting import listen_for_changes, wait_for_change
 from service.domain.errors import MalformedHeader, TraceRequestNotFound
 from service.domain.event import Event
 from tracehouse.errors import InvalidRequest
@@ -29,10 +29,10 @@ router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
     summary="Watch a trace request",
     responses={
         200: {
-            "description": "Events until the end: each with its `seq` as id, its kind as event and JSON as data.",
+            "description": "Events until the request ends. `id` is an event's `seq`, `event` its kind, `data` JSON.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
-        204: {"description": "It has ended, and everything was told: a browser stops asking again."},
+        204: {"description": "The request has ended and no event is left: a browser stops reconnecting."},
         **problem_responses(
             *ACCESS_ERRORS, StreamQuotaExceeded, MalformedHeader, InvalidRequest, TraceRequestNotFound, TooManyStreams
         ),
@@ -42,16 +42,17 @@ async def watch(
     context: ContextDep,
     caller: MayRead,
     request_id: RequestId,
-    after: Annotated[int, Query(ge=0, lt=2**31, description="Only what came after this `seq`.")] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**31, description="Send only the events after this `seq`.")] = 0,
     last_event_id: Annotated[
-        str | None, Header(alias="Last-Event-ID", description="The same, as a browser sends it that was cut off.")
+        str | None,
+        Header(alias="Last-Event-ID", description="Works as `after`; a browser sends it when it reconnects."),
     ] = None,
 ) -> Response:
-    """Kinds: `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, summary, left_out}: a layer
-    of the check that is done, and how many steps of it the budget cut), `log` ({text}), and at last `end`
+    """The kinds are `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, summary, left_out}: a
+    layer of the check that is done, and how many of its steps the budget cut), `log` ({text}), and last `end`
     ({state, verdict}).
 
-    Everything is told from the beginning, or after a given event, so that no watcher misses any.
+    The stream begins with the first event, or after the given one, so that no watcher misses any.
     """
     seq = after if last_event_id is None else _seq(last_event_id)
     request = await run_in_threadpool(context.store.trace_requests.status, caller.tenant, request_id)
@@ -59,14 +60,14 @@ async def watch(
         context.store.events.after, caller.tenant, request_id, seq, 1
     ):
         return Response(status_code=204)
-    _refuse_beyond(context, caller)
-    # Proxies that collect replies before passing them on would hold back what is meant for now.
+    _refuse_too_many_streams(context, caller)
+    # A proxy that buffers replies would hold back events.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(_told(context, caller.tenant, request_id, seq), headers=headers)
+    return EventSourceResponse(_stream(context, caller.tenant, request_id, seq), headers=headers)
 
 
-def _refuse_beyond(context: AppContext, caller: Caller) -> None:
-    """Where there are keys, no tenant takes up all streams alone."""
+def _refuse_too_many_streams(context: AppContext, caller: Caller) -> None:
+    """Raises TooManyStreams, or StreamQuotaExceeded if keys are on and the tenant has its share of streams."""
     if len(context.streams) >= context.limits.streams_max:
         raise TooManyStreams("too many event streams are open", limit=context.limits.streams_max)
     if caller.key and [*context.streams.values()].count(caller.tenant) >= context.limits.tenant_streams_max:
@@ -79,23 +80,25 @@ def _seq(last_event_id: str) -> int:
     return int(last_event_id)
 
 
-async def _told(context: AppContext, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
+async def _stream(context: AppContext, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
     context.streams[stream := object()] = tenant
     try:
-        with listening(context.store.changes, request_id) as changed:
+        with listen_for_changes(context.store.changes, request_id) as changed:
             while not context.stopping.is_set():
                 changed.clear()
                 events = await run_in_threadpool(context.store.events.after, tenant, request_id, seq, _BATCH)
                 for event in events:
-                    yield _written(event)
+                    yield _encode(event)
                     seq = event.seq
                     if event.kind == "end":
                         return
-                if len(events) < _BATCH and not await heard(changed, context.limits.heartbeat_s, context.stopping):
+                if len(events) < _BATCH and not await wait_for_change(
+                    changed, context.limits.heartbeat_s, context.stopping
+                ):
                     yield KEEPALIVE_COMMENT
     finally:
         del context.streams[stream]
 
 
-def _written(event: Event) -> bytes:
+def _encode(event: Event) -> bytes:
     return format_sse_event(id=str(event.seq), event=event.kind, data_str=orjson.dumps(event.data).decode())

@@ -1,4 +1,4 @@
-"""The worked example of the API's documentation: a small model, sent as it is, in the order of the page."""
+"""The worked example of the API's documentation: a small model that can be submitted as it is."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ LINEAR_REQUEST: dict[str, Any] = {
 
 LINEAR_INFERENCE: dict[str, Any] = {"inputs": {"x": [[1.0, 2.0, 3.0, 4.0]]}}
 
-# The same by upload: the source as a file.
+# The same request with its source as an uploaded file.
 LINEAR_UPLOAD: dict[str, Any] = LINEAR_REQUEST | {
     "source": {"file": "linear.py", "entrypoint": "linear:Linear", "init": {"kwargs": {"features": 4}}}
 }

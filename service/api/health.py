@@ -20,13 +20,13 @@ router = APIRouter(tags=["Health"])
 
 
 class Alive(Frozen):
-    """It answers."""
+    """The process answers."""
 
     status: Literal["alive"] = "alive"
 
 
 class Sandbox(Frozen):
-    """How submitted code is confined, and what it can do all the same."""
+    """How submitted code is confined, and what the sandbox does not cover."""
 
     tier: Tier
     description: str
@@ -38,30 +38,30 @@ class Sandbox(Frozen):
 
 
 class Ready(Frozen):
-    """It can do its work."""
+    """The service can do its work."""
 
     status: Literal["ready"] = "ready"
     sandbox: Sandbox
 
 
-@router.get("/livez", summary="Is the process alive?")
+@router.get("/livez", summary="Check that the process is alive")
 async def livez() -> Alive:
-    """Asks nothing of anything else: a restart would not help what is wrong elsewhere."""
+    """Looks at nothing but the process itself, for a restart would not mend anything else."""
     return Alive()
 
 
 @router.get(
     "/readyz",
-    summary="Can it do its work?",
+    summary="Check that the service can do its work",
     responses=problem_responses(StorageUnavailable, SandboxUnavailable, DiskFull, ShuttingDown),
 )
 def readyz(context: ContextDep) -> Ready:
-    """The database answers, model code can be run, and there is room on the disk."""
+    """Checks that the database answers, that model code can be run, and that there is room on the disk."""
     if context.stopping.is_set():
         raise ShuttingDown("the service is shutting down")
     context.store.ping()
     if not context.sandbox_alive():
-        raise SandboxUnavailable("the process that all others are forked from is gone")
+        raise SandboxUnavailable("the process that forks all others is gone")
     _check_disk(context.state_dir)
     return Ready(sandbox=Sandbox.of(context.tier))
 

@@ -1,4 +1,4 @@
-"""Inference: tensors in, the artifact's answer out."""
+"""Inference over HTTP: JSON is parsed into tensors here, and the answer is written as JSON."""
 
 from typing import Annotated, Any
 
@@ -9,9 +9,9 @@ from pydantic import Field, JsonValue
 from service.api import inference_json
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
-from service.api.http.body import aside, check_is_json, parse_json, read_text
+from service.api.http.body import check_is_json, parse_json, read_text, run_aside
 from service.api.inference_openapi import MODEL_MEMBER, request_body
-from service.api.output_tensor import OutputTensor, pieces
+from service.api.output_tensor import OutputTensor, json_pieces
 from service.api.problems import InternalError, RequestTimeout, problem_responses
 from service.domain.errors import (
     AliasNotFound,
@@ -59,15 +59,15 @@ router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
 
 class InferenceReply(Frozen):
-    """The protocol's reply, whichever form the request had."""
+    """The reply of the Open Inference Protocol, whichever form the request has."""
 
     model_name: str
     model_version: str
-    id: str | None = Field(None, description="As the request gave it.")
+    id: str | None = Field(None, description="The request's id, if it has one.")
     warnings: list[str] = Field(
         [],
-        description="Why not to trust this: where a rejected version is served all the same, or where its contract is "
-        "open and these sizes were never tried.",
+        description="Why not to trust the answer: the version was rejected and is served all the same, or its contract "
+        "is open and sizes like these were never tried.",
     )
     outputs: list[OutputTensor]
 
@@ -76,8 +76,8 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "headers": {
             "Warning": {
-                "description": "Present where a rejected version is served all the same, or sizes that were never "
-                "tried are answered.",
+                "description": "Present if the version was rejected and is served all the same, or if sizes that were "
+                "never tried are answered.",
                 "schema": {"type": "string"},
             }
         }
@@ -121,10 +121,10 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
     ),
 }
 
-Method = Annotated[str, Query(description="Which of the traced methods to call.", max_length=200)]
+Method = Annotated[str, Query(description="The traced method to call.", max_length=200)]
 Device = Annotated[
     DeviceName | None,
-    Query(description="Whose artifact answers. Left out: `cpu` where it was traced there, else the device it has."),
+    Query(description="The device whose artifact answers. Default: `cpu` if it was traced there, else its device."),
 ]
 
 
@@ -132,7 +132,7 @@ Device = Annotated[
     "/infer/{model}",
     response_model=InferenceReply,
     response_model_exclude_unset=True,
-    summary="Ask a model",
+    summary="Run inference",
     responses=_RESPONSES,
     openapi_extra=request_body({}, {}),
 )
@@ -143,56 +143,56 @@ async def infer(
     model: Annotated[
         str,
         Path(
-            description="`name`, `name@alias` or `name:version`; the newest version where neither is given.",
+            description="`name`, `name@alias` or `name:version`; `name` alone is the newest version.",
             openapi_examples={"linear": {"value": "linear"}},
         ),
     ],
     method: Method = "forward",
     device: Device = None,
 ) -> Response:
-    """Inputs that lie outside the artifact's contract are refused, with the clause: they are never answered. Where it
-    was traced with an open contract, sizes that were never tried are answered with a warning.
+    """Inputs outside the artifact's contract are never answered: the problem names the clause that they break. If the
+    contract is open, sizes that were never tried are answered with a warning.
 
-    Of a version with buckets, the artifact that takes the inputs' sizes answers.
+    If the version has buckets, the bucket whose contract takes the inputs' sizes answers.
 
-    The first request after a while starts the process that answers, which takes longer.
+    The first request after a while starts the process that answers, and takes longer.
     """
     served = await context.inference.find(caller.tenant, model, device)
     text = await _read(request, context.limits.request_max_bytes)
-    return await _answer(context, served, method, await aside(len(text), parse_json, text), len(text))
+    return await _answer(context, served, method, await run_aside(len(text), parse_json, text), len(text))
 
 
 @router.post(
     "/infer",
     response_model=InferenceReply,
     response_model_exclude_unset=True,
-    summary="Ask the model that the body names",
+    summary="Run inference on the model that the body names",
     responses=_RESPONSES,
     openapi_extra=request_body(MODEL_MEMBER, {"model": "linear"}),
 )
 async def infer_named(
     request: Request, context: ContextDep, caller: MayInfer, method: Method = "forward", device: Device = None
 ) -> Response:
-    """The same as `POST /infer/{model}`, with one more member, `model`."""
+    """Does what `POST /infer/{model}` does; the member `model` names the model."""
     text = await _read(request, context.limits.request_max_bytes)
-    body = await aside(len(text), parse_json, text)
+    body = await run_aside(len(text), parse_json, text)
     model = body.pop("model", None) if isinstance(body, dict) else None
     if not isinstance(model, str):
-        detail = "name the model to ask"
+        detail = "name a model here"
         raise InvalidRequest(f"/model: {detail}", errors=[{"pointer": "/model", "detail": detail}])
     served = await context.inference.find(caller.tenant, model, device)
     return await _answer(context, served, method, body, len(text))
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
-    """A body without a content type is taken for JSON."""
+    """Read the body, which is taken for JSON if it has no content type."""
     if "content-type" in request.headers:
         check_is_json(request)
     return await read_text(request, max_bytes)
 
 
 async def _answer(context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int) -> Response:
-    asked = await aside(byte_size, inference_json.read, body, model.contracts(method))
+    asked = await run_aside(byte_size, inference_json.read, body, model.contracts(method))
     answer = await context.inference.answer(model, method, asked.tensors, asked.outputs)
     reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if asked.id is not None:
@@ -201,10 +201,10 @@ async def _answer(context: AppContext, model: ServedModel, method: str, body: Js
     if answer.warnings:
         reply["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
         headers["Warning"] = ", ".join(f'299 - "{warning.text}"' for warning in answer.warnings)
-    text = await aside(sum(len(tensor.data) for tensor in answer.outputs), _write, reply, answer.outputs)
+    text = await run_aside(sum(len(tensor.data) for tensor in answer.outputs), _write, reply, answer.outputs)
     return Response(text, media_type="application/json", headers=headers)
 
 
 def _write(reply: dict[str, Any], outputs: list[Tensor]) -> bytes:
-    tensors = [orjson.Fragment(b"".join(pieces(tensor))) for tensor in outputs]
+    tensors = [orjson.Fragment(b"".join(json_pieces(tensor))) for tensor in outputs]
     return orjson.dumps({**reply, "outputs": tensors})

@@ -1,4 +1,4 @@
-"""An inference request's body in OpenAPI's words: its three forms. `service.api.inference_json` reads them."""
+"""The OpenAPI schema of an inference request's three forms, which `service.api.inference_json` reads."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tracehouse.tensors.tensor import Datatype
 
 NOT_FINITE = 'JSON has no NaN and no infinities: they are "NaN", "Infinity" and "-Infinity".'
 
-_PARAMETERS = {"type": "object", "description": "Taken, as the protocol has it, and not used."}
+_PARAMETERS = {"type": "object", "description": "The protocol has it; it is taken and not used."}
 _TENSOR_MEMBERS: dict[str, Any] = {
     "name": {"type": "string"},
     "datatype": {"type": "string", "enum": [datatype.value for datatype in Datatype]},
@@ -16,11 +16,11 @@ _TENSOR_MEMBERS: dict[str, Any] = {
     "parameters": _PARAMETERS,
 }
 _COMMON_MEMBERS: dict[str, Any] = {
-    "id": {"type": "string", "description": "Comes back in the reply."},
+    "id": {"type": "string", "description": "The reply repeats it."},
     "parameters": _PARAMETERS,
     "outputs": {
         "type": "array",
-        "description": "Which outputs to answer with; all of them where this is left out.",
+        "description": "The outputs to return. Default: all.",
         "items": {
             "type": "object",
             "additionalProperties": False,
@@ -41,19 +41,23 @@ _PROTOCOL_MEMBERS: dict[str, Any] = {
     }
 }
 _NESTED = (
-    "A tensor is an object as in the protocol's form, or nested lists: then the contract has its datatype, and they "
-    "spell its shape. "
-    "An object that stands for a dict may have its members in any order: the model gets them in the example's."
+    "A tensor is an object as in the protocol's form, or nested lists: then the contract gives the datatype, and the "
+    "lists' nesting gives the shape. "
+    "An object that stands for a dict may have its members in any order: the model gets them in the example's order."
 )
 _NAMED_MEMBERS: dict[str, Any] = {
     "inputs": {
         "type": "object",
-        "description": f"By an input's name, or by an argument's, nested as it nests. {_NESTED}",
+        "description": f"Tensors by the name of an input, or arguments by name, nested as in the example. {_NESTED}",
     }
 }
 _CALL_MEMBERS: dict[str, Any] = {
-    "args": {"type": "array", "items": {}, "description": f"In the method's order, nested as they nest. {_NESTED}"},
-    "kwargs": {"type": "object", "description": "By the method's names."},
+    "args": {
+        "type": "array",
+        "items": {},
+        "description": f"The arguments in the method's order, nested as in the example. {_NESTED}",
+    },
+    "kwargs": {"type": "object", "description": "The arguments by name."},
 }
 MODEL_MEMBER: dict[str, Any] = {
     "model": {"type": "string", "description": "`name`, `name@alias` or `name:version`.", "examples": ["linear"]}
@@ -61,7 +65,7 @@ MODEL_MEMBER: dict[str, Any] = {
 
 
 def request_body(model: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
-    """In the three forms, each with an example that can be sent as it is."""
+    """Return the schema of the three forms, each with an example that can be sent as it is."""
     x = LINEAR_INFERENCE["inputs"]["x"]
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": x[0]}
     forms: list[tuple[str, list[str], dict[str, Any], dict[str, Any]]] = [

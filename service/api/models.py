@@ -48,7 +48,7 @@ _ETAG = re.compile(r'(?:W/)?"[^"]*"|\*')
 
 
 class VersionLinks(Frozen):
-    """Paths."""
+    """The paths of what belongs to a version."""
 
     trace_request: str
     artifact: str
@@ -56,14 +56,16 @@ class VersionLinks(Frozen):
 
 
 class VersionReply(Frozen):
-    """One version: it never changes, and its number is never used again."""
+    """One version. It never changes, and its number is never used again."""
 
     version: int
     verdict: Verdict
-    artifacts: dict[str, str] = Field(description="The artifact's digest, by device; that of the first of its buckets.")
+    artifacts: dict[str, str] = Field(
+        description="The artifact's digest by device; with buckets, the digest of the first."
+    )
     buckets: list[Bucket] = Field(
-        description="Where there is one artifact for each of several sizes: which. A request is answered by the one "
-        "that takes its sizes."
+        description="If there is one artifact for each of several sizes, these. The one that takes a request's sizes "
+        "answers it."
     )
     created_at: datetime
     links: VersionLinks
@@ -75,12 +77,12 @@ class VersionReply(Frozen):
             artifact=f"/artifacts/{next(iter(version.artifacts.values()))}",
             infer=f"/infer/{name}:{version.version}",
         )
-        shown = version.model_dump(exclude={"trace_request"})
-        return cls(**shown, links=links)
+        fields = version.model_dump(exclude={"trace_request"})
+        return cls(**fields, links=links)
 
 
 class AliasReply(Frozen):
-    """`etag` is what a move of it sends as `If-Match`."""
+    """An alias. Send its `etag` as `If-Match` to move it."""
 
     alias: str
     version: int
@@ -108,14 +110,14 @@ class ModelReply(Frozen):
 
 
 class ModelList(Frozen):
-    """By name."""
+    """Models in the order of their names."""
 
     models: list[ModelReply]
-    next_cursor: str | None = Field(description="Gives the next page; null on the last one.")
+    next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
 
 
 class AliasTarget(Frozen):
-    """Where an alias is to point."""
+    """The version that an alias is to point at."""
 
     version: int = Field(ge=1, lt=10**9, strict=True)
 
@@ -124,15 +126,15 @@ class AliasTarget(Frozen):
 def list_models(
     request: Request, response: Response, store: StoreDep, caller: MayRead, limit: Limit = 20, cursor: Cursor = None
 ) -> ModelList:
-    """By name, a page at a time."""
+    """Lists models by name, a page at a time."""
     page = store.models.list(caller.tenant, limit, cursor)
     link_next(request, response, page.next_cursor)
     return ModelList(models=[ModelReply.of(model) for model in page.items], next_cursor=page.next_cursor)
 
 
-@router.get("/models/{name}", summary="Look at a model", responses=problem_responses(InvalidRequest, ModelNotFound))
+@router.get("/models/{name}", summary="Read a model", responses=problem_responses(InvalidRequest, ModelNotFound))
 def get_model(store: StoreDep, caller: MayRead, name: Name) -> ModelReply:
-    """Its versions, oldest first, and where its aliases point."""
+    """Returns its versions, oldest first, and the versions that its aliases point at."""
     return ModelReply.of(store.models.get(caller.tenant, name))
 
 
@@ -143,7 +145,7 @@ def get_model(store: StoreDep, caller: MayRead, name: Name) -> ModelReply:
     responses=problem_responses(InvalidRequest, ModelNotFound),
 )
 def delete_model(store: StoreDep, caller: MayAdmin, name: Name) -> None:
-    """With all its versions and aliases. The artifacts stay under their digests; version numbers do not come again."""
+    """Deletes all its versions and aliases. The artifacts remain under their digests; the numbers are not reused."""
     store.models.delete(caller.tenant, name)
 
 
@@ -154,27 +156,32 @@ def delete_model(store: StoreDep, caller: MayAdmin, name: Name) -> None:
     responses=problem_responses(InvalidRequest, ModelNotFound, VersionNotFound, VersionAliased),
 )
 def delete_version(store: StoreDep, caller: MayAdmin, name: Name, version: Version) -> None:
-    """Not while an alias points at it. Its number does not come again."""
+    """Refused while an alias points at the version. Its number is not reused."""
     store.models.delete_version(caller.tenant, name, version)
 
 
 _WITH_ETAG: dict[int | str, dict[str, Any]] = {
-    200: {"headers": {"ETag": {"description": "Its place, for `If-Match`.", "schema": {"type": "string"}}}}
+    200: {
+        "headers": {
+            "ETag": {"description": "The value for `If-Match` in a move of the alias.", "schema": {"type": "string"}}
+        }
+    }
 }
 
 
 @router.get(
     "/models/{name}/aliases/{alias}",
-    summary="Look at an alias",
+    summary="Read an alias",
     responses={**_WITH_ETAG, **problem_responses(InvalidRequest, ModelNotFound, AliasNotFound)},
 )
 def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, alias: AliasName) -> AliasReply:
-    """Where it points, and the ETag with which it can be moved from there."""
-    found = next((each for each in store.models.get(caller.tenant, name).aliases if each.alias == alias), None)
-    if found is None:
+    """Returns the version that it points at, and the ETag that a move needs."""
+    aliases = store.models.get(caller.tenant, name).aliases
+    named = next((each for each in aliases if each.alias == alias), None)
+    if named is None:
         raise AliasNotFound(f"there is no alias {alias!r}", name=name, alias=alias)
-    response.headers["ETag"] = found.etag
-    return AliasReply.of(found)
+    response.headers["ETag"] = named.etag
+    return AliasReply.of(named)
 
 
 @router.put(
@@ -216,23 +223,21 @@ async def put_alias(
     alias: AliasName,
     if_match: Annotated[
         str | None,
-        Header(
-            alias="If-Match", description="The ETag of the place that it is moved from; needed if it is there already."
-        ),
+        Header(alias="If-Match", description="The alias's current ETag; required if the alias exists."),
     ] = None,
     if_none_match: Annotated[
-        str | None, Header(alias="If-None-Match", description="`*`: only if it is not there yet.")
+        str | None, Header(alias="If-None-Match", description="`*`: only if the alias does not exist yet.")
     ] = None,
 ) -> AliasReply:
-    """A new alias is made; one that is there is moved, and only from where `If-Match` says it is."""
+    """Makes a new alias, or moves one that exists if `If-Match` has its current ETag."""
     target = await read_model(request, AliasTarget)
-    expected = _expected(if_match, if_none_match)
+    expected_etag = _expected_etag(if_match, if_none_match)
     try:
-        put = await run_in_threadpool(store.models.put_alias, caller.tenant, name, alias, target.version, expected)
+        put = await run_in_threadpool(store.models.put_alias, caller.tenant, name, alias, target.version, expected_etag)
     except IfMatchRequired as error:
         if if_none_match is None:
             raise
-        raise AliasMoved("the alias is there already", **error.facts) from error
+        raise AliasMoved("the alias exists already", **error.facts) from error
     response.headers["ETag"] = put.etag
     return AliasReply.of(put)
 
@@ -244,11 +249,11 @@ async def put_alias(
     responses=problem_responses(InvalidRequest, ModelNotFound, AliasNotFound),
 )
 def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName) -> None:
-    """The version that it points at stays."""
+    """Deletes the alias; the version that it points at remains."""
     store.models.delete_alias(caller.tenant, name, alias)
 
 
-def _expected(if_match: str | None, if_none_match: str | None) -> str | None:
+def _expected_etag(if_match: str | None, if_none_match: str | None) -> str | None:
     if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
         raise MalformedHeader("If-None-Match takes * here, and no If-Match beside it", header="If-None-Match")
     if if_match is not None and not _ETAG.fullmatch(if_match.strip()):

@@ -1,4 +1,4 @@
-"""An output tensor as JSON, written piece by piece."""
+"""An output tensor as JSON, written in pieces."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _PIECE_BYTES = 128 * 1024  # whole items of every datatype
 
 
 class OutputTensor(Frozen):
-    """One output."""
+    """One output tensor."""
 
     name: str
     datatype: Datatype
@@ -21,8 +21,8 @@ class OutputTensor(Frozen):
     data: list[JsonValue] = Field(description=f"Row-major, flat. {NOT_FINITE}")
 
 
-def pieces(tensor: Tensor) -> Iterator[bytes]:
-    """The tensor as JSON. Numbers are objects only for a moment, and other threads come in between."""
+def json_pieces(tensor: Tensor) -> Iterator[bytes]:
+    """Yield the tensor as JSON: few numbers are Python objects at a time, and other threads run in between."""
     members = {"name": tensor.name, "datatype": tensor.datatype.value, "shape": tensor.shape}
     yield orjson.dumps(members)[:-1] + b',"data":['
     data = memoryview(tensor.data)

@@ -10,7 +10,7 @@ _WAIT = re.compile(r"\s*wait\s*=\s*([0-9]{1,9})\s*(?:;.*)?", re.ASCII | re.IGNOR
 
 
 def preferred_wait_s(headers: Sequence[str]) -> int | None:
-    """The first `wait`, at most WAIT_MAX_S. What cannot be read is as if it were not there, as the RFC has it."""
+    """Return the first `wait`, at most WAIT_MAX_S. What cannot be read is ignored, as the RFC demands."""
     preferences = _QUOTED.sub('""', ",".join(headers)).split(",")
-    waits = [found for preference in preferences if (found := _WAIT.fullmatch(preference))]
+    waits = [match for preference in preferences if (match := _WAIT.fullmatch(preference))]
     return min(int(waits[0][1]), WAIT_MAX_S) if waits else None

@@ -1,4 +1,4 @@
-"""Printouts of an artifact: as text, as JSON, and the graphs among them as pictures."""
+"""Printouts of an artifact: as text, as JSON, and graphs as pictures too."""
 
 from asyncio import get_running_loop
 from collections.abc import Callable, Iterator
@@ -32,30 +32,33 @@ GraphForm = Literal["graph", "inlined", "onnx-trace"]
 
 Form = Annotated[
     GraphForm,
-    Query(alias="form", description="As torch has it, with the submodules' graphs put in, or as torch.onnx has it."),
+    Query(
+        alias="form",
+        description="`graph` as torch has it, `inlined` with the submodules' graphs, or as torch.onnx has it.",
+    ),
 ]
 MethodName = Annotated[str, Query(max_length=200, description="A traced method.")]
 SubmoduleName = Annotated[
-    str, Query(max_length=500, description="A submodule's dotted name; left out, the model itself.")
+    str, Query(max_length=500, description="A submodule's dotted name. Default: the model itself.")
 ]
 Opened = Annotated[
     list[Annotated[str, Query(max_length=500)]],
     Query(
         alias="open",
         max_length=50,
-        description="For a picture: a submodule that is one box in it, to be shown with its inside. Repeat for more.",
+        description="In a picture, a submodule whose inside is drawn instead of one box. Repeat for more.",
     ),
 ]
 
 _KINDS: dict[GraphForm, GraphKind] = {"graph": "graph", "inlined": "inlined_graph", "onnx-trace": "onnx_trace"}
 
-# A picture is opened by itself, too: nothing in it may run or load.
+# A browser may open the picture as a page: nothing in it may run or load.
 _SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
-# A picture of what was made up takes a second or two, and some hundred megabytes: no number of them takes the threads
-# that every other route needs.
+# Drawing a hostile graph takes a second or two and some hundred megabytes: two threads of its own leave the other
+# routes theirs.
 _DRAWING = ThreadPoolExecutor(2, "drawing")
-# Servers need not take longer ones.
+# Servers may refuse longer addresses.
 _ADDRESS_MAX = 8000
 
 _CONTENT: dict[str, Any] = {
@@ -67,7 +70,7 @@ _PROBLEMS = problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound
 
 
 class PrintoutIndexEntry(Frozen):
-    """One method of one submodule, and what there is of it. What is of a module as a whole has the method ""."""
+    """A method of a submodule and its kinds of printouts. Printouts of a whole module have the method ""."""
 
     method: str
     submodule: str
@@ -75,7 +78,7 @@ class PrintoutIndexEntry(Frozen):
 
 
 class PrintoutIndex(Frozen):
-    """The model itself first."""
+    """The printouts, those of the model itself first."""
 
     printouts: list[PrintoutIndexEntry]
 
@@ -86,16 +89,16 @@ class PrintoutIndex(Frozen):
     responses=problem_responses(InvalidRequest, ArtifactNotFound, PrintoutsUnreadable),
 )
 def list_printouts(response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> PrintoutIndex:
-    """Which methods of which submodules there are printouts of."""
-    found: dict[tuple[str, str], list[PrintoutKind]] = {}
+    """Lists the methods of the submodules that have printouts, and their kinds."""
+    kinds_of: dict[tuple[str, str], list[PrintoutKind]] = {}
     with _printouts(store, caller.tenant, digest) as printouts:
         for each in printouts.entries:
-            found.setdefault((each.submodule, each.method), []).append(each.kind)
+            kinds_of.setdefault((each.submodule, each.method), []).append(each.kind)
     response.headers.update(IMMUTABLE)
     return PrintoutIndex(
         printouts=[
             PrintoutIndexEntry(method=method, submodule=submodule, kinds=kinds)
-            for (submodule, method), kinds in found.items()
+            for (submodule, method), kinds in kinds_of.items()
         ]
     )
 
@@ -106,7 +109,7 @@ def list_printouts(response: Response, store: StoreDep, caller: MayRead, digest:
     summary="Read a printout",
     responses={
         200: {
-            "description": "As torch prints it; as JSON, with each node's place in the source; a graph as a picture.",
+            "description": "The text that torch prints, JSON with each node's place in the source, or a picture.",
             "content": _CONTENT,
         },
         **_PROBLEMS,
@@ -117,23 +120,25 @@ async def get_printout(
     store: StoreDep,
     caller: MayRead,
     digest: Digest,
-    kind: Annotated[PrintoutKind, Path(description="Which view of it.")],
+    kind: Annotated[PrintoutKind, Path(description="The kind of printout.")],
     method: MethodName = "forward",
     submodule: SubmoduleName = "",
-    form: Annotated[Format | None, Query(alias="format", description="Decides over the header `Accept`.")] = None,
-    opened: Opened = [],  # noqa: B006 - FastAPI's way to say so; it copies it
+    form: Annotated[
+        Format | None, Query(alias="format", description="Takes precedence over the header `Accept`.")
+    ] = None,
+    opened: Opened = [],  # noqa: B006 - FastAPI takes a default this way, and copies it
 ) -> Response:
-    """`graph` and `inlined_graph` are torch's, the latter with the submodules' graphs put in.
+    """`graph` and `inlined_graph` are torch's graphs; the latter contains the submodules' graphs.
 
-    `onnx_trace` is the flat graph that torch.onnx takes, parameters among its inputs; there is one of the model alone.
-    `code` is the TorchScript source that torch makes of them; `code_with_constants` has below it the tensors that it
-    refers to. A `dump` is of the modules and what they hold; it is of no method.
+    `onnx_trace` is the flat graph that torch.onnx takes, with parameters among its inputs; only the model itself has
+    one. `code` is the TorchScript source that torch makes of the graph; `code_with_constants` adds the tensors that it
+    refers to. A `dump` lists the modules and their attributes; it belongs to no method.
 
-    One of more than 4 MiB is cut, and says so on its last line.
+    A printout of more than 4 MiB is cut, and its last line says so.
     """
     wants_json = form is None and "application/json" in request.headers.get("accept", "")
     read = partial(_printout, store, caller.tenant, digest, kind, "" if kind == "dump" else method, submodule)
-    return await _answered(request, read, "json" if wants_json else form or "text", opened)
+    return await _reply(request, read, "json" if wants_json else form or "text", opened)
 
 
 @router.get(
@@ -156,21 +161,21 @@ async def read_graph(
     graph: Form = "inlined",
     method: MethodName = "forward",
     submodule: SubmoduleName = "",
-    form: Annotated[Format, Query(alias="format", description="As which it is written.")] = "json",
+    form: Annotated[Format, Query(alias="format", description="The format of the reply.")] = "json",
     opened: Opened = [],  # noqa: B006
 ) -> Response:
-    """`onnx-trace` is what `torch.jit._get_trace_graph` makes: flat, and the parameters are inputs of it."""
+    """Returns a graph. `onnx-trace` is what `torch.jit._get_trace_graph` makes: flat, with parameters as inputs."""
     read = partial(_printout, store, caller.tenant, digest, _KINDS[graph], method, submodule)
-    return await _answered(request, read, form, opened)
+    return await _reply(request, read, form, opened)
 
 
 @router.get(
     "/artifacts/{digest}/graph.svg",
     response_class=Response,
-    summary="See a graph",
+    summary="Draw a graph",
     responses={
         200: {
-            "description": "Operators in layers, coloured by module; each says where in the source it comes from.",
+            "description": "A picture: operators in layers, coloured by module, each with its place in the source.",
             "content": {"image/svg+xml": {"schema": {"type": "string"}}},
         },
         **_PROBLEMS,
@@ -186,32 +191,32 @@ async def get_graph(
     submodule: SubmoduleName = "",
     opened: Opened = [],  # noqa: B006
 ) -> Response:
-    """The graph as a picture, without constants. In a large one, submodules are boxes that `open` opens."""
+    """Draws the graph without constants. In a large graph, submodules are boxes that `open` opens."""
     read = partial(_printout, store, caller.tenant, digest, _KINDS[form], method, submodule)
-    return await _answered(request, read, "svg", opened)
+    return await _reply(request, read, "svg", opened)
 
 
-async def _answered(request: Request, read: Callable[[], Printout], form: Format, opened: list[str]) -> Response:
+async def _reply(request: Request, read: Callable[[], Printout], form: Format, opened: list[str]) -> Response:
     if form in ("dot", "svg"):
-        # It is read there as well, so that those which wait hold nothing.
-        return await get_running_loop().run_in_executor(_DRAWING, lambda: _drawn(request, read(), form, opened))
-    return await run_in_threadpool(lambda: _written(read(), form))
+        # The printout is read on that thread too, so that requests that wait hold no memory.
+        return await get_running_loop().run_in_executor(_DRAWING, lambda: _draw(request, read(), form, opened))
+    return await run_in_threadpool(lambda: _write(read(), form))
 
 
 def _headers() -> dict[str, str]:
     return {**IMMUTABLE, "Vary": "Accept, Authorization"}
 
 
-def _written(printout: Printout, form: Format) -> Response:
+def _write(printout: Printout, form: Format) -> Response:
     if form == "text":
         return PlainTextResponse(printout.text, headers=_headers())
     return Response(printout.model_dump_json(), media_type="application/json", headers=_headers())
 
 
-def _drawn(request: Request, printout: Printout, form: Format, opened: list[str]) -> Response:
+def _draw(request: Request, printout: Printout, form: Format, opened: list[str]) -> Response:
     if printout.kind not in get_args(GraphKind):
         raise InvalidRequest(
-            f"{printout.kind} is no graph: it can be had as text and as JSON",
+            f"{printout.kind} is no graph: it has the formats text and json",
             formats=["text", "json"],
             kinds=list(get_args(GraphKind)),
         )
@@ -224,11 +229,11 @@ def _drawn(request: Request, printout: Printout, form: Format, opened: list[str]
 
 
 def _link(request: Request) -> svg.Link | None:
-    """None where the address is so long that the next one could not be asked for."""
-    asked = urlencode(request.query_params.multi_items())
-    if len(asked) > _ADDRESS_MAX:
+    """Return how a box of the picture links to its open form; None if that address would be too long."""
+    query = urlencode(request.query_params.multi_items())
+    if len(query) > _ADDRESS_MAX:
         return None
-    return lambda path: "?" + "&".join(filter(None, [asked, urlencode({"open": path})]))
+    return lambda path: "?" + "&".join(filter(None, [query, urlencode({"open": path})]))
 
 
 @contextmanager

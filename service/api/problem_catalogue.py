@@ -1,4 +1,4 @@
-"""Problem kinds: what a problem document's `type` points at, one for each error there is."""
+"""The catalogue of problems: each kind of error, which a problem document's `type` points at."""
 
 from typing import Annotated
 
@@ -13,32 +13,32 @@ router = APIRouter(tags=["Problems"])
 
 
 class ProblemNotFound(NotFound):
-    """There is no problem of this name
+    """No problem has this name
 
     `GET /problems` lists them.
     """
 
 
 class ProblemKind(Frozen):
-    """One kind of problem: what its `type` points at."""
+    """One kind of problem."""
 
     code: str
     type: str
     title: str
-    remedy: str | None = Field(description="What to do about it, where that can be said of all of its kind.")
+    remedy: str | None = Field(description="What to do about it, if that is the same for every problem of this kind.")
     status: int
     fault: Fault
 
 
 class ProblemKinds(Frozen):
-    """By code."""
+    """The kinds of problems in the order of their codes."""
 
     problems: list[ProblemKind]
 
 
 @router.get("/problems", summary="List every kind of problem")
 def list_problems() -> ProblemKinds:
-    """Each problem document's `type` is the path of one of these, and its `code` is the last part of that path."""
+    """A problem document's `type` is the path of one of these; its `code` is the last part of that path."""
     return ProblemKinds(problems=[_kind(error) for _, error in sorted(by_slug().items())])
 
 
@@ -53,9 +53,9 @@ def get_problem(
         Path(description="A problem document's `code`.", openapi_examples={"for example": {"value": "shape-mismatch"}}),
     ],
 ) -> ProblemKind:
-    """What a problem document's `type` points at."""
+    """Describes the kind that a problem document's `type` points at."""
     if code not in by_slug():
-        raise ProblemNotFound("there is no problem of this name", code=code[:80])
+        raise ProblemNotFound("no problem has this name", code=code[:80])
     return _kind(by_slug()[code])
 
 

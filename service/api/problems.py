@@ -1,4 +1,4 @@
-"""Problems: every error as `application/problem+json` (RFC 9457). The only place where an error has an HTTP status."""
+"""Problems: every error as `application/problem+json` (RFC 9457). Only here do errors have HTTP statuses."""
 
 import json
 import logging
@@ -56,7 +56,7 @@ DETAIL_MAX = 500
 class MethodNotAllowed(CallerError):
     """This path does not take this method
 
-    Use one of those in `Allow`.
+    Use one of the methods in `Allow`.
     """
 
 
@@ -70,14 +70,14 @@ class RangeNotSatisfiable(CallerError):
 class MalformedHead(CallerError):
     """This is not HTTP/1.1
 
-    Speak plain HTTP/1.1 here; whoever wants TLS puts a proxy before it.
+    Send plain HTTP/1.1; for TLS, put a proxy in front of the service.
     """
 
 
 class HeadersTooLarge(CallerError):
     """The request has more or longer headers than this service takes
 
-    Send fewer headers, and what is large in the body.
+    Send fewer and shorter headers; put large values into the body.
     """
 
 
@@ -95,25 +95,25 @@ class TooManyConnections(Unavailable):
 class TooManyStreams(Unavailable):
     """Too many event streams are open
 
-    Come back later, or look at the trace request now and then.
+    Try again later, or poll the trace request.
     """
 
 
 class StreamQuotaExceeded(TooManyRequests):
     """Too many of the tenant's event streams are open
 
-    Close some, or look at the trace request now and then.
+    Close some, or poll the trace request.
     """
 
 
 class InternalError(ServiceError):
     """The service made a mistake
 
-    The service's log says more, under this request's id.
+    Look for the request's id in the service's log.
     """
 
 
-# Looked up along the class's MRO: an error without a line of its own has its family's status.
+# An error without a line of its own has its family's status: the class's MRO is searched.
 _STATUS: dict[type[ServiceError], int] = {
     MalformedRequest: 400,
     Unauthenticated: 401,
@@ -141,7 +141,7 @@ _STATUS: dict[type[ServiceError], int] = {
     ServiceError: 500,
 }
 
-# What Starlette itself raises.
+# Errors that Starlette itself raises.
 _BY_STATUS: dict[int, type[ServiceError]] = {
     404: NotFound,
     405: MethodNotAllowed,
@@ -158,13 +158,13 @@ class Problem(BaseModel):
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
-    type: str = Field(description="Path of its description.", examples=["/problems/shape-mismatch"])
+    type: str = Field(description="The path of the kind's description.", examples=["/problems/shape-mismatch"])
     title: str
     status: int
     detail: str
-    instance: str | None = Field(None, description="The path that was asked for.")
-    code: str = Field(description="The stable name to match on.", examples=["shape-mismatch"])
-    error: str = Field(description="The detail again, where the Open Inference Protocol looks for it.")
+    instance: str | None = Field(None, description="The path of the request.")
+    code: str = Field(description="A stable name that a program can compare.", examples=["shape-mismatch"])
+    error: str = Field(description="The detail again, under the name that the Open Inference Protocol has for it.")
     fault: Fault = Field(description="Who has to change something: the caller, the model's code, or the service.")
     remedy: str | None = Field(None, description="What to do about it.")
     request_id: str | None = Field(None, description="The X-Request-ID under which the service logged it.")
@@ -175,7 +175,7 @@ def status_of(error: type[ServiceError]) -> int:
 
 
 def problem_of(failure: Failure, *, instance: str | None = None, request_id: str | None = None) -> Problem:
-    """A failure as a problem document; one that a newer release wrote is shown under its family's name."""
+    """Return a failure as a problem document. A failure that a newer release wrote is called a fault of the service."""
     error = by_slug().get(failure.slug, ServiceError)
     remedy = failure.facts.get("remedy")
     standard = {
@@ -194,7 +194,7 @@ def problem_of(failure: Failure, *, instance: str | None = None, request_id: str
 
 
 def problem_responses(*errors: type[ServiceError]) -> dict[int | str, dict[str, Any]]:
-    """For a route's `responses`: each status that these errors have, with the slugs that come under it."""
+    """Return, for a route's `responses`, each status of these errors with the slugs that it stands for."""
     by_status: dict[int | str, list[type[ServiceError]]] = {}
     for error in errors:
         by_status.setdefault(status_of(error), []).append(error)
@@ -208,21 +208,21 @@ def problem_responses(*errors: type[ServiceError]) -> dict[int | str, dict[str, 
 
 
 def invalid_body(error: ValidationError, body: JsonValue, model: type[BaseModel]) -> InvalidRequest:
-    """What pydantic found, as `errors` that point into the body. What was sent is never repeated."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    """Return pydantic's errors with pointers into the body. Values of the body are never repeated."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
     errors = [
         {
             "pointer": json_pointer(each["loc"], body, missing=each["type"] == "missing"),
             "detail": detail[:DETAIL_MAX],
         }
-        for each in found[:ERRORS_MAX]
+        for each in problems[:ERRORS_MAX]
         for detail in (_unknown_member(each["loc"], model) if each["type"] == "extra_forbidden" else each["msg"],)
     ]
-    return _invalid(errors, len(found))
+    return _invalid(errors, len(problems))
 
 
 def _unknown_member(location: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    """Says which members there are, as far as nothing but models leads to the place."""
+    """Name the members that the object may have, if all objects around it are models."""
     here: type[BaseModel] | None = model
     for step in location[:-1]:
         field = here.model_fields.get(str(step)) if here else None
@@ -233,7 +233,7 @@ def _unknown_member(location: tuple[int | str, ...], model: type[BaseModel]) -> 
 
 
 def json_pointer(location: Iterable[int | str], body: JsonValue, *, missing: bool = False) -> str:
-    """RFC 6901. pydantic's location also names branches of unions, and list items that the body left out: not these."""
+    """Return an RFC 6901 pointer: pydantic's location without branches of unions and items that the body lacks."""
     steps = list(location)
     here, path = body, []
     for place, step in enumerate(steps):
@@ -247,20 +247,20 @@ def json_pointer(location: Iterable[int | str], body: JsonValue, *, missing: boo
     return "".join(f"/{step}" for step in path)
 
 
-def _invalid(errors: list[dict[str, str]], found: int) -> InvalidRequest:
+def _invalid(errors: list[dict[str, str]], count: int) -> InvalidRequest:
     first = errors[0]
     where = first.get("pointer") or first.get("parameter") or "the body"
-    more = f" (and {found - 1} more)" if found > 1 else ""
+    more = f" (and {count - 1} more)" if count > 1 else ""
     return InvalidRequest(f"{where}: {first['detail']}{more}", errors=errors)
 
 
 def install(app: FastAPI) -> None:
-    """Whatever goes wrong in this app is answered with a problem document."""
+    """Answer every error in this app with a problem document."""
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
     app.add_exception_handler(HTTPException, _http_exception)
-    app.add_exception_handler(ClientDisconnect, _client_gone)
-    app.add_exception_handler(Exception, _mistake)
+    app.add_exception_handler(ClientDisconnect, _client_disconnected)
+    app.add_exception_handler(Exception, _internal_error)
 
 
 async def _service_error(request: Request, error: Exception) -> Response:
@@ -273,12 +273,12 @@ async def _service_error(request: Request, error: Exception) -> Response:
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
+    problems = error.errors()
     errors = [
         {"in": str(each["loc"][0]), "parameter": str(each["loc"][-1]), "detail": str(each["msg"])[:DETAIL_MAX]}
-        for each in found[:ERRORS_MAX]
+        for each in problems[:ERRORS_MAX]
     ]
-    return reply(request, _invalid(errors, len(found)))
+    return reply(request, _invalid(errors, len(problems)))
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
@@ -287,25 +287,25 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     kind = _BY_STATUS.get(error.status_code, default)
     headers = dict(error.headers or {})
     if kind is MethodNotAllowed:
-        headers["Allow"] = ", ".join(_allowed(request))
+        headers["Allow"] = ", ".join(_allowed_methods(request))
         return reply(request, kind(f"{request.method[:20]} is not one of {headers['Allow']}"), headers)
     detail = "" if error.detail == HTTPStatus(error.status_code).phrase else f": {error.detail}"
     return reply(request, kind(f"{kind.title()}{detail}"), headers)
 
 
-async def _client_gone(request: Request, _: Exception) -> Response:
+async def _client_disconnected(request: Request, _: Exception) -> Response:
     return reply(request, UploadTruncated("the connection ended before the body did"))
 
 
-async def _mistake(request: Request, _: Exception) -> Response:
-    return reply(request, InternalError("the log has it under this request's id"))
+async def _internal_error(request: Request, _: Exception) -> Response:
+    return reply(request, InternalError("the log has the details under this request's id"))
 
 
 def reply(request: Request, error: ServiceError, headers: Mapping[str, str] | None = None) -> Response:
-    """The error as a problem document."""
+    """Return the error as a response with a problem document."""
     problem = problem_of(error.failure(), instance=_instance(request), request_id=http_request_id.get())
     response = Response(
-        # A fact may be any number or text: this writes them all, where a faster writer knows limits.
+        # A fact may be any number or text: json writes them all, orjson has limits.
         json.dumps(problem.model_dump(exclude_none=True), default=str),
         status_code=problem.status,
         headers=headers,
@@ -319,7 +319,7 @@ def reply(request: Request, error: ServiceError, headers: Mapping[str, str] | No
 
 
 def _challenge(error: Unauthenticated | ScopeMissing) -> str:
-    """As RFC 6750 has it: whoever sent no key is told of no mistake."""
+    """Return the challenge of RFC 6750, which names no error if no key was sent."""
     challenge = 'Bearer realm="tracehouse"'
     if isinstance(error, ApiKeyMissing):
         return challenge
@@ -332,13 +332,13 @@ def _instance(request: Request) -> str:
     return quote(request.scope["path"], safe="/:@", errors="replace")[:DETAIL_MAX]
 
 
-def _allowed(request: Request) -> list[str]:
-    """Every method that some route takes on this path: the one route that Starlette asked knows only its own."""
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with this path, for the route that Starlette found knows only its own."""
     routes = request.app.router.routes
     return [
         method
         for method in _METHODS
-        # `service.api.http.head` answers HEAD by what GET answers.
-        for asked in (dict(request.scope, method=method.replace("HEAD", "GET")),)
-        if any(route.matches(asked)[0] is Match.FULL for route in routes)
+        # `service.api.http.head` answers HEAD with GET.
+        for scope in (dict(request.scope, method=method.replace("HEAD", "GET")),)
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
     ]

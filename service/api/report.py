@@ -24,14 +24,14 @@ _sources: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 @router.get(
     "/artifacts/{digest}/report",
     response_class=HTMLResponse,
-    summary="Read what the check found, as a page",
-    responses={200: {"description": "The page."}, **problem_responses(InvalidRequest, ArtifactNotFound)},
+    summary="Read an artifact's report",
+    responses={200: {"description": "An HTML page."}, **problem_responses(InvalidRequest, ArtifactNotFound)},
 )
 def get_report(store: StoreDep, caller: MayRead, digest: Digest) -> Response:
-    """One page that loads nothing else, to be read, printed or attached to a pull request.
+    """Returns one page that loads nothing else, to be read, printed or attached to a pull request.
 
-    Verdict, contract, findings on the numbered source, what was compared and by how much it differed, what torch's own
-    check said, and versions.
+    It has the verdict, the contract, the findings on the numbered source, what was compared and by how much it
+    differed, the result of torch's own check, and versions.
     """
     artifact = store.artifacts.get(caller.tenant, digest)
     name = digest.removeprefix("sha256:")[:12]
@@ -44,7 +44,7 @@ def get_report(store: StoreDep, caller: MayRead, digest: Digest) -> Response:
 
 
 def _sources_of(artifact: Artifact, blobs: Blobs) -> dict[str, str]:
-    """The process that ran the model's code wrote them: what cannot be read is as if it were not there."""
+    """Return the sources by file name. The process that ran the model's code wrote them: none if unreadable."""
     if artifact.sources is None or artifact.sources.byte_size > SOURCES_MAX_BYTES:
         return {}
     with blobs.open(artifact.sources.digest) as file:

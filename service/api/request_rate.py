@@ -1,4 +1,4 @@
-"""Request rate: how often each key may ask. Kept in memory, so that a new start has forgotten it."""
+"""Request rate: how many requests a key may send. It is kept in memory, and a restart forgets it."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ WINDOW_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a key has left. `retry_after_s` is set for a request that came too early."""
+    """The requests that a key has left. `retry_after_s` is set if the request came too early."""
 
     per_minute: int
     remaining: int
@@ -19,7 +19,7 @@ class Allowance:
 
     @property
     def headers(self) -> dict[str, str]:
-        """As draft-ietf-httpapi-ratelimit-headers writes them."""
+        """Return the headers of draft-ietf-httpapi-ratelimit-headers."""
         return {
             "RateLimit-Policy": f'"minute";q={self.per_minute};w={WINDOW_S}',
             "RateLimit": f'"minute";r={self.remaining};t={self.reset_s}',
@@ -27,9 +27,9 @@ class Allowance:
 
 
 class RequestRate:
-    """A minute's requests may come at once; then each comes back after its share of the minute.
+    """The generic cell rate algorithm: for each key it keeps the moment when all its requests are available again.
 
-    The generic cell rate algorithm: of each key one moment is kept, when all that it has used up will have come back.
+    All requests of a minute may come at once; each becomes available again after its share of the minute.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -37,11 +37,11 @@ class RequestRate:
         self._whole_at: dict[str, float] = {}
 
     def take(self, key_id: str, per_minute: int) -> Allowance:
-        """Count one more request of this key, unless it came too early."""
+        """Count one more request of this key, unless it comes too early."""
         now, share_s = self._clock(), WINDOW_S / per_minute
         whole_at = max(self._whole_at.get(key_id, now), now) + share_s
         early_s = whole_at - now - WINDOW_S
-        if early_s > 1e-6:  # the shares of a minute do not quite add up to one
+        if early_s > 1e-6:  # the rounded shares of a minute do not quite add up to one
             retry_after_s = math.ceil(early_s)
             return Allowance(per_minute, 0, retry_after_s, retry_after_s)
         self._whole_at[key_id] = whole_at

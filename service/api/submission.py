@@ -11,7 +11,7 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
-from service.api.http.body import batches, media_type, parse_json, read_json
+from service.api.http.body import media_type, parse_json, read_batches, read_json
 from service.api.problems import ERRORS_MAX, invalid_body, json_pointer
 from service.domain.errors import (
     FileNotUploaded,
@@ -28,10 +28,10 @@ from tracehouse.errors import InvalidRequest
 from tracehouse.spec.example_inputs import CallInputs, FileTensor, TupleInput
 from tracehouse.spec.trace_spec import FILES_MAX, FileName, TraceSpec
 
-# The part `request`, and the one file too many that is refused by name.
+# The part `request`, and one file too many, which is then refused by its name.
 PARTS_MAX = FILES_MAX + 2
 
-# The endings that the tracing child can read, by what the file is for.
+# The file name suffixes that the tracing child can read, by the use of the file.
 SUFFIXES = {
     "source": (".py", ".zip"),
     "archive": (".pt", ".pth"),
@@ -42,7 +42,7 @@ SUFFIXES = {
 REQUEST_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "JSON where everything is inline; multipart where files come with it.",
+        "description": "JSON if everything is inline, multipart if files come with it.",
         "content": {
             "application/json": {
                 "schema": {"$ref": "#/components/schemas/TraceSpec"},
@@ -75,7 +75,7 @@ Location = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What was asked for, and the uploaded files by the names that it uses for them: blobs once `keep` was called."""
+    """The trace request, and the uploaded files by their names in it. `keep` makes them blobs."""
 
     spec: TraceSpec
     files: dict[str, BlobRef]
@@ -83,21 +83,21 @@ class Submission:
 
 
 @asynccontextmanager
-async def received(
+async def receive_submission(
     request: Request, blobs: Blobs, *, request_max_bytes: int, upload_max_bytes: int
 ) -> AsyncIterator[Submission]:
-    """Nothing of a submission that is not kept, be it refused, cut off or broken off, stays on disk."""
+    """Receive a submission. If it is refused, cut off or not kept, nothing of it stays on disk."""
     kind, options = media_type(request)
     if kind == "application/json":
         body = await read_json(request, request_max_bytes)
-        yield Submission(await run_in_threadpool(_checked, body, ()), {}, keep=lambda: None)
+        yield Submission(await run_in_threadpool(_check, body, ()), {}, keep=lambda: None)
         return
     if kind != "multipart/form-data":
         supported = ["application/json", "multipart/form-data"]
         raise UnsupportedMediaType(f"this route takes {' or '.join(supported)}", actual=kind[:80], supported=supported)
     upload = Upload(blobs, options.get("boundary", ""), request_max_bytes)
     try:
-        async for batch in batches(request, upload_max_bytes):
+        async for batch in read_batches(request, upload_max_bytes):
             await run_in_threadpool(upload.feed, batch)
         yield await run_in_threadpool(upload.finish)
     finally:
@@ -116,7 +116,7 @@ class Upload:
         self._request_max_bytes = request_max_bytes
         self._request: bytearray | None = None
         self._files: dict[str, Staged] = {}
-        self._file: Staged | None = None  # of the part that is arriving; None in the part `request`
+        self._file: Staged | None = None  # the file that is arriving; None during the part `request`
         self._parts = 0
 
     def feed(self, batch: bytes) -> None:
@@ -130,7 +130,7 @@ class Upload:
             raise MalformedMultipart(str(error), part=self._parts) from error
 
     def finish(self) -> Submission:
-        """All of the body was fed."""
+        """End the body and return its submission. Raises MalformedMultipart, UploadTruncated or InvalidRequest."""
         try:
             self._parser.close()
         except MultipartError as error:
@@ -139,11 +139,11 @@ class Upload:
             raise UploadTruncated(f"the body ended within part {self._parts}", part=self._parts) from error
         if self._request is None:
             raise MalformedMultipart("there is no part named request, which says what to do with the files")
-        spec = _checked(parse_json(self._request), self._files)
+        spec = _check(parse_json(self._request), self._files)
         return Submission(spec, {name: staged.blob for name, staged in self._files.items()}, keep=self._keep)
 
     def close(self) -> None:
-        """Discard what was not kept."""
+        """Discard the files that were not kept."""
         for staged in self._files.values():
             staged.discard()
 
@@ -159,7 +159,7 @@ class Upload:
             case "request":
                 raise MalformedMultipart("there are two parts named request", part=self._parts)
             case "files":
-                name = _valid_name(part.filename)
+                name = _check_name(part.filename)
                 if name in self._files:
                     raise MalformedMultipart(f"two files are named {name!r}", part=self._parts, file=name)
                 if len(self._files) == FILES_MAX:
@@ -181,7 +181,7 @@ class Upload:
             self._request += data
 
 
-def _valid_name(name: str | None) -> str:
+def _check_name(name: str | None) -> str:
     if name is None:
         raise InvalidFileName("a part named files has no file name")
     try:
@@ -202,7 +202,7 @@ class _Reference:
         return {"pointer": json_pointer(self.at, body), "detail": detail}
 
 
-def _checked(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
+def _check(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
     try:
         spec = TraceSpec.model_validate(body)
     except ValidationError as error:
@@ -231,19 +231,19 @@ def _references(spec: TraceSpec) -> Iterator[_Reference]:
     calls += [(("methods", name), call) for name, call in spec.methods.items()]
     calls += [(("check", "check_inputs", index), call) for index, call in enumerate(spec.check.check_inputs)]
     for at, call in calls:
-        yield from _in_tree(call.example_inputs, (*at, "example_inputs"))
-        yield from _in_tree(call.example_kwarg_inputs, (*at, "example_kwarg_inputs"))
+        yield from _references_in(call.example_inputs, (*at, "example_inputs"))
+        yield from _references_in(call.example_kwarg_inputs, (*at, "example_kwarg_inputs"))
 
 
-def _in_tree(tree: Any, at: Location) -> Iterator[_Reference]:
+def _references_in(tree: Any, at: Location) -> Iterator[_Reference]:
     match tree:
         case FileTensor():
             yield _Reference((*at, "file"), tree.file, "inputs")
         case TupleInput():
-            yield from _in_tree(tree.tuple, (*at, "tuple"))
+            yield from _references_in(tree.tuple, (*at, "tuple"))
         case list():
             for index, item in enumerate(tree):
-                yield from _in_tree(item, (*at, index))
+                yield from _references_in(item, (*at, index))
         case dict():
             for key, item in tree.items():
-                yield from _in_tree(item, (*at, key))
+                yield from _references_in(item, (*at, key))

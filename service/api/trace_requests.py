@@ -1,4 +1,4 @@
-"""Trace requests: submitted, listed, looked at, cancelled."""
+"""Trace requests: submit, list, read and cancel them."""
 
 import re
 from datetime import datetime
@@ -15,7 +15,7 @@ from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, May
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.prefer import WAIT_MAX_S, preferred_wait_s
 from service.api.problems import Problem, RangeNotSatisfiable, RequestTimeout, problem_of, problem_responses
-from service.api.submission import REQUEST_BODY, Submission, received
+from service.api.submission import REQUEST_BODY, Submission, receive_submission
 from service.api.waiting import wait_for_end
 from service.domain.errors import (
     FileNotUploaded,
@@ -46,7 +46,7 @@ from tracehouse.spec.model_name import ModelName
 
 router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 
-# Printable ASCII: what a header can carry without anybody's encoding being in doubt.
+# Printable ASCII: no client or proxy encodes these in another way.
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 
 RequestId = Annotated[
@@ -60,35 +60,36 @@ RequestId = Annotated[
 
 
 class TraceRequestLinks(Frozen):
-    """Paths. Null where there is nothing there, or not yet."""
+    """The paths of what belongs to a trace request; null if it does not exist, or not yet."""
 
     self: str
     events: str
     log: str
     source: str
     cancel: str | None
-    artifact: str | None = Field(description="Of the first of its devices.")
+    artifact: str | None = Field(description="The artifact for the first of its devices.")
     infer: str | None
     outputs: str | None = Field(description="What the model returned, in mode eager.")
 
 
 class TraceRequestSummary(Frozen):
-    """A trace request in a list: everything but what its check found."""
+    """A trace request in a list: everything but its findings."""
 
     id: str
-    state: State = Field(description="`succeeded`: it was traced; the verdict says how well. Or it ran, in mode eager.")
+    state: State = Field(
+        description="`succeeded`: the model was traced, and the verdict says how well; in mode eager, it ran."
+    )
     stage: Stage
     progress: float = Field(description="From 0 to 1.")
-    pool: str = Field(description="The workers that take it.")
+    pool: str = Field(description="The pool of workers that takes it.")
     waiting: str | None = Field(
-        description="Why it will not begin as things are, such as `no worker in pool gpu`; null where nothing but its "
-        "turn keeps it, and where it has begun."
+        description="Why it cannot begin, such as `no worker in pool gpu`; null if it waits for its turn, or has begun."
     )
-    attempt: int = Field(description="How often it was begun; 0 while it waits for the first time.")
+    attempt: int = Field(description="How often it has begun; 0 while it waits for the first time.")
     verdict: Verdict | None = Field(
-        description="The worst of its devices'; null in mode eager, where nothing is traced."
+        description="The worst verdict of its devices; null in mode eager, which traces nothing."
     )
-    model: ModelVersionRef | None = Field(description="Null where no version was registered.")
+    model: ModelVersionRef | None = Field(description="Null if no version was registered.")
     artifacts: list[DeviceArtifact]
     problem: Problem | None = Field(description="Why it failed.")
     created_at: datetime
@@ -98,10 +99,10 @@ class TraceRequestSummary(Frozen):
 
     @classmethod
     def of(cls, request: TraceStatus, engine: Engine) -> Self:
-        shown = {name: getattr(request, name) for name in cls.model_fields.keys() - {"problem", "links", "waiting"}}
+        fields = {name: getattr(request, name) for name in cls.model_fields.keys() - {"problem", "links", "waiting"}}
         path = f"/trace/{request.id}"
         problem = problem_of(request.failure, instance=path) if request.failure else None
-        return cls(**shown, waiting=engine.waiting(request), problem=problem, links=_links(request, path))
+        return cls(**fields, waiting=engine.waiting(request), problem=problem, links=_links(request, path))
 
 
 class TraceRequestReply(TraceRequestSummary):
@@ -111,14 +112,14 @@ class TraceRequestReply(TraceRequestSummary):
 
 
 class TraceRequestList(Frozen):
-    """Newest first."""
+    """Trace requests, newest first."""
 
     trace_requests: list[TraceRequestSummary]
-    next_cursor: str | None = Field(description="Gives the next page; null on the last one.")
+    next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
 
 
 class InlineSource(Frozen):
-    """Source that was submitted in the request itself."""
+    """A source that was submitted in the request itself."""
 
     entrypoint: str
     files: dict[str, str]
@@ -145,8 +146,8 @@ _FOLLOW_UPS: dict[str, Any] = {
 }
 
 _ACCEPTED_HEADERS: dict[str, Any] = {
-    "Location": {"description": "Where to follow it.", "schema": {"type": "string"}},
-    "Retry-After": {"description": "Seconds after which looking again makes sense.", "schema": {"type": "integer"}},
+    "Location": {"description": "The path of the trace request.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds to wait before the next look at it.", "schema": {"type": "integer"}},
 }
 
 
@@ -154,11 +155,11 @@ _ACCEPTED_HEADERS: dict[str, Any] = {
     "/trace",
     status_code=202,
     summary="Submit a model to be traced",
-    response_description="It is queued, or the same content is already on its way.",
+    response_description="The request is queued, or the same content is queued or running already.",
     responses={
         200: {
             "model": TraceRequestReply,
-            "description": "The same content was traced before, or it ended while `Prefer: wait` waited.",
+            "description": "The same content was traced before, or the request ended while `Prefer: wait` waited.",
             "links": _FOLLOW_UPS,
         },
         202: {"headers": _ACCEPTED_HEADERS, "links": _FOLLOW_UPS},
@@ -189,28 +190,28 @@ async def submit(
     response: Response,
     context: ContextDep,
     caller: MayTrace,
-    prefer: Annotated[  # noqa: ARG001 - documented here; it may come several times, and is read from all of them
+    prefer: Annotated[  # noqa: ARG001 - only documented here: it may come several times, and all are read
         str | None,
         Header(
             alias="Prefer",
-            description=f"`wait=N` waits for the end, up to N seconds and at most {WAIT_MAX_S}. A request for which "
-            "there is no worker is not waited for.",
+            description=f"`wait=N` waits for the end for up to N seconds, at most {WAIT_MAX_S}. If no worker can take "
+            "the request, the reply comes at once.",
         ),
     ] = None,
     idempotency_key: Annotated[
         str | None,
         Header(
             alias="Idempotency-Key",
-            description="Sent again with the same content, it gives the same trace request, however often.",
+            description="The same key with the same content gives the same trace request, however often it is sent.",
         ),
     ] = None,
 ) -> TraceRequestReply:
-    """Source, weights and example inputs go in; a trace request comes back at once, and the work goes on behind it.
+    """Takes source, weights and example inputs, and replies at once with a trace request that a worker then runs.
 
-    The example traces a small model under the name `linear`. Everything else on this page then has something to show.
+    The example traces a small model under the name `linear`, which the other examples on this page use.
     """
     key = _idempotency_key(idempotency_key)
-    async with received(
+    async with receive_submission(
         request,
         context.store.blobs,
         request_max_bytes=caller.upload_max_bytes(context.limits.request_max_bytes),
@@ -242,7 +243,7 @@ def _submit(context: AppContext, caller: Caller, submission: Submission, key: st
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency)
-    submission.keep()  # before there is a row that names them
+    submission.keep()  # no row may name a file that is not kept
     return context.engine.submit(submitted, idempotency)
 
 
@@ -259,10 +260,10 @@ def list_trace_requests(
     caller: MayRead,
     limit: Limit = 20,
     cursor: Cursor = None,
-    state: Annotated[State | None, Query(description="Only those in this state.")] = None,
-    model: Annotated[ModelName | None, Query(description="Only those submitted under this name.")] = None,
+    state: Annotated[State | None, Query(description="Only trace requests in this state.")] = None,
+    model: Annotated[ModelName | None, Query(description="Only trace requests for the model of this name.")] = None,
 ) -> TraceRequestList:
-    """Newest first, a page at a time."""
+    """Lists trace requests, newest first, a page at a time."""
     page = store.trace_requests.list(caller.tenant, limit, cursor, state=state, model=model)
     link_next(request, response, page.next_cursor)
     return TraceRequestList(
@@ -278,11 +279,11 @@ _ARTIFACTS: dict[str, Any] = {
 
 @router.get(
     "/trace/{id}",
-    summary="Look at one trace request",
+    summary="Read a trace request",
     responses={200: {"links": _ARTIFACTS}, **problem_responses(InvalidRequest, TraceRequestNotFound)},
 )
 def get_trace_request(store: StoreDep, engine: EngineDep, caller: MayRead, request_id: RequestId) -> TraceRequestReply:
-    """State, stage and progress; at its end the verdict, the findings and the artifacts, or the problem."""
+    """Returns state, stage and progress; at the end the verdict, the findings and the artifacts, or the problem."""
     return TraceRequestReply.of(store.trace_requests.status(caller.tenant, request_id), engine)
 
 
@@ -293,19 +294,19 @@ def get_trace_request(store: StoreDep, engine: EngineDep, caller: MayRead, reque
     responses=problem_responses(InvalidRequest, TraceRequestNotFound),
 )
 def get_log(store: StoreDep, caller: MayRead, request_id: RequestId) -> StreamingResponse:
-    """Standard output and standard error of the newest attempt, as it printed them; cut where there was too much."""
+    """Returns standard output and standard error of the newest attempt, unchanged; cut if there was too much."""
     store.trace_requests.status(caller.tenant, request_id)
-    # The text is the model's: a browser must not take it for anything else, which `nosniff` sees to.
+    # The model's code wrote the text: `nosniff` keeps a browser from taking it for a page.
     return StreamingResponse(store.events.log(caller.tenant, request_id), media_type="text/plain; charset=utf-8")
 
 
 @router.get(
     "/trace/{id}/source",
     response_model=InlineSource,
-    summary="Get back the source that was submitted",
+    summary="Read the source that was submitted",
     responses={
         200: {
-            "description": "Inline source as JSON; an uploaded file as it was uploaded.",
+            "description": "JSON for inline source; otherwise the uploaded file.",
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
         **partial_responses(),
@@ -313,12 +314,12 @@ def get_log(store: StoreDep, caller: MayRead, request_id: RequestId) -> Streamin
     },
 )
 def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
-    """Byte for byte what was traced."""
+    """Returns the source byte for byte."""
     trace_request = store.trace_requests.get(caller.tenant, request_id)
     source = trace_request.spec.source
     if (uploaded := source.file or source.archive) is not None:
         return attachment(request, store.blobs, trace_request.files[uploaded], filename=uploaded)
-    assert source.entrypoint is not None  # as it was parsed
+    assert source.entrypoint is not None  # TraceSpec checks that
     inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {})
     return JSONResponse(inline.model_dump())
 
@@ -329,5 +330,5 @@ def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: R
     responses=problem_responses(InvalidRequest, TraceRequestNotFound, TraceRequestEnded),
 )
 def cancel(engine: EngineDep, caller: MayTrace, request_id: RequestId) -> TraceRequestReply:
-    """Queued or running: it ends as `cancelled`, and what runs of it is stopped."""
+    """Cancels a queued or running request: its processes are stopped, and it ends as `cancelled`."""
     return TraceRequestReply.of(engine.cancel(caller.tenant, request_id), engine)

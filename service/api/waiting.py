@@ -1,4 +1,4 @@
-"""Waiting for what happens to a trace request: told by whoever writes it, and no thread is held meanwhile."""
+"""Waiting for changes of a trace request. Whoever writes a change reports it, and no thread waits."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from service.api.context import AppContext
 from service.domain.trace_request import TraceStatus
 from service.storage.changes import Changes
 
-# How often that is looked at which nobody tells of: that the service stops, or that the client has gone.
-LOOK_S = 0.5
+# How often to look for what nobody reports: that the service stops, or that the client has gone.
+POLL_S = 0.5
 
 
 async def wait_for_end(context: AppContext, http: Request, request: TraceStatus, wait_s: float) -> TraceStatus:
-    """The request as it stands when it has ended, the time is over, or nobody waits any more."""
+    """Return the request once it has ended, the time is over, the client is gone or the service stops."""
     until = monotonic() + wait_s
-    with listening(context.store.changes, request.id) as changed:
+    with listen_for_changes(context.store.changes, request.id) as changed:
         while True:
             changed.clear()
             request = await run_in_threadpool(context.store.trace_requests.status, request.tenant, request.id)
@@ -28,29 +28,29 @@ async def wait_for_end(context: AppContext, http: Request, request: TraceStatus,
                 left_s = until - monotonic()
                 if request.state.ended or left_s <= 0 or context.stopping.is_set() or await http.is_disconnected():
                     return request
-                await _wait(changed, min(left_s, LOOK_S))
+                await _wait(changed, min(left_s, POLL_S))
 
 
-async def heard(changed: asyncio.Event, wait_s: float, stopping: Event) -> bool:
-    """False if for so long nothing has changed, and the service is not stopping."""
+async def wait_for_change(changed: asyncio.Event, wait_s: float, stopping: Event) -> bool:
+    """Wait at most `wait_s` seconds; whether something has changed or the service stops."""
     until = monotonic() + wait_s
     while (left_s := until - monotonic()) > 0:
-        await _wait(changed, min(left_s, LOOK_S))
+        await _wait(changed, min(left_s, POLL_S))
         if changed.is_set() or stopping.is_set():
             return True
     return False
 
 
 @contextmanager
-def listening(changes: Changes, request_id: str) -> Iterator[asyncio.Event]:
-    """Inside, the event is set with each change: clear it before looking at what has changed."""
+def listen_for_changes(changes: Changes, request_id: str) -> Iterator[asyncio.Event]:
+    """Yield an event that each change sets: clear it before you look at what has changed."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
-    def tell() -> None:
+    def report() -> None:
         with suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(changed.set)
 
-    with changes.calls(request_id, tell):
+    with changes.calls(request_id, report):
         yield changed
 
 

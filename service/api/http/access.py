@@ -1,4 +1,4 @@
-"""Access: who asks, as which tenant, and whether they may. A route says what it needs by the caller that it takes."""
+"""Access: who asks, for which tenant, and with which scopes. A route's `caller` parameter says what it needs."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,27 +19,27 @@ from service.domain.errors import (
     ScopeMissing,
 )
 
-# What any route that takes a caller may answer. One that has more to say under these statuses lists these with it.
+# Any route with a caller may answer these. A route with further errors of these statuses lists all of them itself.
 ACCESS_ERRORS = (ApiKeyMissing, ApiKeyInvalid, ApiKeyExpired, ScopeMissing, ForeignHost, CrossSiteRequest, RateLimited)
 ACCESS_RESPONSES = problem_responses(*ACCESS_ERRORS)
 
 _BEARER = HTTPBearer(
     scheme_name="ApiKey",
     bearerFormat="th_…",
-    description="A key made by `tracehouse keys create`. Not asked for while the service runs with keys off.",
-    auto_error=False,  # a problem document says it better
+    description="A key that `tracehouse keys create` made. Not needed while the service runs with keys off.",
+    auto_error=False,  # we reply with a problem document instead
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose things the request is about, and by which key; by none while keys are off."""
+    """The tenant of the request, and its key; None while keys are off."""
 
     tenant: str
     key: ApiKey | None = None
 
     def upload_max_bytes(self, service_max_bytes: int) -> int:
-        """The key's own limit lowers the service's, and never raises it."""
+        """Return the smaller of the key's own limit and the service's."""
         if self.key is None or self.key.upload_max_bytes is None:
             return service_max_bytes
         return min(self.key.upload_max_bytes, service_max_bytes)
@@ -51,26 +51,26 @@ async def _caller(
     needed: SecurityScopes,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
 ) -> Caller:
-    """Before the route runs, and so before any of the body is read."""
-    # What one tenant was told is nobody else's to keep.
+    """Authenticate the caller before the route runs, and so before any of the body is read."""
+    # No cache may keep a reply, which belongs to one tenant.
     request.state.reply_headers["Cache-Control"] = "no-store"
     if not context.keys_required:
         return Caller(DEFAULT_TENANT)
     if bearer is None:
-        raise ApiKeyMissing("this needs an API key")
-    if len(request.headers.getlist("authorization")) > 1:  # whoever stands before the service may have read another
+        raise ApiKeyMissing("this request needs an API key")
+    if len(request.headers.getlist("authorization")) > 1:  # a proxy in front may have checked another one
         raise ApiKeyInvalid("there are several Authorization headers")
     key = await run_in_threadpool(context.store.api_keys.authenticate, bearer.credentials)
     request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
     _count(request, context, key)
     for scope in needed.scopes:
         if not key.allows(Scope(scope)):
-            raise ScopeMissing(f"this needs the scope {scope}", scope=scope, scopes=sorted(key.scopes))
+            raise ScopeMissing(f"this request needs the scope {scope}", scope=scope, scopes=sorted(key.scopes))
     return Caller(key.tenant, key)
 
 
 def _count(request: Request, context: AppContext, key: ApiKey) -> None:
-    """Raises RateLimited."""
+    """Count the request of this key. Raises RateLimited."""
     allowance = context.request_rate.take(key.prefix, key.requests_per_minute or context.limits.key_requests_per_minute)
     request.state.reply_headers.update(allowance.headers)
     if allowance.retry_after_s is not None:

@@ -1,4 +1,4 @@
-"""The access log: each exchange has an id, says it in its reply, and is logged once under it, with who asked."""
+"""The access log: each request has an id, which its reply repeats, and is logged once with its caller."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class AccessLog:
-    """Outside of everything else, so that a reply to a mistake of ours has its id, too."""
+    """The outermost middleware, so that the reply to an internal error has an id too."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -28,7 +28,7 @@ class AccessLog:
         request_id = _request_id(scope)
         http_request_id.set(request_id)
         begun, status = perf_counter(), 0
-        # Who asks is found out further in: `service.api.http.access` says it here.
+        # `service.api.http.access` authenticates the caller later and enters it here.
         caller: dict[str, str] = {}
         scope["state"] = {**scope.get("state", {}), "logged_caller": caller}
 
@@ -49,6 +49,6 @@ class AccessLog:
 
 
 def _request_id(scope: Scope) -> str:
-    """The caller's own, if it can stand in a header and in a log as it is."""
+    """Return the caller's own id if a header and a log can carry it as it is, else a new one."""
     given = Headers(scope=scope).get("x-request-id", "")
     return given if _REQUEST_ID.fullmatch(given) else uuid4().hex

@@ -1,4 +1,4 @@
-"""A request's body: read up to a limit while it arrives, and JSON that is safe for whatever handles it next."""
+"""A request's body: read up to a limit while it arrives, and parsed as JSON within limits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -15,17 +15,17 @@ from starlette.types import Message
 
 from service.api.context import AppContext
 from service.api.problems import RequestTimeout, invalid_body
-from service.api.waiting import LOOK_S
+from service.api.waiting import POLL_S
 from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
 from tracehouse.byte_units import MIB
 from tracehouse.tensors.json_text import has_more_containers, levels
 
-# Beyond these nobody means it. pydantic goes 255 levels deep, and keeps about a kilobyte for each mistake it finds.
+# No honest request has more. pydantic goes 255 levels deep, and keeps about a kilobyte for each error it finds.
 DEPTH_MAX = 100
 MEMBERS_MAX = 200_000
 CONTAINERS_MAX = 1_000_000
 
-# What is done with less takes about a millisecond, and a hop to another thread and back a tenth of that.
+# Work on fewer bytes takes about a millisecond, and a hop to another thread and back a tenth of that.
 _SMALL_BYTES = 64 * 1024
 
 _BATCH_BYTES = MIB
@@ -36,20 +36,20 @@ R = TypeVar("R")
 
 
 def media_type(request: Request) -> tuple[str, dict[str, str]]:
-    """The content type in lower case, and its parameters."""
+    """Return the content type in lower case, and its parameters."""
     value, options = parse_options_header(request.headers.get("content-type", ""))
     return value.strip().lower(), options
 
 
 async def read_json(request: Request, max_bytes: int) -> JsonValue:
-    """Raises UnsupportedMediaType, PayloadTooLarge and MalformedJson."""
+    """Read a JSON body. Raises UnsupportedMediaType, PayloadTooLarge and MalformedJson."""
     check_is_json(request)
     text = await read_text(request, max_bytes)
-    return await aside(len(text), parse_json, text)
+    return await run_aside(len(text), parse_json, text)
 
 
 def check_is_json(request: Request) -> None:
-    """Raises UnsupportedMediaType."""
+    """Raises UnsupportedMediaType if the content type is another one."""
     kind, options = media_type(request)
     if kind != "application/json" or options.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
         raise UnsupportedMediaType(
@@ -58,18 +58,18 @@ def check_is_json(request: Request) -> None:
 
 
 async def read_text(request: Request, max_bytes: int) -> bytes:
-    return b"".join([batch async for batch in batches(request, max_bytes)])
+    return b"".join([batch async for batch in read_batches(request, max_bytes)])
 
 
-async def aside(byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Done here if it is about few bytes, and else on a thread, so that nobody else waits for it."""
+async def run_aside(byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do work on few bytes here, and other work on a thread, so that other requests need not wait for it."""
     if byte_size <= _SMALL_BYTES:
         return work(*args, **kwargs)
     return await run_in_threadpool(work, *args, **kwargs)
 
 
 async def read_model(request: Request, model: type[Model], max_bytes: int = 2**16) -> Model:
-    """A small JSON body as `model`."""
+    """Read a small JSON body as `model`. Raises what `read_json` raises, and InvalidRequest."""
     body = await read_json(request, max_bytes)
     try:
         return model.model_validate(body)
@@ -77,14 +77,17 @@ async def read_model(request: Request, model: type[Model], max_bytes: int = 2**1
         raise invalid_body(error, body, model) from error
 
 
-async def batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body in pieces of about a megabyte: each costs its reader a hop to another thread.
+async def read_batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the body in pieces of about a megabyte, because each costs its reader a hop to another thread.
 
-    Raises RequestTimeout where it stops arriving, and ShuttingDown where the service stops meanwhile.
+    Raises RequestTimeout if it stops arriving, ShuttingDown if the service stops, PayloadTooLarge, and
+    UnsupportedMediaType if it is compressed.
     """
     context: AppContext = request.app.state.context
     if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
-        raise UnsupportedMediaType("no content encoding is taken", actual=encoding[:80], supported=["identity"])
+        raise UnsupportedMediaType(
+            "this service takes no content encoding", actual=encoding[:80], supported=["identity"]
+        )
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
         raise _too_large(max_bytes)
@@ -111,20 +114,22 @@ async def _receive(request: Request, context: AppContext) -> Message:
     until = monotonic() + context.limits.request_idle_s
     while (left_s := until - monotonic()) > 0:
         try:
-            async with asyncio.timeout(min(left_s, LOOK_S)):
+            async with asyncio.timeout(min(left_s, POLL_S)):
                 return await request.receive()
         except TimeoutError:
             if context.stopping.is_set():
                 raise _stopping() from None
-    raise RequestTimeout(f"nothing came for {context.limits.request_idle_s:g} s", limit_s=context.limits.request_idle_s)
+    raise RequestTimeout(
+        f"nothing arrived for {context.limits.request_idle_s:g} s", limit_s=context.limits.request_idle_s
+    )
 
 
 def _stopping() -> ShuttingDown:
-    return ShuttingDown("the service stops, and the request has not arrived whole")
+    return ShuttingDown("the service stopped before the whole request arrived")
 
 
 def parse_json(text: bytes | bytearray) -> JsonValue:
-    """Strict JSON: no NaN, no lone surrogates, UTF-8 alone, and nested no deeper than anybody means."""
+    """Parse strict JSON: UTF-8, no NaN, no lone surrogates, limited depth and size. Raises MalformedJson."""
     if has_more_containers(text, CONTAINERS_MAX):
         raise MalformedJson(f"there are more than {CONTAINERS_MAX} lists and objects", limit=CONTAINERS_MAX)
     try:

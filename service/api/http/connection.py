@@ -1,4 +1,4 @@
-"""A connection: bounded before anything of it is believed, in bytes, in time, and in how many there are."""
+"""A connection: its bytes, its time and the number of connections are limited before anything is parsed."""
 
 import asyncio
 import json
@@ -17,32 +17,32 @@ from service.api.problems import (
 )
 from tracehouse.errors import ServiceError
 
-# What a client may send before a head, or the lines around a body's chunks, are whole. Other servers take 8 to 64 KiB.
+# Bytes of a head, or of the lines around a body's chunks, before they end. Other servers take 8 to 64 KiB.
 HEAD_MAX_BYTES = 64 * 1024
 HEADERS_MAX = 200
-# Requests that wait behind the one that is being answered. Browsers send none, and other clients a few.
+# Requests that wait behind the one being answered. Browsers send none, and other clients a few.
 PIPELINE_MAX = 16
 
-# A header is handed on only when it is whole, so its length is known by what was fed before.
+# httptools reports a header only when it has ended, so its length is measured by what was fed.
 _PIECE_BYTES = HEAD_MAX_BYTES // 4
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """httptools bounds nothing: left alone, one header without end stops the event loop and fills the memory.
+    """httptools has no limits: without these, one endless header stops the event loop and fills the memory.
 
-    Between the start of a connection, or the end of a reply, and the end of the next request's head lie at most
-    `idle_s` seconds, and a reply that is not read for so long is given up. A body's deadline is with whoever reads it.
+    After the start of a connection or the end of a reply, the next request's head must end within `idle_s` seconds. A
+    reply that the client does not read for so long is given up. Whoever reads a body sets that deadline.
     """
 
     idle_s = 30.0
     connections_max = 1000
 
     _in_head = False
-    _unsaid_bytes = 0  # fed since the last head or piece of a body was whole
-    _deaf = False
+    _pending_bytes = 0  # fed since the last head or piece of a body ended
+    _closed_for_input = False
     _refusal: ServiceError | None = None
     _deadline: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
+    _read_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -52,26 +52,26 @@ class BoundedProtocol(HttpToolsProtocol):
             self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget_deadline()
-        self._forget_unread()
+        self._cancel_deadline()
+        self._cancel_read_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         rest = memoryview(data)
-        while rest and self._hears():
+        while rest and self._takes_input():
             piece, rest = rest[:_PIECE_BYTES], rest[_PIECE_BYTES:]
-            self._unsaid_bytes += len(piece)
+            self._pending_bytes += len(piece)
             super().data_received(bytes(piece))
-            if self._unsaid_bytes > HEAD_MAX_BYTES and self._hears():
+            if self._pending_bytes > HEAD_MAX_BYTES and self._takes_input():
                 self._refuse(_headers_too_large())
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._forget_unread()
-        self._unread = self.loop.call_later(self.idle_s, self.transport.abort)
+        self._cancel_read_deadline()
+        self._read_deadline = self.loop.call_later(self.idle_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._forget_unread()
+        self._cancel_read_deadline()
         super().resume_writing()
 
     def on_message_begin(self) -> None:
@@ -80,21 +80,21 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # a trailer: no app is told of it
+            return  # a trailer, which no app gets
         if len(self.headers) >= HEADERS_MAX:
             self._refusal = _headers_too_large()
-            raise ValueError("too many headers")  # httptools ends with it, and send_400_response follows
+            raise ValueError("too many headers")  # httptools stops, and uvicorn calls send_400_response
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._unsaid_bytes = False, 0
-        self._forget_deadline()
+        self._in_head, self._pending_bytes = False, 0
+        self._cancel_deadline()
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINE_MAX:
             raise ValueError("too many requests wait behind another")
 
     def on_body(self, body: bytes) -> None:
-        self._unsaid_bytes = 0
+        self._pending_bytes = 0
         super().on_body(body)
 
     def on_response_complete(self) -> None:
@@ -106,7 +106,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(self._refusal or MalformedHead(msg))
 
     def _expect_head(self) -> None:
-        self._forget_deadline()
+        self._cancel_deadline()
         self._deadline = self.loop.call_later(self.idle_s, self._give_up)
 
     def _give_up(self) -> None:
@@ -116,9 +116,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, error: ServiceError) -> None:
-        """Say why, and close. Where another request of the client is being answered, only that is done."""
-        self._forget_deadline()
-        self._deaf = True
+        """Reply with the error and close. If another request of the client is being answered, finish only that."""
+        self._cancel_deadline()
+        self._closed_for_input = True
         if self.pipeline:
             self.transport.close()
         elif self._is_answering():
@@ -127,8 +127,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.write(_reply(error))
             self.transport.close()
 
-    def _hears(self) -> bool:
-        return not self._deaf and not self.transport.is_closing()
+    def _takes_input(self) -> bool:
+        return not self._closed_for_input and not self.transport.is_closing()
 
     def _is_answering(self) -> bool:
         """Whether a reply has begun, or must come because its request is whole."""
@@ -137,15 +137,15 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         return cycle.response_started or not cycle.more_body
 
-    def _forget_deadline(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _forget_unread(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+    def _cancel_read_deadline(self) -> None:
+        if self._read_deadline is not None:
+            self._read_deadline.cancel()
+            self._read_deadline = None
 
 
 def _reply(error: ServiceError) -> bytes:
@@ -157,8 +157,8 @@ def _reply(error: ServiceError) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def bounded(*, idle_s: float, connections_max: int) -> type[BoundedProtocol]:
-    """A protocol for `uvicorn.Config(http=...)`, which makes one of it per connection."""
+def bounded_protocol(*, idle_s: float, connections_max: int) -> type[BoundedProtocol]:
+    """Return the class for `uvicorn.Config(http=...)`, which makes an instance for each connection."""
     return type("Bounded", (BoundedProtocol,), {"idle_s": idle_s, "connections_max": connections_max})
 
 

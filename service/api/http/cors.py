@@ -1,11 +1,11 @@
-"""CORS: which pages from elsewhere a browser lets use the service. None, unless somebody names them."""
+"""CORS: the web pages of other origins that may use the service. There are none unless a setting names them."""
 
 from collections.abc import Collection
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-# What routes take and answer beside what browsers let through anyway.
+# Headers of our routes that browsers do not allow by themselves.
 _REQUEST_HEADERS = (
     "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Last-Event-ID", "Prefer", "Range",
     "X-Request-ID",
@@ -17,7 +17,7 @@ _REPLY_HEADERS = (
 
 
 def install(app: FastAPI, origins: Collection[str]) -> None:
-    """Without credentials: there are no cookies here, and a key is sent by the page itself."""
+    """Allow the origins, without credentials: there are no cookies, and the page itself sends the key."""
     if origins:
         app.add_middleware(
             CORSMiddleware,

@@ -1,10 +1,10 @@
-"""HEAD: what GET would answer, without its body."""
+"""HEAD: the reply to GET without its body."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class Head:
-    """Routes know GET alone. One that would go on sending, as an event stream does, is cut off after its headers."""
+    """Calls the route with GET, and ends it after its headers, as an event stream would never end by itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

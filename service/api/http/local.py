@@ -1,7 +1,7 @@
-"""Local: while no key is asked for, this machine's own programs and pages are answered, and no page from elsewhere.
+"""Local: while keys are off, programs and pages of this machine are answered, and no web page from elsewhere.
 
-Any web page that is open in a browser here can send requests here: across sites, or under a name of its own that it
-lets lead here (DNS rebinding). Both show in headers that no page can set.
+Any web page in a browser on this machine can send requests to the service: across sites, or under a name of its own
+that resolves to this machine (DNS rebinding). Both can be seen in headers that no page can set.
 """
 
 import re
@@ -21,19 +21,19 @@ _HOST = re.compile(r"(?:localhost|([0-9.]+)|\[([0-9a-f:.]+)\])(?::[0-9]{1,5})?",
 class ForeignHost(Forbidden):
     """The request is not addressed to this machine
 
-    Ask for localhost or 127.0.0.1; to be reached by another name, start the service with API_KEYS=required and a key.
+    Use localhost or 127.0.0.1; to use another name, start the service with API_KEYS=required and make a key.
     """
 
 
 class CrossSiteRequest(Forbidden):
     """A web page from elsewhere sent this request
 
-    Send it from the service's own pages or from a program; CORS_ORIGINS names other pages that may.
+    Send it from the service's own pages or from a program; CORS_ORIGINS can name other pages that may.
     """
 
 
 class Local:
-    """Refuses both before anything else looks at the request. `origins` are pages that may ask all the same."""
+    """Refuses such requests before anything else looks at them. Pages of `origins` are answered."""
 
     def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
         self._app = app
@@ -43,26 +43,28 @@ class Local:
         if scope["type"] == "http":
             context: AppContext = scope["app"].state.context
             request = Request(scope)
-            if not context.keys_required and (error := self._refused(request)) is not None:
+            if not context.keys_required and (error := self._refusal(request)) is not None:
                 await reply(request, error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def _refused(self, request: Request) -> Forbidden | None:
+    def _refusal(self, request: Request) -> Forbidden | None:
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or not _is_this_machine(hosts[0]):
-            return ForeignHost("only this machine is answered while keys are off", host=", ".join(hosts)[:80])
+            return ForeignHost(
+                "while keys are off, only requests from this machine are answered", host=", ".join(hosts)[:80]
+            )
         origin = request.headers.get("origin")
         here = f"{request.url.scheme}://{hosts[0]}".lower()
         if origin not in self._origins and _is_from_elsewhere(request, origin, here):
-            return CrossSiteRequest("pages from elsewhere may not send this while keys are off", origin=origin)
+            return CrossSiteRequest("while keys are off, pages from elsewhere may not send this", origin=origin)
         return None
 
 
 def _is_from_elsewhere(request: Request, origin: str | None, here: str) -> bool:
     elsewhere = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
     if request.method in ("GET", "HEAD"):
-        # A link may be followed. What a page loads by itself it could not read, and it would have cost all the same.
+        # A user may follow a link. What a page loads by itself it could not read, and it would only cost us.
         return elsewhere and request.headers.get("sec-fetch-mode") != "navigate"
     return elsewhere or origin not in (None, here)
 

@@ -1,9 +1,9 @@
-"""Security headers: what every reply tells a browser not to do with it."""
+"""Security headers: what a browser must not do with a reply."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# A route that must let a browser do more sets a policy of its own.
+# A route whose page needs more sets its own policy.
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -14,9 +14,9 @@ SECURITY_HEADERS = {
 
 
 class SecurityHeaders:
-    """Sets them where the reply has none of its own; and likewise what a dependency put into `reply_headers`.
+    """Adds these headers, and those that a dependency put into `reply_headers`, unless the reply has its own.
 
-    A dependency cannot set headers by itself: those of a reply that a route made, or of a problem, would be without.
+    A dependency cannot set headers itself: replies that a route makes, and problems, would lack them.
     """
 
     def __init__(self, app: ASGIApp) -> None:

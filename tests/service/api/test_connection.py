@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from service.api.context import AppContext
-from service.api.http.connection import HEAD_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded
+from service.api.http.connection import HEAD_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded_protocol
 from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import serving, spec
 
@@ -20,7 +20,7 @@ IDLE_S = 1.0
 
 @pytest.fixture
 def address(app: FastAPI) -> Iterator[tuple[str, int]]:
-    with serving(app, http=bounded(idle_s=IDLE_S, connections_max=2)) as address:
+    with serving(app, http=bounded_protocol(idle_s=IDLE_S, connections_max=2)) as address:
         yield address
 
 
@@ -119,7 +119,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(address: tuple[str, int], s
 
 
 def test_a_connection_too_many_is_refused_and_there_is_room_again_after(app: FastAPI) -> None:
-    with serving(app, http=bounded(idle_s=20, connections_max=1)) as address:
+    with serving(app, http=bounded_protocol(idle_s=20, connections_max=1)) as address:
         with connected(address) as first, connected(address) as second:
             said = answer(second)
             send(first, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
