@@ -11,6 +11,7 @@ from tracehouse.contract.dims import parse_dim
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.regions import Span
 from tracehouse.errors import TraceError
+from tracehouse.findings import submissions
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import LIST_BUCKETS
 from tracehouse.findings.trace_check import Finding
@@ -36,7 +37,7 @@ def make_buckets(result: DeviceResult, spec: TraceSpec, convert: Convert, until:
         if result.is_rejected:
             return [result]
         if all(takes(result.verification.contract, symbol, size) for size in sizes):
-            return [result.with_findings([*result.check.findings, _not_needed(symbol, sizes)])]
+            return [result.with_findings([*result.check.findings, submissions.buckets_not_needed(symbol, sizes)])]
         return _BucketMaker(result, spec, convert, until, symbol).make(sizes)
     return [_offer_buckets(result, spec)]
 
@@ -108,46 +109,28 @@ class _BucketMaker:
 def _with_notes(
     result: DeviceResult, attempts: Sequence[ConversionAttempt], left_out: Iterable[Finding]
 ) -> DeviceResult:
-    findings = [*map(_without_offer, result.check.findings), *left_out]
+    findings = [*result.check.findings, *left_out]
     return result.with_attempts(attempts).with_findings(findings)
 
 
 def _offer_buckets(result: DeviceResult, spec: TraceSpec) -> DeviceResult:
-    """Let the remedy of each baked size say which members to add to the request for buckets."""
-    baked = next(_baked_dims(result.verification.contract), None)
-    if baked is None or spec.source.archive is not None or result.is_rejected:
+    """Let the remedy of each baked size offer buckets, and say which members to add to the request where that helps."""
+    if spec.source.archive is not None:
         return result
-    members = orjson.dumps(_members(*baked, spec)).decode()
-    offer = f"or send {members} as well: one artifact is made for each of these sizes"
+    offer = LIST_BUCKETS
+    baked = next(_baked_dims(result.verification.contract), None)
+    if baked is not None and not result.is_rejected:
+        members = orjson.dumps(_members(*baked, spec)).decode()
+        offer = f"or send {members} as well: one artifact is made for each of these sizes"
     return result.with_findings(
-        [_with_remedy(one, offer) if one.kind == Kind.BAKED_SIZE else one for one in result.check.findings]
+        [_with_offer(one, offer) if one.kind == Kind.BAKED_SIZE else one for one in result.check.findings]
     )
 
 
 def _left_out(symbol: str, trials: Mapping[int, DeviceResult | str], registered: Collection[int]) -> Iterator[Finding]:
     for size, one in trials.items():
-        if size in registered:
-            continue
-        why = one if isinstance(one, str) else "it was rejected"
-        yield Finding(
-            kind=Kind.BUCKET_LEFT_OUT,
-            detail=f"there is no artifact for {symbol} {size}, and requests of that size are refused: {why}"[
-                :_DETAIL_MAX_CHARACTERS
-            ],
-            confirmed=True,
-            evidence={"sizes": {symbol: size}},
-            remedy="leave that size out of buckets, or submit a model that can be traced with it",
-        )
-
-
-def _not_needed(symbol: str, sizes: Sequence[int]) -> Finding:
-    return Finding(
-        kind=Kind.BUCKETS_NOT_NEEDED,
-        detail=f"one artifact takes all listed sizes of {symbol} as it takes the example's, and its contract says "
-        "which others",
-        evidence={"symbol": symbol, "sizes": [*sizes]},
-        remedy="leave out buckets",
-    )
+        if size not in registered:
+            yield submissions.bucket_left_out(symbol, size, one if isinstance(one, str) else "it was rejected")
 
 
 def _goes_with_all(method: MethodContract, symbol: str, size: int) -> bool:
@@ -204,14 +187,6 @@ def _members(method: str, one: InputSpec, dim: str, spec: TraceSpec) -> dict[str
     )
 
 
-def _with_remedy(finding: Finding, offer: str) -> Finding:
-    before = _without_offer(finding).remedy
-    remedy = f"{before}; {offer}" if before else offer
+def _with_offer(finding: Finding, offer: str) -> Finding:
+    remedy = f"{finding.remedy}; {offer}" if finding.remedy else offer
     return finding.model_copy(update={"remedy": remedy})
-
-
-def _without_offer(finding: Finding) -> Finding:
-    """Return the finding without the words that offer buckets to those who have not asked for them."""
-    if finding.remedy is None:
-        return finding
-    return finding.model_copy(update={"remedy": finding.remedy.replace(LIST_BUCKETS, "")})

@@ -27,7 +27,7 @@ from service.domain.model import Bucket
 from service.domain.trace_request import DeviceArtifact
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, ServiceError
-from tracehouse.findings.kinds import Kind
+from tracehouse.findings.submissions import findings_unreadable
 from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.trace_spec import TraceSpec
 
@@ -68,7 +68,7 @@ class Document(TypeDecorator[Any]):
 
 
 def _lost_findings() -> list[Finding]:
-    return [Finding(kind=Kind.FINDINGS_UNREADABLE, detail="what the check found was kept, and cannot be read")]
+    return [findings_unreadable()]
 
 
 def _lost_failure() -> Failure:

@@ -23,3 +23,13 @@ class Longest(Unscriptable):
         if ids.shape[1] > 6:
             raise ValueError("too long")
         return super().forward(ids, mask)
+
+
+class AlsoBranches(Net):
+    """Is wrong for other values, too."""
+
+    def forward(self, ids, mask):
+        kept = super().forward(ids, mask)
+        if ids.sum() > 0:
+            return kept
+        return kept - 1

@@ -130,6 +130,14 @@ def test_where_no_bucket_can_be_made_the_artifact_of_the_example_stays(artifacts
     assert [one.evidence for one in left_out] == [{"sizes": {"seq": 8}}, {"sizes": {"seq": 9}}]
 
 
+def test_where_buckets_would_not_be_enough_the_remedy_names_them_all_the_same(artifacts: Artifacts) -> None:
+    [only] = artifacts(submitted("AlsoBranches", accept_unsound=True))
+
+    assert only.check.verdict is Verdict.REJECTED
+    [baked] = [one for one in only.check.findings if one.kind == "baked-size"]
+    assert "`buckets`" in (baked.remedy or "")
+
+
 def test_the_offer_of_buckets_is_made_once(artifacts: Artifacts) -> None:
     [only] = artifacts(submitted("Unscriptable"))
 

@@ -59,8 +59,8 @@ def test_a_size_that_is_kept_restricts_at_its_line_and_closes_the_dim(run: Run) 
     assert told.verdict is Verdict.RESTRICTED
     assert baked.source == "positions = torch.arange(int(ids.shape[1]))"
     assert baked.confirmed
-    assert "keeps dim 1 of ids and dim 1 of mask as it was on the example: with ids [2, 4]" in baked.detail
-    assert "a trace there has 4 in the place of 3 in aten::arange" in baked.detail
+    assert "keeps the example's size of dim 1 of ids and dim 1 of mask: with ids [2, 4]" in baked.detail
+    assert "a trace at that size has 4 in place of 3 in aten::arange" in baked.detail
     [claim] = told.traced.claims.values()
     assert "trace" in {reason for reasons in claim.fixed.values() for reason in reasons.values()}
     assert any(case.name.startswith("counterexample: size of") for case in told.offered)
@@ -70,9 +70,9 @@ def test_a_loop_over_a_size_is_told_with_what_to_write_in_its_place(run: Run) ->
     told = run(spec("loops_over_its_rows", example_inputs=[X]))
 
     baked = told.findings["baked-size"]
-    assert "a trace there has more steps" in baked.detail
+    assert "a trace at that size has more steps" in baked.detail
     assert (baked.remedy or "").startswith("the loop over `range(x.shape[1])` is kept as often as it ran")
-    assert "`buckets`" in (baked.remedy or "")
+    assert "`mode` be auto" in (baked.remedy or "")
 
 
 def test_a_branch_on_values_is_blamed_on_its_line_and_nothing_is_claimed(run: Run) -> None:

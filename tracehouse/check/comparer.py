@@ -9,7 +9,7 @@ from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
 from tracehouse.errors import ModelRaised
-from tracehouse.findings import verification
+from tracehouse.findings import coverage, differences, repeatability
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Comparison
 from tracehouse.introspection import user_lines
@@ -33,14 +33,14 @@ class Comparer:
             name for name, tensor in call.tensors.items() if not compare(tensor, answer.inputs[name], 0.0).agrees
         ]
         if written:
-            self._ledger.findings.append(findings.changes_input(call, written))
+            self._ledger.findings.append(repeatability.changes_its_input(call.method, written))
 
     def compare_check_input(self, given: CheckCall, example: Call, eager: EagerOracle) -> None:
         """Compare a check input; one that gives another value than the trace baked in differs without a call."""
         try:
             answer = eager.answer(given.call)
         except ModelRaised as error:
-            self._ledger.findings.append(findings.refused_check_input(given.name, error))
+            self._ledger.findings.append(coverage.check_input_refused(given.name, error.failure()))
             return
         baked = compare_baked_arguments(observed_contract.arguments(example), observed_contract.arguments(given.call))
         if baked is not None:
@@ -81,7 +81,7 @@ class Comparer:
             if is_out_of_memory(refusal):
                 raise out_of_memory(refusal) from refusal
             return
-        self._ledger.findings.append(verification.answers_where_eager_raises(call.method, case, error.failure()))
+        self._ledger.findings.append(differences.answers_where_eager_raises(call.method, case, error.failure()))
 
     def record(self, call: Call, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
         """Enter the comparison, and a finding for the first difference of the method inside and outside its contract:
@@ -101,7 +101,7 @@ class Comparer:
         if difference is not None and not self._ledger.has(kind, call.method):
             warned = self._traced.warnings
             self._ledger.findings.append(
-                findings.differs(
+                findings.output_differs(
                     call, case, difference, warned, in_contract=in_contract, suspect=suspected_line(self._traced)
                 )
             )

@@ -51,7 +51,7 @@ class Determinism:
         # A counter that a later call is going to compare with sixty answers the same until then, on all inputs; and
         # which values of it would change an answer cannot be found by trying.
         if observed.hidden_states and not self._ledger.has(Kind.HIDDEN_STATE, call.method):
-            self._ledger.findings.append(findings.carries_state(call, observed.hidden_states))
+            self._ledger.findings.append(findings.state_carried(call, observed.hidden_states))
 
     def check_state_left(self, example: Call, case: str, answer: Answer, within_s: float) -> None:
         """Ask the example once more of the copy that gave `answer`: what that call left behind, as a cache that the
@@ -77,7 +77,7 @@ class Determinism:
         for method in methods:
             if method in self._ledger.random_methods and not self._ledger.has(Kind.NONDETERMINISTIC, method):
                 drawing = next(scripted_graphs.drawing(self._graph(method)), None)
-                self._ledger.findings.append(findings.draws(method, drawing))
+                self._ledger.findings.append(findings.draws_random_numbers(method, drawing))
 
     def _compare(self, call: Call, first: Answer, again: Answer, other: str) -> None:
         """Compare two answers of the eager model. Numbers drawn at random show in the least of differences."""

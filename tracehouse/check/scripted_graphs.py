@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import CONTROL_RANDOMNESS, PASS_STATE
+from tracehouse.findings import repeatability
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import train_mode
@@ -82,7 +81,9 @@ def _carried(of: Graphs) -> list[Finding]:
     for method, graph in of.items():
         writes = {state: node for state, node in _written(graph) if state in readers}
         if writes:
-            findings.append(_carries(method, writes, sorted({name for state in writes for name in readers[state]})))
+            findings.append(
+                _state_written(method, writes, sorted({name for state in writes for name in readers[state]}))
+            )
     return findings
 
 
@@ -188,16 +189,9 @@ def _is_list(value: Any) -> bool:
     return bool(value.type().annotation_str == "List[int]")
 
 
-def _carries(method: str, writes: Mapping[State, script_graphs.Node], readers: Sequence[str]) -> Finding:
-    names = sorted({name for _, name in writes})
-    return Finding(
-        kind=Kind.HIDDEN_STATE,
-        detail=f"{method} writes {', '.join(names)}, which {', '.join(readers)} reads: what one call leaves there may "
-        "change what a later one answers, whoever sends it",
-        evidence={"method": method, "state": names, "read_by": list(readers)},
-        remedy=PASS_STATE,
-        **user_lines.where(next((line for node in writes.values() if (line := _line_of(node))), None)),
-    )
+def _state_written(method: str, writes: Mapping[State, script_graphs.Node], readers: Sequence[str]) -> Finding:
+    line = next((line for node in writes.values() if (line := _line_of(node))), None)
+    return repeatability.state_written(method, sorted({name for _, name in writes}), readers, user_lines.where(line))
 
 
 def _line_of(write: script_graphs.Node) -> user_lines.Line | None:
@@ -206,23 +200,8 @@ def _line_of(write: script_graphs.Node) -> user_lines.Line | None:
 
 
 def _may_draw(method: str, node: script_graphs.Node) -> Finding:
-    return Finding(
-        kind=Kind.MAY_DRAW,
-        detail=f"{method} has a branch with {node.kind()}, which draws random numbers: no call that was tried took it, "
-        "and where one does, no two answers are alike",
-        evidence={"method": method, "operator": node.kind()},
-        remedy=CONTROL_RANDOMNESS,
-        **user_lines.where(script_graphs.line_of(node)),
-    )
+    return repeatability.may_draw(method, node.kind(), user_lines.where(script_graphs.line_of(node)))
 
 
 def _is_64_bit(method: str, node: script_graphs.Node) -> Finding:
-    return Finding(
-        kind=Kind.PYTHON_INT_IS_64_BIT,
-        detail=f"{method} computes with a number that it reads out of a tensor: Python's int has no end, and a "
-        "script's wraps around at 2**63, without a word; whether a value gets there is not known",
-        evidence={"method": method, "operator": node.kind()},
-        remedy="keep such numbers below 2**63, taking the remainder before they are multiplied, or compute with "
-        "tensors, which eager wraps around as well",
-        **user_lines.where(script_graphs.line_of(node)),
-    )
+    return repeatability.python_int_is_64_bit(method, node.kind(), user_lines.where(script_graphs.line_of(node)))

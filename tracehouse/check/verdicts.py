@@ -11,6 +11,7 @@ from tracehouse.check.instrumentation.value_reads import IN_TORCH
 from tracehouse.check.prove.prover import Proof
 from tracehouse.contract.contract import MethodClaim
 from tracehouse.contract.regions import Region
+from tracehouse.findings import coverage
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection.user_lines import Line
 from tracehouse.torchscript.torch_check import Warned
@@ -20,10 +21,10 @@ def findings_of(evidence: Evidence) -> list[Finding]:
     """Return what speaks against the trace, and then what else the layers report, in their order."""
     method = evidence.method
     return [
-        *(findings.baked_read(method, one) for one in evidence.wrong_reads),
-        *(findings.unsettled_read(method, line, why) for line, why in _unsettled_reads(evidence)),
-        *(findings.baked_value(method, one) for one in evidence.wrong_values),
-        *(findings.baked_size(method, one) for one in evidence.wrong_sizes),
+        *(findings.value_read(method, one) for one in evidence.wrong_reads),
+        *(findings.unsettled_value_read(method, line, why) for line, why in _unsettled_reads(evidence)),
+        *(findings.value_in_graph(method, one) for one in evidence.wrong_values),
+        *(findings.size_kept(method, one) for one in evidence.wrong_sizes),
         *_of_observe(evidence),
         *_of_graphs(evidence),
         *_failure(evidence, "flip"),
@@ -58,7 +59,7 @@ def _of_observe(evidence: Evidence) -> Iterator[Finding]:
         yield from (findings.ambient_read(method, one) for one in observation.ambient if one.effect != "harmless")
         asks = next((one.line for one in observation.contexts if one.name == "torch.jit.is_tracing"), None)
         if observation.traced_otherwise is not None and asks is not None:
-            yield findings.told_of_tracing(method, observation.traced_otherwise, asks)
+            yield findings.tracing_flag(method, observation.traced_otherwise, asks)
     yield from _failure(evidence, "observe")
 
 
@@ -73,7 +74,7 @@ def _of_graphs(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_prove(evidence: Evidence) -> Iterator[Finding]:
     yield from _of_size_state(evidence, evidence.prove.size_state)
-    yield from (findings.proof_void(evidence.method, region, one) for region, one in evidence.prove.voided)
+    yield from (coverage.proof_void(evidence.method, region, one.sizes) for region, one in evidence.prove.voided)
     yield from _failure(evidence, "prove")
 
 

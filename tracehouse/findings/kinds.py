@@ -260,7 +260,7 @@ _ENTRIES = (
         meaning="At another size the eager model answers, and the artifact raises or answers differently: a size "
         "became a Python number or decided a branch or a loop. The contract fixes that dim, and the service refuses "
         "other sizes.",
-        remedy=_sentence(f"{KEEP_SIZE_DYNAMIC}{LIST_BUCKETS}"),
+        remedy=_sentence(f"{KEEP_SIZE_DYNAMIC}; {LIST_BUCKETS}"),
         example=Example(
             before="half = int(x.shape[1]) // 2\nreturn x.new_zeros(half) if half > 4 else x",
             after='{"buckets": {"length": [8, 16, 32]}}',

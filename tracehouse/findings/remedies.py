@@ -36,11 +36,11 @@ CONTROL_RANDOMNESS = (
 )
 
 USE_EVAL_MODE = (
-    "set `training` to false, because dropout draws random numbers in train mode; or draw the random numbers outside "
+    "let `training` be false, because dropout draws random numbers in train mode; or draw the random numbers outside "
     "and make them an input of forward"
 )
 
-LIST_BUCKETS = "; or list the sizes you need in `buckets`: one artifact is made for each"
+LIST_BUCKETS = "or list the sizes you need in `buckets`: one artifact is made for each"
 
 KEEP_SIZE_DYNAMIC = (
     "pass x.shape[i] to torch operators directly, without int(); put a loop over a size into a torch.jit.script "

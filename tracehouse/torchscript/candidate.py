@@ -13,6 +13,7 @@ from tracehouse.eager import uploaded_archive
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
 from tracehouse.eager.submission import Loaded
+from tracehouse.findings import submissions
 from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.conversion import Conversion, ScriptTarget
 from tracehouse.spec.trace_spec import TraceSpec
@@ -46,7 +47,7 @@ def _kept(loaded: Loaded) -> Candidate:
     assert isinstance(module, torch.jit.ScriptModule)  # as what it is a copy of
     if loaded.uploaded is not None:
         return Candidate(script.untraced(module, loaded.uploaded()), "uploaded", uploaded_archive.findings(module))
-    return Candidate(script.as_it_is(module, loaded.calls), "scripted", [script.already_scripted()])
+    return Candidate(script.as_it_is(module, loaded.calls), "scripted", [submissions.already_scripted()])
 
 
 def _scripted(loaded: Loaded) -> Candidate:

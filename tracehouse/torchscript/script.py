@@ -17,8 +17,7 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
 from tracehouse.eager.model import Function, Model
 from tracehouse.errors import MethodNotCompiled, ScriptingFailed, TraceError
-from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Finding, TorchCheck
+from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, script_graphs, user_lines
 from tracehouse.torchscript.trace import Traced, check_names
 
@@ -105,16 +104,6 @@ def part(part: Any) -> Any:
     """A submodule of a model, or a function that it calls. Raises ScriptingFailed."""
     with _refused(), _with_types_of_its_own():
         return torch.jit.script(part)
-
-
-def already_scripted() -> Finding:
-    """There was nothing to make of it."""
-    return Finding(
-        kind=Kind.ALREADY_SCRIPTED,
-        detail="the entrypoint is a ScriptModule already, and is kept as it is: torch.jit.trace and torch.jit.script "
-        "say of such a one that they do nothing",
-        confirmed=True,
-    )
 
 
 def _compiled(module: torch.nn.Module, calls: Mapping[str, Call]) -> torch.jit.ScriptModule:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import JsonValue
 
-from tracehouse.findings.kinds import Kind
+from tracehouse.findings import repeatability
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import scopes
@@ -105,8 +106,8 @@ def _drawn(seen: list[_Seen]) -> Finding:
     return _finding(
         seen,
         "draws" if len(seen) == 1 else "draw",
-        "random numbers at each call, so that no two answers are alike",
-        "let training be false, which is how a model is served",
+        "random numbers at each call, so the same inputs are answered differently each time",
+        "let `training` be false, as it should be for a model that is served",
     )
 
 
@@ -114,9 +115,9 @@ def _updated(seen: list[_Seen]) -> Finding:
     return _finding(
         seen,
         "normalises" if len(seen) == 1 else "normalise",
-        "by the batch alone: what is answered for one row depends on all the others. Each call changes the running "
-        "statistics, which no answer shows, and which a runner forgets when it ends",
-        "let training be false, so that the running statistics are used and none are changed",
+        "by the batch at hand, so the answer for one row depends on all other rows; and each call changes the running "
+        "statistics, which no answer shows and a runner forgets when it ends",
+        "let `training` be false, so that the running statistics are used and not changed",
     )
 
 
@@ -124,22 +125,10 @@ def _finding(seen: list[_Seen], does: str, what: str, remedy: str) -> Finding:
     named = ", ".join(f"{one.path or 'the model'} ({one.type})" for one in seen[:_NAMED_MAX])
     more = f" and {len(seen) - _NAMED_MAX} more" if len(seen) > _NAMED_MAX else ""
     line = next((one.line for one in seen if one.line is not None), None)
-    return Finding(
-        kind=Kind.TRAINING_MODE,
-        detail=f"in train mode, {named}{more} {does} {what}",
-        confirmed=True,
-        evidence={
-            "method": seen[0].method,
-            "modules": [
-                {
-                    "path": one.path,
-                    "type": one.type,
-                    "operator": one.operator,
-                    "line": one.line.line if one.line else None,
-                }
-                for one in seen[:_SHOWN_MAX]
-            ],
-        },
-        remedy=remedy,
-        **user_lines.where(line),
+    modules: list[dict[str, JsonValue]] = [
+        {"path": one.path, "type": one.type, "operator": one.operator, "line": one.line.line if one.line else None}
+        for one in seen[:_SHOWN_MAX]
+    ]
+    return repeatability.training_mode(
+        seen[0].method, f"{named}{more}", f"{does} {what}", remedy, modules, user_lines.where(line)
     )

@@ -20,12 +20,12 @@ from service.protocol.messages import Failed
 from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, TriedExport
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from tracehouse.artifact.manifest import Versions
-from tracehouse.check import findings
 from tracehouse.check.check import Check, Checked
 from tracehouse.check.ledger import Offered
 from tracehouse.check.pipeline import ReportLayer, RequestedSizes
 from tracehouse.eager import observed_contract, source_excerpts
 from tracehouse.exported.export import Export
+from tracehouse.findings import submissions
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.conversion import ScriptTarget
 from tracehouse.torch_values.tensors import packed
@@ -125,8 +125,9 @@ class Tracing:
         spec = self._spec
         requested = {method: RequestedSizes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
         checked = self._check.run(candidate, self._loaded.check_calls, spec.check, requested, report)
-        of_options = [*findings.deprecated_options(self._spec.options), *findings.options_without_effect(self._spec)]
-        found = [*candidate.findings, *checked.check.findings, *of_options]
+        deprecated = submissions.deprecated_options(self._spec.options)
+        without_effect = submissions.options_without_effect(self._spec)
+        found = [*candidate.findings, *checked.check.findings, *deprecated, *without_effect]
         return replace(checked, check=checked.check.model_copy(update={"findings": found}))
 
     def _in_doubt(self, traced: Recorded) -> list[ScriptTarget]:

@@ -24,7 +24,7 @@ from tracehouse.differential.comparison import Answer
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, fix_shape
 from tracehouse.differential.size_samples import Sizes
-from tracehouse.findings import verification
+from tracehouse.findings import baked, coverage
 from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
 from workers.verification.differential_runs import DifferentialTester
@@ -116,7 +116,7 @@ class _Repeating:
         answers = [(sizes, trial.outputs) for sizes, trial in tried if self._is_right(trial)]
         left_out = self._budget.left_out()
         if left_out:
-            self._findings.append(verification.sizes_left_out(self._call.method, left_out, self._budget.seconds))
+            self._findings.append(coverage.sizes_left_out(self._call.method, left_out, self._budget.seconds))
         return VerifiedClaim(claim, answers, self._findings)
 
     def _tried(self) -> Iterator[tuple[Sizes, DifferentialRun]]:
@@ -179,18 +179,16 @@ class _Repeating:
             if (difference := trial.difference) is not None:
                 if self._tells_of_sizes(trial) and not trial.differs_by_form:  # which says so itself
                     self._findings.append(
-                        verification.size_differs(trial.method, trial.case, trial.inputs, difference, region, sizes)
+                        baked.size_of_region_kept(trial.method, trial.case, trial.inputs, difference, region, sizes)
                     )
                 return False
             if trial.agrees and not self._is_right(trial):
-                self._findings.append(
-                    verification.returns_otherwise(trial.method, trial.case, trial.outputs, region, sizes)
-                )
+                self._findings.append(coverage.outputs_vary(trial.method, trial.case, trial.outputs, region, sizes))
                 return False
         if any(self._is_right(trial) for _, trial in inside):
             return region.basis in _RANGES
         if inside:
-            self._findings.append(verification.sizes_refused(self._call.method, region, inside[-1][1].refusal))
+            self._findings.append(coverage.sizes_refused(self._call.method, region, inside[-1][1].refusal))
         return False
 
     def _tells_of_sizes(self, trial: DifferentialRun) -> bool:
@@ -217,7 +215,7 @@ class _Repeating:
             inputs = [random_inputs.fill_with(one, end) if one is example else one for one in self._call.inputs]
             trial = self._trials.ask(self._call, f"fresh with {leaf!r} all {end}", inputs, keep=True)
             if trial.refusal is not None:
-                self._findings.append(verification.value_refused(self._call.method, leaf, end, trial.refusal))
+                self._findings.append(coverage.range_refused(self._call.method, leaf, end, trial.refusal))
                 return False
         return True
 
@@ -228,7 +226,7 @@ class _Repeating:
         taken = self._rows(batch, regions)
         if not taken:
             self._findings.append(
-                verification.rows_seen(self._call.method, batch.symbol, "no two sizes of it add up to a third")
+                coverage.rows_depend(self._call.method, batch.symbol, "no two sizes of it add up to a third")
             )
             return None
         certified = 0
@@ -237,7 +235,7 @@ class _Repeating:
                 self._budget.leave_out(f"{batch.symbol} {some + others}, together")
                 continue
             if (what := self._seen(batch, some, others)) is not None:
-                self._findings.append(verification.rows_seen(self._call.method, batch.symbol, what))
+                self._findings.append(coverage.rows_depend(self._call.method, batch.symbol, what))
                 return None
             certified = max(certified, some + others)
         return batch.model_copy(update={"up_to": certified})

@@ -7,6 +7,7 @@ that are asked share nothing but the inputs; and what they give is compared here
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -25,7 +26,9 @@ from tracehouse.differential.comparison import ComparisonResult, Difference, com
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure, ModelUnrepeatable
-from tracehouse.findings import verification
+from tracehouse.findings import coverage, differences, repeatability
+from tracehouse.findings.duplicates import repeats
+from tracehouse.findings.source_lines import only_warned_line
 from tracehouse.findings.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
 from tracehouse.reproducer import counterexamples
 from tracehouse.reproducer.counterexamples import FoundCounterexample
@@ -75,6 +78,7 @@ class Verification:
         self._tolerance = prepared.sides.spec.check.check_tolerance
         self._trials = DifferentialTester(prepared)
         self._comparisons: list[Comparison] = []
+        self._recorded: Counter[str] = Counter()  # how many calls of each method were compared in the served form
         self._findings: list[Finding] = []
 
     def run(self, offered: Sequence[OfferedCase]) -> Verified:
@@ -168,7 +172,7 @@ class Verification:
                 compared += trial.compared is not None
         if not compared:
             self._findings.append(
-                verification.refuses_fresh(method, refused[-1]) if refused else verification.no_fresh(method)
+                coverage.fresh_inputs_refused(method, refused[-1]) if refused else coverage.fresh_inputs_none(method)
             )
 
     def _tell(self, contract: Contract) -> None:
@@ -177,10 +181,12 @@ class Verification:
             in_contract = self._takes(contract, trial)
             if trial.compared is not None:
                 self._record(trial, trial.case, trial.compared, in_contract=in_contract)
-            elif trial.refusal is not None and in_contract and trial.answered and verification.raised(trial.refusal):
-                self._doubt(verification.answers_where_eager_raises(trial.method, trial.case, trial.refusal))
+            elif (
+                trial.refusal is not None and in_contract and trial.answered and differences.model_raised(trial.refusal)
+            ):
+                self._doubt(differences.answers_where_eager_raises(trial.method, trial.case, trial.refusal))
             if trial.refusal is not None and trial.call.case != EXAMPLE:
-                self._doubt(verification.refuses_check_input(trial.case, trial.refusal))
+                self._doubt(coverage.check_input_refused(trial.case, trial.refusal))
 
     def _takes(self, contract: Contract, trial: DifferentialRun) -> bool:
         method = contract.methods[trial.method]
@@ -192,7 +198,7 @@ class Verification:
         """Both must answer the same, whatever they were asked meanwhile, and whatever eager draws at random."""
         call, first = self._prepared.examples[method], self._prepared.answers[method]
         self._sides.eager.ask(call, call.inputs, seed=self._seed + 1, within_s=None)
-        asked = sum(one.method == method and not one.case.endswith(_AS_TRACED) for one in self._comparisons)
+        asked = self._recorded[method]
         # In the end the artifact has been called so often that it is the specialised one which was asked.
         times = max(1, golden.CALLS_TO_SPECIALISE - asked)
         compared = [self._sides.compared_example(call, first) for _ in range(times)]
@@ -201,42 +207,50 @@ class Verification:
         again = self._sides.eager.answer()
         if isinstance(again, Failure):
             difference = Difference("output", f"in the end it raises: {again.detail}")
-            self._doubt(verification.answers_otherwise(method, difference, drew=False))
+            self._doubt(repeatability.hidden_state(method, difference))
             return
         drew = first.drew or again.drew
         sides = ("the first call", "the last one")
         changed = compare(first.answer, again.answer, 0.0 if drew else self._tolerance, sides).difference
         if changed is not None:
-            self._doubt(verification.answers_otherwise(method, changed, drew=drew))
+            unrepeatable = repeatability.nondeterministic if drew else repeatability.hidden_state
+            self._doubt(unrepeatable(method, changed))
 
     def _compare_gradients(self, method: str) -> None:
         sides, example, first = self._sides, self._prepared.examples[method], self._prepared.answers[method]
         assert sides.as_traced is not None  # as the request asks
         if first.drew:
-            self._findings.append(verification.gradients_not_compared(method, "eager draws random numbers"))
+            self._findings.append(differences.gradients_not_compared(method, "eager draws random numbers"))
             return
         within_s = self._trials.within_s(method)
         found = gradients.compare_on(example, sides.eager, sides.as_traced, self._tolerance, within_s)
         for case, compared in found.cases:
             self._list(method, f"{case}, gradients", compared, in_contract=True)
             if compared.difference is not None:
-                self._doubt(verification.gradients_differ(method, case, compared.difference))
+                self._doubt(differences.gradients_differ(method, case, compared.difference))
         if found.left_out is not None:
-            self._findings.append(verification.gradients_not_compared(method, found.left_out))
+            self._findings.append(differences.gradients_not_compared(method, found.left_out))
 
     def _record(self, trial: DifferentialRun, case: str, compared: FormComparisons, *, in_contract: bool) -> None:
         method = trial.method
+        self._recorded[method] += 1
         self._list(method, case, compared.served, in_contract=in_contract)
-        known = self._said.check.findings
         as_traced = compared.as_traced or compared.served
         if compared.as_traced is not None:
             self._list(method, f"{case}{_AS_TRACED}", compared.as_traced, in_contract=in_contract)
         if as_traced.difference is not None:
-            self._doubt(verification.differs(method, case, as_traced.difference, known, in_contract=in_contract))
+            self._doubt(self._output_differs(method, case, as_traced.difference, in_contract=in_contract))
         elif compared.served.difference is not None:
             form = self._sides.spec.options.served_form
             assert form is not None  # or it would be the same that differs
-            self._doubt(verification.served_form_differs(method, case, compared.served.difference, form))
+            self._doubt(differences.served_form_differs(method, case, compared.served.difference, form))
+
+    def _output_differs(self, method: str, case: str, difference: Difference, *, in_contract: bool) -> Finding:
+        """Return the finding of a difference, at the line that the tracer warned of, if it warned of one alone."""
+        line = only_warned_line(self._said.check.findings)
+        return differences.output_differs(
+            method, case, difference, in_contract=in_contract, reads_value=bool(line), line=line
+        )
 
     def _list(self, method: str, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
         difference = compared.difference
@@ -254,7 +268,7 @@ class Verification:
     def _doubt(self, finding: Finding) -> None:
         """One of each kind is enough of a method, and the tracing child's knows more of the lines."""
         known = [*self._said.check.findings, *self._findings]
-        if not any(verification.says_the_same(other, finding) for other in known):
+        if not any(repeats(other, finding) for other in known):
             self._findings.append(finding)
 
     def _golden(self, contract: Contract) -> list[golden.Case]:
@@ -273,7 +287,7 @@ class Verification:
         """The tracing child's part in it can make the verdict worse, and nothing better."""
         said = self._said.check
         findings = [*self._findings, *said.findings]  # of too many, the last are cut
-        found = [verification.advised(one, findings, self._sides.spec) for one in findings]
+        found = [differences.with_better_remedy(one, findings, self._sides.spec) for one in findings]
         ours = verdict_of(self._comparisons, found)
         return cut_check(
             TraceCheck(

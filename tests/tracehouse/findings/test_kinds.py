@@ -32,6 +32,10 @@ def kinds_named(node: ast.Call) -> set[str]:
     return {Kind[choice.attr].value for choice in choices if isinstance(choice, ast.Attribute)}
 
 
+def test_a_finding_is_made_by_the_constructors_alone() -> None:
+    assert {str(Path(file).parent) for file, _ in constructions()} == {"tracehouse/findings"}
+
+
 def test_the_catalogue_has_every_kind_that_the_code_makes_and_no_other() -> None:
     made = {kind for _, node in constructions() for kind in kinds_named(node)}
 

@@ -17,7 +17,7 @@ from tests.submissions import EVERY_DATATYPE, spec, tensor
 from tests.workers.conftest import LIMITS, ArtifactOf, Work
 from tracehouse.differential import golden
 from tracehouse.errors import Failure
-from tracehouse.findings import verification
+from tracehouse.findings import differences
 from tracehouse.findings.trace_check import Verdict
 from tracehouse.torch_values.tensors import unpacked
 from workers.verification.verification import ROUNDS_MOST
@@ -632,7 +632,7 @@ def test_inputs_that_the_contract_does_not_take_need_no_warning(artifact: Artifa
 
 
 def test_eager_that_was_only_stopped_has_refused_nothing() -> None:
-    assert not verification.raised(
+    assert not differences.model_raised(
         Failure(slug="model-raised", detail="forward took longer", facts={"method": "forward"})
     )
 
@@ -802,7 +802,7 @@ def test_what_the_check_alone_sees_rejects_all_the_same(work: Work, name: str) -
             spec("writes_into_a_view", example_inputs=[X], options={"force_outplace": True}),
             "leave out options.force_outplace",
         ),
-        ("output-differs", spec("counts_calls_in_a_buffer", example_inputs=[X]), "see hidden-state"),
+        ("output-differs", spec("counts_calls_in_a_buffer", example_inputs=[X]), "hidden-state finding"),
         (
             "nondeterministic",
             spec("dropout_in_training_only", example_inputs=[X], training=True),

@@ -35,8 +35,8 @@ def suggest_remedy(read: ValueRead) -> str:
     return f"keep a tensor in place of `{expression}`, and compute with torch operators"
 
 
-def suggest_loop_remedy(line: Line | None, otherwise: str) -> str | None:
-    """Return what to write in the place of a loop over a size, then `otherwise`; None if the line begins no loop."""
+def suggest_loop_remedy(line: Line | None) -> str | None:
+    """Return what to write in the place of a loop over a size; None if the line begins no loop."""
     try:
         [statement] = ast.parse(f"{line.source.strip()} pass").body if line is not None else [None]
     except (SyntaxError, ValueError):
@@ -45,10 +45,10 @@ def suggest_loop_remedy(line: Line | None, otherwise: str) -> str | None:
         case ast.For():
             return (
                 f"the loop over `{ast.unparse(statement.iter)}` is kept as often as it ran on the example: compute on "
-                f"the whole tensor; or {_SCRIPT}{otherwise}"
+                f"the whole tensor; or {_SCRIPT}"
             )
         case ast.While():
-            return f"{_suggest_for_condition(ast.unparse(statement.test), statement)}{otherwise}"
+            return _suggest_for_condition(ast.unparse(statement.test), statement)
     return None
 
 

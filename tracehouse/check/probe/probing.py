@@ -1,6 +1,5 @@
 """Probing: the eager model and the artifact on the example's shapes with other values."""
 
-from tracehouse.check import findings
 from tracehouse.check.comparer import Comparer
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.inputs.layouts import vary_layouts
@@ -12,6 +11,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
+from tracehouse.findings import coverage, differences
 
 _TIMES_DEEP = 10  # a deep search may take so many times as long
 
@@ -70,11 +70,11 @@ class Probing:
             self._compare_layouts(within_s)
         if left_out:
             self._ledger.findings.append(
-                findings.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")
+                coverage.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")
             )
         if too_slow:
             self._ledger.findings.append(
-                findings.probes_left_out(too_slow, "eager took far longer on them than on the example")
+                coverage.probes_left_out(too_slow, "eager took far longer on them than on the example")
             )
 
     def _compare(self, name: str, probe: Call, within_s: float) -> str | None:
@@ -110,4 +110,4 @@ class Probing:
             except (ModelRaised, TooSlow):
                 continue
             if compared.difference is not None:
-                self._ledger.findings.append(findings.layout_differs(call, name, compared.difference))
+                self._ledger.findings.append(differences.layout_differs(call.method, name, compared.difference))

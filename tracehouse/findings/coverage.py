@@ -1,0 +1,136 @@
+"""Findings about what was not compared, could not be, or is not claimed."""
+
+from collections.abc import Mapping, Sequence
+
+from tracehouse.contract.dims import format_sizes
+from tracehouse.contract.regions import Region
+from tracehouse.errors import Failure
+from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import FIX_CHECK_INPUT, VARY_INPUTS
+from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
+from tracehouse.findings.trace_check import Finding
+from tracehouse.tensors.tensor import TensorSpec
+
+
+def check_input_refused(case: str, failure: Failure) -> Finding:
+    """Return the finding that the eager model raises on a check input, which then says nothing about the trace."""
+    return Finding(
+        kind=Kind.CHECK_INPUT_REFUSED,
+        detail=f"the eager model raises on {case}: {failure.detail}",
+        evidence={"case": case, "exception": failure.facts.get("exception")},
+        remedy=FIX_CHECK_INPUT,
+        **line_of_failure(failure),
+    )
+
+
+def fresh_inputs_refused(method: str, failure: Failure) -> Finding:
+    """Return the finding that the eager model raises on every input that was drawn after the trace was made."""
+    return Finding(
+        kind=Kind.FRESH_INPUTS_REFUSED,
+        detail=f"{method} raises on every input except the submitted ones, so the artifact could not be compared on "
+        f"any other; the last time: {failure.detail}",
+        confirmed=True,
+        evidence={"method": method, "exception": failure.facts.get("exception")},
+        remedy=VARY_INPUTS,
+        **line_of_failure(failure),
+    )
+
+
+def fresh_inputs_none(method: str) -> Finding:
+    """Return the finding that the inputs hold no values, so that no others can be drawn."""
+    return Finding(
+        kind=Kind.FRESH_INPUTS_NONE,
+        detail=f"the inputs of {method} hold no values that could be varied: it was compared on its example alone",
+        evidence={"method": method},
+    )
+
+
+def outputs_vary(
+    method: str, case: str, outputs: Sequence[TensorSpec], region: Region, sizes: Mapping[str, int]
+) -> Finding:
+    """Return the finding that both agree at a size, on outputs that are not those of the contract."""
+    returned = [f"{spec.name} {spec.datatype} of {len(spec.shape)} dims" for spec in outputs]
+    return Finding(
+        kind=Kind.OUTPUTS_VARY,
+        detail=f"{method} at {format_sizes(sizes)} returns other outputs than on its example: {', '.join(returned)}",
+        confirmed=True,
+        evidence={
+            "method": method, "case": case, "sizes": dict(sizes), "region": str(region),
+            "outputs": [*returned],
+        },
+        remedy="return the same outputs, with the same ranks and datatypes, at all sizes",
+    )  # fmt: skip
+
+
+def sizes_refused(method: str, region: Region, failure: Failure | None) -> Finding:
+    """Return the finding that nothing could be compared in a region of sizes."""
+    why = "nothing could be compared there" if failure is None else f"the last time: {failure.detail}"
+    return Finding(
+        kind=Kind.SIZES_REFUSED,
+        detail=f"the eager model raises in {method} at every size that was tried of {region}; {why}",
+        evidence={"method": method, "region": str(region)},
+        **(UNKNOWN_LINE if failure is None else line_of_failure(failure)),
+    )
+
+
+def sizes_left_out(method: str, left_out: Sequence[str], budget_s: float) -> Finding:
+    """Return the finding that sizes which the check found right were not verified within `budget_s` seconds."""
+    sizes = [*dict.fromkeys(left_out)]
+    count = "one was" if len(sizes) == 1 else f"{len(sizes)} were"
+    return Finding(
+        kind=Kind.SIZES_LEFT_OUT,
+        detail=f"of the sizes of {method} that the check tried or proved, {count} not compared once more in "
+        f"{budget_s:.3g} s: {'; '.join(sizes)}",
+        evidence={"method": method, "sizes": [*sizes]},
+        remedy="raise check.budget_s",
+    )
+
+
+def range_refused(method: str, leaf: str, value: int, failure: Failure) -> Finding:
+    """Return the finding that the eager model raises at an end of a claimed range of integers."""
+    return Finding(
+        kind=Kind.RANGE_REFUSED,
+        detail=f"the eager model raises in {method} for {value} in {leaf!r}, which the check took to be within its "
+        f"range: {failure.detail}",
+        evidence={"method": method, "input": leaf, "value": value},
+        **line_of_failure(failure),
+    )
+
+
+def rows_depend(method: str, symbol: str, reason: str) -> Finding:
+    """Return the finding that rows along a symbol are not answered as they would be alone."""
+    return Finding(
+        kind=Kind.ROWS_DEPEND,
+        detail=f"several requests to {method} cannot be answered in one call along {symbol!r}: {reason}",
+        evidence={"method": method, "symbol": symbol},
+    )
+
+
+def proof_void(method: str, region: Region, sizes: Mapping[str, int]) -> Finding:
+    """Return the finding that a call contradicts a proof, so that nothing is claimed of its region."""
+    return Finding(
+        kind=Kind.PROOF_VOID,
+        detail=f"{method}: the sizes {region} seemed proven, and a call with {format_sizes(sizes)} differs",
+        confirmed=True,
+        evidence={"method": method, "region": str(region), "sizes": dict(sizes)},
+    )
+
+
+def probes_left_out(names: Sequence[str], reason: str) -> Finding:
+    """Return the finding that these probes were not tried."""
+    return Finding(
+        kind=Kind.PROBES_LEFT_OUT,
+        detail=f"{reason}, so these were not tried: {', '.join(names)}",
+        evidence={"probes": [*names]},
+        remedy="raise check.budget_s, or send what matters as a check input",
+    )
+
+
+def layer_failed(layer: str, method: str, error: str, line: SourceLine) -> Finding:
+    """Return the finding that a layer of the check stopped with an error. `error` is its type and its text."""
+    return Finding(
+        kind=Kind.LAYER_FAILED,
+        detail=f"the check's layer {layer!r} stopped on {method}, and what it would have found is not known: {error}",
+        evidence={"method": method, "layer": layer},
+        **line,
+    )

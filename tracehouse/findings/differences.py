@@ -1,0 +1,154 @@
+"""Findings about answers that differ between the eager model and the artifact."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from tracehouse.differential.comparison import Difference
+from tracehouse.errors import Failure
+from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import (
+    CHECK_BEFORE_ASKING,
+    DROP_FORCE_OUTPLACE,
+    FIND_THE_CAUSE,
+    GUARD_IGNORED_CALL,
+    KEEP_GRADIENTS,
+    REPLACE_VALUE_READ,
+    SEE_HIDDEN_STATE,
+    USE_EVAL_MODE,
+)
+from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
+from tracehouse.findings.trace_check import Finding
+from tracehouse.spec.trace_spec import ServedForm, TraceSpec
+
+# What an artifact raises that calls a function marked @torch.jit.unused or @torch.jit.ignore; torch gives it no type.
+_IGNORED_CALL_ERROR = "annotated to be ignored and cannot be run"
+
+
+class Cause(StrEnum):
+    """Why an output differs, where that is known. The finding has it as `cause` in its evidence."""
+
+    VALUE_READ = "value-read"
+    IGNORED_CALL = "ignored-call"
+
+
+_REMEDIES = {Cause.VALUE_READ: REPLACE_VALUE_READ, Cause.IGNORED_CALL: GUARD_IGNORED_CALL}
+
+
+def output_differs(
+    method: str,
+    case: str,
+    difference: Difference,
+    *,
+    in_contract: bool,
+    reads_value: bool,
+    line: SourceLine = UNKNOWN_LINE,
+    inputs: Sequence[str] = (),
+) -> Finding:
+    """Return the finding that the eager model and the artifact answer differently.
+
+    `line` is the line that most likely makes them differ; `reads_value` is whether the tracer warned that it reads a
+    value out of a tensor. `inputs` are the names of the inputs.
+    """
+    where = "" if in_contract else ", on inputs that the contract refuses"
+    cause = _cause_of(difference, reads_value=reads_value)
+    evidence: dict[str, JsonValue] = {"method": method, "case": case}
+    evidence |= {"inputs": [*inputs]} if inputs else {}
+    evidence |= {"cause": cause.value} if cause else {}
+    return Finding(
+        kind=Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE,
+        detail=f"{method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
+        confirmed=True,
+        evidence={**evidence, "output": difference.leaf, **difference.evidence},
+        remedy=FIND_THE_CAUSE if cause is None else _REMEDIES[cause],
+        **line,
+    )
+
+
+def with_better_remedy(finding: Finding, findings: Sequence[Finding], spec: TraceSpec) -> Finding:
+    """Return the finding with the remedy that the request and all the findings point at, if they say more than it."""
+    remedy = _better_remedy(finding, findings, spec)
+    return finding if remedy is None else finding.model_copy(update={"remedy": remedy})
+
+
+def served_form_differs(method: str, case: str, difference: Difference, form: ServedForm) -> Finding:
+    """Return the finding that the archive agrees as it was traced, and differs in the form that is to be served."""
+    return Finding(
+        kind=Kind.SERVED_FORM_DIFFERS,
+        detail=f"{method} on {case}: {difference.leaf!r} differs after torch.jit.{form}, and agrees in the archive as "
+        f"it was traced: {difference.what}",
+        confirmed=True,
+        evidence={"method": method, "case": case, "form": form, "output": difference.leaf, **difference.evidence},
+        remedy=f"leave out options.{form}, or raise check.check_tolerance if this difference is acceptable",
+    )
+
+
+def gradients_differ(method: str, case: str, difference: Difference) -> Finding:
+    """Return the finding that the artifact's gradients are not the eager model's."""
+    return Finding(
+        kind=Kind.GRADIENTS_DIFFER,
+        detail=f"{method} on {case}, with gradients: {difference.leaf!r} differs: {difference.what}",
+        confirmed=True,
+        evidence={"method": method, "case": case, "gradient": difference.leaf, **difference.evidence},
+        remedy=KEEP_GRADIENTS,
+    )
+
+
+def gradients_not_compared(method: str, reason: str) -> Finding:
+    """Return the finding that gradients were asked for and nothing is known about them."""
+    return Finding(
+        kind=Kind.GRADIENTS_NOT_COMPARED,
+        detail=f"the gradients of {method} were not compared: {reason}",
+        evidence={"method": method},
+    )
+
+
+def layout_differs(method: str, layout: str, difference: Difference) -> Finding:
+    """Return the finding that the two differ on the example's values in another memory layout."""
+    return Finding(
+        kind=Kind.LAYOUT_DIFFERS,
+        detail=f"{method} on the example with {layout}: {difference.leaf!r} differs: {difference.what}",
+        confirmed=True,
+        evidence={"method": method, "case": layout, **difference.evidence},
+        remedy="pass contiguous tensors that require no gradient to the archive, as the service does",
+    )
+
+
+def answers_where_eager_raises(method: str, case: str, failure: Failure) -> Finding:
+    """Return the finding that the artifact answers inputs on which the eager model raises."""
+    return Finding(
+        kind=Kind.ANSWERS_WHERE_EAGER_RAISES,
+        detail=f"{method} on {case}: the eager model raises and the artifact answers, on inputs that the contract "
+        f"accepts: {failure.detail}",
+        confirmed=True,
+        evidence={"method": method, "case": case, "exception": failure.facts.get("exception")},
+        remedy=CHECK_BEFORE_ASKING,
+        **line_of_failure(failure),
+    )
+
+
+def model_raised(failure: Failure) -> bool:
+    """Whether the model itself raised, and was not stopped from outside."""
+    return failure.facts.get("exception") is not None
+
+
+def _cause_of(difference: Difference, *, reads_value: bool) -> Cause | None:
+    if _IGNORED_CALL_ERROR in difference.what:
+        return Cause.IGNORED_CALL
+    return Cause.VALUE_READ if reads_value else None
+
+
+def _better_remedy(finding: Finding, findings: Sequence[Finding], spec: TraceSpec) -> str | None:
+    if finding.kind == Kind.NONDETERMINISTIC:
+        return USE_EVAL_MODE if spec.training is not False else None
+    if finding.kind not in (Kind.OUTPUT_DIFFERS, Kind.OUTPUT_DIFFERS_ELSEWHERE):
+        return None
+    cause = finding.evidence.get("cause")
+    if cause == Cause.IGNORED_CALL:
+        return None
+    if spec.options.force_outplace and spec.conversion.mode == "trace":
+        return f"{DROP_FORCE_OUTPLACE}{finding.remedy or FIND_THE_CAUSE}"
+    method = finding.evidence.get("method")
+    has_state = any(one.kind == Kind.HIDDEN_STATE and one.evidence.get("method") == method for one in findings)
+    return SEE_HIDDEN_STATE if has_state and cause is None else None

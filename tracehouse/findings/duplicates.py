@@ -1,0 +1,30 @@
+"""Duplicates: whether a finding says anything that a known one does not."""
+
+from tracehouse.findings.kinds import BAKED, Kind
+from tracehouse.findings.trace_check import Finding
+
+# A model that answers differently each time differs from its artifact, too, wherever the two are compared.
+_UNREPEATABLE = {Kind.NONDETERMINISTIC, Kind.HIDDEN_STATE}
+# Which known findings explain a difference, by the kind of the difference.
+_EXPLAINED_BY = {
+    Kind.OUTPUT_DIFFERS: _UNREPEATABLE,
+    Kind.OUTPUT_DIFFERS_ELSEWHERE: _UNREPEATABLE | BAKED,
+}
+# Several of one method differ in the region or the end that they name.
+_REPEATED_IF_EQUAL = {Kind.SIZES_REFUSED, Kind.RANGE_REFUSED}
+
+
+def repeats(known: Finding, finding: Finding) -> bool:
+    """Whether nothing would be learned from the finding where the other one is known.
+
+    One finding of a kind is enough for each method, and none is needed for a difference that a known one explains.
+    """
+    if known.evidence.get("method") != finding.evidence.get("method"):
+        return False
+    if finding.kind == Kind.CHECK_INPUT_REFUSED:
+        return known.kind == finding.kind and known.evidence.get("case") == finding.evidence.get("case")
+    if finding.kind in _REPEATED_IF_EQUAL:
+        return known == finding
+    return known.kind == finding.kind or any(
+        known.kind in explaining for kind, explaining in _EXPLAINED_BY.items() if finding.kind == kind
+    )

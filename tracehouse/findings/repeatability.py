@@ -1,0 +1,155 @@
+"""Findings about what an answer may depend on beside the inputs: random numbers, state, the mode, the clock."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from tracehouse.differential.comparison import Difference
+from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import CONTROL_RANDOMNESS, PASS_STATE
+from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine
+from tracehouse.findings.trace_check import Effect, Finding
+
+
+def nondeterministic(
+    method: str, difference: Difference, *, operator: str | None = None, line: SourceLine = UNKNOWN_LINE
+) -> Finding:
+    """Return the finding that the eager model answers differently when it draws other random numbers.
+
+    `operator` is the node of the graph that draws, if one does.
+    """
+    return Finding(
+        kind=Kind.NONDETERMINISTIC,
+        detail=f"{method} draws random numbers, and answers the same inputs differently each time: {difference.what}",
+        confirmed=True,
+        evidence=_two_answers(method, difference) | {"operator": operator},
+        remedy=CONTROL_RANDOMNESS,
+        **line,
+    )
+
+
+def hidden_state(method: str, difference: Difference, line: SourceLine = UNKNOWN_LINE) -> Finding:
+    """Return the finding that the eager model answers the same inputs differently after other calls."""
+    return Finding(
+        kind=Kind.HIDDEN_STATE,
+        detail=f"{method} answers the same inputs differently after other calls: {difference.what}",
+        confirmed=True,
+        evidence=_two_answers(method, difference),
+        remedy=PASS_STATE,
+        **line,
+    )
+
+
+def state_carried(method: str, names: Sequence[str], line: SourceLine) -> Finding:
+    """Return the finding that each call changes state that the next one reads, though no answer has shown it."""
+    return Finding(
+        kind=Kind.HIDDEN_STATE,
+        detail=f"each call of {method} changes {', '.join(names)}, which the next call reads; no answer has shown it "
+        "yet, and a later one may",
+        evidence={"method": method, "state": [*names]},
+        remedy=PASS_STATE,
+        **line,
+    )
+
+
+def state_written(method: str, names: Sequence[str], readers: Sequence[str], line: SourceLine) -> Finding:
+    """Return the finding that a scripted method writes state that these methods read."""
+    return Finding(
+        kind=Kind.HIDDEN_STATE,
+        detail=f"{method} writes {', '.join(names)}, and {', '.join(readers)} reads it: one client's call may change "
+        "what another client is answered",
+        evidence={"method": method, "state": [*names], "read_by": [*readers]},
+        remedy=PASS_STATE,
+        **line,
+    )
+
+
+def draws_random_numbers(method: str, operator: str | None, line: SourceLine) -> Finding:
+    """Return the finding that random numbers were drawn, and no answer has shown it."""
+    return Finding(
+        kind=Kind.DRAWS_RANDOM_NUMBERS,
+        detail=f"{method} draws random numbers; no answer was seen to change with them, and others may",
+        evidence={"method": method, "operator": operator},
+        remedy=CONTROL_RANDOMNESS,
+        **line,
+    )
+
+
+def may_draw(method: str, operator: str, line: SourceLine) -> Finding:
+    """Return the finding that a branch which no call took draws random numbers."""
+    return Finding(
+        kind=Kind.MAY_DRAW,
+        detail=f"{method} draws random numbers with {operator} in a branch that no call took; inputs that take it are "
+        "answered differently each time",
+        evidence={"method": method, "operator": operator},
+        remedy=CONTROL_RANDOMNESS,
+        **line,
+    )
+
+
+def changes_its_input(method: str, names: Sequence[str]) -> Finding:
+    """Return the finding that the eager model writes into its inputs, as the artifact does."""
+    return Finding(
+        kind=Kind.CHANGES_ITS_INPUT,
+        detail=f"{method} writes into {', '.join(names)}, and so does the artifact; a reply does not show the change",
+        confirmed=True,
+        evidence={"method": method, "inputs": [*names]},
+    )
+
+
+def ambient_read(method: str, *, name: str, kind: str, effect: Effect, reason: str, line: SourceLine) -> Finding:
+    """Return the finding that the model reads something outside its inputs, such as the clock.
+
+    `name` is what it calls, such as `time.time`, and `kind` what that is, such as "clock". It rejects the artifact if
+    an answer was seen to depend on it.
+    """
+    return Finding(
+        kind=Kind.AMBIENT_READ if effect == "harmful" else Kind.AMBIENT_READ_SEEN,
+        detail=f"this line of {method} reads {name}, which is not among its inputs: {reason}",
+        confirmed=True if effect == "harmful" else None,
+        evidence={"method": method, "kind": kind, "name": name},
+        remedy="make the value an input of forward, or read it once in __init__",
+        effect=effect,
+        reason=reason,
+        **line,
+    )
+
+
+def training_mode(
+    method: str, modules: str, effect: str, remedy: str, evidence: Sequence[Mapping[str, JsonValue]], line: SourceLine
+) -> Finding:
+    """Return the finding that modules of the artifact are in train mode, with what they do then.
+
+    `modules` names them in prose; `evidence` has the path, type, operator and line of each.
+    """
+    return Finding(
+        kind=Kind.TRAINING_MODE,
+        detail=f"in train mode, {modules} {effect}",
+        confirmed=True,
+        evidence={"method": method, "modules": [dict(one) for one in evidence]},
+        remedy=remedy,
+        **line,
+    )
+
+
+def python_int_is_64_bit(method: str, operator: str, line: SourceLine) -> Finding:
+    """Return the finding that a scripted method computes with a number that may overflow, as Python's cannot."""
+    return Finding(
+        kind=Kind.PYTHON_INT_IS_64_BIT,
+        detail=f"{method} computes with a whole number that it reads out of a tensor: Python's int has no bound, and "
+        "TorchScript's wraps around at 2**63 without an error; whether a value gets there is not known",
+        evidence={"method": method, "operator": operator},
+        remedy="keep such numbers below 2**63, for example by taking the remainder before multiplying; or compute with "
+        "tensors, which wrap around in the eager model as well",
+        **line,
+    )
+
+
+def _two_answers(method: str, difference: Difference) -> dict[str, JsonValue]:
+    """Return the evidence of two answers of the eager model: a difference has the first as `eager`."""
+    return {
+        "method": method,
+        "output": difference.leaf,
+        "first": difference.eager,
+        "second": difference.artifact,
+    }
