@@ -51,7 +51,7 @@ bench: .venv/.models ## Measure trace latency beside plain torch, and what the s
 	$(BIN)/python benchmarks/trace_latency.py
 	$(BIN)/python benchmarks/sandbox.py
 
-quality: .venv/.models ## Measure the check on the corpus, beside torch's own and torch.export, and on real models
+quality: .venv/.models ## Measure the check on the corpus at 15 s and at 120 s, beside torch's own and torch.export, and on real models
 	$(BIN)/python benchmarks/check_quality.py --jobs 2
 	$(BIN)/python benchmarks/real_models.py
 
