@@ -27,8 +27,9 @@ from tracehouse.check.evidence import (
 )
 from tracehouse.check.flip import flip
 from tracehouse.check.flip.flip import ReadEffect
-from tracehouse.check.graphs import baked_sizes, baked_values, find_size_groups
+from tracehouse.check.graphs import baked_sizes, baked_values
 from tracehouse.check.graphs.baked_sizes import SizeTried
+from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.observe import observe
 from tracehouse.check.probe.shrink import shrink
@@ -128,7 +129,7 @@ class Pipeline:
             why = "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
             yield GraphsEvidence(summary=why)
             return
-        groups = find_size_groups.find(target, requested.dynamic, budget.share(0.5))
+        groups = find_size_groups(target, requested.dynamic, budget.share(0.5))
         yield (result := GraphsEvidence(groups))
         calls = baked_sizes.compare(target, groups, requested.sizes, budget.share(0.5))
         yield (result := replace(result, calls=calls))

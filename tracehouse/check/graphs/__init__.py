@@ -1,1 +1,1 @@
-"""Sizing: which sizes may vary, which of them together, and what the artifact answers there."""
+"""The graphs layer: which sizes may vary, which of them only together, and what the trace baked in of the example."""

@@ -1,183 +1,110 @@
-"""Grouping: which of the inputs' dims may have other sizes, and which of them together.
+"""Find size groups: which of the inputs' dims may have other sizes, and which of them only together.
 
-A run with symbols for the sizes says how eager's dims hang together; eager's answers to calls of other sizes decide.
+A run with symbols for sizes suggests how the eager model's dims depend on each other. What the eager model answers at
+other sizes decides.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 
-from tracehouse.check.calls import call_artifact
-from tracehouse.check.graphs import size_relations
-from tracehouse.check.graphs.size_relations import Dim, Relations
-from tracehouse.check.size_groups import Groups, declared, reasons, shape_of
+from tracehouse.check.graphs.name_size_groups import name_size_groups
+from tracehouse.check.graphs.size_oracle import (
+    Expressions,
+    OutOfTime,
+    SizeOracle,
+    dims_of_symbols,
+    is_symbol,
+    symbol_of,
+)
+from tracehouse.check.graphs.size_relations import Dim, Relations, find_size_relations
+from tracehouse.check.size_groups import Groups, declared
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
-from tracehouse.contract.dims import Linear, SymbolicShape
-from tracehouse.contract.input_spec import Reason
+from tracehouse.contract.dims import Linear
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.call_limits import CALL_LIMITS
-from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import resizing
 
-# Beside the example's size, until eager takes one; images are often to be multiples of a number.
+# Distances from the example's size, tried until eager accepts one. The sides of images often have to be multiples of
+# a number.
 _NEAR = (1, -1)
 _FAR = (2, 4, 8, 16, 32)
 _OTHER_THAN_ONE = (2, 3)
-# In the place of 1 rather a size that no other dim has, for dims of one size may be one by chance.
+# Sizes to begin from in place of 1: one that no other dim has, for two dims may have equal sizes by chance.
 _IN_PLACE_OF_ONE = (3, 5, 7, 11)
-_SUBSETS_MAX = 5  # of so many dims of size 1, each subset is tried
+_SUBSETS_MAX = 5  # with more dims of size 1 than this, not every subset of them is tried
 _PAIRS_MAX = 30
 _SYMBOLIC_SHARE = 0.5  # of the budget
 
-Exprs = dict[Dim, Linear]
 
+def find_size_groups(target: Target, declarations: Mapping[str, Mapping[str, str]], budget: Budget) -> Groups:
+    """Return the declared groups, or, where none were declared, those that the eager model's answers show.
 
-def find(target: Target, said: Mapping[str, Mapping[str, str]], budget: Budget) -> Groups:
-    """The groups that were declared, where any were, else those that eager shows. Eager has to answer the example.
-
-    Raises ValueError where what was declared does not fit the example.
+    `declarations` has expressions in symbols by input leaf and place of the dim. The eager model has to answer the
+    example. Raises ValueError where the declarations do not fit the example.
     """
-    eager = _Asked(target, budget)
-    return _of_declared(eager, said) if said else _found(eager)
+    oracle = SizeOracle(target, budget)
+    return _check_declared(oracle, declarations) if declarations else _search(oracle)
 
 
-class _OutOfTime(Exception):
-    """The budget is spent."""
-
-
-class _Asked:
-    """Eager's answers to calls of other sizes, each once."""
-
-    def __init__(self, target: Target, budget: Budget) -> None:
-        self.target = target
-        self.budget = budget
-        self.call = target.call
-        self.telling: dict[str, Dim] = {}  # leaves of integers, and a dim whose size they tell of
-        self._known: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
-
-    @property
-    def sizes(self) -> dict[Dim, int]:
-        return {
-            (name, place): size for name, tensor in self.call.tensors.items() for place, size in enumerate(tensor.shape)
-        }
-
-    def begin_from(self, call: Call) -> None:
-        """From now on these are the sizes that are changed."""
-        self.call = call
-
-    def takes(self, exprs: Exprs, sizes: Mapping[str, int]) -> bool:
-        """Raises _OutOfTime."""
-        groups = self.groups(exprs)
-        if not groups.is_affordable(self.target.call, sizes):
-            return False
-        key = tuple((name, tuple(shape)) for name, shape in groups.sizes(sizes).items())
-        if key not in self._known:
-            if self.budget.is_spent:
-                raise _OutOfTime
-            self._known[key] = self._is_taken(groups, sizes)
-        return self._known[key]
-
-    def groups(self, exprs: Exprs) -> Groups:
-        shapes = {name: shape_of(exprs, name, [*tensor.shape]) for name, tensor in self.call.tensors.items()}
-        example = {root: self.sizes[dim] for root, dim in _roots(exprs).items()}
-        telling = {
-            leaf: _root(exprs[dim]) for leaf, dim in self.telling.items() if dim in exprs and _is_plain(exprs[dim])
-        }
-        return Groups(shapes, example, {}, telling=telling)
-
-    def artifact_raises(self, exprs: Exprs, sizes: Mapping[str, int]) -> bool:
-        call = self.groups(exprs).resized(self.call, sizes, self.target.seed)
-        try:
-            call_artifact(self.target.artifact, call, self.target.seed)
-        except Exception:  # noqa: BLE001 - TorchScript raises of every kind
-            return True
-        return False
-
-    def refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
-        """What eager says to these sizes. Raises TooSlow."""
-        try:
-            call = groups.resized(self.call, sizes, self.target.seed)
-            within_s = min(self.target.call_s, max(self.budget.left_s, CALL_LIMITS.resized_least_s))
-            self.target.eager.answer(call, within_s=within_s)
-        except ModelRaised as error:
-            return error
-        return None
-
-    def _is_taken(self, groups: Groups, sizes: Mapping[str, int]) -> bool:
-        try:
-            if self.refusal(groups, sizes) is None:
-                return True
-            for leaf, symbol in self._may_tell(groups, sizes):
-                if self.refusal(replace(groups, telling={**groups.telling, leaf: symbol}), sizes) is None:
-                    self.telling[leaf] = _dim_of(groups, symbol)
-                    return True
-        except TooSlow:
-            return False
-        return False
-
-    def _may_tell(self, groups: Groups, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-        """Inputs such as lengths, of a size that changes: eager may refuse those that are not changed with it."""
-        for symbol in sizes:
-            for leaf, tensor in self.call.tensors.items():
-                has_symbol = any(isinstance(dim, str) and symbol in dim for dim in groups.shapes[leaf])
-                if leaf not in groups.telling and not has_symbol and resizing.tells_of(tensor, groups.example[symbol]):
-                    yield leaf, symbol
-
-
-def _of_declared(eager: _Asked, said: Mapping[str, Mapping[str, str]]) -> Groups:
-    groups = declared(eager.call, said)
+def _check_declared(oracle: SizeOracle, declarations: Mapping[str, Mapping[str, str]]) -> Groups:
+    groups = declared(oracle.call, declarations)
     for symbol, size in groups.example.items():
-        tried = [{symbol: other} for other in _others(size) if groups.is_affordable(eager.call, {symbol: other})]
+        candidates = [
+            {symbol: other} for other in _other_sizes(size) if groups.is_affordable(oracle.call, {symbol: other})
+        ]
         errors: list[ModelRaised] = []
-        for sizes in tried:
+        for sizes in candidates:
             try:
-                error = eager.refusal(groups, sizes)
+                error = oracle.find_refusal(groups, sizes)
             except TooSlow:
                 continue
             if error is None:
                 groups.steps[symbol] = abs(sizes[symbol] - size)
                 break
             errors.append(error)
-        if len(errors) == len(tried) and errors:
+        if len(errors) == len(candidates) and errors:
             groups.refused[symbol] = errors[0]
     return groups
 
 
-def _found(eager: _Asked) -> Groups:
-    dims = [*eager.sizes]
-    _leave_ones(eager, dims)
-    asked = (
-        size_relations.find_size_relations(eager.target, eager.call, eager.budget.left_s * _SYMBOLIC_SHARE)
+def _search(oracle: SizeOracle) -> Groups:
+    dims = [*oracle.sizes]
+    _avoid_ones(oracle, dims)
+    relations = (
+        find_size_relations(oracle.target, oracle.call, oracle.budget.left_s * _SYMBOLIC_SHARE)
         if dims
         else Relations({})
     )
-    search = _Search(eager, dims, asked)
+    search = _GroupSearch(oracle, dims, relations)
     try:
         search.run()
-    except _OutOfTime:
+    except OutOfTime:
         search.stop()
-    return _named(eager, search)
+    return name_size_groups(oracle, search.expressions, steps=search.steps, relations=relations, untried=search.untried)
 
 
-def _leave_ones(eager: _Asked, dims: Sequence[Dim]) -> None:
-    """Begin from sizes above 1 wherever eager takes them: a dim of 1 is broadcast, and hides what belongs together."""
-    for together in _subsets([dim for dim in dims if eager.sizes[dim] == 1]):
-        exprs = {dim: Linear((("one", 1),)) for dim in together}
+def _avoid_ones(oracle: SizeOracle, dims: Sequence[Dim]) -> None:
+    """Begin from sizes above 1 where eager accepts them: a dim of 1 is broadcast, which hides what it belongs to."""
+    for subset in _subsets_of_ones([dim for dim in dims if oracle.sizes[dim] == 1]):
+        expressions = {dim: Linear((("one", 1),)) for dim in subset}
         try:
-            if all(eager.takes(exprs, {"one": size}) for size in _OTHER_THAN_ONE):
-                others = {size for dim, size in eager.sizes.items() if dim not in together}
-                own = [size for size in _IN_PLACE_OF_ONE if size not in others and eager.takes(exprs, {"one": size})]
-                size = next(iter(own), _OTHER_THAN_ONE[-1])
-                eager.begin_from(eager.groups(exprs).resized(eager.call, {"one": size}, eager.target.seed))
-        except _OutOfTime:
+            if all(oracle.accepts(expressions, {"one": size}) for size in _OTHER_THAN_ONE):
+                others = {size for dim, size in oracle.sizes.items() if dim not in subset}
+                unused = [
+                    size
+                    for size in _IN_PLACE_OF_ONE
+                    if size not in others and oracle.accepts(expressions, {"one": size})
+                ]
+                size = next(iter(unused), _OTHER_THAN_ONE[-1])
+                oracle.begin_from(oracle.groups(expressions).resized(oracle.call, {"one": size}, oracle.target.seed))
+        except OutOfTime:
             return
 
 
-def _subsets(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
-    """The largest first: a smaller one may be taken because the others are broadcast. None of which a dim was taken."""
+def _subsets_of_ones(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
+    """Yield sets of dims of size 1, the largest first: eager may accept a smaller set because the others broadcast."""
     if len(ones) <= _SUBSETS_MAX:
         for count in range(len(ones), 0, -1):
             yield from combinations(ones, count)
@@ -188,312 +115,236 @@ def _subsets(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
     yield from ([dim] for dim in ones)
 
 
-class _Search:
-    """What is known so far: the dims that may change, in symbols; the rest is pending."""
+class _GroupSearch:
+    """What is known so far: `expressions` of the dims that may change; the other dims are pending."""
 
-    def __init__(self, eager: _Asked, dims: Sequence[Dim], asked: Relations) -> None:
-        self._eager = eager
+    def __init__(self, oracle: SizeOracle, dims: Sequence[Dim], relations: Relations) -> None:
+        self._oracle = oracle
         self._dims = dims
-        self.asked = asked
-        self._names = {dim: f"d{number}" for number, dim in enumerate(dims)}
-        self.exprs: Exprs = {}
+        self._relations = relations
+        self._symbols = {dim: f"d{number}" for number, dim in enumerate(dims)}
+        self.expressions: Expressions = {}
         self.steps: dict[str, int] = {}
         self.pending: set[Dim] = set(dims)
         self.untried: set[Dim] = set()
 
     def run(self) -> None:
-        """Raises _OutOfTime."""
-        supposed = self._supposed()
-        self._join_leading(supposed)
-        self._join_alike(supposed)
-        for root in dict.fromkeys(root for expr in supposed.values() for root, _ in expr.terms):
-            self._confirm(root, supposed)
-        self._confirm_alone(_NEAR)
-        for together in self._alike():
-            self._confirm_together(together, _NEAR)
-        self._confirm_related()
-        self._confirm_alone(_FAR)
-        for together in self._alike():
-            self._confirm_together(together, _FAR)
-        self._find_telling()
+        """Confirm what the relations suggest, then try pending dims alone, together and in sums. Raises OutOfTime."""
+        suggested = self._suggest()
+        self._join_leading_dims(suggested)
+        self._join_equal_shapes(suggested)
+        for symbol in dict.fromkeys(symbol for expression in suggested.values() for symbol, _ in expression.terms):
+            self._confirm(symbol, suggested)
+        self._confirm_each(_NEAR)
+        for dims in self._pending_of_one_size():
+            self._confirm_together(dims, _NEAR)
+        self._confirm_sums()
+        self._confirm_each(_FAR)
+        for dims in self._pending_of_one_size():
+            self._confirm_together(dims, _FAR)
+        self._find_lengths()
 
     def stop(self) -> None:
-        """What is pending has not been tried to its end."""
+        """Note that there was no time for the dims that are pending."""
         self.untried |= self.pending
         if self.pending:
-            self._eager.budget.leave_out(f"other sizes of {', '.join(sorted({name for name, _ in self.pending}))}")
+            self._oracle.budget.leave_out(f"other sizes of {', '.join(sorted({name for name, _ in self.pending}))}")
 
-    def _supposed(self) -> Exprs:
-        """As the symbolic run has it; where that came to nothing, each dim by itself."""
-        names = {symbol: self._names[dim] for dim, symbol in self.asked.symbols.items()}
-        supposed = {dim: Linear(((self._names[dim], 1),)) for dim in self._dims if dim not in self.asked.dims}
-        for dim, told in self.asked.dims.items():
-            if isinstance(told, Linear):
-                supposed[dim] = Linear(tuple((names[symbol], times) for symbol, times in told.terms), told.plus)
-        return supposed
+    def _suggest(self) -> Expressions:
+        """Return the expressions that the symbolic run found; a dim that it did not restrict is a symbol by itself."""
+        symbols = {symbol: self._symbols[dim] for dim, symbol in self._relations.symbols.items()}
+        suggested = {dim: self._own_symbol(dim) for dim in self._dims if dim not in self._relations.dims}
+        for dim, relation in self._relations.dims.items():
+            if isinstance(relation, Linear):
+                terms = tuple((symbols[symbol], times) for symbol, times in relation.terms)
+                suggested[dim] = Linear(terms, relation.plus)
+        return suggested
 
-    def _join_leading(self, supposed: Exprs) -> None:
-        """The leading dims of one size are a batch wherever eager takes them together."""
-        sizes = Counter(self._eager.sizes[dim] for dim in self._dims if dim[1] == 0)
+    def _own_symbol(self, dim: Dim) -> Linear:
+        return Linear(((self._symbols[dim], 1),))
+
+    def _one_symbol(self, dims: Sequence[Dim]) -> Expressions:
+        """Return expressions in which all of these dims are the first one's symbol."""
+        return {dim: self._own_symbol(dims[0]) for dim in dims}
+
+    def _join_leading_dims(self, suggested: Expressions) -> None:
+        """Take the leading dims of the commonest size for one batch, if eager accepts that."""
+        sizes = Counter(self._oracle.sizes[dim] for dim in self._dims if dim[1] == 0)
         if not sizes:
             return
         size = sizes.most_common(1)[0][0]
-        leading = [dim for dim in self._dims if dim[1] == 0 and self._eager.sizes[dim] == size]
-        for joined in (leading, [dim for dim in leading if self._is_lead_of_many(dim)]):
-            if len(joined) > 1 and self._may_join(joined, supposed):
-                exprs = {dim: Linear(((self._names[joined[0]], 1),)) for dim in joined}
-                if self._first_taken({**supposed, **exprs}, self._names[joined[0]], (*_NEAR, *_FAR)) is not None:
-                    supposed |= exprs
+        leading = [dim for dim in self._dims if dim[1] == 0 and self._oracle.sizes[dim] == size]
+        for dims in (leading, [dim for dim in leading if self._oracle.call.tensors[dim[0]].dim() > 1]):
+            if len(dims) > 1 and self._may_join(dims, suggested):
+                joined = self._one_symbol(dims)
+                step = self._find_step({**suggested, **joined}, self._symbols[dims[0]], (*_NEAR, *_FAR))
+                if step is not None:
+                    suggested |= joined
                     return
 
-    def _join_alike(self, supposed: Exprs) -> None:
-        """Inputs of one shape, such as ids and their mask, where the artifact cannot tell them apart."""
+    def _join_equal_shapes(self, suggested: Expressions) -> None:
+        """Take dims of inputs of one shape, such as ids and their mask, for one, if the artifact needs them equal."""
         by_shape: dict[tuple[int, tuple[int, ...]], list[Dim]] = {}
         for dim in self._dims:
-            if dim[1] > 0 and dim in supposed and _is_plain(supposed[dim]):
-                by_shape.setdefault((dim[1], tuple(self._eager.target.call.tensors[dim[0]].shape)), []).append(dim)
-        for joined in by_shape.values():
-            is_open = len({_root(supposed[dim]) for dim in joined}) > 1 and self._may_join(joined, supposed)
-            if is_open and self._are_one_to_artifact([[dim] for dim in joined], joined):
-                supposed |= {dim: Linear(((self._names[joined[0]], 1),)) for dim in joined}
+            if dim[1] > 0 and dim in suggested and is_symbol(suggested[dim]):
+                shape = tuple(self._oracle.target.call.tensors[dim[0]].shape)
+                by_shape.setdefault((dim[1], shape), []).append(dim)
+        for dims in by_shape.values():
+            have_several_symbols = len({symbol_of(suggested[dim]) for dim in dims}) > 1
+            may_join = have_several_symbols and self._may_join(dims, suggested)
+            if may_join and self._artifact_needs_equal([[dim] for dim in dims], dims):
+                suggested |= self._one_symbol(dims)
 
-    def _is_lead_of_many(self, dim: Dim) -> bool:
-        return self._eager.call.tensors[dim[0]].dim() > 1
+    def _may_join(self, dims: Sequence[Dim], suggested: Expressions) -> bool:
+        """Whether no other dim depends on the symbols of these dims."""
+        symbols = {symbol for dim in dims if dim in suggested for symbol, _ in suggested[dim].terms}
+        return all(
+            dim in dims
+            for dim, expression in suggested.items()
+            if any(symbol in symbols for symbol, _ in expression.terms)
+        )
 
-    def _may_join(self, joined: Sequence[Dim], supposed: Exprs) -> bool:
-        """Whether nothing else hangs on them."""
-        roots = {root for dim in joined if dim in supposed for root, _ in supposed[dim].terms}
-        return all(dim in joined for dim, expr in supposed.items() if any(root in roots for root, _ in expr.terms))
-
-    def _confirm(self, root: str, supposed: Exprs) -> None:
-        members = [dim for dim, expr in supposed.items() if any(root == other for other, _ in expr.terms)]
-        plain = [dim for dim in members if _is_plain(supposed[dim])]
-        parts = [] if len(plain) < len(members) else self._parts(plain)
-        for part in parts:
-            self._confirm_together(part, (*_NEAR, *_FAR))
-        if parts:
+    def _confirm(self, symbol: str, suggested: Expressions) -> None:
+        """Accept the dims that depend on the symbol, in smaller groups where eager accepts these."""
+        members = [
+            dim for dim, expression in suggested.items() if any(symbol == other for other, _ in expression.terms)
+        ]
+        equal = [dim for dim in members if is_symbol(suggested[dim])]
+        groups = [] if len(equal) < len(members) else self._split(equal)
+        for group in groups:
+            self._confirm_together(group, (*_NEAR, *_FAR))
+        if groups:
             return
-        taken = self._first_taken({**supposed, **self.exprs}, root, (*_NEAR, *_FAR))
-        if taken is None:
+        step = self._find_step({**suggested, **self.expressions}, symbol, (*_NEAR, *_FAR))
+        if step is None:
             return
-        self.steps[root] = taken
-        self._accept({dim: supposed[dim] for dim in members})
+        self.steps[symbol] = step
+        self._accept({dim: suggested[dim] for dim in members})
 
-    def _parts(self, dims: Sequence[Dim]) -> list[Sequence[Dim]]:
-        """Smaller groups that eager takes one by one, though they were of one size on the way that was run."""
+    def _split(self, dims: Sequence[Dim]) -> list[Sequence[Dim]]:
+        """Return smaller groups that eager accepts one by one, though the symbolic run took all dims for one size."""
         if len(dims) == 1 or all(place == 0 for _, place in dims):
             return []
         alone = [[dim] for dim in dims]
         by_place = [[dim for dim in dims if dim[1] == place] for place in sorted({place for _, place in dims})]
-        for parts in (alone, by_place):
-            if len(parts) > 1 and all(self._takes_together(part, _NEAR) is not None for part in parts):
-                return [] if self._are_one_to_artifact(parts, dims) else [*parts]
+        for groups in (alone, by_place):
+            if len(groups) > 1 and all(self._find_common_step(group, _NEAR) is not None for group in groups):
+                return [] if self._artifact_needs_equal(groups, dims) else [*groups]
         return []
 
-    def _are_one_to_artifact(self, parts: Sequence[Sequence[Dim]], dims: Sequence[Dim]) -> bool:
-        """Whether it alone raises where one differs and answers where they do not: eager mends some inputs, such as
-        masks that are too long, and a trace of the usual ones need not. As one size they can be asked of it."""
+    def _artifact_needs_equal(self, groups: Sequence[Sequence[Dim]], dims: Sequence[Dim]) -> bool:
+        """Whether the artifact alone raises where one group differs, and answers where all dims change together.
+
+        Eager repairs some inputs, such as masks that are too long, and a trace of the usual inputs may not. With one
+        symbol for all these dims, the artifact can be called at other sizes.
+        """
         return any(
-            self._artifact_raises(part) and self._is_taken(part) for part in parts
+            self._artifact_raises(group) and self._is_accepted(group) for group in groups
         ) and not self._artifact_raises(dims)
 
     def _artifact_raises(self, dims: Sequence[Dim]) -> bool:
-        return self._eager.artifact_raises(*self._one_more(dims))
+        return self._oracle.artifact_raises(*self._one_larger(dims))
 
-    def _is_taken(self, dims: Sequence[Dim]) -> bool:
-        return self._eager.takes(*self._one_more(dims))
+    def _is_accepted(self, dims: Sequence[Dim]) -> bool:
+        return self._oracle.accepts(*self._one_larger(dims))
 
-    def _one_more(self, dims: Sequence[Dim]) -> tuple[Exprs, dict[str, int]]:
-        root = self._names[dims[0]]
-        return {dim: Linear(((root, 1),)) for dim in dims}, {root: self._eager.sizes[dims[0]] + 1}
+    def _one_larger(self, dims: Sequence[Dim]) -> tuple[Expressions, dict[str, int]]:
+        return self._one_symbol(dims), {self._symbols[dims[0]]: self._oracle.sizes[dims[0]] + 1}
 
-    def _confirm_alone(self, away: Sequence[int]) -> None:
+    def _confirm_each(self, distances: Sequence[int]) -> None:
         for dim in [dim for dim in self._dims if dim in self.pending]:
-            self._confirm_together([dim], away)
+            self._confirm_together([dim], distances)
 
-    def _alike(self) -> Iterator[Sequence[Dim]]:
-        """Sets of pending dims of one size, the likeliest first."""
+    def _pending_of_one_size(self) -> Iterator[Sequence[Dim]]:
+        """Yield sets of pending dims that have one size, the likeliest to belong together first."""
         by_size: dict[int, list[Dim]] = {}
         for dim in self._dims:
             if dim in self.pending:
-                by_size.setdefault(self._eager.sizes[dim], []).append(dim)
+                by_size.setdefault(self._oracle.sizes[dim], []).append(dim)
         for dims in by_size.values():
             for place in sorted({place for _, place in dims}):
                 yield [dim for dim in dims if dim[1] == place]
             yield dims
             yield from [*combinations(dims, 2)][:_PAIRS_MAX]
 
-    def _confirm_together(self, dims: Sequence[Dim], away: Sequence[int]) -> None:
+    def _confirm_together(self, dims: Sequence[Dim], distances: Sequence[int]) -> None:
         if not dims or not self.pending.issuperset(dims):
             return
-        taken = self._takes_together(dims, away)
-        if taken is not None:
-            root = self._names[dims[0]]
-            self.steps[root] = taken
-            self._accept({dim: Linear(((root, 1),)) for dim in dims})
+        step = self._find_common_step(dims, distances)
+        if step is not None:
+            self.steps[self._symbols[dims[0]]] = step
+            self._accept(self._one_symbol(dims))
 
-    def _confirm_related(self) -> None:
-        """Pending dims that others add up to, where no symbolic run has said so."""
+    def _confirm_sums(self) -> None:
+        """Accept pending dims that are sums of others, though the symbolic run did not say so."""
         pending = [dim for dim in self._dims if dim in self.pending]
-        sizes = self._eager.sizes
-        for whole in pending:
-            others = [dim for dim in pending if dim != whole]
+        sizes = self._oracle.sizes
+        for total in pending:
+            others = [dim for dim in pending if dim != total]
             for parts in [*[*combinations(others, 2)][:_PAIRS_MAX], *combinations(others, 1)]:
-                expr = _sum(parts, sizes[whole], sizes, self._names)
-                if expr is not None and self.pending.issuperset((whole, *parts)):
-                    self._confirm_sum(whole, expr, parts)
+                expression = _sum_of(parts, sizes[total], sizes, self._symbols)
+                if expression is not None and self.pending.issuperset((total, *parts)):
+                    self._confirm_sum(total, expression, parts)
 
-    def _confirm_sum(self, whole: Dim, expr: Linear, parts: Sequence[Dim]) -> None:
-        exprs = {whole: expr, **{dim: Linear(((self._names[dim], 1),)) for dim in parts}}
-        taken = {root: self._first_taken(exprs, root, _NEAR) for root, _ in expr.terms}
-        if None not in taken.values():
-            self.steps |= {root: step for root, step in taken.items() if step is not None}
-            self._accept(exprs)
+    def _confirm_sum(self, total: Dim, expression: Linear, parts: Sequence[Dim]) -> None:
+        expressions = {total: expression, **{dim: self._own_symbol(dim) for dim in parts}}
+        steps = {symbol: self._find_step(expressions, symbol, _NEAR) for symbol, _ in expression.terms}
+        if None not in steps.values():
+            self.steps |= {symbol: step for symbol, step in steps.items() if step is not None}
+            self._accept(expressions)
 
-    def _takes_together(self, dims: Sequence[Dim], away: Sequence[int]) -> int | None:
-        root = self._names[dims[0]]
-        return self._first_taken({dim: Linear(((root, 1),)) for dim in dims}, root, away)
+    def _find_common_step(self, dims: Sequence[Dim], distances: Sequence[int]) -> int | None:
+        return self._find_step(self._one_symbol(dims), self._symbols[dims[0]], distances)
 
-    def _first_taken(self, exprs: Exprs, root: str, away: Sequence[int]) -> int | None:
-        """How far from the example's size the nearest is that eager takes."""
-        size = self._eager.sizes[_roots(exprs)[root]] if root in _roots(exprs) else None
-        if size is None:
+    def _find_step(self, expressions: Expressions, symbol: str, distances: Sequence[int]) -> int | None:
+        """Return the distance from the example's size to the first other size that eager accepts; None without one."""
+        dims = dims_of_symbols(expressions)
+        if symbol not in dims:
             return None
-        others = _others(size, (*_NEAR, *self._step_asked(exprs, root), *away))
-        return next((abs(other - size) for other in others if self._eager.takes(exprs, {root: other})), None)
+        size = self._oracle.sizes[dims[symbol]]
+        others = _other_sizes(size, (*_NEAR, *self._suggested_steps(expressions, symbol), *distances))
+        return next((abs(other - size) for other in others if self._oracle.accepts(expressions, {symbol: other})), None)
 
-    def _step_asked(self, exprs: Exprs, root: str) -> Iterator[int]:
-        for dim, step in self.asked.steps.items():
-            if dim in exprs and any(root == other for other, _ in exprs[dim].terms):
+    def _suggested_steps(self, expressions: Expressions, symbol: str) -> Iterator[int]:
+        for dim, step in self._relations.steps.items():
+            if dim in expressions and any(symbol == other for other, _ in expressions[dim].terms):
                 yield step
 
-    def _find_telling(self) -> None:
-        """Lengths and places are legal at larger sizes as they are, and at smaller ones have to follow."""
-        for root, dim in _roots(self.exprs).items():
-            size, step = self._eager.sizes[dim], self.steps.get(root, 1)
-            if any(resizing.tells_of(tensor, size) for tensor in self._eager.call.tensors.values()):
+    def _find_lengths(self) -> None:
+        """Ask for smaller sizes, so that the oracle finds the inputs, such as lengths, that have to change with them.
+
+        Lengths and positions stay valid at larger sizes.
+        """
+        for symbol, dim in dims_of_symbols(self.expressions).items():
+            size, step = self._oracle.sizes[dim], self.steps.get(symbol, 1)
+            if any(resizing.tells_of(tensor, size) for tensor in self._oracle.call.tensors.values()):
                 for smaller in dict.fromkeys((size - step, size - size // (2 * step) * step)):
                     if 0 < smaller < size:
-                        self._eager.takes(self.exprs, {root: smaller})
+                        self._oracle.accepts(self.expressions, {symbol: smaller})
 
-    def _accept(self, exprs: Exprs) -> None:
-        self.exprs |= exprs
-        self.pending -= exprs.keys()
+    def _accept(self, expressions: Expressions) -> None:
+        self.expressions |= expressions
+        self.pending -= expressions.keys()
 
 
-def _others(size: int, away: Iterable[int] = (*_NEAR, *_FAR)) -> Iterator[int]:
-    """Sizes beside the given one; twice and half of it where far ones are asked for. Not 1, which is broadcast."""
-    away = [*away]
-    others = [size + distance for distance in away]
-    if max(away) > 1:
+def _other_sizes(size: int, distances: Iterable[int] = (*_NEAR, *_FAR)) -> Iterator[int]:
+    """Yield sizes at these distances, and, with distances above 1, twice and half the size.
+
+    Size 1 is left out, for it is broadcast.
+    """
+    distances = [*distances]
+    others = [size + distance for distance in distances]
+    if max(distances) > 1:
         others += [2 * size, size // 2]
     yield from (other for other in dict.fromkeys(others) if other > 1 and other != size)
 
 
-def _sum(parts: Sequence[Dim], whole: int, sizes: Mapping[Dim, int], names: Mapping[Dim, str]) -> Linear | None:
-    """The likeliest, of the usual ones: the sum of two, twice one, one more or less."""
-    total = sum(sizes[dim] for dim in parts)
-    terms = tuple((names[dim], 1) for dim in parts)
+def _sum_of(parts: Sequence[Dim], total: int, sizes: Mapping[Dim, int], symbols: Mapping[Dim, str]) -> Linear | None:
+    """Return the likeliest expression of the total in its parts: two added, one doubled, or one more or less."""
+    added = sum(sizes[dim] for dim in parts)
+    terms = tuple((symbols[dim], 1) for dim in parts)
     if len(parts) == 2:
-        return Linear(terms) if total == whole else None
-    if whole == 2 * total:
-        return Linear(((names[parts[0]], 2),))
-    return Linear(terms, whole - total) if abs(whole - total) == 1 else None
-
-
-def _is_plain(expr: Linear) -> bool:
-    return len(expr.terms) == 1 and expr.terms[0][1] == 1 and expr.plus == 0
-
-
-def _root(expr: Linear) -> str:
-    return expr.terms[0][0]
-
-
-def _roots(exprs: Exprs) -> dict[str, Dim]:
-    """A dim that is each symbol."""
-    found: dict[str, Dim] = {}
-    for dim, expr in exprs.items():
-        if _is_plain(expr):
-            found.setdefault(_root(expr), dim)
-    return found
-
-
-def _dim_of(groups: Groups, symbol: str) -> Dim:
-    return next((name, shape.index(symbol)) for name, shape in groups.shapes.items() if symbol in shape)
-
-
-def _named(eager: _Asked, search: _Search) -> Groups:
-    """In the sizes of the example itself; what does not hold there is left as it is."""
-    given = eager.target.call.tensors
-    sizes = {(name, place): size for name, tensor in given.items() for place, size in enumerate(tensor.shape)}
-    exprs = _holding({dim: search.exprs[dim] for dim in sizes if dim in search.exprs}, sizes)
-    names = _names(exprs, given_shapes := {name: tuple(tensor.shape) for name, tensor in given.items()}, eager)
-    renamed = {
-        dim: Linear(tuple((names[root], times) for root, times in expr.terms), expr.plus) for dim, expr in exprs.items()
-    }
-    shapes: dict[str, SymbolicShape] = {name: shape_of(renamed, name, [*shape]) for name, shape in given_shapes.items()}
-
-    def why(dim: Dim) -> Reason:
-        return "untried" if dim in search.untried or dim in search.exprs else "model"
-
-    return Groups(
-        shapes,
-        {names[root]: sizes[dim] for root, dim in _roots(exprs).items()},
-        reasons(shapes, why),
-        steps={names[root]: step for root, step in search.steps.items() if root in names and step > 1},
-        edges={symbol: edges for symbol, edges in _edges(search.asked, renamed).items() if edges},
-        telling={leaf: _root(renamed[dim]) for leaf, dim in eager.telling.items() if dim in renamed},
-    )
-
-
-def _edges(asked: Relations, exprs: Exprs) -> dict[str, list[int]]:
-    """Those of the dims that are a symbol."""
-    found: dict[str, list[int]] = {}
-    for dim, edges in asked.edges.items():
-        if dim in exprs and _is_plain(exprs[dim]):
-            known = found.setdefault(_root(exprs[dim]), [])
-            known += [edge for edge in edges if edge not in known]
-    return found
-
-
-def _holding(exprs: Exprs, sizes: Mapping[Dim, int]) -> Exprs:
-    """Those of which each symbol has one size in the example, and each expression the example's."""
-    roots = {root: sizes[dim] for root, dim in _roots(exprs).items()}
-    broken = {
-        root
-        for dim, expr in exprs.items()
-        for root, _ in expr.terms
-        if any(other not in roots for other, _ in expr.terms) or expr.at(roots) != sizes[dim]
-    }
-    if not broken:
-        return exprs
-    return _holding(
-        {dim: expr for dim, expr in exprs.items() if not any(root in broken for root, _ in expr.terms)}, sizes
-    )
-
-
-def _names(exprs: Exprs, shapes: Mapping[str, tuple[int, ...]], eager: _Asked) -> dict[str, str]:
-    """`batch` where it leads most inputs, what is usual for pictures and for ids, and numbers for the others."""
-    roots = _roots(exprs)
-    names: dict[str, str] = {}
-    leading = Counter(_root(exprs[name, 0]) for name in shapes if (name, 0) in exprs and _is_plain(exprs[name, 0]))
-    of_several = [name for name, shape in shapes.items() if shape]
-    if leading and any(len(shape) > 1 for shape in shapes.values()):
-        root, count = leading.most_common(1)[0]
-        if 2 * count >= len(of_several):
-            names[root] = "batch"
-    for dim, expr in exprs.items():
-        usual = _usual_name(dim, shapes[dim[0]], is_float=eager.call.tensors[dim[0]].is_floating_point())
-        if _is_plain(expr) and usual and _root(expr) not in names and usual not in names.values():
-            names[_root(expr)] = usual
-    left = [root for root in roots if root not in names]
-    return {**names, **{root: f"n{number}" for number, root in enumerate(left)}}
-
-
-def _usual_name(dim: Dim, shape: Sequence[int], *, is_float: bool) -> str | None:
-    match len(shape), dim[1], is_float:
-        case 4, (2 | 3) as place, True if shape[1] <= min(shape[2:]):
-            return "height" if place == 2 else "width"
-        case (2, 1, False) | (3, 1, True):
-            return "seq"
-    return None
+        return Linear(terms) if added == total else None
+    if total == 2 * added:
+        return Linear(((symbols[parts[0]], 2),))
+    return Linear(terms, total - added) if abs(total - added) == 1 else None

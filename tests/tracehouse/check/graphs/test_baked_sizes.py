@@ -5,8 +5,9 @@ from collections.abc import Callable
 import torch
 
 from tests.tracehouse.check.retraced import target_of
-from tracehouse.check.graphs import baked_sizes, find_size_groups
+from tracehouse.check.graphs import baked_sizes
 from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
+from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import Model
@@ -17,7 +18,7 @@ Load = Callable[..., Model]
 
 def tried(target: Target, **wanted: WantedSizes) -> tuple[list[SizeTried], list[BakedSize]]:
     budget = Budget(60)
-    groups = find_size_groups.find(target, {}, budget)
+    groups = find_size_groups(target, {}, budget)
     found = baked_sizes.compare(target, groups, wanted, budget)
     return found, baked_sizes.baked(target, groups, found, budget)
 
@@ -64,7 +65,7 @@ def test_sizes_that_eager_refuses_are_no_fault(load: Load) -> None:
 
 def test_what_there_was_no_time_for_is_said(load: Load) -> None:
     target = target_of(load("loops_over_its_rows"), torch.randn(2, 5))
-    groups = find_size_groups.find(target, {}, Budget(60))
+    groups = find_size_groups(target, {}, Budget(60))
     budget = Budget(0)
     assert baked_sizes.compare(target, groups, {}, budget) == []
     assert budget.left_out() == ["more sizes of batch, n0"]

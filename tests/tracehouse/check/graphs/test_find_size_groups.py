@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.tracehouse.check.retraced import target_of
-from tracehouse.check.graphs import find_size_groups
+from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
@@ -17,7 +17,7 @@ Load = Callable[..., Model]
 
 
 def found(target: Target, said: dict[str, dict[str, str]] | None = None, seconds: float = 60) -> Groups:
-    return find_size_groups.find(target, said or {}, Budget(seconds))
+    return find_size_groups(target, said or {}, Budget(seconds))
 
 
 def rows(*, batch: int, seq: int, past: int) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def test_what_is_declared_has_to_fit_the_example(load: Load, said: dict[str, dic
 def test_without_time_every_dim_is_left_untried(load: Load) -> None:
     target = target_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32))
     budget = Budget(0)
-    groups = find_size_groups.find(target, {}, budget)
+    groups = find_size_groups(target, {}, budget)
     assert groups.symbols == []
     assert set(groups.fixed["x"].values()) == {"untried"}
     assert budget.left_out() == ["other sizes of x"]

@@ -1,0 +1,140 @@
+"""The size oracle: whether the eager model accepts a call of other sizes. Each set of sizes is asked only once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from tracehouse.check.calls import call_artifact
+from tracehouse.check.graphs.size_relations import Dim
+from tracehouse.check.size_groups import Groups, shape_of
+from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
+from tracehouse.contract.dims import Linear
+from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.eager.call import Call
+from tracehouse.errors import ModelRaised
+from tracehouse.torch_values import resizing
+
+# The dims whose sizes change, each as a sum of symbols; a dim that is missing keeps its size.
+Expressions = dict[Dim, Linear]
+
+
+class OutOfTime(Exception):
+    """The budget is spent."""
+
+
+class SizeOracle:
+    """Calls the eager model, and the artifact, at other sizes than those of the target's example."""
+
+    def __init__(self, target: Target, budget: Budget) -> None:
+        self.target = target
+        self.budget = budget
+        self.call = target.call  # the call whose sizes are changed
+        # Inputs of integers, such as lengths, that have to change with a size, and a dim that has the size.
+        self.dims_of_lengths: dict[str, Dim] = {}
+        self._accepted: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
+
+    @property
+    def sizes(self) -> dict[Dim, int]:
+        """The size of each dim of the call."""
+        return {
+            (name, place): size for name, tensor in self.call.tensors.items() for place, size in enumerate(tensor.shape)
+        }
+
+    def begin_from(self, call: Call) -> None:
+        """Change the sizes of this call from now on."""
+        self.call = call
+
+    def accepts(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
+        """Whether the eager model answers where the symbols have these sizes.
+
+        Sizes that make an input too large count as not accepted. Raises OutOfTime.
+        """
+        groups = self.groups(expressions)
+        if not groups.is_affordable(self.target.call, sizes):
+            return False
+        key = tuple((name, tuple(shape)) for name, shape in groups.sizes(sizes).items())
+        if key not in self._accepted:
+            if self.budget.is_spent:
+                raise OutOfTime
+            self._accepted[key] = self._call_accepts(groups, sizes)
+        return self._accepted[key]
+
+    def groups(self, expressions: Expressions) -> Groups:
+        """Return the groups that the expressions make, in the sizes of the call."""
+        shapes = {name: shape_of(expressions, name, [*tensor.shape]) for name, tensor in self.call.tensors.items()}
+        example = {symbol: self.sizes[dim] for symbol, dim in dims_of_symbols(expressions).items()}
+        telling = {
+            leaf: symbol_of(expressions[dim])
+            for leaf, dim in self.dims_of_lengths.items()
+            if dim in expressions and is_symbol(expressions[dim])
+        }
+        return Groups(shapes, example, {}, telling=telling)
+
+    def artifact_raises(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
+        """Whether the artifact raises an error where the symbols have these sizes."""
+        call = self.groups(expressions).resized(self.call, sizes, self.target.seed)
+        try:
+            call_artifact(self.target.artifact, call, self.target.seed)
+        except Exception:  # noqa: BLE001 - TorchScript raises of every kind
+            return True
+        return False
+
+    def find_refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
+        """Call the eager model at these sizes; return the error that it raises, and None where it answers.
+
+        Raises TooSlow.
+        """
+        try:
+            call = groups.resized(self.call, sizes, self.target.seed)
+            within_s = min(self.target.call_s, max(self.budget.left_s, CALL_LIMITS.resized_least_s))
+            self.target.eager.answer(call, within_s=within_s)
+        except ModelRaised as error:
+            return error
+        return None
+
+    def _call_accepts(self, groups: Groups, sizes: Mapping[str, int]) -> bool:
+        try:
+            if self.find_refusal(groups, sizes) is None:
+                return True
+            for leaf, symbol in self._possible_lengths(groups, sizes):
+                if self.find_refusal(replace(groups, telling={**groups.telling, leaf: symbol}), sizes) is None:
+                    self.dims_of_lengths[leaf] = _first_dim(groups, symbol)
+                    return True
+        except TooSlow:
+            return False
+        return False
+
+    def _possible_lengths(self, groups: Groups, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+        """Yield inputs of integers that may be lengths along a size that changes, with its symbol.
+
+        The eager model may refuse lengths that do not change with the size.
+        """
+        for symbol in sizes:
+            for leaf, tensor in self.call.tensors.items():
+                has_symbol = any(isinstance(dim, str) and symbol in dim for dim in groups.shapes[leaf])
+                if leaf not in groups.telling and not has_symbol and resizing.tells_of(tensor, groups.example[symbol]):
+                    yield leaf, symbol
+
+
+def is_symbol(expression: Linear) -> bool:
+    """Whether the expression is one symbol alone, such as `n`, and neither `2*n` nor `n+1`."""
+    return len(expression.terms) == 1 and expression.terms[0][1] == 1 and expression.plus == 0
+
+
+def symbol_of(expression: Linear) -> str:
+    """Return the first symbol of the expression."""
+    return expression.terms[0][0]
+
+
+def dims_of_symbols(expressions: Expressions) -> dict[str, Dim]:
+    """Return for each symbol the first dim whose size it is."""
+    dims: dict[str, Dim] = {}
+    for dim, expression in expressions.items():
+        if is_symbol(expression):
+            dims.setdefault(symbol_of(expression), dim)
+    return dims
+
+
+def _first_dim(groups: Groups, symbol: str) -> Dim:
+    return next((name, shape.index(symbol)) for name, shape in groups.shapes.items() if symbol in shape)
