@@ -32,8 +32,10 @@ _NOT_FLIPPED = ("data_ptr", "__dlpack__", IN_TORCH)
 _AGREEING_MIN = 2  # on so many inputs that read another value, the answers must agree
 _ALONE_MAX = 3  # if a site is read several times, so many of the reads are also flipped alone
 # Functions of torch and transformers that raise if what they check is not so.
-_CHECKING = ("_assert", "_check", "_check_value", "_check_index", "_check_type", "_check_is_size", "_assert_async",
-            "_assert_tensor_metadata", "torch_compilable_check")  # fmt: skip
+_CHECK_FUNCTIONS = (
+    "_assert", "_check", "_check_value", "_check_index", "_check_type", "_check_is_size", "_assert_async",
+    "_assert_tensor_metadata", "torch_compilable_check",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ def _is_check(error: BaseException) -> bool:
     for frame in reversed(frames):
         if user_lines.is_ours(frame.filename):
             continue
-        if frame.name in _CHECKING or (frame.line or "").startswith(("raise ", "assert ")):
+        if frame.name in _CHECK_FUNCTIONS or (frame.line or "").startswith(("raise ", "assert ")):
             return True
         if user_lines.is_user(frame.filename):
             return any(start <= (frame.lineno or 0) <= end for start, end in _find_checks(frame.filename))
@@ -312,7 +314,7 @@ def _find_checks(file: str) -> list[tuple[int, int]]:
 
 
 def _checks_something(node: ast.Raise | ast.Assert | ast.Call) -> bool:
-    return not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] in _CHECKING
+    return not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] in _CHECK_FUNCTIONS
 
 
 def _describe_place(read: ValueRead) -> str:

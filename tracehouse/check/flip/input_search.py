@@ -23,7 +23,7 @@ from tracehouse.torch_values.compare import compare
 
 _AGREED_ENOUGH = 10  # the search for a read ends after so many inputs that read another value
 _NUMBERS_ENOUGH = 60  # the same for a read of numbers, because another number may lead to the same branch
-_EXAMPLES_MAX = 6
+_EXAMPLES_MAX = 6  # so many inputs that read another value are kept, to trace the model on them
 _NUMBERS_MAX = 16  # so many numbers are aimed at
 
 

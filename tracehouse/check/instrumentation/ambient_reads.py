@@ -110,7 +110,7 @@ class ContextRead:
 
 
 class AmbientRecorder:
-    """While entered, records the ambient reads of the user's lines and the questions about how the model is run."""
+    """Records, while entered, what the user's lines read from the process and ask about how the model is run."""
 
     def __init__(self) -> None:
         self.reads: dict[AmbientRead, None] = {}

@@ -121,7 +121,7 @@ class Replay:
 
 
 class ReadRecorder:
-    """While entered, records the reads of one run of a call, and replaces the values of the sites in `replacements`.
+    """Records the value reads of one run of a call while entered, and replaces the values of the given sites.
 
     Without `in_torch`, operators are not watched; every value is then taken to depend on the inputs. `track` is called
     with the site and the value of each other read that depends on the inputs' values, and returns what Python gets.

@@ -118,7 +118,7 @@ class _ValueTester:
         return self._run(lambda within_s: call_model(self._module, call, seed, within_s=within_s)) is not None
 
     def agrees(self, call: Call) -> bool | None:
-        """Whether the artifact answers as a new copy of the model does; None if the copy raises. Raises _Undecided."""
+        """Whether the artifact answers as an unchanged copy of the model; None if that raises. Raises _Undecided."""
         eager = self._run(lambda within_s: self.target.eager.answer(call, within_s=within_s))
         if eager is None:
             return None

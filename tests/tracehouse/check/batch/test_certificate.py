@@ -1,4 +1,4 @@
-"""Batching: which artifacts answer several rows as they answer each alone."""
+"""Certificates: which artifacts answer several rows as they answer each alone."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ ROWS = Groups({"x": ("batch", 3)}, {"batch": 2}, {})
 
 
 class Model(nn.Module):
-    """Does what it is given."""
+    """A model whose forward calls `does`."""
 
     def __init__(self, does: Callable[..., Any]) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class MeansOfMany(nn.Module):
         return x
 
 
-def test_without_time_nothing_is_certified_and_that_is_said() -> None:
+def test_without_time_nothing_is_certified_and_that_is_reported() -> None:
     budget = Budget(0)
 
     assert isinstance(certify(target_of(Model(lambda model, x: x), X), ROWS, 8, budget), NotBatchable)

@@ -1,4 +1,4 @@
-"""Layouts: the same values, laid out as no request brings them."""
+"""Layouts: the same values, laid out in memory as they are in no request."""
 
 import torch
 

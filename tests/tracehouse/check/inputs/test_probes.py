@@ -1,4 +1,4 @@
-"""Probes: other values of the same shapes and datatypes."""
+"""Probes: the example with other values, in the same shapes and datatypes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def call(*args: Any) -> Call:
 
 
 def probed(tensor: torch.Tensor) -> dict[str, Any]:
-    """Those that are not drawn at random."""
+    """Return the probes that are not drawn at random."""
     found = generate_probes(call(tensor), searching=False)
     return {name: probe.tensors["x0"].tolist() for name, probe in found if name != "probe: random"}
 
@@ -33,7 +33,7 @@ def test_integers_stay_within_the_range_that_was_seen() -> None:
     assert probed(torch.tensor([3, 9, 5])) == {
         "probe: reversed order": [5, 9, 3],
     }
-    found = searched(torch.tensor([3, 9, 5]))
+    found = search(torch.tensor([3, 9, 5]))
     assert found["probe: smallest integers"]["x0"] == [3, 3, 3]
     assert found["probe: largest integers"]["x0"] == [9, 9, 9]
 
@@ -43,7 +43,7 @@ def test_booleans_are_flipped_and_set() -> None:
         "probe: reversed order": [False, False, True],
         "probe: booleans flipped": [False, True, True],
     }
-    assert {"x0": [True, True]} in searched(torch.tensor([True, False])).values()
+    assert {"x0": [True, True]} in search(torch.tensor([True, False])).values()
 
 
 def test_a_probe_that_changes_nothing_is_left_out() -> None:
@@ -74,28 +74,28 @@ def test_the_example_is_not_touched() -> None:
     assert tensor.tolist() == [1.0, -2.0]
 
 
-def searched(*tensors: torch.Tensor, deep: bool = False, **bounds: tuple[int, int]) -> dict[str, dict[str, Any]]:
+def search(*tensors: torch.Tensor, deep: bool = False, **bounds: tuple[int, int]) -> dict[str, dict[str, Any]]:
     found = generate_probes(call(*tensors), searching=True, deep=deep, bounds=bounds)
     return {name: {path: t.tolist() for path, t in probe.tensors.items()} for name, probe in found}
 
 
 @pytest.mark.parametrize(("constant", "others"), [(0, {1, -1}), (1, {0}), (3, {4, 2})])
 def test_integers_that_are_all_alike_get_other_values(constant: int, others: set[int]) -> None:
-    found = {probe["x0"][1] for probe in searched(torch.full((3,), constant)).values()}
+    found = {probe["x0"][1] for probe in search(torch.full((3,), constant)).values()}
 
     assert others <= found
 
 
 def test_one_element_alone_is_changed() -> None:
-    found = [probe["x0"] for probe in searched(torch.tensor([1, 1, 1])).values()]
+    found = [probe["x0"] for probe in search(torch.tensor([1, 1, 1])).values()]
 
     assert [0, 1, 1] in found
     assert [1, 1, 0] in found
-    assert [False, True] in [probe["x0"] for probe in searched(torch.tensor([True, True])).values()]
+    assert [False, True] in [probe["x0"] for probe in search(torch.tensor([True, True])).values()]
 
 
 def test_one_input_alone_is_changed() -> None:
-    found = searched(torch.tensor([1.0]), torch.tensor([2.0]))
+    found = search(torch.tensor([1.0]), torch.tensor([2.0]))
 
     assert found["probe: 'x1' alone, negated"] == {"x0": [1.0], "x1": [-2.0]}
 
@@ -103,13 +103,13 @@ def test_one_input_alone_is_changed() -> None:
 def test_equal_inputs_are_made_unequal_and_unequal_ones_equal() -> None:
     same, other = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
 
-    assert any(probe["x0"] != probe["x1"] for probe in searched(same, same).values())
-    made_equal = searched(same, other)["probe: like inputs made equal"]
+    assert any(probe["x0"] != probe["x1"] for probe in search(same, same).values())
+    made_equal = search(same, other)["probe: like inputs made equal"]
     assert made_equal["x0"] == made_equal["x1"]
 
 
 def test_floats_become_huge_and_tiny_and_not_finite() -> None:
-    found = searched(torch.tensor([1.0, 2.0]))
+    found = search(torch.tensor([1.0, 2.0]))
 
     assert found["probe: huge"]["x0"] == [10000.0, 20000.0]
     assert found["probe: one infinite"]["x0"] == [float("inf"), 2.0]
@@ -125,7 +125,7 @@ def test_every_dtype_can_be_searched(dtype: torch.dtype) -> None:
 
 
 def test_integers_with_a_known_range_are_tried_at_its_ends() -> None:
-    found = searched(torch.tensor([3, 9, 5]), x0=(0, 99))
+    found = search(torch.tensor([3, 9, 5]), x0=(0, 99))
 
     assert found["probe: integers at both ends of their range"]["x0"] == [99, 0, 99]
     assert found["probe: integers at the largest of their range"]["x0"] == [99, 99, 99]
@@ -133,7 +133,7 @@ def test_integers_with_a_known_range_are_tried_at_its_ends() -> None:
 
 
 def test_masks_are_padded_on_either_side() -> None:
-    found = searched(torch.ones(3, 4, dtype=torch.int64), deep=True)
+    found = search(torch.ones(3, 4, dtype=torch.int64), deep=True)
 
     assert found["probe: masks padded right"]["x0"] == [[1, 1, 0, 0]] * 3
     assert found["probe: masks padded left"]["x0"] == [[0, 0, 1, 1]] * 3
@@ -142,7 +142,7 @@ def test_masks_are_padded_on_either_side() -> None:
 
 
 def test_ids_are_no_mask() -> None:
-    assert not [name for name in searched(torch.tensor([5, 1, 0]), deep=True) if "mask" in name]
+    assert not [name for name in search(torch.tensor([5, 1, 0]), deep=True) if "mask" in name]
 
 
 def test_a_deep_search_tries_more_than_a_search_and_that_more_than_neither() -> None:

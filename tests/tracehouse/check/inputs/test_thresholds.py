@@ -1,4 +1,4 @@
-"""Aimed probes: on both sides of a number."""
+"""Thresholds: inputs on both sides of a number."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ ROWS = Groups({"x": ("batch", "seq")}, {"batch": 2, "seq": 3}, {})
 
 
 class Model(nn.Module):
-    """Does what it is given."""
+    """A model whose forward calls `does`."""
 
     def __init__(self, does: Callable[..., Any], rows: int = 100) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class OfTwo(Model):
         return self.does(self, x, y)
 
 
-def found(
+def find_ranges(
     does: Callable[..., Any], *args: torch.Tensor, groups: Groups | None = None, rows: int = 100
 ) -> ValueRangeResult:
     kind = OfTwo if len(args) == 2 else Model
@@ -44,12 +44,12 @@ def found(
 
 
 def of_x(does: Callable[..., Any], *args: torch.Tensor, **options: Any) -> tuple[int | None, int | None] | None:
-    known = found(does, *args, **options).ranges.get("x")
+    known = find_ranges(does, *args, **options).ranges.get("x")
     return None if known is None else (known.low, known.high)
 
 
 def test_ids_end_with_the_vocabulary() -> None:
-    values = found(lambda model, x: model.table(x), groups=ROWS)
+    values = find_ranges(lambda model, x: model.table(x), groups=ROWS)
 
     assert values.ranges == {"x": ValueRange(low=0, high=99, basis="tested")}
     assert values.bounds == {"x": (0, 99)}
@@ -78,7 +78,7 @@ def test_a_validation_is_an_end_that_the_artifact_has_not() -> None:
 
 
 def test_integers_that_are_reckoned_with_have_no_end() -> None:
-    values = found(lambda model, x: x * 2.0)
+    values = find_ranges(lambda model, x: x * 2.0)
 
     assert values.ranges == {}
     assert values.bounds == {"x": (-(2**63), 2**63 - 1)}
@@ -89,7 +89,7 @@ def test_a_range_may_have_one_end() -> None:
 
 
 def test_each_input_has_its_own() -> None:
-    values = found(lambda model, x, y: model.table(x) * functional.one_hot(y, 4), IDS, IDS.clamp(max=3))
+    values = find_ranges(lambda model, x, y: model.table(x) * functional.one_hot(y, 4), IDS, IDS.clamp(max=3))
 
     assert {path: (known.low, known.high) for path, known in values.ranges.items()} == {"x": (0, 99), "y": (0, 3)}
 
@@ -117,12 +117,12 @@ def test_an_end_that_depends_on_the_place_is_none() -> None:
     assert of_x(rising, torch.tensor([1, 2, 5])) is None
 
 
-def test_an_artifact_that_is_wrong_at_an_end_is_told_and_claims_nothing() -> None:
+def test_an_artifact_that_is_wrong_at_an_end_is_reported_and_claims_nothing() -> None:
     def special(model: Model, x: torch.Tensor) -> torch.Tensor:
         answer = model.table(x)
         return answer * 2 if int(x.max()) == 99 else answer
 
-    values = found(special)
+    values = find_ranges(special)
 
     assert [name for name, _ in values.differing] == ["probe: 'x' all 99"]
     assert values.ranges == {}
@@ -141,7 +141,7 @@ def test_every_datatype_has_its_ends(dtype: torch.dtype) -> None:
 
 def test_what_is_no_integer_has_no_range() -> None:
     for tensor in (torch.ones(2), torch.ones(2, dtype=torch.bool), torch.ones(0, dtype=torch.int64)):
-        assert found(lambda model, x: x * 2.0, tensor) == ValueRangeResult()
+        assert find_ranges(lambda model, x: x * 2.0, tensor) == ValueRangeResult()
 
 
 def test_nothing_is_tried_where_an_operator_checks_nothing() -> None:
@@ -151,11 +151,11 @@ def test_nothing_is_tried_where_an_operator_checks_nothing() -> None:
         tried.append(int(x.max()))
         return nn.utils.rnn.pack_padded_sequence(torch.ones(2, 9, 1), x, batch_first=True).data
 
-    assert found(packed, torch.tensor([9, 3])) == ValueRangeResult()
+    assert find_ranges(packed, torch.tensor([9, 3])) == ValueRangeResult()
     assert max(tried) == 9
 
 
-def test_without_time_nothing_is_claimed_and_that_is_said() -> None:
+def test_without_time_nothing_is_claimed_and_that_is_reported() -> None:
     budget = Budget(0)
 
     assert find_value_ranges(target_of(Model(lambda model, x: model.table(x)), IDS), None, budget) == ValueRangeResult()
