@@ -61,7 +61,7 @@ class Requests:
 
     def do(self, submission: dict[str, Any]) -> Done:
         spec = TraceSpec.model_validate(submission)
-        request = TraceRequest.submitted(spec, {}, torch_version=torch.__version__, tenant=TENANT)
+        request = TraceRequest.new(spec, {}, torch_version=torch.__version__, tenant=TENANT)
         request_id = self._store.trace_requests.add(request).id
         began = time.perf_counter()
         self._worker.run(request_id, Cancellation())

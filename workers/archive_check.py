@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from service.protocol.bounds import text_of
-from service.protocol.messages import Failed
-from service.protocol.runner import Infer, Inferred, Load, Ready, from_runner
+from service.protocol.messages import FailureReply
+from service.protocol.runner import Infer, Load, OutputReply, Ready, from_runner
 from service.sandbox.channel import ChannelClosed, MalformedFrame
 from service.sandbox.child import Child
 from service.sandbox.limits import Limits
@@ -106,7 +106,7 @@ class ArchiveCheck:
                 found = packer.unpack(child.channel, EXTRA_FILES, self._until(self._limits.load_s))
         except _Failed as failed:
             raise NoContract(f"What is in the archive could not be read: {failed}.") from failed
-        if isinstance(found, Failed):
+        if isinstance(found, FailureReply):
             raise NoContract(f"{found.failure.detail}.")
         return found
 
@@ -126,7 +126,7 @@ class ArchiveCheck:
             until = self._until(self._limits.load_s)
             child.channel.send(load.model_dump(mode="json"), until=until)
             said = from_runner.validate_python(child.channel.receive(until)[0])
-        if isinstance(said, Failed):
+        if isinstance(said, FailureReply):
             is_golden = said.failure.slug == GoldenCaseFailed.slug()
             raise _Failed("golden cases" if is_golden else "archive", said.failure.detail)
         if not isinstance(said, Ready):
@@ -271,9 +271,9 @@ class _Method:
             self._child.channel.send(ask.model_dump(mode="json"), *(tensor.data for tensor in inputs), until=until)
             header, _ = self._child.channel.receive(until)
             said = from_runner.validate_python(header)
-        if isinstance(said, Failed):
+        if isinstance(said, FailureReply):
             raise _Failed(self._name, _last_line(said.failure))
-        if not isinstance(said, Inferred) or said.returns != self._contract.returns:
+        if not isinstance(said, OutputReply) or said.returns != self._contract.returns:
             raise _Failed(self._name, "what it returns nests otherwise than the contract says")
         if wrong := _otherwise(self._contract.outputs, said.outputs, sizes):
             raise _Failed(self._name, wrong)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from service.domain.trace_request import Stage, TraceRequest
-from service.protocol.messages import Failed
+from service.protocol.messages import FailureReply
 from service.protocol.tracer import File, LayerDone, Progress, Traced
 from service.sandbox.child import Child, Exit
 from service.storage.blobs import Staged
@@ -115,7 +115,7 @@ class DeviceTrace:
                 raise
             finally:
                 children.wait_for_exit(child)
-            if isinstance(end, Failed):
+            if isinstance(end, FailureReply):
                 raise error_of_failure(end.failure, child, program=TRACER, trace_request=self._request.id)
         return tracer.result(end), exportability
 
@@ -124,7 +124,7 @@ class DeviceTrace:
         is_upload = self._request.spec.source.archive is not None
         return (explain_upload_exit if is_loading and is_upload else explain_model_exit)(end, limits)
 
-    def _receive_all(self, tracer: TracerProcess) -> Traced | Failed:
+    def _receive_all(self, tracer: TracerProcess) -> Traced | FailureReply:
         while True:
             match message := tracer.receive():
                 case LayerDone():
@@ -135,7 +135,7 @@ class DeviceTrace:
                         self._start_eager()
                 case File(name="archive"):
                     self._start_verification(tracer.files["archive"])
-                case Traced() | Failed():
+                case Traced() | FailureReply():
                     return message
 
     def _receive_exports(self, tracer: TracerProcess, child: Child, traced: Traced) -> Exportability:

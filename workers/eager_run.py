@@ -3,28 +3,28 @@
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from service.domain.eager_outputs import Returned, pieces
+from service.domain.eager_outputs import EagerResult, iter_file_bytes
 from service.storage.blobs import Staged
 from tracehouse.spec.trace_spec import TraceSpec
 from workers.processes.children import Children
 from workers.processes.eager import REFERENCE, EagerProcess
 
 
-def run(spec: TraceSpec, children: Children) -> list[Returned]:
+def run(spec: TraceSpec, children: Children) -> list[EagerResult]:
     """Return what each call returned, the check inputs' too. Raises TraceError for the first call that raises."""
     device = spec.devices[0]
-    returned: list[Returned] = []
+    returned: list[EagerResult] = []
     with ExitStack() as stack:
         child = children.fork(stack, REFERENCE, device, printing=True)
         eager = EagerProcess(child, children.limits, children.cancellation, children.until, children.printed_log)
         eager.start(children.trace_message(device, spec.conversion, children.limits.threads))
         for call, answer in eager.runs(spec):
             outputs = list(answer.answer.leaves.values())
-            returned.append(Returned(call.method, call.case, answer.answer.returns, outputs))
+            returned.append(EagerResult(call.method, call.case, answer.answer.returns, outputs))
         children.wait_for_exit(child)
     return returned
 
 
-def write(returned: Iterable[Returned], file: Staged) -> None:
-    for piece in pieces(returned):
+def write(returned: Iterable[EagerResult], file: Staged) -> None:
+    for piece in iter_file_bytes(returned):
         file.write(piece)

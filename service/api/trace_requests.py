@@ -238,7 +238,7 @@ def _idempotency_key(value: str | None) -> str | None:
 
 
 def _submit(context: AppContext, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
-    submitted = TraceRequest.submitted(
+    submitted = TraceRequest.new(
         submission.spec, submission.files, torch_version=context.torch_version, tenant=caller.tenant
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)

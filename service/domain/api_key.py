@@ -69,7 +69,7 @@ class ApiKey(Frozen):
     def allows(self, scope: Scope) -> bool:
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
-    def expired(self, now: datetime) -> bool:
+    def has_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
 
 

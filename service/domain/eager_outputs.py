@@ -29,14 +29,14 @@ _calls = TypeAdapter(list[EagerCall])
 
 
 @dataclass(frozen=True)
-class Returned:
+class EagerResult:
     method: str
     case: str
     returns: Structure
     outputs: Sequence[Tensor]
 
 
-def pieces(returned: Iterable[Returned]) -> Iterator[bytes | bytearray | memoryview]:
+def iter_file_bytes(returned: Iterable[EagerResult]) -> Iterator[bytes | bytearray | memoryview]:
     """The bytes of the file that `EagerOutputs` reads."""
     every = list(returned)
     calls = [EagerCall(method=one.method, case=one.case, returns=one.returns) for one in every]

@@ -98,7 +98,7 @@ class TraceRequest(TraceStatus):
     files: dict[str, BlobRef] = {}
 
     @classmethod
-    def submitted(cls, spec: TraceSpec, files: Mapping[str, BlobRef], *, torch_version: str, tenant: str) -> Self:
+    def new(cls, spec: TraceSpec, files: Mapping[str, BlobRef], *, torch_version: str, tenant: str) -> Self:
         return cls(
             id=uuid4().hex,
             tenant=tenant,

@@ -43,7 +43,7 @@ _CUT = " ..."
 # The most characters of a text and items of a container, tried one after the other until the facts are small enough.
 _FACTS_STEPS = ((TEXT_MAX_CHARACTERS, 1000), (1000, 100), (200, 20), (50, 5))
 
-Said = TypeVar("Said", bound=Frozen)
+Message = TypeVar("Message", bound=Frozen)
 
 
 def cut_failure(failure: Failure) -> Failure:
@@ -113,9 +113,9 @@ def _node(node: TracedNode) -> TracedNode:
     return _with_short_texts(node, line=_line(node.line))
 
 
-def _items(cut: Iterable[Said]) -> list[Said]:
+def _items(cut: Iterable[Message]) -> list[Message]:
     """The first ones, as many as there is room for."""
-    kept: list[Said] = []
+    kept: list[Message] = []
     left = TORCH_ITEMS_MAX_BYTES
     for one in cut:
         left -= len(one.model_dump_json().encode())
@@ -148,7 +148,7 @@ def _findings(found: list[Finding]) -> list[Finding]:
     return [kept[place] for place in sorted(kept)]
 
 
-def _with_short_texts(said: Said, **others: Any) -> Said:
+def _with_short_texts(said: Message, **others: Any) -> Message:
     fields = {
         name: _text(value, TEXT_MAX_CHARACTERS) if isinstance(value, str) else value
         for name, value in dict(said).items()

@@ -33,7 +33,7 @@ def _within_bounds(failure: Failure) -> Failure:
 BoundedFailure = Annotated[Failure, AfterValidator(_within_bounds)]
 
 
-class Failed(Frozen):
+class FailureReply(Frozen):
     """A trace or an inference failed, and how."""
 
     kind: Literal["failed"] = "failed"
@@ -45,7 +45,7 @@ class Failed(Frozen):
         return cls(failure=cut_failure(error.failure()))
 
 
-class Refused(Frozen):
+class RefusalReply(Frozen):
     """The eager model takes no such inputs."""
 
     kind: Literal["refused"] = "refused"

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from service.protocol.messages import Failed, not_too_large
+from service.protocol.messages import FailureReply, not_too_large
 from tracehouse.frozen import Frozen
 
 
@@ -30,14 +30,14 @@ class Unpack(Frozen):
     most_bytes: int  # of each
 
 
-class Packed(Frozen):
+class PackedArchive(Frozen):
     """The new archive: so many bytes of the old one, and behind them the frame's body."""
 
     kind: Literal["packed"] = "packed"
     cut: int = Field(ge=0)
 
 
-class Unpacked(Frozen):
+class UnpackedFiles(Frozen):
     kind: Literal["unpacked"] = "unpacked"
     files: list[ExtraFile]
 
@@ -47,9 +47,9 @@ ToPacker = Annotated[Pack | Unpack, Field(discriminator="kind")]
 to_packer: TypeAdapter[Pack | Unpack] = TypeAdapter(ToPacker)
 
 FromPacker = Annotated[
-    Packed | Unpacked | Failed,
+    PackedArchive | UnpackedFiles | FailureReply,
     Field(discriminator="kind"),
     BeforeValidator(not_too_large),
 ]
 
-from_packer: TypeAdapter[Packed | Unpacked | Failed] = TypeAdapter(FromPacker)
+from_packer: TypeAdapter[PackedArchive | UnpackedFiles | FailureReply] = TypeAdapter(FromPacker)

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from service.protocol.messages import Failed, Refused, not_too_large
+from service.protocol.messages import FailureReply, RefusalReply, not_too_large
 from tracehouse.contract.structure import Argument, Structure
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import TensorSpec
 
 
-class Bound(Frozen):
+class CallReply(Frozen):
     """A call of the request's, bound to its parameters' names. The frame's body is the inputs' bytes.
 
     A reference is sent what a tracing child is; it says the example of each method, and after each what it answers to
@@ -35,7 +35,7 @@ class Ask(Frozen):
     within_s: float | None
 
 
-class Answered(Frozen):
+class AnswerReply(Frozen):
     """What the eager model returned, and how soon. The frame's body is the outputs' bytes. `drew`: a random number."""
 
     kind: Literal["answered"] = "answered"
@@ -61,7 +61,7 @@ class Differentiate(Frozen):
     answer_max_bytes: int
 
 
-class Differentiated(Frozen):
+class GradientReply(Frozen):
     """The outputs of that call, and the gradients; the frame's body is their bytes. `without` are names of what could
     have a gradient, and has none."""
 
@@ -75,9 +75,11 @@ ToReference = Annotated[Ask | Differentiate, Field(discriminator="kind")]
 to_reference: TypeAdapter[Ask | Differentiate] = TypeAdapter(ToReference)
 
 FromReference = Annotated[
-    Bound | Answered | Differentiated | Refused | Failed,
+    CallReply | AnswerReply | GradientReply | RefusalReply | FailureReply,
     Field(discriminator="kind"),
     BeforeValidator(not_too_large),
 ]
 
-from_reference: TypeAdapter[Bound | Answered | Differentiated | Refused | Failed] = TypeAdapter(FromReference)
+from_reference: TypeAdapter[CallReply | AnswerReply | GradientReply | RefusalReply | FailureReply] = TypeAdapter(
+    FromReference
+)

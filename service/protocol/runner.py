@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from service.protocol.messages import Failed, not_too_large
-from service.protocol.reference import Differentiate, Differentiated
+from service.protocol.messages import FailureReply, not_too_large
+from service.protocol.reference import Differentiate, GradientReply
 from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Argument, Structure
 from tracehouse.frozen import Frozen
@@ -48,7 +48,7 @@ class Ready(Frozen):
     resident_bytes: int = Field(ge=0)
 
 
-class Inferred(Frozen):
+class OutputReply(Frozen):
     """The frame's body is the outputs' bytes, one after the other."""
 
     kind: Literal["inferred"] = "inferred"
@@ -61,9 +61,9 @@ ToRunner = Annotated[Infer | Differentiate, Field(discriminator="kind")]
 to_runner: TypeAdapter[Infer | Differentiate] = TypeAdapter(ToRunner)
 
 FromRunner = Annotated[
-    Ready | Inferred | Differentiated | Failed,
+    Ready | OutputReply | GradientReply | FailureReply,
     Field(discriminator="kind"),
     BeforeValidator(not_too_large),
 ]
 
-from_runner: TypeAdapter[Ready | Inferred | Differentiated | Failed] = TypeAdapter(FromRunner)
+from_runner: TypeAdapter[Ready | OutputReply | GradientReply | FailureReply] = TypeAdapter(FromRunner)

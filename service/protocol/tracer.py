@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from service.domain.trace_request import Stage
 from service.protocol.bounds import cut_check
-from service.protocol.messages import Failed, not_too_large
+from service.protocol.messages import FailureReply, not_too_large
 from tracehouse.artifact.exportability import ExportAttempt
 from tracehouse.artifact.manifest import Form, ModuleAttributes, Submodule, TensorConstants, Versions
 from tracehouse.contract.contract import Contract, MethodClaim
@@ -101,8 +101,10 @@ class TriedExport(Frozen):
 
 
 FromTracer = Annotated[
-    Progress | LayerDone | File | Case | Traced | TriedExport | Failed,
+    Progress | LayerDone | File | Case | Traced | TriedExport | FailureReply,
     Field(discriminator="kind"),
     BeforeValidator(not_too_large),
 ]
-from_tracer: TypeAdapter[Progress | LayerDone | File | Case | Traced | TriedExport | Failed] = TypeAdapter(FromTracer)
+from_tracer: TypeAdapter[Progress | LayerDone | File | Case | Traced | TriedExport | FailureReply] = TypeAdapter(
+    FromTracer
+)

@@ -12,9 +12,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from service.protocol.bounds import text_of
-from service.protocol.messages import Failed
-from service.protocol.reference import Differentiated
-from service.protocol.runner import Infer, Inferred, Load, Ready, from_runner
+from service.protocol.messages import FailureReply
+from service.protocol.reference import GradientReply
+from service.protocol.runner import Infer, Load, OutputReply, Ready, from_runner
 from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
@@ -103,7 +103,7 @@ class Runner:
             case Ready() if self.state is RunnerState.STARTING:
                 self._resident_bytes = message.resident_bytes
                 self.state = RunnerState.READY
-            case Failed():
+            case FailureReply():
                 await self.close()
                 raise _not_loaded(message.failure)
             case _:
@@ -179,15 +179,15 @@ class Runner:
             await self.close()
             raise InferenceTimeout(f"no answer came within {limit_s:g} s", limit_s=limit_s) from None
         match message:
-            case Inferred() if self._fits(method, message, body):
+            case OutputReply() if self._fits(method, message, body):
                 self._become_ready()
                 return split(message.outputs, body)
-            case Failed() if message.failure.slug == AnswerTooLarge.slug():
+            case FailureReply() if message.failure.slug == AnswerTooLarge.slug():
                 self._become_ready()
                 raise AnswerTooLarge(
                     f"an answer may have {answer_max_bytes} bytes", limit=answer_max_bytes, method=method
                 )
-            case Failed():
+            case FailureReply():
                 self._become_ready()
                 raise GraphRaised(message.failure.detail, method=method)
         raise await self._lost("its answer does not fit what it was asked")
@@ -198,7 +198,7 @@ class Runner:
 
     async def _ask(
         self, channel: AsyncChannel, message: Frozen, body: Sequence[Buffer], timeout_s: float
-    ) -> tuple[Ready | Inferred | Differentiated | Failed, bytes]:
+    ) -> tuple[Ready | OutputReply | GradientReply | FailureReply, bytes]:
         try:
             async with asyncio.timeout(timeout_s):
                 await channel.send(message.model_dump(mode="json"), *body)
@@ -214,7 +214,7 @@ class Runner:
             )
             raise await self._lost("its answer could not be read") from None
 
-    def _fits(self, method: str, answer: Inferred, body: bytes) -> bool:
+    def _fits(self, method: str, answer: OutputReply, body: bytes) -> bool:
         expected = self._artifact.contract.method(method).outputs
         return [(spec.name, spec.datatype) for spec in answer.outputs] == [
             (spec.name, spec.datatype) for spec in expected

@@ -62,7 +62,7 @@ class ApiKeys:
             raise ApiKeyInvalid("the service knows no such key, or no longer")
         key = ApiKey.model_validate({field: row._mapping[field] for field in ApiKey.model_fields})
         now = datetime.now(UTC)
-        if key.expired(now):
+        if key.has_expired(now):
             raise ApiKeyExpired("the key has expired", expired_at=str(key.expires_at))
         self._note_use(key, now)
         return key

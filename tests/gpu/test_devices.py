@@ -37,7 +37,7 @@ def work(store: Store, zygote: Zygote) -> Work:
 
     def work(name: str, **members: Any) -> TraceRequest:
         submitted = TraceSpec.model_validate(spec(name, example_inputs=[X], **members))
-        request = TraceRequest.submitted(submitted, {}, torch_version="2", tenant=TENANT)
+        request = TraceRequest.new(submitted, {}, torch_version="2", tenant=TENANT)
         store.trace_requests.add(request)
         Worker(store, zygote, LIMITS, attempts=2).run(request.id, Cancellation())
         return store.trace_requests.get(TENANT, request.id)

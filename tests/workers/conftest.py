@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.domain.trace_request import TraceRequest
-from service.protocol.messages import Failed
+from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, from_tracer
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import Channel
@@ -58,7 +58,7 @@ class Told:
     layers: list[Layer] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     offered: list[OfferedCase] = field(default_factory=list)
-    last: Traced | Failed | None = None
+    last: Traced | FailureReply | None = None
 
     @property
     def traced(self) -> Traced:
@@ -67,7 +67,7 @@ class Told:
 
     @property
     def failure(self) -> Failure:
-        assert isinstance(self.last, Failed), self.last
+        assert isinstance(self.last, FailureReply), self.last
         return self.last.failure
 
     @property
@@ -102,7 +102,7 @@ def add(store: Store) -> Callable[..., str]:
             with store.blobs.stage() as staged:
                 staged.write(content)
                 blobs[name] = staged.commit()
-        request = TraceRequest.submitted(TraceSpec.model_validate(submitted), blobs, torch_version="2", tenant=TENANT)
+        request = TraceRequest.new(TraceSpec.model_validate(submitted), blobs, torch_version="2", tenant=TENANT)
         return store.trace_requests.add(request, None, queue_max=10).id
 
     return add

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from service.protocol.bounds import ANSWER_MAX_BYTES
-from service.protocol.messages import Failed
-from service.protocol.reference import Differentiated
-from service.protocol.runner import Infer, Inferred, Load, Ready, from_runner
+from service.protocol.messages import FailureReply
+from service.protocol.reference import GradientReply
+from service.protocol.runner import Infer, Load, OutputReply, Ready, from_runner
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Exit
 from tracehouse.contract.contract import Contract, MethodContract
@@ -81,7 +81,7 @@ class ArtifactProcess(ModelProcess):
             match self._hear():
                 case Ready(), _:
                     return
-                case Failed() as message, _:
+                case FailureReply() as message, _:
                     raise self._name_form(ArchiveUnusable(message.failure.detail))
             raise MalformedFrame("it answered before it was asked")
 
@@ -100,9 +100,9 @@ class ArtifactProcess(ModelProcess):
         with self._translate_errors():
             message, body = self._hear()
             match message:
-                case Inferred() if message.returns is not None:
+                case OutputReply() if message.returns is not None:
                     return parse_answer(message.returns, message.outputs, body)
-                case Failed():
+                case FailureReply():
                     return last_line(message.failure)
             raise MalformedFrame(f"{message.kind} came for an answer")
 
@@ -111,9 +111,9 @@ class ArtifactProcess(ModelProcess):
         with self._translate_errors():
             message, body = self._hear()
             match message:
-                case Differentiated():
+                case GradientReply():
                     return parse_gradients(message, body)
-                case Failed():
+                case FailureReply():
                     return message.failure
             raise MalformedFrame(f"{message.kind} came for gradients")
 
@@ -127,7 +127,7 @@ class ArtifactProcess(ModelProcess):
             error.facts = {**error.facts, "form": self._form, "remedy": remedy}
         return error
 
-    def _hear(self) -> tuple[Ready | Inferred | Differentiated | Failed, bytearray]:
+    def _hear(self) -> tuple[Ready | OutputReply | GradientReply | FailureReply, bytearray]:
         header, size = self._child.channel.receive_header(self._until)
         if size > ANSWER_MAX_BYTES:
             raise answers_too_large()

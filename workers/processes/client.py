@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from service.protocol.bounds import ANSWER_MAX_BYTES
-from service.protocol.reference import Ask, Differentiate, Differentiated
+from service.protocol.reference import Ask, Differentiate, GradientReply
 from service.protocol.runner import Infer, Load
 from service.protocol.tracer import Trace
 from service.sandbox.cancellation import Cancellation
@@ -98,7 +98,7 @@ def answers_too_large() -> LimitExceeded:
     return LimitExceeded(detail, limit="answer", limit_bytes=ANSWER_MAX_BYTES)
 
 
-def parse_gradients(message: Differentiated, body: bytearray) -> Gradients:
+def parse_gradients(message: GradientReply, body: bytearray) -> Gradients:
     """Raises MalformedFrame."""
     named = [spec.name for spec in message.tensors]
     if {*named} & {*message.without}:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from service.protocol.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES
-from service.protocol.messages import EXAMPLE, Failed, Refused
-from service.protocol.reference import Answered, Ask, Bound, Differentiated, from_reference
+from service.protocol.messages import EXAMPLE, FailureReply, RefusalReply
+from service.protocol.reference import AnswerReply, Ask, CallReply, GradientReply, from_reference
 from service.protocol.tracer import Trace
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import MalformedFrame
@@ -81,10 +81,10 @@ class EagerProcess(ModelProcess):
         with self._translate_errors():
             message, body = self._hear(most_bytes, answers_too_large)
             match message:
-                case Answered():
+                case AnswerReply():
                     answer = parse_answer(message.returns, message.outputs, body)
                     return EagerAnswer(answer, message.drew, message.seconds)
-                case Refused():
+                case RefusalReply():
                     return message.failure
             raise MalformedFrame(f"{message.kind} came for an answer")
 
@@ -92,9 +92,9 @@ class EagerProcess(ModelProcess):
         with self._translate_errors():
             message, body = self._hear(ANSWER_MAX_BYTES, answers_too_large)
             match message:
-                case Differentiated():
+                case GradientReply():
                     return parse_gradients(message, body)
-                case Refused():
+                case RefusalReply():
                     return message.failure
             raise MalformedFrame(f"{message.kind} came for gradients")
 
@@ -111,7 +111,7 @@ class EagerProcess(ModelProcess):
     def _hear_call(self, case: str, method: str, most_bytes: int) -> BoundCall:
         with self._translate_errors():
             message, body = self._hear(most_bytes, _inputs_too_large)
-            if not isinstance(message, Bound) or (message.case, message.method) != (case, method):
+            if not isinstance(message, CallReply) or (message.case, message.method) != (case, method):
                 raise MalformedFrame(f"{case} of {method} was to come")
             if len({argument.name for argument in message.arguments}) < len(message.arguments):
                 raise MalformedFrame("two arguments have one name")
@@ -120,7 +120,7 @@ class EagerProcess(ModelProcess):
 
     def _hear(
         self, most_bytes: int, too_large: Callable[[], LimitExceeded]
-    ) -> tuple[Bound | Answered | Differentiated | Refused, bytearray]:
+    ) -> tuple[CallReply | AnswerReply | GradientReply | RefusalReply, bytearray]:
         if self._printed_log is not None:
             self._printed_log.flush_until_ready(self._child.channel, self._until)
         header, size = self._child.channel.receive_header(self._until)
@@ -128,7 +128,7 @@ class EagerProcess(ModelProcess):
             raise too_large()
         message = from_reference.validate_python(header)
         body = self._child.channel.receive_body(self._until)
-        if isinstance(message, Failed):
+        if isinstance(message, FailureReply):
             raise error_of_failure(message.failure, self._child, program=REFERENCE)
         return message, body
 

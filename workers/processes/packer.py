@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from service.protocol.messages import Failed
-from service.protocol.packer import ExtraFile, Pack, Packed, Unpack, Unpacked, from_packer
+from service.protocol.messages import FailureReply
+from service.protocol.packer import ExtraFile, Pack, PackedArchive, Unpack, UnpackedFiles, from_packer
 from service.sandbox.channel import Channel, MalformedFrame
 from service.storage.blobs import Staged
 from tracehouse.byte_units import MIB
@@ -16,7 +16,9 @@ EXTRA_MAX_BYTES = 512 * MIB
 _HEADERS_MAX_BYTES = 64 * 1024
 
 
-def pack(channel: Channel, archive: Staged, extra: Mapping[str, bytes], packed: Staged, until: float) -> Failed | None:
+def pack(
+    channel: Channel, archive: Staged, extra: Mapping[str, bytes], packed: Staged, until: float
+) -> FailureReply | None:
     """Write the archive that the packer was forked with, with the extra files in it, to `packed`.
 
     Returns the packer's failure, if it fails. Raises as a channel does.
@@ -25,9 +27,9 @@ def pack(channel: Channel, archive: Staged, extra: Mapping[str, bytes], packed: 
     channel.send(Pack(files=files).model_dump(mode="json"), *extra.values(), until=until)
     header, size = channel.receive_header(until)
     answer = from_packer.validate_python(header)
-    if isinstance(answer, Failed):
+    if isinstance(answer, FailureReply):
         return answer
-    if not isinstance(answer, Packed) or answer.cut > archive.byte_size:
+    if not isinstance(answer, PackedArchive) or answer.cut > archive.byte_size:
         raise MalformedFrame("it was asked to pack")
     if size > archive.byte_size - answer.cut + sum(map(len, extra.values())) + _HEADERS_MAX_BYTES:
         raise MalformedFrame("it packed more than it was given")
@@ -36,14 +38,14 @@ def pack(channel: Channel, archive: Staged, extra: Mapping[str, bytes], packed: 
     return None
 
 
-def unpack(channel: Channel, names: tuple[str, ...], until: float) -> dict[str, bytes] | Failed:
+def unpack(channel: Channel, names: tuple[str, ...], until: float) -> dict[str, bytes] | FailureReply:
     """Return those of the named extra files that are in the archive which the packer was forked with."""
     channel.send(Unpack(names=[*names], most_bytes=EXTRA_MAX_BYTES).model_dump(mode="json"), until=until)
     header, size = channel.receive_header(until)
     answer = from_packer.validate_python(header)
-    if isinstance(answer, Failed):
+    if isinstance(answer, FailureReply):
         return answer
-    if not isinstance(answer, Unpacked) or size != sum(file.byte_size for file in answer.files):
+    if not isinstance(answer, UnpackedFiles) or size != sum(file.byte_size for file in answer.files):
         raise MalformedFrame("it was asked to unpack")
     body = memoryview(channel.receive_body(until))
     data: dict[str, bytes] = {}

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from service.domain.trace_request import Stage
 from service.protocol.bounds import LAYERS_MAX, cut_layer
-from service.protocol.messages import Failed
+from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, TriedExport, from_tracer
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child
@@ -74,7 +74,7 @@ class TracerProcess:
     def start(self) -> None:
         self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
 
-    def receive(self) -> Progress | LayerDone | File | Case | Traced | TriedExport | Failed:
+    def receive(self) -> Progress | LayerDone | File | Case | Traced | TriedExport | FailureReply:
         """Return the next message; the bytes of a file or a case have been taken by then."""
         if time.monotonic() > self._until:  # a child that never stops sending is never waited for
             raise TimeoutError

@@ -6,8 +6,8 @@ stands before that is the old one's, byte by byte.
 
 import os
 
-from service.protocol.messages import Failed
-from service.protocol.packer import ExtraFile, Pack, Packed, Unpack, Unpacked, to_packer
+from service.protocol.messages import FailureReply
+from service.protocol.packer import ExtraFile, Pack, PackedArchive, Unpack, UnpackedFiles, to_packer
 from service.sandbox.channel import Buffer, Channel, Header
 from tracehouse.errors import ArchiveUnusable
 from workers.programs.zip_directory import NotAnArchive, ZipDirectory
@@ -21,7 +21,7 @@ def main(channel: Channel, files: list[int]) -> None:
             said, buffers = _done(ZipDirectory(archive), asked, memoryview(body))
         except NotAnArchive as error:
             failed = ArchiveUnusable(f"it is no archive as torch.jit.save writes it: {error}")
-            said, buffers = Failed.of(failed).model_dump(mode="json"), []
+            said, buffers = FailureReply.of(failed).model_dump(mode="json"), []
     channel.send(said, *buffers)
 
 
@@ -29,7 +29,7 @@ def _done(directory: ZipDirectory, asked: Pack | Unpack, body: memoryview) -> tu
     if isinstance(asked, Unpack):
         return _unpacked(directory, asked)
     tail = directory.with_extra(_split(asked.files, body))
-    return Packed(cut=directory.start).model_dump(mode="json"), [*tail]
+    return PackedArchive(cut=directory.start).model_dump(mode="json"), [*tail]
 
 
 def _unpacked(directory: ZipDirectory, asked: Unpack) -> tuple[Header, list[Buffer]]:
@@ -38,7 +38,7 @@ def _unpacked(directory: ZipDirectory, asked: Unpack) -> tuple[Header, list[Buff
     read = {name: directory.extra(name, asked.most_bytes) for name in asked.names}
     found = {name: data for name, data in read.items() if data is not None}
     files = [ExtraFile(name=name, byte_size=len(data)) for name, data in found.items()]
-    return Unpacked(files=files).model_dump(mode="json"), [*found.values()]
+    return UnpackedFiles(files=files).model_dump(mode="json"), [*found.values()]
 
 
 def _split(files: list[ExtraFile], body: memoryview) -> dict[str, memoryview]:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from service.protocol.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES
-from service.protocol.messages import EXAMPLE, Failed, Refused
-from service.protocol.reference import Answered, Ask, Bound, Differentiate, Differentiated, to_reference
+from service.protocol.messages import EXAMPLE, FailureReply, RefusalReply
+from service.protocol.reference import AnswerReply, Ask, CallReply, Differentiate, GradientReply, to_reference
 from service.protocol.tracer import Trace
 from service.sandbox.channel import Channel, ChannelClosed
 from tracehouse.check.calls import Answer, call_model, differentiate_model
@@ -52,7 +52,7 @@ def main(channel: Channel, files: list[int]) -> None:
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
         if eager and error.__cause__ is not None:
             tracebacks.show(error.__cause__)
-        channel.send(Failed.of(error_of(error)).model_dump(mode="json"))
+        channel.send(FailureReply.of(error_of(error)).model_dump(mode="json"))
 
 
 class Reference:
@@ -95,7 +95,7 @@ class Reference:
     def _say_bound(self, case: str, method: str, call: Call) -> None:
         inputs = packed(call.tensors)
         specs = [tensor.spec for tensor in inputs]
-        bound = Bound(case=case, method=method, arguments=observed_contract.arguments(call), inputs=specs)
+        bound = CallReply(case=case, method=method, arguments=observed_contract.arguments(call), inputs=specs)
         self._channel.send(bound.model_dump(mode="json"), *(tensor.data for tensor in inputs))
 
     def answer(self) -> None:
@@ -135,14 +135,14 @@ class Reference:
         except TooSlow:
             self._refuse(_too_slow(call, asked.within_s))
         else:
-            said = Differentiated(tensors=[tensor.spec for tensor in found.tensors], without=found.without)
+            said = GradientReply(tensors=[tensor.spec for tensor in found.tensors], without=found.without)
             self._channel.send(said.model_dump(mode="json"), *(tensor.data for tensor in found.tensors))
 
     def _refuse(self, error: ServiceError) -> None:
-        self._channel.send(Refused.of(error).model_dump(mode="json"))
+        self._channel.send(RefusalReply.of(error).model_dump(mode="json"))
 
     def _say(self, answer: Answer, outputs: Sequence[Tensor], seconds: float) -> None:
-        answered = Answered(
+        answered = AnswerReply(
             outputs=[tensor.spec for tensor in outputs],
             returns=structure.describe(answer.outputs, "output"),
             drew=answer.drew,

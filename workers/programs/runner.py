@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from service.protocol.messages import Failed
-from service.protocol.reference import Differentiate, Differentiated
-from service.protocol.runner import Infer, Inferred, Load, Ready, to_runner
+from service.protocol.messages import FailureReply
+from service.protocol.reference import Differentiate, GradientReply
+from service.protocol.runner import Infer, Load, OutputReply, Ready, to_runner
 from service.sandbox.channel import Channel, ChannelClosed
 from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Argument, Structure
@@ -41,7 +41,7 @@ def main(channel: Channel, files: list[int]) -> None:
         try:
             artifact = _proved(load, *files)
         except ServiceError as error:
-            channel.send(Failed.of(error).model_dump(mode="json"))
+            channel.send(FailureReply.of(error).model_dump(mode="json"))
             return
         channel.send(Ready(resident_bytes=_peak_bytes()).model_dump(mode="json"))
         while True:
@@ -183,28 +183,28 @@ def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
             case Differentiate():
                 said, answer = _differentiated(artifact, asked, inputs)
     except (GraphRaised, AnswerTooLarge) as error:
-        channel.send(Failed.of(error).model_dump(mode="json"))
+        channel.send(FailureReply.of(error).model_dump(mode="json"))
         return
     channel.send(said.model_dump(mode="json"), *(tensor.data for tensor in answer))
 
 
 def _inferred(
     artifact: LoadedArtifact, asked: Infer, inputs: Mapping[str, torch.Tensor]
-) -> tuple[Inferred | Differentiated, list[Tensor]]:
+) -> tuple[OutputReply | GradientReply, list[Tensor]]:
     answer, returns = _asked(artifact, asked, inputs)
     outputs = _with_datatypes(asked.method, answer)
     byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > asked.answer_max_bytes:
         raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=asked.answer_max_bytes)
-    return Inferred(outputs=[tensor.spec for tensor in outputs], returns=returns), outputs
+    return OutputReply(outputs=[tensor.spec for tensor in outputs], returns=returns), outputs
 
 
 def _differentiated(
     artifact: LoadedArtifact, asked: Differentiate, inputs: Mapping[str, torch.Tensor]
-) -> tuple[Inferred | Differentiated, list[Tensor]]:
+) -> tuple[OutputReply | GradientReply, list[Tensor]]:
     found = artifact.differentiate(asked, inputs)
     specs = [tensor.spec for tensor in found.tensors]
-    return Differentiated(tensors=specs, without=found.without), found.tensors
+    return GradientReply(tensors=specs, without=found.without), found.tensors
 
 
 def _asked(

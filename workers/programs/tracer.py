@@ -16,7 +16,7 @@ import torch
 
 from service.domain.trace_request import Stage
 from service.protocol.bounds import cut_check, cut_layer, excess_of
-from service.protocol.messages import Failed
+from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, TriedExport
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from tracehouse.artifact.manifest import Versions
@@ -49,10 +49,10 @@ def main(channel: Channel, files: list[int]) -> None:
     except ChannelClosed:
         return  # the parent lost interest
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
-        _say(channel, Failed.of(error_of(error)))
+        _say(channel, FailureReply.of(error_of(error)))
 
 
-def _say(channel: Channel, said: Traced | Failed) -> None:
+def _say(channel: Channel, said: Traced | FailureReply) -> None:
     message = said.model_dump(mode="json")
     if excess := excess_of(message):
         raise MalformedFrame(excess)

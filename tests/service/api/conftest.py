@@ -78,13 +78,13 @@ PRINTOUTS = [
     Printout(kind="graph", method="forward", submodule="layer", text="graph(%layer)\n", nodes=NODES[:2]),
 ]
 RETURNED = [
-    eager_outputs.Returned(
+    eager_outputs.EagerResult(
         "forward",
         "example",
         TupleNode(tuple=[TensorLeaf(tensor="output.0"), BakedLeaf(baked="text")]),
         [Tensor("output.0", Datatype.FP32, (1, 2), struct.pack("<2f", 1.5, float("nan")))],
     ),
-    eager_outputs.Returned("forward", "check_inputs[0]", BakedLeaf(baked=None), []),
+    eager_outputs.EagerResult("forward", "check_inputs[0]", BakedLeaf(baked=None), []),
 ]
 
 
@@ -118,7 +118,7 @@ class Tracer:
             failure = SourceSyntaxError("invalid syntax", file="linear.py", line=3).failure()
             self._store.trace_requests.finish(request.id, request.attempt, NotTraced(failure=failure))
         elif request.spec.mode == "eager":
-            outputs = keep(self._store.blobs, b"".join(eager_outputs.pieces(RETURNED)))
+            outputs = keep(self._store.blobs, b"".join(eager_outputs.iter_file_bytes(RETURNED)))
             self._store.trace_requests.finish(request.id, request.attempt, RanEagerly(outputs=outputs))
         else:
             artifact = self.traced(request)

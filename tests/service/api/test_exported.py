@@ -34,7 +34,7 @@ def path(client: TestClient, store: Store) -> Path:
 
     def path(**members: Any) -> str:
         submitted = TraceSpec.model_validate(spec())
-        request = TraceRequest.submitted(submitted, {}, torch_version="2", tenant=DEFAULT_TENANT)
+        request = TraceRequest.new(submitted, {}, torch_version="2", tenant=DEFAULT_TENANT)
         store.trace_requests.add(request, None, queue_max=10)
         claimed = store.trace_requests.claim(request.id)
         assert claimed is not None

@@ -98,7 +98,7 @@ def register(store: Store) -> Register:
         spec = TraceSpec.model_validate(
             {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
         )
-        added = store.trace_requests.add(TraceRequest.submitted(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
+        added = store.trace_requests.add(TraceRequest.new(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
         claimed = store.trace_requests.claim(added.id)
         assert claimed is not None
         assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifacts))

@@ -29,9 +29,9 @@ def test_an_administrators_key_is_for_all_of_them(scope: Scope) -> None:
 
 
 def test_a_key_expires_when_it_says() -> None:
-    assert key(expires_at=NOW).expired(NOW)
-    assert not key(expires_at=NOW + timedelta(seconds=1)).expired(NOW)
-    assert not key(expires_at=None).expired(NOW)
+    assert key(expires_at=NOW).has_expired(NOW)
+    assert not key(expires_at=NOW + timedelta(seconds=1)).has_expired(NOW)
+    assert not key(expires_at=None).has_expired(NOW)
 
 
 @pytest.mark.parametrize("tenant", ["a", "7", "acme-labs_2", "a" * 63])

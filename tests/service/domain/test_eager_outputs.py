@@ -5,7 +5,7 @@ from io import BytesIO
 import numpy as np
 import safetensors
 
-from service.domain.eager_outputs import EagerOutputs, Returned, pieces
+from service.domain.eager_outputs import EagerOutputs, EagerResult, iter_file_bytes
 from tracehouse.contract.structure import BakedLeaf, DictNode, TensorLeaf, TupleNode
 from tracehouse.tensors.tensor import Datatype, Tensor
 
@@ -13,21 +13,21 @@ LOGITS = Tensor("output.logits", Datatype.FP32, (2,), np.float32([1.5, -2]).toby
 NOTHING = Tensor("output.0", Datatype.BF16, (0, 3), b"")
 FLAG = Tensor("output.1", Datatype.BOOL, (), b"\1")
 CALLS = [
-    Returned(
+    EagerResult(
         "forward",
         "example",
         DictNode(mapping={"logits": TensorLeaf(tensor="output.logits"), "name": BakedLeaf(baked="net")}),
         [LOGITS],
     ),
-    Returned(
+    EagerResult(
         "forward",
         "check_inputs[0]",
         TupleNode(tuple=[TensorLeaf(tensor="output.0"), TensorLeaf(tensor="output.1")]),
         [FLAG, NOTHING],
     ),
-    Returned("score", "example", BakedLeaf(baked=[1, None]), []),
+    EagerResult("score", "example", BakedLeaf(baked=[1, None]), []),
 ]
-FILE = b"".join(pieces(CALLS))
+FILE = b"".join(iter_file_bytes(CALLS))
 
 
 def test_what_was_written_is_read_in_the_order_in_which_it_nests() -> None:

@@ -43,7 +43,7 @@ def test_inputs_nest() -> None:
 
 
 def test_a_trace_request_survives_json() -> None:
-    request = TraceRequest.submitted(spec(), {}, torch_version="2.13.0", tenant="ours")
+    request = TraceRequest.new(spec(), {}, torch_version="2.13.0", tenant="ours")
     assert TraceRequest.model_validate_json(request.model_dump_json()) == request
 
 
@@ -163,7 +163,7 @@ def test_a_mode_that_is_none_is_told_with_those_that_there_are() -> None:
 
 @pytest.mark.parametrize(("devices", "pool"), [(["cpu"], "cpu"), (["cuda"], "gpu"), (["cpu", "cuda"], "gpu")])
 def test_a_request_for_cuda_waits_in_the_gpu_pool(devices: list[str], pool: str) -> None:
-    request = TraceRequest.submitted(spec(devices=devices), {}, torch_version="2.13.0", tenant="ours")
+    request = TraceRequest.new(spec(devices=devices), {}, torch_version="2.13.0", tenant="ours")
     assert request.pool == pool
 
 
@@ -209,8 +209,7 @@ def test_another_check_or_release_has_another_outcome(monkeypatch: pytest.Monkey
 )
 def test_what_a_model_can_tell_apart_is_other_content(changes: dict[str, Any], others: dict[str, Any]) -> None:
     first, second = (
-        TraceRequest.submitted(spec(**members), {}, torch_version="2.13.0", tenant="ours")
-        for members in (changes, others)
+        TraceRequest.new(spec(**members), {}, torch_version="2.13.0", tenant="ours") for members in (changes, others)
     )
 
     assert first.content != second.content

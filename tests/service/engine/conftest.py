@@ -41,6 +41,6 @@ def new_request() -> Callable[..., TraceRequest]:
         source = {"files": {"net.py": ""}, "entrypoint": "net:Net"}
         submitted = {"model": "net", "source": source, "example_inputs": [1.0], "force": True, **members}
         spec = TraceSpec.model_validate(submitted)
-        return TraceRequest.submitted(spec, {}, torch_version="2", tenant=tenant)
+        return TraceRequest.new(spec, {}, torch_version="2", tenant=tenant)
 
     return new_request

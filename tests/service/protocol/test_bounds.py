@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from service.protocol.bounds import FACTS_MAX_BYTES, FINDINGS_MAX, cut_check, cut_failure
-from service.protocol.messages import Failed
+from service.protocol.messages import FailureReply
 from service.protocol.tracer import from_tracer
 from tracehouse.errors import Failure, ModelRaised
 from tracehouse.findings.trace_check import (
@@ -65,7 +65,7 @@ def test_what_is_cut_is_within_the_bounds(facts: dict[str, Any]) -> None:
 def test_what_is_short_is_told_whole() -> None:
     error = ModelRaised("it raised", line=3, traceback=[{"file": "net.py", "line": 3, "source": "raise"}], ratio=0.5)
 
-    assert Failed.of(error).failure == error.failure()
+    assert FailureReply.of(error).failure == error.failure()
 
 
 def test_a_check_is_cut_and_what_rejects_it_stays() -> None:

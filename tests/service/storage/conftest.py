@@ -49,7 +49,7 @@ def new_request() -> Callable[..., TraceRequest]:
         source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
         fields = {"model": model, "source": source, "example_inputs": [1.0], "force": True, **spec}
         parsed = TraceSpec.model_validate(fields)
-        return TraceRequest.submitted(parsed, {}, torch_version="2", tenant=tenant)
+        return TraceRequest.new(parsed, {}, torch_version="2", tenant=tenant)
 
     return new_request
 

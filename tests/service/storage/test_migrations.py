@@ -81,7 +81,7 @@ SPEC = TraceSpec.model_validate(
 )
 FILES = {"net.py": BlobRef(digest="sha256:" + "1" * 64, byte_size=1000)}
 ARTIFACT = make_artifact(archive=BlobRef(digest="sha256:" + "2" * 64, byte_size=20_000))
-SUBMITTED = TraceRequest.submitted(SPEC, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+SUBMITTED = TraceRequest.new(SPEC, FILES, torch_version="2", tenant=DEFAULT_TENANT)
 MADE_AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
@@ -159,7 +159,7 @@ def test_what_the_first_release_kept_is_nobody_elses(upgraded):
 
 
 def test_keys_and_content_of_the_first_release_still_stand_for_their_requests(upgraded):
-    again = TraceRequest.submitted(SPEC, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+    again = TraceRequest.new(SPEC, FILES, torch_version="2", tenant=DEFAULT_TENANT)
 
     assert upgraded.trace_requests.add(again, Idempotency.of("key", again)).id == SUBMITTED.id
     assert upgraded.trace_requests.add(again).id == "again"
@@ -167,7 +167,7 @@ def test_keys_and_content_of_the_first_release_still_stand_for_their_requests(up
 
 def test_numbers_of_the_first_release_are_not_given_again(upgraded):
     forced = SPEC.model_copy(update={"force": True})
-    request = TraceRequest.submitted(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+    request = TraceRequest.new(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
     upgraded.trace_requests.add(request)
     upgraded.trace_requests.claim(request.id)
     upgraded.trace_requests.finish(request.id, 1, Succeeded.of(forced, [ARTIFACT]))
@@ -179,7 +179,7 @@ def test_numbers_of_the_first_release_are_not_given_again(upgraded):
 def test_bytes_that_the_first_release_kept_count(upgraded):
     """What was submitted, twice; the artifact that both produced, once."""
     forced = SPEC.model_copy(update={"force": True})
-    request = TraceRequest.submitted(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
+    request = TraceRequest.new(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
 
     with pytest.raises(StorageQuotaExceeded) as refused:
         upgraded.trace_requests.add(request, quotas=Quotas(stored_max_bytes=1))

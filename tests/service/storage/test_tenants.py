@@ -288,7 +288,7 @@ def test_a_tenant_that_is_over_its_own_quota_is_told_so_though_the_queue_is_full
 
 def upload(new_request, byte_size: int, tenant: str = "ours") -> TraceRequest:
     blob = BlobRef(digest="sha256:" + "a" * 64, byte_size=byte_size)
-    return TraceRequest.submitted(new_request().spec, {"net.py": blob}, torch_version="2", tenant=tenant)
+    return TraceRequest.new(new_request().spec, {"net.py": blob}, torch_version="2", tenant=tenant)
 
 
 def test_a_tenant_may_keep_so_many_bytes(store, new_request):

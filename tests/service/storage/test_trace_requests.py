@@ -46,7 +46,7 @@ def test_a_request_is_read_as_it_was_submitted(store, new_request):
         check={"check_inputs": [[2**60]]},
     ).spec
     files = {"inputs.safetensors": BlobRef(digest="sha256:" + "a" * 64, byte_size=5)}
-    request = TraceRequest.submitted(spec, files, torch_version="2", tenant=TENANT)
+    request = TraceRequest.new(spec, files, torch_version="2", tenant=TENANT)
 
     store.trace_requests.add(request)
 

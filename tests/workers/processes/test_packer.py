@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from service.protocol.messages import Failed
+from service.protocol.messages import FailureReply
 from service.protocol.packer import Unpack, from_packer
 from service.sandbox.channel import Channel
 from service.storage.blobs import Blobs
@@ -48,10 +48,10 @@ def archive_of(extra: Mapping[str, str] = {}) -> bytes:
 
 
 @pytest.fixture
-def pack(tmp_path: Path) -> Callable[..., bytes | Failed]:
+def pack(tmp_path: Path) -> Callable[..., bytes | FailureReply]:
     """What the packer makes of an archive, run in this process."""
 
-    def pack(archive: bytes, extra: Mapping[str, bytes] = OURS) -> bytes | Failed:
+    def pack(archive: bytes, extra: Mapping[str, bytes] = OURS) -> bytes | FailureReply:
         blobs = Blobs((tmp_path / "blobs").as_uri())
         with blobs.stage() as staged, blobs.stage() as packed:
             staged.write(archive)
@@ -198,11 +198,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_an_archive_that_two_readers_could_take_for_two_is_refused(
-    pack: Callable[..., bytes | Failed], what: str
+    pack: Callable[..., bytes | FailureReply], what: str
 ) -> None:
     refused = pack(HOSTILE[what]())
 
-    assert isinstance(refused, Failed), what
+    assert isinstance(refused, FailureReply), what
     assert refused.failure.slug == "archive-unusable"
 
 
@@ -217,4 +217,4 @@ def test_what_is_compressed_or_too_large_is_not_read(tmp_path: Path) -> None:
         Channel(ours).send(Unpack(names=[CONTRACT], most_bytes=10**9).model_dump(mode="json"))
         header, _ = Channel(ours).receive()
 
-    assert isinstance(from_packer.validate_python(header), Failed)
+    assert isinstance(from_packer.validate_python(header), FailureReply)

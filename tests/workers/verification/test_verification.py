@@ -372,7 +372,7 @@ if not TRACER:
     "a reference whose answers have other bytes": (
         SAYS_VERIFIED
         + """
-from service.protocol.reference import Answered
+from service.protocol.reference import AnswerReply
 if not TRACER:
     from workers.programs.reference import Reference
     def say(self, answer, outputs, seconds):
