@@ -29,7 +29,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
@@ -102,7 +102,7 @@ def main() -> None:
         for side in ("wrong", "right"):
             names = [one.name for one in chosen if one.path.parent.name == side]
             _print_table(side, names, ours, theirs)
-    summaries = {budget_s: _summary(chosen, ours, theirs) for budget_s, ours in by_budget.items()}
+    summaries = {budget_s: summarise(chosen, ours, theirs) for budget_s, ours in by_budget.items()}
     _print_beside_each_other(summaries)
     if options.json:
         figures = {
@@ -135,13 +135,14 @@ def _judge_at_each(chosen: Sequence[Specimen], budgets_s: Sequence[float], jobs:
     ours: dict[str, Ours] = {}
     smaller_s = 0.0
     for budget_s in budgets_s:
-        again = [one for one in chosen if one.name not in ours or _was_short_of_time(ours[one.name], smaller_s)]
+        again = [one for one in chosen if one.name not in ours or was_short_of_time(ours[one.name], smaller_s)]
         ours = ours | dict(zip((one.name for one in again), _judge_all(again, jobs, budget_s), strict=True))
         by_budget[budget_s], smaller_s = ours, budget_s
     return by_budget
 
 
-def _was_short_of_time(one: Ours, budget_s: float) -> bool:
+def was_short_of_time(one: Ours, budget_s: float) -> bool:
+    """Whether a check of a larger budget may say something else."""
     return one.left_out or one.verdict == "failed" or one.check_s > budget_s * UNHURRIED_SHARE
 
 
@@ -150,10 +151,11 @@ def _judge_all(chosen: Sequence[Specimen], jobs: int, budget_s: float) -> list[O
     check = {"budget_s": budget_s}
     with requests() as done, ThreadPoolExecutor(jobs) as pool:
         traced = [*pool.map(lambda one: done.do({**one.submission(), "check": check}), chosen)]
-    return [_judge(one, each) for one, each in zip(chosen, traced, strict=True)]
+    return [judge(one, each) for one, each in zip(chosen, traced, strict=True)]
 
 
-def _judge(one: Specimen, done: Done) -> Ours:
+def judge(one: Specimen, done: Done) -> Ours:
+    """Whether what the service said of a model is right, and in which line."""
     is_wrong = one.path.parent.name == "wrong"
     if done.artifact is None:
         why = f"{done.failure.slug}: {done.failure.detail[:200]}" if done.failure else "it has no artifact"
@@ -347,7 +349,8 @@ def _print_beside_each_other(summaries: dict[float, dict[str, Any]]) -> None:
         print(f"{name:<56} " + (figures[0] if name.startswith("torch") else " ".join(f"{one:>9}" for one in figures)))
 
 
-def _summary(chosen: Sequence[Specimen], ours: dict[str, Ours], theirs: dict[str, Torch]) -> dict[str, Any]:
+def summarise(chosen: Sequence[Specimen], ours: Mapping[str, Ours], theirs: Mapping[str, Torch]) -> dict[str, Any]:
+    """The figures: how many were found, and so on."""
     wrong = [one.name for one in chosen if one.path.parent.name == "wrong"]
     right = [one.name for one in chosen if one.path.parent.name == "right"]
     found = [ours[name] for name in wrong if ours[name].outcome == "found"]

@@ -1,11 +1,14 @@
-"""An endpoint answers no model of the corpus wrongly: to each of its inputs it gives eager's answer, or a refusal.
+"""The corpus through a real service: its endpoints answer no model wrongly, and its check is as good as it was.
 
-What is rejected is not served; all else is asked everything that its file has, in a row and then once more.
+To each of its inputs an endpoint gives eager's answer, or a refusal. What is rejected is not served; all else is asked
+everything that its file has, in a row and then once more. The figures are those of benchmarks/check_quality.py.
 """
 
+import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,14 @@ import httpx
 import pytest
 import torch
 
+from benchmarks import check_quality
+from benchmarks.check_quality import Ours
+from benchmarks.trace_requests import Done
 from tests.acceptance.conftest import Service
 from tests.corpus import specimen
 from tests.corpus.specimen import Specimen, called, leaves, question, specimens
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.errors import Failure
 from tracehouse.tensors.tensor import Datatype
 from tracehouse.torch_values.tensors import DTYPES
 
@@ -23,6 +31,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(r"ignore:`torch\.jit\
 CASES = [*specimens("wrong"), *specimens("right")]
 # Far longer than the whole corpus takes; a trace that is not done by then fails its test.
 TRACED_S = 1500
+KEPT = json.loads((specimen.CORPUS / "figures.json").read_text())
+# At the larger budget, what is found does not hang on how fast the machine is.
+DEFAULT_S, JUDGED_S = check_quality.BUDGETS_S
 NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -36,11 +47,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def requests(client: httpx.Client) -> dict[Path, str]:
     """Where each trace request is: all are submitted before the first is waited for."""
-    check = {"check_trace": False, "budget_s": 1.0}
-    replies = {
-        case.path: client.post("/trace", json=case.submission(model=model_of(case), check=check)) for case in CASES
-    }
-    return {path: reply.raise_for_status().json()["links"]["self"] for path, reply in replies.items()}
+    return {case.path: submit(client, case, DEFAULT_S) for case in CASES}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.path.parent.name}-{case.name}")
@@ -71,18 +78,61 @@ def test_a_right_model_is_served_on_its_example(
     assert client.post(f"/infer/{model_of(case)}", json=question(case.example)).status_code == 200
 
 
+def test_the_check_is_as_good_as_it_was(client: httpx.Client, requests: dict[Path, str]) -> None:
+    by_default = judge(client, {case: requests[case.path] for case in CASES})
+    short = [case for case in CASES if check_quality.was_short_of_time(by_default[case.name], DEFAULT_S)]
+    judged = by_default | judge(client, {case: submit(client, case, JUDGED_S) for case in short})
+    for budget_s, ours in ((DEFAULT_S, by_default), (JUDGED_S, judged)):
+        print(f"{budget_s:g} s:", check_quality.summarise(CASES, ours, {}))
+
+    now, kept = check_quality.summarise(CASES, judged, {}), KEPT[f"{JUDGED_S:g} s"]
+    not_good = {name: one for name, one in judged.items() if one.outcome not in ("found", "right")}
+    wrong_lines = [name for name, one in judged.items() if one.outcome == "found" and one.line is False]
+    assert now["found"] >= kept["found"], not_good
+    assert now["lines_right"] >= kept["lines_right"], wrong_lines
+    assert now["false_alarms"] <= kept["false_alarms"], not_good
+    assert now["closed_though_right"] <= kept["closed_though_right"], not_good
+
+
+def submit(client: httpx.Client, case: Specimen, budget_s: float) -> str:
+    reply = client.post("/trace", json=case.submission(model=model_of(case), check={"budget_s": budget_s}))
+    return str(reply.raise_for_status().json()["links"]["self"])
+
+
+def judge(client: httpx.Client, requests: Mapping[Specimen, str]) -> dict[str, Ours]:
+    done = {case: done_by(client, ended(client, address)) for case, address in requests.items()}
+    with as_in_the_service():
+        return {case.name: check_quality.judge(case, one) for case, one in done.items()}
+
+
+def done_by(client: httpx.Client, request: dict[str, Any]) -> Done:
+    if request["problem"]:
+        return Done(Failure(slug=request["problem"]["code"], detail=request["problem"]["detail"]), None, b"", 0.0)
+    [made] = request["artifacts"]
+    address = f"/artifacts/{made['digest']}"
+    manifest = client.get(address).raise_for_status().json()
+    artifact = Artifact.model_validate({name: manifest[name] for name in Artifact.model_fields})
+    return Done(None, artifact, client.get(f"{address}/archive").raise_for_status().content, 0.0)
+
+
 def model_of(case: Specimen) -> str:
     return f"{case.path.parent.name}-{case.name.replace('_', '-')}"
 
 
 def in_the_service(eager: torch.nn.Module, call: specimen.Call) -> specimen.Given:
+    with as_in_the_service():
+        return called(eager, call)
+
+
+@contextmanager
+def as_in_the_service() -> Iterator[None]:
+    """Compute with one thread, and warn of nothing."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        given = called(eager, call)
+        yield
     torch.set_num_threads(threads)
-    return given
 
 
 def ended(client: httpx.Client, address: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 PROGRAM = "programs.attacker"
 FRAMES_MAX = 1000
 # A child begins, and its end is told, at once where the machine is idle.
-PATIENCE_S = 30.0
+PATIENCE_S = 20.0
 HARMLESS_KIB = 64 * 1024
 UNBOUNDED_BYTES = 64 * 2**20
 # Without a jail, far more than any attack takes; of processor time, more than the limit that it is to go over.
