@@ -71,7 +71,7 @@ def test_a_loop_over_a_size_is_told_with_what_to_write_in_its_place(run: Run) ->
 
     baked = told.findings["baked-size"]
     assert "a trace at that size has more steps" in baked.detail
-    assert (baked.remedy or "").startswith("the loop over `range(x.shape[1])` is kept as often as it ran")
+    assert (baked.remedy or "").startswith("the trace repeats the loop over `range(x.shape[1])` as often as it ran")
     assert "`mode` be auto" in (baked.remedy or "")
 
 

@@ -43,6 +43,7 @@ from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.differential.offered_cases import name_counterexample, name_value_read
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
@@ -149,7 +150,7 @@ class Pipeline:
         yield (result := FlipEvidence(judged))
         for one in judged:
             if one.counterexample is not None and one.effect == "harmful":
-                name = f"value at {one.line.file}:{one.line.line}"
+                name = name_value_read(one.line.file, one.line.line)
                 smallest = self._smallest(name, one.counterexample, evidence.groups)
                 yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         yield replace(result, summary=_summary_of_reads(judged))
@@ -242,7 +243,7 @@ class Pipeline:
         """Return the smallest call that shows the same."""
         budget = Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
         smallest = shrink(call, groups, self._differs, budget) if self._differs(call) else call
-        return f"counterexample: {name}", smallest
+        return name_counterexample(name), smallest
 
     def _differs(self, call: Call) -> bool:
         """Whether the eager model answers, and the artifact otherwise or not at all."""

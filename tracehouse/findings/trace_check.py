@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """They stand from the best to the worst where they are named."""
+    """Return the worst of these verdicts. `Verdict` lists them from the best to the worst."""
     return max(verdicts, key=[*Verdict].index)
 
 

@@ -16,6 +16,7 @@ from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, Difference
 from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers
+from tracehouse.differential.offered_cases import shows_value_read
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Datatype, Tensor, array
@@ -118,8 +119,9 @@ def _is_of_sizes(trial: DifferentialRun, example: BoundCall) -> bool:
 def _shows(trial: DifferentialRun, example: BoundCall, finding: Finding) -> bool:
     if finding.evidence.get("method", trial.method) != trial.method:
         return False
-    is_named = finding.line is not None and trial.case.endswith(f" {finding.file}:{finding.line}")
-    if is_named or finding.evidence.get("case") == trial.case:
+    if finding.evidence.get("case") == trial.case:
+        return True
+    if finding.file and finding.line and shows_value_read(trial.case, finding.file, finding.line):
         return True
     is_of_sizes = _is_of_sizes(trial, example)
     if finding.kind == Kind.TRACER_WARNING:

@@ -115,7 +115,7 @@ def _updated(seen: list[_Seen]) -> Finding:
     return _finding(
         seen,
         "normalises" if len(seen) == 1 else "normalise",
-        "by the batch at hand, so the answer for one row depends on all other rows; and each call changes the running "
+        "by the batch at hand, so the answer for one row depends on all the others; and each call changes the running "
         "statistics, which no answer shows and a runner forgets when it ends",
         "let `training` be false, so that the running statistics are used and not changed",
     )

@@ -8,7 +8,7 @@ from tracehouse.check.instrumentation.value_reads import SourceSpan, ValueRead
 from tracehouse.introspection.user_lines import Line
 
 _EXPRESSION_MAX_CHARACTERS = 120
-_SCRIPT = "put it into a function under @torch.jit.script, or let `mode` be auto"
+_SCRIPT = "put this code into a function under @torch.jit.script, or let `mode` be auto"
 
 
 def suggest_remedy(read: ValueRead) -> str:
@@ -23,13 +23,13 @@ def suggest_remedy(read: ValueRead) -> str:
         case "in torch" if isinstance(statement, ast.If | ast.While | ast.IfExp):
             return _suggest_for_condition(expression, statement)
         case "numpy" | "__array__":
-            return f"compute with torch in place of numpy: the trace keeps what `{expression}` gave as a constant"
+            return f"compute with torch instead of numpy: the trace keeps the result of `{expression}` as a constant"
         case "tolist":
             return f"keep the tensor in place of `{expression}`, and compute on all of it at once; or {_SCRIPT}"
         case "__iter__":
-            return f"compute on the whole of `{expression}` in place of one row after another; or {_SCRIPT}"
+            return f"compute on the whole of `{expression}` instead of one row after another; or {_SCRIPT}"
         case "data_ptr" | "__dlpack__":
-            return f"keep the tensor itself in place of `{expression}`"
+            return f"pass the tensor itself in place of `{expression}`"
         case "__len__" | "__index__" | "__int__":
             return _suggest_for_integer(expression, statement)
     return f"keep a tensor in place of `{expression}`, and compute with torch operators"
@@ -43,10 +43,7 @@ def suggest_loop_remedy(line: Line | None) -> str | None:
         return None
     match statement:
         case ast.For():
-            return (
-                f"the loop over `{ast.unparse(statement.iter)}` is kept as often as it ran on the example: compute on "
-                f"the whole tensor; or {_SCRIPT}"
-            )
+            return _suggest_for_loop(statement, "compute on the whole tensor")
         case ast.While():
             return _suggest_for_condition(ast.unparse(statement.test), statement)
     return None
@@ -61,20 +58,22 @@ def find_expression(read: ValueRead) -> str:
 def _suggest_for_condition(condition: str, statement: ast.AST | None) -> str:
     match statement:
         case ast.While():
-            return f"the loop `while {condition}` is kept as often as it ran on the example: {_SCRIPT}"
+            return f"the trace repeats the loop `while {condition}` as often as it ran on the example: {_SCRIPT}"
         case ast.IfExp():
             body, other = ast.unparse(statement.body), ast.unparse(statement.orelse)
             return f"write torch.where({condition}, {body}, {other})"
     return f"write torch.where({condition}, ..., ...) in place of the branch; or {_SCRIPT}"
 
 
+def _suggest_for_loop(loop: ast.For, instead: str) -> str:
+    over = ast.unparse(loop.iter)
+    return f"the trace repeats the loop over `{over}` as often as it ran on the example: {instead}; or {_SCRIPT}"
+
+
 def _suggest_for_integer(expression: str, statement: ast.AST | None) -> str:
     match statement:
         case ast.For():
-            return (
-                f"the loop over `{ast.unparse(statement.iter)}` is kept as often as it ran on the example: compute on "
-                f"the whole tensor with a mask; or {_SCRIPT}"
-            )
+            return _suggest_for_loop(statement, "compute on the whole tensor with a mask")
     return (
         f"keep a tensor in place of `{expression}`: compare torch.arange(...) with it for a mask, or index with the "
         f"tensor itself; or {_SCRIPT}"
@@ -83,8 +82,8 @@ def _suggest_for_integer(expression: str, statement: ast.AST | None) -> str:
 
 def _suggest_for_size(expression: str) -> str:
     return (
-        f"`{expression}` follows from a size, which the trace keeps: read sizes as x.shape[0] where they are used, and "
-        f"decide nothing by them in Python; or {_SCRIPT}; or send the size that is served as the example"
+        f"`{expression}` follows from a size, and the trace keeps it: read sizes as x.shape[0] where they are used, "
+        f"and do not branch on them in Python; or {_SCRIPT}; or send an example of the size that you are going to serve"
     )
 
 
