@@ -70,7 +70,7 @@ class ArtifactBuilder:
         arrays.write(counterexamples.encode_arrays(found))
         read = self._children.read_upload
         test.write(pytest_file.render_test(found, self._request.spec, result.conversion, result.device, read).encode())
-        return found.kept(arrays.commit(), test.commit())
+        return found.to_manifest(arrays.commit(), test.commit())
 
     def _pack(self, result: DeviceResult) -> tuple[Staged, Staged]:
         """Return the archive with contract, check and golden cases in it, and the golden cases."""

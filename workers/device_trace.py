@@ -29,8 +29,9 @@ from workers.processes.exits import error_of_failure, explain_model_exit, explai
 from workers.processes.export_progress import ExportProgress
 from workers.processes.tracer import TRACER, TracerProcess, TracerResult
 from workers.progress import TraceProgress
-from workers.verification.examples import Prepared, Sides, prepare
-from workers.verification.verification import Verification, Verified
+from workers.verification.examples import ExampleRuns, run_examples
+from workers.verification.model_processes import ModelProcesses
+from workers.verification.verification import Verification, VerificationResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class DeviceResult:
     device: DeviceName
     conversion: Conversion
     tracer: TracerResult
-    verification: Verified
+    verification: VerificationResult
     exportability: Exportability | None
     attempts: Sequence[ConversionAttempt] = ()
 
@@ -81,7 +82,7 @@ class DeviceTrace:
         self._stage_file = stage_file
         self._stack = ExitStack()  # until `run` ends
         self._eager: EagerProcess | None = None
-        self._prepared: Future[Prepared] | None = None  # from when the archive is there
+        self._examples: Future[ExampleRuns] | None = None  # from when the archive is there
 
     def run(self) -> DeviceResult:
         """Raises TraceError."""
@@ -89,8 +90,8 @@ class DeviceTrace:
             tracer, exportability = self._trace()
             # From here on the archive is what its hash says, and nobody is left who could act on what is drawn.
             self._progress.report_stage(Stage.VERIFYING, 0.8)
-            assert self._prepared is not None  # as the archive came
-            verified = Verification(self._prepared.result(), tracer.traced).run(tracer.offered)
+            assert self._examples is not None  # as the archive came
+            verified = Verification(self._examples.result(), tracer.traced).run(tracer.offered)
         return DeviceResult(self._device, self._conversion, tracer, verified, exportability)
 
     def _trace(self) -> tuple[TracerResult, Exportability | None]:
@@ -166,7 +167,7 @@ class DeviceTrace:
             as_traced = self._children.fork_artifact(self._stack, self._device, archive)
             as_traced.start_as_traced(spec, self._device)
         executor = ThreadPoolExecutor(1, thread_name_prefix="verification")
-        self._prepared = executor.submit(prepare, Sides(spec, eager, artifact, as_traced))
+        self._examples = executor.submit(run_examples, ModelProcesses(spec, eager, artifact, as_traced))
         # Callbacks run last in, first out: the processes are killed, which wakes the thread, and it is waited for.
         self._stack.callback(executor.shutdown)
         for process in (eager, artifact, as_traced):

@@ -1,4 +1,4 @@
-"""The worker: takes a trace request by its id, has it attempted, and keeps what came of it."""
+"""The worker: claims a trace request by its id, attempts it, and stores the outcome."""
 
 import logging
 import time
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Any number of threads may share one. `attempts` are the tries for faults that are the service's own."""
+    """Any number of threads may share one. The service's own faults are retried, up to `attempts` attempts."""
 
     def __init__(self, store: Store, zygote: Zygote, limits: TraceLimits, attempts: int) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class Worker:
         self._attempts = attempts
 
     def run(self, request_id: str, cancellation: Cancellation) -> None:
-        """Attempt the request once, if it is there to be claimed."""
+        """Attempt the request once, if it can be claimed."""
         request = self._store.trace_requests.claim(request_id)
         if request is None:
             return
@@ -37,16 +37,16 @@ class Worker:
         try:
             outcome = attempt.run()
         except AttemptStopped:
-            self._stopped(request, cancellation)
+            self._release(request, cancellation)
             end = cancellation.reason or "stopping"
         except ServiceError as error:
             self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
             log.error("trace lost", extra={"trace_request": request.id, "error": error.slug(), "detail": error.detail})
             end = error.slug()
         else:
-            # The fence: a claim that is no longer the newest keeps nothing.
-            kept = self._store.trace_requests.finish(request.id, request.attempt, outcome)
-            end = _end_of(outcome) if kept else "fenced"
+            # The fence: a claim that is no longer the newest stores nothing.
+            stored = self._store.trace_requests.finish(request.id, request.attempt, outcome)
+            end = _end_of(outcome) if stored else "fenced"
         log.info(
             "trace ended",
             extra={
@@ -54,12 +54,12 @@ class Worker:
                 "attempt": request.attempt,
                 "end": end,
                 "seconds": round(time.monotonic() - started, 3),
-                **_used(attempt),
+                **_resources(attempt),
             },
         )
 
-    def _stopped(self, request: TraceRequest, cancellation: Cancellation) -> None:
-        """A cancelled request has its end already; one that the service's end interrupts waits for the next start."""
+    def _release(self, request: TraceRequest, cancellation: Cancellation) -> None:
+        """Put a request back that the service's end interrupts; a cancelled one has ended already."""
         if cancellation.reason == "stopping":
             self._store.trace_requests.release(request.id, request.attempt)
 
@@ -74,8 +74,8 @@ def _end_of(outcome: Outcome) -> str:
             return outcome.failure.slug
 
 
-def _used(attempt: Attempt) -> dict[str, Any]:
-    """By the children that ran the submitted code as the request asks: together, and by the largest of them."""
+def _resources(attempt: Attempt) -> dict[str, Any]:
+    """Return what the children used that ran the submitted code: processor time together, memory of the largest."""
     if not attempt.exits:
         return {}
     cpu_s = sum(end.cpu_s for end in attempt.exits)

@@ -1,7 +1,7 @@
-"""Rows: whether an artifact answers several requests at once as it answers each alone.
+"""Batch rows: whether an artifact answers the rows of several requests together as it answers them alone.
 
-Asked of the artifact as it is served, on rows that are drawn here: f(a with b) = f(a) with f(b), and what stands in b
-does not show in the answer to a.
+The artifact is asked in the form that is served, on rows that the caller drew: f(a with b) must be f(a) with f(b), and
+the answer to a must not depend on the values in b.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,49 +16,52 @@ AskArtifact = Callable[[Sequence[Tensor]], Answer | str]
 
 
 class RowsRefused(Exception):
-    """The artifact raised: it says nothing of rows."""
+    """The artifact raised on these inputs, so nothing is known of its rows."""
 
 
-# Other rows are made as large, so that what they lend to their neighbours shows.
+# Other rows are made this many times as large, so that their influence on their neighbours shows.
 _LARGE = 100.0
-_SIDES = ("alone", "with other rows")
+_NAMES = ("alone", "with other rows")
 
 
 def find_row_dependence(
     ask: AskArtifact, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
 ) -> str | None:
-    """How the rows show in one another, or None. Inputs without rows must be the same in both. Raises RowsRefused."""
-    alone, others_alone, together = (_asked(ask, inputs) for inputs in (some, others, _with(some, others, batch)))
-    first = _rows_of(some, batch)
+    """Return how rows depend on one another, or None. Raises RowsRefused.
+
+    Inputs that `batch` gives no row dim must be the same in `some` and `others`.
+    """
+    alone, others_alone, together = (_answer(ask, inputs) for inputs in (some, others, _join_all(some, others, batch)))
+    first = _count_rows(some, batch)
     return (
-        _compared(alone, together, batch, 0, first, tolerance)
-        or _compared(others_alone, together, batch, first, _rows_of(others, batch), tolerance)
-        or _lent(ask, alone, some, others, batch, tolerance)
+        _compare_rows(alone, together, batch, 0, first, tolerance)
+        or _compare_rows(others_alone, together, batch, first, _count_rows(others, batch), tolerance)
+        or _find_influence(ask, alone, some, others, batch, tolerance)
     )
 
 
-def _asked(ask: AskArtifact, inputs: Sequence[Tensor]) -> Answer:
+def _answer(ask: AskArtifact, inputs: Sequence[Tensor]) -> Answer:
     answer = ask(inputs)
     if isinstance(answer, str):
         raise RowsRefused(answer)
     return answer
 
 
-def _lent(
+def _find_influence(
     ask: AskArtifact, alone: Answer, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
 ) -> str | None:
-    """Whether other values in the other rows show in the first ones."""
+    """Return how the first rows' answer changes with the values in the other rows, or None."""
     for change in (_large, _not_a_number):
         changed = [change(one) if one.name in batch.inputs else one for one in others]
-        together = ask(_with(some, changed, batch))
+        together = ask(_join_all(some, changed, batch))
         if isinstance(together, str):
-            continue  # such values are none for this model, and its rows are refused with them
-        if found := _compared(alone, together, batch, 0, _rows_of(some, batch), tolerance):
+            continue  # the model refuses such values, and all rows with them
+        if found := _compare_rows(alone, together, batch, 0, _count_rows(some, batch), tolerance):
             return found
     return None
 
 
-def _compared(alone: Answer, together: Answer, batch: Batch, first: int, rows: int, tolerance: float) -> str | None:
+def _compare_rows(alone: Answer, together: Answer, batch: Batch, first: int, rows: int, tolerance: float) -> str | None:
     if alone.leaves.keys() != together.leaves.keys():
         return "together they return other outputs"
     for name, leaf in alone.leaves.items():
@@ -68,18 +71,18 @@ def _compared(alone: Answer, together: Answer, batch: Batch, first: int, rows: i
             if part is None:
                 return f"{name!r} has other rows: {list(other.shape)}"
             other = part
-        compared: ComparisonResult = compare_leaf(leaf, other, tolerance, _SIDES)
+        compared: ComparisonResult = compare_leaf(leaf, other, tolerance, _NAMES)
         if compared.difference is not None:
             return f"{name!r} differs: {compared.difference.what}"
     return None
 
 
-def _with(some: Iterable[Tensor], others: Iterable[Tensor], batch: Batch) -> list[Tensor]:
-    return [_joined(one, other, batch.inputs[one.name]) if one.name in batch.inputs else one
+def _join_all(some: Iterable[Tensor], others: Iterable[Tensor], batch: Batch) -> list[Tensor]:
+    return [_join(one, other, batch.inputs[one.name]) if one.name in batch.inputs else one
             for one, other in zip(some, others, strict=True)]  # fmt: skip
 
 
-def _joined(one: Tensor, other: Tensor, dim: int) -> Tensor:
+def _join(one: Tensor, other: Tensor, dim: int) -> Tensor:
     joined = np.concatenate([_items(one), _items(other)], axis=dim)
     return Tensor(one.name, one.datatype, joined.shape, joined.tobytes())
 
@@ -92,11 +95,11 @@ def _part(tensor: Tensor, dim: int, first: int, rows: int) -> Tensor | None:
 
 
 def _items(tensor: Tensor) -> "np.ndarray[tuple[int, ...], np.dtype[np.void]]":
-    """As they travel, whatever they are: a bfloat16 too."""
+    """Return the tensor's items as opaque bytes, which numpy can join for every datatype, bfloat16 too."""
     return np.frombuffer(tensor.data, f"V{tensor.datatype.item_bytes}").reshape(tensor.shape)
 
 
-def _rows_of(inputs: Sequence[Tensor], batch: Batch) -> int:
+def _count_rows(inputs: Sequence[Tensor], batch: Batch) -> int:
     shapes: Mapping[str, tuple[int, ...]] = {one.name: one.shape for one in inputs}
     name, dim = next(iter(batch.inputs.items()))
     return shapes[name][dim]

@@ -1,4 +1,4 @@
-"""A bound call: one call of a trace request, its inputs bound to the parameters."""
+"""A bound call: one call of a trace request, with its inputs bound to the method's parameters."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from tracehouse.tensors.tensor import Tensor, TensorSpec
 
 @dataclass(frozen=True)
 class BoundCall:
-    """A call of the request's: what it is called with."""
+    """A call of the request under its `case`. `inputs` are the tensors in `arguments`."""
 
     case: str
     method: str
@@ -17,4 +17,5 @@ class BoundCall:
 
     @property
     def specs(self) -> list[TensorSpec]:
+        """The inputs' names, datatypes and shapes."""
         return [tensor.spec for tensor in self.inputs]

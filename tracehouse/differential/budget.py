@@ -1,16 +1,16 @@
-"""The budget: how long the check may still take, and what was left undone because of it."""
+"""The budget: how long the check may still take, and what was left out because of it."""
 
 import time
 
-# Processor time does not pass while the model sleeps, or waits for what never comes.
+# Processor time stands still while the model sleeps, or waits for what never comes; the clock does not.
 PATIENCE = 4
 
 
 class Budget:
-    """Seconds of this thread's processor time from when it is made, so that a busy machine finds what an idle one does;
-    no more than `patience` times as many by the clock. For what waits for other processes, one time.
+    """Seconds of this thread's processor time, counted from when the budget is made.
 
-    Its shares write down together with it what they leave out.
+    Processor time makes a busy machine find what an idle one finds. By the clock it may be `patience` times as long;
+    what waits for other processes has a patience of 1. A budget and its shares list together what they leave out.
     """
 
     def __init__(self, seconds: float, left_out: list[str] | None = None, *, patience: float = PATIENCE) -> None:
@@ -30,15 +30,15 @@ class Budget:
         return self.left_s == 0.0
 
     def share(self, fraction: float) -> "Budget":
-        """A part of what is left, for one thing among several; what it leaves out, this one says."""
+        """Return a budget with a fraction of the time that is left. What it leaves out is listed here."""
         return Budget(self.left_s * fraction, self._left_out, patience=self._patience)
 
     def leave_out(self, what: str) -> None:
-        """Say what there was no time for."""
+        """Note what there was no time for."""
         self._left_out.append(what)
 
     def left_out(self) -> list[str]:
-        """What was left out since this was asked last."""
-        said = [*self._left_out]
+        """Return what was left out, and forget it."""
+        left_out = [*self._left_out]
         self._left_out.clear()
-        return said
+        return left_out

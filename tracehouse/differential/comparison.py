@@ -1,8 +1,8 @@
-"""Closeness: whether two answers are the same, told from their nesting and their bytes alone.
+"""Comparison: whether two answers are the same, by their nesting and their bytes alone.
 
-The one rule by which a trace is checked, verified, and proved again wherever it is loaded. It loads no torch, so that
-a parent can compare what its children gave. It is the same for every device: both sides compute on the one that the
-artifact is for, and TF32 is on or off for both, as torch and the source have it.
+A trace is checked, verified, and checked again wherever it is loaded, always by this one rule. It loads no torch, so
+that a parent can compare what its children answered. It is the same for every device: both models compute on the
+device that the artifact is for, and TF32 is on or off for both, as torch and the source have it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ from tracehouse.contract.structure import (
 from tracehouse.tensors.tensor import Datatype, Tensor, json_number
 from tracehouse.tensors.tensor import array as flat_array
 
-# What a format with few digits can be held to: a few units in the last place.
+# Formats with few digits are compared to a few units in the last place.
 _LEAST_TOLERANCE = {Datatype.FP16: 2e-3, Datatype.BF16: 1.6e-2}
-# Compared so many at a time, or an answer of a gigabyte would take several more.
+# Values are compared so many at a time, or an answer of a gigabyte would take several gigabytes more.
 _CHUNK = 2**20
 
-# So many values tell the usual size of all.
+# The usual size of values is taken from so many of them.
 _SAMPLE = 2**16
-# What is left of numbers a thousand times as large still has four of float32's seven digits.
+# A value that is left over from numbers a thousand times as large still has four of float32's seven digits.
 _PROPORTION = 1000.0
 
 _KINDS: dict[type[Structure], str] = {
@@ -51,7 +51,7 @@ ANSWER_NAMES: AnswerNames = ("eager", "the artifact")
 
 @dataclass(frozen=True)
 class Difference:
-    """How one leaf differs; `index`, `eager` and `artifact` tell of the largest difference, where there is one."""
+    """How one leaf differs. `index`, `eager` and `artifact` are of the largest difference, if there is one."""
 
     leaf: str
     what: str
@@ -61,13 +61,13 @@ class Difference:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """Where, and what each gave: what a finding has to show."""
+        """Return where the leaf differs and what each gave, as a finding shows it."""
         return {"index": self.index, "eager": self.eager, "artifact": self.artifact}
 
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """`largest` is over all leaves, and None where they cannot be subtracted."""
+    """The first difference, and the largest over all leaves, which is None where some cannot be subtracted."""
 
     largest: float | None
     difference: Difference | None
@@ -79,27 +79,27 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call returned: how it nests, and its leaves by their names."""
+    """What a call returned: its structure, and its leaves by their names."""
 
     returns: Structure
     leaves: Mapping[str, Tensor]
 
 
-def compare(eager: Answer, artifact: Answer, tolerance: float, sides: AnswerNames = ANSWER_NAMES) -> ComparisonResult:
-    """The first leaf that differs by more than the tolerance, and the largest difference of all.
+def compare(eager: Answer, artifact: Answer, tolerance: float, names: AnswerNames = ANSWER_NAMES) -> ComparisonResult:
+    """Compare two answers: find the first leaf that differs by more than the tolerance, and the largest difference.
 
-    `sides` is what the two are called.
+    `names` is what the two are called in the text of a difference.
     """
-    found = find_nesting_difference(eager.returns, artifact.returns, "output", sides)
+    found = find_nesting_difference(eager.returns, artifact.returns, "output", names)
     if found is not None:
         return ComparisonResult(None, found)
     return combine_comparisons(
-        compare_leaf(eager.leaves[name], artifact.leaves[name], tolerance, sides) for name in eager.leaves
+        compare_leaf(eager.leaves[name], artifact.leaves[name], tolerance, names) for name in eager.leaves
     )
 
 
 def combine_comparisons(leaves: Iterable[ComparisonResult]) -> ComparisonResult:
-    """What was found leaf by leaf, of all of them."""
+    """Return one result for all leaves."""
     compared = list(leaves)
     first = next((leaf.difference for leaf in compared if leaf.difference is not None), None)
     largest = [leaf.largest for leaf in compared if leaf.largest is not None]
@@ -107,32 +107,32 @@ def combine_comparisons(leaves: Iterable[ComparisonResult]) -> ComparisonResult:
 
 
 def find_nesting_difference(
-    eager: Structure, artifact: Structure, name: str, sides: AnswerNames = ANSWER_NAMES
+    eager: Structure, artifact: Structure, name: str, names: AnswerNames = ANSWER_NAMES
 ) -> Difference | None:
-    """Where the two nest differently. A dict's keys have no order."""
+    """Return the first place where the two nest differently, or None. The order of a dict's keys does not count."""
     match eager, artifact:
         case DictNode(), DictNode():
             keys, other_keys = list(eager.mapping), list(artifact.mapping)
             if sorted(keys) != sorted(other_keys):
-                return Difference(name, f"{sides[0]} returns the keys {keys} there, and {sides[1]} {other_keys}")
+                return Difference(name, f"{names[0]} returns the keys {keys} there, and {names[1]} {other_keys}")
             pairs = [(key, item, artifact.mapping[key]) for key, item in eager.mapping.items()]
         case (ListNode(), ListNode()) | (TupleNode(), TupleNode()):
             items, others = items_of(eager), items_of(artifact)
             if len(items) != len(others):
-                what = f"{sides[0]} returns {len(items)} items there, and {sides[1]} {len(others)}"
+                what = f"{names[0]} returns {len(items)} items there, and {names[1]} {len(others)}"
                 return Difference(name, what)
             pairs = [(key, item, other) for (key, item), (_, other) in zip(items, others, strict=True)]
         case _:
             kind, other = _kind(eager), _kind(artifact)
             if kind == other:
                 return None
-            return Difference(name, f"{sides[0]} returns {kind} there, and {sides[1]} {other}")
-    found = (find_nesting_difference(item, other, f"{name}.{key}", sides) for key, item, other in pairs)
+            return Difference(name, f"{names[0]} returns {kind} there, and {names[1]} {other}")
+    found = (find_nesting_difference(item, other, f"{name}.{key}", names) for key, item, other in pairs)
     return next((difference for difference in found if difference is not None), None)
 
 
 def compare_baked_arguments(example: Iterable[Argument], call: Iterable[Argument]) -> Difference | None:
-    """Where a call gives another value than the one that the trace baked in."""
+    """Return the first argument for which a call has another value than the one that the trace baked in, or None."""
     found = find_baked_difference(example, call)
     if found is None:
         return None
@@ -141,24 +141,27 @@ def compare_baked_arguments(example: Iterable[Argument], call: Iterable[Argument
 
 
 def compare_leaf(
-    eager: Tensor, artifact: Tensor, tolerance: float, sides: AnswerNames = ANSWER_NAMES, *, rounding: float = 0.0
+    eager: Tensor, artifact: Tensor, tolerance: float, names: AnswerNames = ANSWER_NAMES, *, rounding: float = 0.0
 ) -> ComparisonResult:
-    """Datatype, shape and values; the name is the first one's. Floats that are so near to each other count as equal."""
+    """Compare datatype, shape and values of two leaves; the first one's name is used.
+
+    Floats may differ by `tolerance` of their own size and of the leaf's scale, and by `rounding` besides.
+    """
     if eager.datatype != artifact.datatype:
-        what = f"{sides[0]} gives {eager.datatype}, and {sides[1]} {artifact.datatype}"
+        what = f"{names[0]} gives {eager.datatype}, and {names[1]} {artifact.datatype}"
         return ComparisonResult(None, Difference(eager.name, what))
     if tuple(eager.shape) != tuple(artifact.shape):
-        shapes = f"{sides[0]} gives shape {list(eager.shape)}, and {sides[1]} {list(artifact.shape)}"
+        shapes = f"{names[0]} gives shape {list(eager.shape)}, and {names[1]} {list(artifact.shape)}"
         return ComparisonResult(None, Difference(eager.name, shapes))
     if memoryview(eager.data).cast("B") == memoryview(artifact.data).cast("B"):
         return ComparisonResult(0.0, None)
     is_float = eager.datatype.is_float
     place, largest = _floats(eager, artifact, tolerance, rounding) if is_float else _integers(eager, artifact)
-    return ComparisonResult(largest, None if place is None else _difference_at(place, eager, artifact, sides))
+    return ComparisonResult(largest, None if place is None else _difference_at(place, eager, artifact, names))
 
 
 def closeness_bounds(eager: Tensor, tolerance: float) -> tuple[float, float]:
-    """The rtol and atol by which torch.testing.assert_close draws the same line."""
+    """Return rtol and atol with which torch.testing.assert_close accepts what `compare_leaf` accepts."""
     if not eager.datatype.is_float:
         return 0.0, 0.0
     relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
@@ -166,15 +169,15 @@ def closeness_bounds(eager: Tensor, tolerance: float) -> tuple[float, float]:
 
 
 def largest_finite(tensor: Tensor) -> float:
-    """The size of the largest number in it that is finite."""
+    """Return the largest magnitude among the finite values, 0 if there is none."""
     values = _flat(tensor)
     return max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
 
 
-_Found = tuple[int | None, float | None]  # the place that shows that they differ, and the largest difference
+_Difference = tuple[int | None, float | None]  # a flat index at which they differ, and the largest difference
 
 
-def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) -> _Found:
+def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) -> _Difference:
     expected, actual = _flat(eager), _flat(artifact)
     relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
     scale = _scale(expected)
@@ -195,28 +198,28 @@ def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) 
 
 
 def _scale(values: NDArray[np.generic]) -> float:
-    """The size of the numbers that made these: where such were added and took each other away, what is left of them is
-    no more exact than they were.
+    """Return the magnitude of the numbers that these values were computed from.
 
-    That is the largest of the values, but not one that is out of all proportion, as the smallest number of all that
-    masks a logit: beside it everything would be close. A value that fills many places counts once.
+    Where such numbers were added and cancelled, what is left is no more exact than they were. The scale is the largest
+    value, unless that is out of all proportion, as the lowest float that masks a logit: beside it everything would be
+    close. A value that fills many places counts once.
     """
     largest = max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
     sizes = _finite(values[:: max(1, len(values) // _SAMPLE)])
-    sizes = np.sort(sizes[sizes > 0])  # not np.unique, whose first call imports a module: a runner cannot
+    sizes = np.sort(sizes[sizes > 0])  # not np.unique, whose first call imports a module: a runner can't
     sizes = sizes[np.append(True, sizes[1:] != sizes[:-1])] if sizes.size else sizes
     return min(largest, _PROPORTION * float(sizes[(sizes.size - 1) // 2])) if sizes.size else largest
 
 
-def _integers(eager: Tensor, artifact: Tensor) -> _Found:
-    """Exactly, also beyond 2^53, where what differs is equal as floats."""
+def _integers(eager: Tensor, artifact: Tensor) -> _Difference:
+    """Compare exactly, also beyond 2^53, where integers that differ are equal as floats."""
     expected, actual = _flat(eager), _flat(artifact)
     farthest, largest = None, 0.0
     for part in _parts(expected):
         differing = np.flatnonzero(expected[part] != actual[part])
         if not differing.size:
             continue
-        some, others = (_as_float64(side[part][differing]) for side in (expected, actual))
+        some, others = (_as_float64(values[part][differing]) for values in (expected, actual))
         apart = np.abs(some - others)
         if farthest is None or float(apart.max()) > largest:
             farthest, largest = part.start + int(differing[apart.argmax()]), float(apart.max())
@@ -224,7 +227,7 @@ def _integers(eager: Tensor, artifact: Tensor) -> _Found:
 
 
 def _finite(values: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Their sizes, 0 for what is not finite."""
+    """Return the magnitudes, with 0 for what is not finite."""
     sizes = np.abs(_as_float64(values))
     return np.where(np.isfinite(sizes), sizes, 0.0)
 
@@ -237,10 +240,10 @@ def _parts(values: NDArray[np.generic]) -> list[slice]:
     return [slice(start, start + _CHUNK) for start in range(0, len(values), _CHUNK)]
 
 
-def _difference_at(place: int, eager: Tensor, artifact: Tensor, sides: AnswerNames) -> Difference:
+def _difference_at(place: int, eager: Tensor, artifact: Tensor, names: AnswerNames) -> Difference:
     index = _index(place, eager.shape)
-    first, second = (_value(_flat(side)[place]) for side in (eager, artifact))
-    return Difference(eager.name, f"{sides[0]} gives {first} at {index}, and {sides[1]} {second}", index, first, second)
+    first, second = (_value(_flat(tensor)[place]) for tensor in (eager, artifact))
+    return Difference(eager.name, f"{names[0]} gives {first} at {index}, and {names[1]} {second}", index, first, second)
 
 
 def _index(place: int, shape: Sequence[int]) -> list[int]:

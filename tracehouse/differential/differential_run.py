@@ -1,4 +1,4 @@
-"""A trial: one call that the eager model and the artifact were both asked, and what came of it."""
+"""A differential run: one call made of both the eager model and the artifact, and how their answers compare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ IntegerRanges = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class DivergingAnswers:
-    """Inputs on which the two differ, and what each gave; a text is what the artifact raised."""
+    """Inputs on which eager model and artifact differ, with both answers. A text is what the artifact raised."""
 
     inputs: Sequence[Tensor]
     eager: Answer
@@ -23,6 +23,7 @@ class DivergingAnswers:
 
     @property
     def byte_size(self) -> int:
+        """The bytes of the inputs and of both answers."""
         answers = [one for one in (self.eager, self.artifact) if isinstance(one, Answer)]
         leaves = [leaf for answer in answers for leaf in answer.leaves.values()]
         return sum(len(tensor.data) for tensor in (*self.inputs, *leaves))
@@ -30,23 +31,24 @@ class DivergingAnswers:
 
 @dataclass(frozen=True)
 class DifferentialRun:
-    """One call of both. `compared` is None where the eager model refused, or nothing can be said.
+    """One call of both models. `comparisons` is None where the eager model refused, or nothing was found out.
 
-    `ranges` has the smallest and the largest of each input of integers; `outputs` are eager's; `call` says how the
-    inputs nest, and is another one than the example's for a check input alone. `by_chance` is a difference where eager
-    differs from itself as well, with other random numbers.
+    `call` says how the inputs nest: only a check input's may nest otherwise than the example's. `ranges` has the
+    smallest and the largest integer of each integer input; `outputs` are the eager model's. `drew` says that the eager
+    model drew random numbers, `by_chance` that it also differs from itself with other random numbers.
+    `artifact_answered` says that the artifact answered where the eager model refused.
     """
 
     call: BoundCall
     case: str
     inputs: list[TensorSpec]
     ranges: IntegerRanges
-    compared: FormComparisons | None
+    comparisons: FormComparisons | None
     outputs: list[TensorSpec]
     drew: bool = False
     refusal: Failure | None = None
-    answered: bool = False  # the artifact did, where the eager model refused
-    shown: DivergingAnswers | None = None
+    artifact_answered: bool = False
+    diverging: DivergingAnswers | None = None
     by_chance: bool = False
 
     @property
@@ -55,26 +57,27 @@ class DifferentialRun:
 
     @property
     def agrees(self) -> bool:
-        return self.compared is not None and self.compared.agrees
+        return self.comparisons is not None and self.comparisons.agrees
 
     @property
     def differs(self) -> bool:
-        return self.compared is not None and not self.compared.agrees
+        return self.comparisons is not None and not self.comparisons.agrees
 
     @property
     def differs_by_form(self) -> bool:
-        """The archive as it was traced gives what eager gives, and what is served does not."""
-        both = self.compared
-        return both is not None and both.as_traced is not None and both.as_traced.agrees and not both.served.agrees
+        """Whether the archive agrees with the eager model as it was traced, and differs in the form that is served."""
+        forms = self.comparisons
+        return forms is not None and forms.as_traced is not None and forms.as_traced.agrees and not forms.served.agrees
 
     @property
     def difference(self) -> Difference | None:
-        return None if self.compared is None else self.compared.difference
+        return None if self.comparisons is None else self.comparisons.difference
 
-    def is_as_in(self, call: BoundCall) -> bool:
-        """Whether nothing but its tensors tells it from that call."""
+    def nests_as(self, call: BoundCall) -> bool:
+        """Whether this run's arguments are that call's, apart from the tensors in them."""
         return self.call is call or same_arguments(call.arguments, self.call.arguments)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The inputs' shapes by their names."""
         return {spec.name: spec.shape for spec in self.inputs}

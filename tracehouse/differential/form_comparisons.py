@@ -1,4 +1,4 @@
-"""Both forms of an artifact, each compared with the eager model."""
+"""Form comparisons: each form of an artifact compared with the eager model."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,17 @@ from tracehouse.differential.comparison import ComparisonResult, Difference
 
 @dataclass(frozen=True)
 class FormComparisons:
-    """What was found of the artifact as it is served and, where that is another form, as it was traced."""
+    """The form that is served, compared with the eager model; and where they differ in form, the archive as traced."""
 
     served: ComparisonResult
     as_traced: ComparisonResult | None = None
 
     @property
     def agrees(self) -> bool:
+        """Whether every form agrees with the eager model."""
         return self.served.agrees and (self.as_traced is None or self.as_traced.agrees)
 
     @property
     def difference(self) -> Difference | None:
-        """Of what is served, or else of what was traced."""
+        """The served form's difference, or else the traced one's."""
         return self.served.difference or (self.as_traced.difference if self.as_traced is not None else None)

@@ -1,7 +1,7 @@
-"""Golden cases: a few inputs with eager's outputs, kept with the artifact and replayed wherever it is loaded.
+"""Golden cases: a few inputs with the eager outputs, stored with the artifact and replayed wherever it is loaded.
 
-One safetensors file; a tensor's name is `<case>.<method>.input.<leaf>` or `<case>.<method>.output.<leaf>`, the leaves
-named as in the contract: `0.forward.input.x`, `0.forward.output.output.1`.
+They are one safetensors file; a tensor's name is `<case>.<method>.input.<leaf>` or `<case>.<method>.output.<leaf>`, the
+leaves named as in the contract: `0.forward.input.x`, `0.forward.output.output.1`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,15 @@ import safetensors
 from tracehouse.tensors import tensor_file
 from tracehouse.tensors.tensor import Tensor
 
-# torch's profiling executor records the first call, and specialises on the second and third: what answers from then on
-# is to be proved as well.
+# torch's profiling executor records the first call, and specialises on the second and third. What answers from then on
+# has to be compared as well.
 CALLS_TO_SPECIALISE = 3
 
 
 @dataclass(frozen=True)
 class Case:
+    """A call's inputs and eager outputs, each tensor under its leaf's name."""
+
     method: str
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
@@ -29,23 +31,24 @@ class Case:
 
 
 def encode(cases: Iterable[Case]) -> bytes:
+    """Return the cases as the bytes of a safetensors file."""
     named = [
-        (f"{number}.{case.method}.{side}.{tensor.name}", tensor)
+        (f"{number}.{case.method}.{role}.{tensor.name}", tensor)
         for number, case in enumerate(cases)
-        for side, tensors in (("input", case.inputs), ("output", case.outputs))
+        for role, tensors in (("input", case.inputs), ("output", case.outputs))
         for tensor in tensors
     ]
     return b"".join(tensor_file.iter_file_bytes(named))
 
 
 def read(descriptor: int) -> list[Case]:
-    """The cases in a file that is open. Raises what safetensors raises, where the bytes are not its format."""
+    """Return the cases in an open file, and close it. Raises what safetensors raises if the format is another."""
     with open(descriptor, "rb") as file:
-        found = safetensors.deserialize(file.read())  # type: ignore[no-untyped-call]
+        entries = safetensors.deserialize(file.read())  # type: ignore[no-untyped-call]
     cases: dict[int, tuple[str, list[Tensor], list[Tensor]]] = {}
-    for path, tensor in found:
-        number, method, side, leaf = path.split(".", 3)
+    for path, tensor in entries:
+        number, method, role, leaf = path.split(".", 3)
         _, inputs, outputs = cases.setdefault(int(number), (method, [], []))
-        kept = Tensor(leaf, tensor_file.DATATYPES[tensor["dtype"]], tuple(tensor["shape"]), tensor["data"])
-        (inputs if side == "input" else outputs).append(kept)
+        named = Tensor(leaf, tensor_file.DATATYPES[tensor["dtype"]], tuple(tensor["shape"]), tensor["data"])
+        (inputs if role == "input" else outputs).append(named)
     return [Case(*cases[number]) for number in sorted(cases)]

@@ -1,6 +1,6 @@
-"""Out of memory: told from what torch and the system say of it."""
+"""Out of memory: recognised by the messages of torch and of the system."""
 
-# As torch's allocators say it, for they raise RuntimeError.
+# Messages of torch's allocators, which raise RuntimeError and no type of their own.
 PROCESS_MESSAGES = (
     "DefaultCPUAllocator: ",
     "[enforce fail at alloc_cpu.cpp",
@@ -9,8 +9,9 @@ PROCESS_MESSAGES = (
     "Cannot allocate memory",
     "bad_alloc",
 )
-_OF_A_GPU = "CUDA out of memory"
+_GPU_MESSAGE = "CUDA out of memory"
 
 
 def reports_out_of_memory(text: str) -> bool:
-    return any(words in text for words in (*PROCESS_MESSAGES, _OF_A_GPU))
+    """Whether the text of an error says that memory ran out, the process's or the GPU's."""
+    return any(words in text for words in (*PROCESS_MESSAGES, _GPU_MESSAGE))

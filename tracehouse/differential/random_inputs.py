@@ -1,7 +1,7 @@
-"""Fresh inputs: an example's with other values, drawn when the artifact is fixed already.
+"""Random inputs: the example's inputs with other values, drawn after the artifact is fixed.
 
-Whoever made the artifact could not prepare for them. They have values of the example's kind, and its shapes or those
-that are asked for, so that a model which takes the example is likely to take them.
+So whoever made the artifact could not prepare for them. They have values of the example's kind, and its shapes or
+others that are asked for, so that a model which takes the example is likely to take them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tracehouse.tensors.tensor import Tensor, array, array_bytes
 
-# By how much of itself a number is moved where the inputs are to stay near the example.
+# The spread by which values are moved, relative to themselves, to stay near the example.
 _NEAR = 0.1
 
 Values = NDArray[Any]
@@ -24,14 +24,14 @@ Draw = Callable[[Values, np.random.Generator], Values]
 
 
 def draw_rounds(example: Sequence[Tensor], rng: np.random.Generator) -> Iterator[list[Tensor]]:
-    """Inputs that differ from the example's, without end; none where there is nothing to vary."""
+    """Yield inputs that differ from the example's, without end; none where there is nothing to vary."""
     values = [array(tensor.datatype, tensor.data) for tensor in example]
     if not any(flat.size for flat in values):
         return
     while True:
         for draw in _PLANS:
             with np.errstate(over="ignore", invalid="ignore"):  # of numbers at the end of their range
-                drawn = [_like(tensor, draw(flat, rng)) for tensor, flat in zip(example, values, strict=True)]
+                drawn = [_with_values(tensor, draw(flat, rng)) for tensor, flat in zip(example, values, strict=True)]
             if any(one.data != tensor.data for one, tensor in zip(drawn, example, strict=True)):
                 yield drawn
 
@@ -43,99 +43,99 @@ def draw_sized(
     rng: np.random.Generator,
     within: Mapping[str, Ends] | None = None,
 ) -> list[Tensor]:
-    """Inputs of those shapes: values of the example's own in other places, varied as the draw's number says.
+    """Return inputs of those shapes, with the example's values in other places, varied by a plan.
 
-    Integers are also drawn from all that lies `within` those ends, where an input has some.
+    `draw_number` chooses the plan, in turn. Where an input has a range in `within`, its integers may also be any in it.
     """
     draw, ends = _PLANS[draw_number % len(_PLANS)], within or {}
     with np.errstate(over="ignore", invalid="ignore"):
-        return [_sized(tensor, shapes[tensor.name], draw, rng, ends.get(tensor.name)) for tensor in example]
+        return [_draw_sized(tensor, shapes[tensor.name], draw, rng, ends.get(tensor.name)) for tensor in example]
 
 
 def tile(example: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-    """The example itself, repeated or cut off in each dim: what has an order keeps it."""
-    return [_tiled(tensor, shapes[tensor.name]) for tensor in example]
+    """Return the example repeated or cut off in each dim, so that values keep their order."""
+    return [_tile(tensor, shapes[tensor.name]) for tensor in example]
 
 
 def fill_with(tensor: Tensor, value: int) -> Tensor:
-    """The same tensor with that value everywhere."""
+    """Return the tensor with that value everywhere."""
     values = array(tensor.datatype, tensor.data)
-    return _like(tensor, np.full_like(values, value))
+    return _with_values(tensor, np.full_like(values, value))
 
 
-def _like(tensor: Tensor, values: Values) -> Tensor:
-    return _of_shape(tensor, tensor.shape, values)
+def _with_values(tensor: Tensor, values: Values) -> Tensor:
+    return _with_shape(tensor, tensor.shape, values)
 
 
-def _of_shape(tensor: Tensor, shape: Shape, values: Values) -> Tensor:
+def _with_shape(tensor: Tensor, shape: Shape, values: Values) -> Tensor:
     return Tensor(tensor.name, tensor.datatype, tuple(shape), array_bytes(tensor.datatype, values))
 
 
-def _sized(tensor: Tensor, shape: Shape, draw: Draw, rng: np.random.Generator, ends: Ends | None) -> Tensor:
+def _draw_sized(tensor: Tensor, shape: Shape, draw: Draw, rng: np.random.Generator, ends: Ends | None) -> Tensor:
     own = array(tensor.datatype, tensor.data)
     count = prod(shape)
-    if not own.size:  # an example without values tells nothing of them
-        return _of_shape(tensor, shape, np.zeros(count, own.dtype))
+    if not own.size:  # without values, an example says nothing of their kind
+        return _with_shape(tensor, shape, np.zeros(count, own.dtype))
     values = own[rng.integers(0, own.size, count)]
-    if ends is not None and draw is _uniform and tensor.datatype.is_integer:
+    if ends is not None and draw is _draw_uniform and tensor.datatype.is_integer:
         values = rng.integers(ends[0], ends[1], count, dtype=own.dtype, endpoint=True)
     elif count:
         values = draw(values, rng)
-    return _of_shape(tensor, shape, np.sort(values) if _are_offsets(tensor, own) else values)
+    return _with_shape(tensor, shape, np.sort(values) if _are_offsets(tensor, own) else values)
 
 
-def _tiled(tensor: Tensor, shape: Shape) -> Tensor:
+def _tile(tensor: Tensor, shape: Shape) -> Tensor:
     own = array(tensor.datatype, tensor.data)
     values = own.reshape(tensor.shape)
     for dim, size in enumerate(shape):
         if not values.shape[dim]:
-            return _of_shape(tensor, shape, np.zeros(prod(shape), values.dtype))
+            return _with_shape(tensor, shape, np.zeros(prod(shape), values.dtype))
         values = np.take(values, np.arange(size) % values.shape[dim], axis=dim)
     flat = np.ascontiguousarray(values).reshape(-1)
-    return _of_shape(tensor, shape, np.sort(flat) if _are_offsets(tensor, own) else flat)
+    return _with_shape(tensor, shape, np.sort(flat) if _are_offsets(tensor, own) else flat)
 
 
 def _are_offsets(tensor: Tensor, values: Values) -> bool:
-    """Integers from 0 on in order: out of it, operators may read memory that is not theirs."""
+    """Whether these are integers that ascend from 0: out of order, operators may read memory that is not theirs."""
     if not tensor.datatype.is_integer or len(tensor.shape) != 1 or values.size < 2:
         return False
     return bool(values.flat[0] == 0 and (np.diff(values.reshape(-1)) >= 0).all())
 
 
-def _resampled(values: Values, rng: np.random.Generator) -> Values:
-    """Each one of the example's own, so that what is legal of each stays legal."""
+def _resample(values: Values, rng: np.random.Generator) -> Values:
+    """Draw from the example's own values, so that each stays a legal one."""
     return values[rng.integers(0, values.size, values.size)] if values.size else values
 
 
-def _shuffled(values: Values, rng: np.random.Generator) -> Values:
+def _shuffle(values: Values, rng: np.random.Generator) -> Values:
     return values[rng.permutation(values.size)]
 
 
-def _centred(values: Values, rng: np.random.Generator) -> Values:
-    """Floats of the example's size and of both signs."""
+def _draw_centred(values: Values, rng: np.random.Generator) -> Values:
+    """Draw floats of the example's magnitude and of both signs."""
     if not _is_float(values):
         return values
-    mean, spread = _moments(values)
+    mean, spread = _mean_and_spread(values)
     return _floats(rng.standard_normal(values.size) * float(np.hypot(mean, spread)), values)
 
 
-def _normal(values: Values, rng: np.random.Generator) -> Values:
-    """Floats with the example's mean and spread."""
+def _draw_normal(values: Values, rng: np.random.Generator) -> Values:
+    """Draw floats with the example's mean and spread."""
     if not _is_float(values):
         return values
-    mean, spread = _moments(values)
+    mean, spread = _mean_and_spread(values)
     return _floats(rng.standard_normal(values.size) * spread + mean, values)
 
 
-def _near(values: Values, rng: np.random.Generator) -> Values:
-    """Floats beside the example's own, for a model that takes few others."""
+def _draw_near(values: Values, rng: np.random.Generator) -> Values:
+    """Draw floats beside the example's own, for a model that takes few others."""
     if not _is_float(values):
         return values
     return _floats(values.astype(np.float64) * (1 + _NEAR * rng.standard_normal(values.size)), values)
 
 
-def _uniform(values: Values, rng: np.random.Generator) -> Values:
-    """All between the smallest and the largest."""
+def _draw_uniform(values: Values, rng: np.random.Generator) -> Values:
+    """Draw values between the smallest and the largest."""
     if not values.size:
         return values
     if values.dtype == np.bool_:
@@ -145,19 +145,19 @@ def _uniform(values: Values, rng: np.random.Generator) -> Values:
         low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
         share = rng.random(values.size)
         return _floats(low * (1 - share) + high * share, values)
-    low, high = _range(values)
+    low, high = _integer_range(values)
     return rng.integers(low, high, values.size, dtype=values.dtype, endpoint=True)
 
 
-def _range(values: Values) -> tuple[int, int]:
-    """Of integers that are all alike, with the one beside them that is nearer to 0: a mask's 1 may be 0, an id less."""
+def _integer_range(values: Values) -> tuple[int, int]:
+    """Return the smallest and the largest integer. Two equal ones get a neighbour: nearer to 0, or 1."""
     low, high = int(values.min()), int(values.max())
     if low != high:
         return low, high
     return (low - 1, high) if low > 0 else (low, high + 1)
 
 
-def _moments(values: Values) -> tuple[float, float]:
+def _mean_and_spread(values: Values) -> tuple[float, float]:
     finite = _finite(values)
     if not finite.size:
         return 0.0, 1.0
@@ -179,5 +179,5 @@ def _is_float(values: Values) -> bool:
     return np.issubdtype(values.dtype, np.floating)
 
 
-# The likeliest to be taken and to tell first, for a slow model is asked few of them.
-_PLANS: list[Draw] = [_centred, _resampled, _uniform, _normal, _near, _shuffled]
+# Those that a model is likeliest to take, and that show most, come first: a slow model is asked few of them.
+_PLANS: list[Draw] = [_draw_centred, _resample, _draw_uniform, _draw_normal, _draw_near, _shuffle]

@@ -1,7 +1,4 @@
-"""Points: the sizes of a region that are worth being tried, the smallest first.
-
-Its corners, the sizes beside its holes, and some drawn at random.
-"""
+"""Size samples: the sizes of a region that are worth a call: its corners, those beside its holes, and random ones."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
@@ -12,14 +9,15 @@ from tracehouse.contract.regions import SPANS_MAX, Region, Span
 
 Sizes = Mapping[str, int]
 
-# Of so many symbols each combination of their ends is a corner; of more, all ends at once, and each one alone.
+# With up to so many symbols each combination of their ends is a corner; with more, only all lowest, all highest, and
+# each highest alone.
 _CORNERS_OF = 3
-# Of a symbol's spans, so many ends from either side.
+# How many ends of a symbol's spans are taken from either side.
 _ENDS = 6
 
 
 def corner_sizes(region: Region) -> list[dict[str, int]]:
-    """The combinations of its symbols' smallest and largest sizes."""
+    """Return the combinations of the symbols' smallest and largest sizes."""
     ends = {symbol: _ends(spans) for symbol, spans in region.spans.items()}
     if len(ends) <= _CORNERS_OF:
         return drop_duplicates(dict(zip(ends, sizes, strict=True)) for sizes in product(*ends.values()))
@@ -30,43 +28,43 @@ def corner_sizes(region: Region) -> list[dict[str, int]]:
 
 
 def border_sizes(region: Region, example: Sizes) -> list[dict[str, int]]:
-    """The ends of each symbol's spans, the other symbols as in the example or as near to it as the region goes."""
+    """Return the ends of each symbol's spans, with the other symbols at or nearest to the example's sizes."""
     middle = {symbol: nearest_size(spans, example[symbol]) for symbol, spans in region.spans.items()}
     moved = ({**middle, symbol: end} for symbol, spans in region.spans.items() for end in _all_ends(spans))
     return drop_duplicates([middle, *moved])
 
 
 def draw_sizes(region: Region, rng: np.random.Generator) -> Iterator[dict[str, int]]:
-    """Sizes at random, without end; small ones as often as large ones."""
+    """Yield random sizes, without end: between 1 and 8 as often as between 8 and 64."""
     while True:
-        yield {symbol: _drawn(spans, rng) for symbol, spans in region.spans.items()}
+        yield {symbol: _draw(spans, rng) for symbol, spans in region.spans.items()}
 
 
 def list_sizes(region: Region, most: int) -> list[dict[str, int]]:
-    """Each of its sizes, the smallest first where they are more than `most`."""
+    """Return all of the region's sizes, or the smallest if they are more than `most`; in ascending order."""
     sizes = {symbol: smallest_sizes(spans, most) for symbol, spans in region.spans.items()}
     combined = (dict(zip(sizes, one, strict=True)) for one in islice(product(*sizes.values()), most * most))
     return sort_sizes(combined)[:most]
 
 
 def sort_sizes(points: Iterable[Sizes]) -> list[dict[str, int]]:
-    """The smallest first."""
+    """Return the points in ascending order of their volume."""
     return sorted((dict(point) for point in points), key=lambda point: (_volume(point), sorted(point.items())))
 
 
 def drop_duplicates(points: Iterable[Sizes]) -> list[dict[str, int]]:
-    """In their order."""
+    """Return each point once, in their order."""
     return list({tuple(sorted(point.items())): dict(point) for point in points}.values())
 
 
 def nearest_size(spans: Iterable[Span], size: int) -> int:
-    """The size of those spans that is the nearest one."""
+    """Return the size in those spans that is nearest to this one."""
     found = (_nearest(span, size) for span in spans)
     return min(found, key=lambda one: (abs(one - size), one))
 
 
 def shrink_sizes(point: Sizes, region: Region) -> dict[str, int] | None:
-    """With its largest size halved, or less; None where the region has none so small."""
+    """Return the point with its largest size halved, or smaller still; None where the region has no such size."""
     for symbol, size in sorted(point.items(), key=lambda one: -one[1]):
         smaller = [_below(span, size // 2) for span in region.spans[symbol] if span.low <= size // 2 < size]
         if smaller:
@@ -75,20 +73,20 @@ def shrink_sizes(point: Sizes, region: Region) -> dict[str, int] | None:
 
 
 def find_spans(sizes: Iterable[int]) -> list[Span]:
-    """Runs of sizes that are equally far from one another."""
+    """Return the sizes as spans of equal steps."""
     left = sorted(set(sizes))
     spans: list[Span] = []
     while left:
         step = left[1] - left[0] if len(left) > 1 else 1
         length = next((place for place in range(1, len(left)) if left[place] != left[0] + place * step), len(left))
-        length = length if length > 2 or step == 1 else 1  # two alone are no run
+        length = length if length > 2 or step == 1 else 1  # two sizes are no span
         spans.append(Span(low=left[0], high=left[length - 1], step=step if length > 1 else 1))
         left = left[length:]
     return spans
 
 
 def smallest_sizes(spans: Iterable[Span], most: int) -> list[int]:
-    """The smallest of them."""
+    """Return the smallest sizes in the spans, at most so many."""
     found: dict[int, None] = {}
     for size in _sizes(spans):
         found[size] = None
@@ -98,23 +96,23 @@ def smallest_sizes(spans: Iterable[Span], most: int) -> list[int]:
 
 
 def join_into_boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
-    """Boxes that hold exactly these points."""
+    """Return boxes that hold exactly these points: lists of sizes by symbols."""
     found: list[dict[str, list[int]]] = [{symbol: [size] for symbol, size in point.items()} for point in points]
     for symbol in points[0] if points else ():
-        found = _joined(found, symbol)
+        found = _join(found, symbol)
     return found
 
 
 def tested_regions(sizes: Sequence[Sizes]) -> list[Region]:
-    """Regions of exactly these; where those of a symbol are too scattered to be said, of the smallest."""
+    """Return regions of exactly these sizes; if a symbol's need too many spans, only of the smallest."""
     return [
         Region(spans={symbol: find_spans(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested")
         for box in join_into_boxes(sort_sizes(sizes))
     ]
 
 
-def _joined(found: Sequence[dict[str, list[int]]], symbol: str) -> list[dict[str, list[int]]]:
-    """Those that differ in that symbol alone are one."""
+def _join(found: Sequence[dict[str, list[int]]], symbol: str) -> list[dict[str, list[int]]]:
+    """Join the boxes that differ in that symbol alone."""
     by_others: dict[str, dict[str, list[int]]] = {}
     for box in found:
         others = repr([(name, sizes) for name, sizes in box.items() if name != symbol])
@@ -151,7 +149,7 @@ def _nearest(span: Span, size: int) -> int:
     return above if above <= span.high and above - size < size - below else below
 
 
-def _drawn(spans: Sequence[Span], rng: np.random.Generator) -> int:
+def _draw(spans: Sequence[Span], rng: np.random.Generator) -> int:
     low, high = _ends(spans)
     # As likely between 1 and 8 as between 8 and 64.
     wanted = int(np.exp(rng.uniform(np.log(low + 1), np.log(high + 2)))) - 1

@@ -1,6 +1,6 @@
-"""Counterexamples: of the calls that came out otherwise here, the smallest of each cause.
+"""Counterexamples: the smallest calls on which an artifact differs from its model, one for each cause.
 
-Each is kept as arrays that numpy reads, and as a pytest file that shows it with torch alone.
+Each is stored as arrays that numpy reads, and as a pytest file that shows the difference with torch alone.
 """
 
 import io
@@ -23,7 +23,7 @@ from tracehouse.tensors.tensor import Datatype, Tensor, array
 
 COUNTEREXAMPLES_MAX = 4
 
-# What a difference at the example's own sizes shows, and what one at others does.
+# The findings that a difference at the example's own sizes shows, and those that one at other sizes shows.
 _OF_VALUES = {
     Kind.OUTPUT_DIFFERS, Kind.BAKED_VALUE, Kind.AMBIENT_READ, Kind.HIDDEN_STATE, Kind.SERVED_FORM_DIFFERS
 }  # fmt: skip
@@ -33,20 +33,20 @@ _NOTE = "numpy has no bfloat16: what is of it stands here as float32"
 
 @dataclass(frozen=True)
 class FoundCounterexample:
-    """A counterexample of the method whose example is `example`, and the findings that it shows, by their places."""
+    """A run that differs, the example of its method, and the findings that it shows."""
 
     example: BoundCall
-    trial: DifferentialRun
-    shown: DivergingAnswers
+    run: DifferentialRun
+    diverging: DivergingAnswers
     difference: Difference
     findings: list[Finding] = field(default_factory=list)
 
-    def kept(self, arrays: BlobRef, test: BlobRef) -> Counterexample:
-        """As an artifact lists it."""
+    def to_manifest(self, arrays: BlobRef, test: BlobRef) -> Counterexample:
+        """Return the counterexample as an artifact lists it, with its two files."""
         return Counterexample(
-            method=self.trial.method,
-            case=self.trial.case,
-            inputs=self.trial.inputs,
+            method=self.run.method,
+            case=self.run.case,
+            inputs=self.run.inputs,
             output=self.difference.leaf,
             difference=self.difference.what,
             eager=self.difference.eager,
@@ -57,82 +57,85 @@ class FoundCounterexample:
 
 
 def choose_counterexamples(
-    trials: Iterable[DifferentialRun], examples: Mapping[str, BoundCall], findings: Sequence[Finding]
+    runs: Iterable[DifferentialRun], examples: Mapping[str, BoundCall], findings: Sequence[Finding]
 ) -> list[FoundCounterexample]:
-    """At most four, the smallest first, each of which shows another finding or is of another cause."""
+    """Return at most four, the smallest first, each of which shows another finding or has another cause.
+
+    `examples` are the examples by their methods. Runs that nest otherwise than their method's example are left out.
+    """
     chosen: list[FoundCounterexample] = []
     covered: list[Finding] = []
     causes: set[tuple[str, bool]] = set()
-    for trial, shown in sorted(_shown(trials, examples), key=lambda one: _size(one[1])):
-        example = examples[trial.method]
-        cause = trial.method, _is_of_sizes(trial, example)
-        explained = [one for one in findings if _shows(trial, example, one)]
+    for run, diverging in sorted(_diverging_runs(runs, examples), key=lambda one: _input_bytes(one[1])):
+        example = examples[run.method]
+        cause = run.method, _has_other_sizes(run, example)
+        explained = [one for one in findings if _shows(run, example, one)]
         if cause in causes and all(one in covered for one in explained):
             continue
-        assert trial.compared is not None  # as it differs
-        assert trial.compared.served.difference is not None
+        assert run.comparisons is not None  # as it differs
+        assert run.comparisons.served.difference is not None
         causes.add(cause)
         covered += explained
-        chosen.append(FoundCounterexample(example, trial, shown, trial.compared.served.difference, explained))
+        chosen.append(FoundCounterexample(example, run, diverging, run.comparisons.served.difference, explained))
     return chosen[:COUNTEREXAMPLES_MAX]
 
 
 def link_findings(findings: Iterable[Finding], found: Sequence[FoundCounterexample]) -> list[Finding]:
-    """Each with the number of the counterexample that shows it, as it stands in the list; what it said of one before
-    was not ours to say."""
-    return [finding.model_copy(update={"counterexample": _number(finding, found)}) for finding in findings]
+    """Return the findings, each with the index of the counterexample that shows it, or None in place of any before."""
+    return [finding.model_copy(update={"counterexample": _index(finding, found)}) for finding in findings]
 
 
 def encode_arrays(found: FoundCounterexample) -> bytes:
-    """As an `.npz`, which holds nothing that would have to be unpickled."""
-    named = {f"input.{one.name}": one for one in found.shown.inputs}
-    for side, answer in (("eager", found.shown.eager), ("artifact", found.shown.artifact)):
+    """Return inputs and answers as an `.npz`, which holds nothing that would have to be unpickled."""
+    named = {f"input.{one.name}": one for one in found.diverging.inputs}
+    for model, answer in (("eager", found.diverging.eager), ("artifact", found.diverging.artifact)):
         if isinstance(answer, Answer):
-            named |= {f"{side}.{name}": leaf for name, leaf in answer.leaves.items()}
-    kept: dict[str, NDArray[Any]] = {name: to_numpy(tensor) for name, tensor in named.items()}
+            named |= {f"{model}.{name}": leaf for name, leaf in answer.leaves.items()}
+    arrays: dict[str, NDArray[Any]] = {name: to_numpy(tensor) for name, tensor in named.items()}
     if any(tensor.datatype is Datatype.BF16 for tensor in named.values()):
-        kept["note"] = np.array(_NOTE)
+        arrays["note"] = np.array(_NOTE)
     file = io.BytesIO()
-    np.savez(file, **kept)  # type: ignore[arg-type]
+    np.savez(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:
-    """bfloat16 as float32."""
+    """Return the tensor as an array of its shape; bfloat16 becomes float32."""
     return array(tensor.datatype, tensor.data).reshape(tensor.shape)
 
 
-def _shown(
-    trials: Iterable[DifferentialRun], examples: Mapping[str, BoundCall]
+def _diverging_runs(
+    runs: Iterable[DifferentialRun], examples: Mapping[str, BoundCall]
 ) -> list[tuple[DifferentialRun, DivergingAnswers]]:
-    return [(one, one.shown) for one in trials if one.shown is not None and one.is_as_in(examples[one.method])]
+    return [(run, run.diverging) for run in runs if run.diverging is not None and run.nests_as(examples[run.method])]
 
 
-def _size(shown: DivergingAnswers) -> int:
-    return sum(len(tensor.data) for tensor in shown.inputs)
+def _input_bytes(diverging: DivergingAnswers) -> int:
+    return sum(len(tensor.data) for tensor in diverging.inputs)
 
 
-def _is_of_sizes(trial: DifferentialRun, example: BoundCall) -> bool:
-    return trial.inputs != example.specs
+def _has_other_sizes(run: DifferentialRun, example: BoundCall) -> bool:
+    return run.inputs != example.specs
 
 
-def _shows(trial: DifferentialRun, example: BoundCall, finding: Finding) -> bool:
-    if finding.evidence.get("method", trial.method) != trial.method:
+def _shows(run: DifferentialRun, example: BoundCall, finding: Finding) -> bool:
+    if finding.evidence.get("method", run.method) != run.method:
         return False
-    if finding.evidence.get("case") == trial.case:
+    if finding.evidence.get("case") == run.case:
         return True
-    if finding.file and finding.line and shows_value_read(trial.case, finding.file, finding.line):
+    if finding.file and finding.line and shows_value_read(run.case, finding.file, finding.line):
         return True
-    is_of_sizes = _is_of_sizes(trial, example)
+    has_other_sizes = _has_other_sizes(run, example)
     if finding.kind == Kind.TRACER_WARNING:
-        return finding.effect == "harmful" and not is_of_sizes
-    return finding.kind in (_OF_SIZES if is_of_sizes else _OF_VALUES)
+        return finding.effect == "harmful" and not has_other_sizes
+    return finding.kind in (_OF_SIZES if has_other_sizes else _OF_VALUES)
 
 
-def _number(finding: Finding, found: Sequence[FoundCounterexample]) -> int | None:
-    places = [place for place, one in enumerate(found) if _is_among(finding, one.findings)]
-    exact = [place for place in places if found[place].trial.case == finding.evidence.get("case")]
-    return next(iter([*exact, *places]), None)
+def _index(finding: Finding, found: Sequence[FoundCounterexample]) -> int | None:
+    """Return the counterexample of the finding's own case, or else the first that shows the finding."""
+    shows = [index for index, one in enumerate(found) if _is_among(finding, one.findings)]
+    exact = [index for index in shows if found[index].run.case == finding.evidence.get("case")]
+    return next(iter([*exact, *shows]), None)
 
 
 def _is_among(finding: Finding, others: Iterable[Finding]) -> bool:

@@ -1,6 +1,6 @@
-"""Pytest files: a counterexample as a test that fails with torch alone, and passes once the model is mended.
+"""Pytest files: a counterexample as a test that needs torch alone, fails, and passes once the model is mended.
 
-Written as text from the request, which is never looked into here: what it does, it does where a person runs it.
+The file is text made from the request. The submitted code is not run here, but where a person runs the test.
 """
 
 import base64
@@ -21,13 +21,13 @@ from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTenso
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
-# So many values are written out; more are packed.
+# A tensor of more values is packed in place of being written out.
 LITERAL_VALUES_MAX = 64
-# An uploaded file of more bytes is to be put beside the test.
+# An uploaded file of more bytes has to be put beside the test.
 INLINE_BYTES = 256 * 1024
 _WIDTH = 116
 
-# Reads an uploaded file; None where it has more bytes than that.
+# Reads an uploaded file of that name; None where it has more than that many bytes.
 ReadUpload = Callable[[str, int], bytes | None]
 
 _DTYPES = {
@@ -48,27 +48,27 @@ _DTYPES = {
 
 
 def render_test(
-    found: FoundCounterexample, spec: TraceSpec, way: Conversion, device: DeviceName, read: ReadUpload
+    found: FoundCounterexample, spec: TraceSpec, conversion: Conversion, device: DeviceName, read: ReadUpload
 ) -> str:
-    """The file's text."""
-    return _Written(found, spec, way, device, read).text()
+    """Return the text of the pytest file. `read` gives the bytes of an uploaded file."""
+    return _PytestFile(found, spec, conversion, device, read).text()
 
 
-class _Written:
+class _PytestFile:
     """One file, part by part."""
 
     def __init__(
-        self, found: FoundCounterexample, spec: TraceSpec, way: Conversion, device: DeviceName, read: ReadUpload
+        self, found: FoundCounterexample, spec: TraceSpec, conversion: Conversion, device: DeviceName, read: ReadUpload
     ) -> None:
         self._found = found
         self._spec = spec
-        self._way = way
+        self._conversion = conversion
         self._device = device
         self._read = read
-        self._method = found.trial.method
+        self._method = found.run.method
 
     def text(self) -> str:
-        parts = self._of_source() if self._spec.source.archive is None else self._of_archive()
+        parts = self._source_parts() if self._spec.source.archive is None else self._archive_parts()
         body = [part.strip("\n") for part in parts]
         helpers = [pytest_templates.BESIDE.strip("\n")] if any("beside(" in part for part in body) else []
         if any("unzipped(" in part for part in body):
@@ -78,14 +78,14 @@ class _Written:
         text = "\n\n\n".join([*helpers, *body])
         return f"{self._about()}\n\n{_imports(text)}\n\n{text}\n"
 
-    def _of_source(self) -> list[str]:
+    def _source_parts(self) -> list[str]:
         weights = self._spec.weights
         make = pytest_templates.MAKE.replace("{weights}", "" if weights is None else pytest_templates.LOAD)
         parts = [self._source(), self._settings(), *self._inputs(), pytest_templates.INSTALL, make]
         if weights is not None:
             is_safe = weights.file.lower().endswith(".safetensors")
             parts.append(pytest_templates.SAFETENSORS if is_safe else pytest_templates.PICKLED)
-        parts.append(self._making())
+        parts.append(self._artifact())
         state = (
             [pytest_templates.TEST_OF_STATE]
             if any(one.kind == Kind.HIDDEN_STATE for one in self._found.findings)
@@ -93,31 +93,31 @@ class _Written:
         )
         return [*parts, self._served(), pytest_templates.LEAVES, pytest_templates.TEST, *state]
 
-    def _making(self) -> str:
-        if self._way.mode == "script":
+    def _artifact(self) -> str:
+        if self._conversion.mode == "script":
             return pytest_templates.SCRIPT
         return pytest_templates.TRACE if self._takes_tensors_alone() else pytest_templates.TRACE_ONE_CALL
 
-    def _of_archive(self) -> list[str]:
-        eager = self._tensors("eager", list(self._found.shown.eager.leaves.values()), "What its model returned.")
+    def _archive_parts(self) -> list[str]:
+        eager = self._tensors("eager", list(self._found.diverging.eager.leaves.values()), "What its model returned.")
         made = [eager, pytest_templates.ARCHIVE, self._served(), pytest_templates.LEAVES]
         return [self._settings(), *self._inputs(), *made, pytest_templates.TEST_OF_ARCHIVE]
 
     def _about(self) -> str:
-        spec, trial = self._spec, self._found.trial
+        spec, run = self._spec, self._found.run
         name = spec.source.entrypoint or spec.source.archive
-        made = "scripted" if self._way.mode == "script" else "traced"
+        made = "scripted" if self._conversion.mode == "script" else "traced"
         difference = self._found.difference
-        said = [
+        paragraphs = [
             f"{self._method} of {name}, {made}, answers otherwise than the model does.",
-            f"Tried as {trial.case!r}: {difference.leaf!r} differs: {difference.what}.",
+            f"Tried as {run.case!r}: {difference.leaf!r} differs: {difference.what}.",
         ]
         # What torch warned of at a line says less than what was found out about it.
         causes = sorted(self._found.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
-        said += [_told(finding) for finding in causes[:1]]
-        said.append("Run it with pytest, where torch is. It passes once the model is mended, in the text below.")
-        paragraphs = "\n\n".join(fill(_plain(one), _WIDTH) for one in said if one)
-        return f'"""{paragraphs}\n"""'
+        paragraphs += [_describe(finding) for finding in causes[:1]]
+        paragraphs.append("Run it with pytest, where torch is. It passes once the model is mended, in the text below.")
+        text = "\n\n".join(fill(_plain(one), _WIDTH) for one in paragraphs if one)
+        return f'"""{text}\n"""'
 
     def _source(self) -> str:
         source = self._spec.source
@@ -140,14 +140,14 @@ class _Written:
         relative, absolute = self._tolerances()
         settings = {"METHOD": repr(self._method), "SEED": repr(spec.options.seed), "DEVICE": repr(self._device),
                     "RTOL": repr(relative), "ATOL": repr(absolute)}  # fmt: skip
-        settings |= self._of_upload() if spec.source.archive is not None else self._of_model()
+        settings |= self._upload_settings() if spec.source.archive is not None else self._model_settings()
         return "\n".join(f"{name} = {value}" for name, value in settings.items())
 
-    def _of_upload(self) -> dict[str, str]:
+    def _upload_settings(self) -> dict[str, str]:
         return {"ARCHIVE_NAME": repr(self._spec.source.archive)}
 
-    def _of_model(self) -> dict[str, str]:
-        spec, scripted = self._spec, self._way.scripted
+    def _model_settings(self) -> dict[str, str]:
+        spec, scripted = self._spec, self._conversion.scripted
         precision = spec.options.precision
         settings = {
             "ENTRYPOINT": repr(spec.source.entrypoint),
@@ -158,7 +158,7 @@ class _Written:
         }
         if spec.weights is not None:
             settings |= {"WEIGHTS": self._bytes_of(spec.weights.file), "WEIGHTS_STRICT": repr(spec.weights.strict)}
-        if self._way.mode == "script":
+        if self._conversion.mode == "script":
             return settings
         options = {
             "strict": spec.options.strict,
@@ -173,7 +173,7 @@ class _Written:
         }
 
     def _tolerances(self) -> tuple[float, float]:
-        eager, tolerance = self._found.shown.eager, self._spec.check.check_tolerance
+        eager, tolerance = self._found.diverging.eager, self._spec.check.check_tolerance
         leaf = eager.leaves.get(self._found.difference.leaf)
         found = [closeness_bounds(one, tolerance) for one in ([leaf] if leaf is not None else eager.leaves.values())]
         return max((one[0] for one in found), default=tolerance), max((one[1] for one in found), default=0.0)
@@ -182,7 +182,7 @@ class _Written:
         parts = []
         if self._spec.source.archive is None:
             parts.append(self._tensors("example", self._found.example.inputs, "What it is made on."))
-        parts.append(self._tensors("counterexample", self._found.shown.inputs, "What it is asked then."))
+        parts.append(self._tensors("counterexample", self._found.diverging.inputs, "What it is asked then."))
         args, kwargs = self._arguments()
         about = '"""How the method is called with these tensors."""'
         return [*parts, f"def arguments(given):\n    {about}\n    return {args}, {kwargs}"]
@@ -192,15 +192,15 @@ class _Written:
         return f'def {name}():\n    """{says}"""\n    return {{\n{lines}\n    }}'
 
     def _arguments(self) -> tuple[str, str]:
-        """The call as the request nests it, with the tensors by the names that the contract has for them."""
+        """Return args and kwargs of the call as the request nests them, its tensors by the contract's names."""
         given = self._spec.calls[self._method]
         names = [tensor.name for tensor in self._found.example.inputs]
-        of_keywords = {keyword: [name for name in names if name == keyword or name.startswith(f"{keyword}.")]
+        by_keyword = {keyword: [name for name in names if name == keyword or name.startswith(f"{keyword}.")]
                        for keyword in given.example_kwarg_inputs}  # fmt: skip
-        taken = {name for found in of_keywords.values() for name in found}
+        taken = {name for found in by_keyword.values() for name in found}
         positional = iter([name for name in names if name not in taken])
         args = [_tree(tree, positional) for tree in given.example_inputs]
-        kwargs = [f"{keyword!r}: {_tree(tree, iter(of_keywords[keyword]))}"
+        kwargs = [f"{keyword!r}: {_tree(tree, iter(by_keyword[keyword]))}"
                   for keyword, tree in given.example_kwarg_inputs.items()]  # fmt: skip
         return f"[{', '.join(args)}]", f"{{{', '.join(kwargs)}}}"
 
@@ -258,7 +258,7 @@ def _wrapped(encoded: bytes) -> str:
 
 
 def _literal(text: str) -> str:
-    """As Python reads it back, line by line where it has several."""
+    """Return the text as a Python literal, line by line where it has several."""
     if "\n" not in text:
         return repr(text)
     escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
@@ -268,12 +268,12 @@ def _literal(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """For a docstring, whoever made it up."""
+    """Return the text fit for a docstring, whoever made it up."""
     shown = "".join(char if char.isprintable() else " " for char in text)
     return shown.replace("\\", "/").replace('"""', "'''")
 
 
-def _told(finding: Finding) -> str:
+def _describe(finding: Finding) -> str:
     place = f" ({finding.file}, line {finding.line}: {(finding.source or '').strip()})" if finding.file else ""
     remedy = f" What to write instead: {finding.remedy}." if finding.remedy else ""
     return f"{finding.kind}{place}.{remedy}"
@@ -284,7 +284,7 @@ _OTHERS = ("numpy", "safetensors.torch", "torch")
 
 
 def _imports(text: str) -> str:
-    """Of what the text uses."""
+    """Return the imports that the text needs."""
     standard = [f"import {module}" for module in _STANDARD if re.search(rf"\b{module}\.", text)]
     if "Path(" in text:
         standard.append("from pathlib import Path")

@@ -1,4 +1,4 @@
-"""Templates: what the pytest file of a counterexample is made of."""
+"""Templates: the parts of a counterexample's pytest file."""
 
 BESIDE = '''
 def beside(name):

@@ -1,11 +1,11 @@
-"""What torch can do on this machine: run in a child, because only children load torch."""
+"""The doctor, a child program: reports what torch can do on this machine."""
 
 import torch
 from pydantic import JsonValue
 
 from service.sandbox.channel import Channel
 
-# Before the fork, for no device can be opened in the jail; counted through NVML, which does not initialise CUDA.
+# Counted before the fork, for no device can be opened in the jail; and through NVML, which does not initialise CUDA.
 _CUDA = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 

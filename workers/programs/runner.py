@@ -1,6 +1,6 @@
-"""The runner, a child program: loads one archive, proves it on its golden cases, and answers until its channel ends.
+"""The runner, a child program: loads one archive, replays its golden cases, and answers until its channel ends.
 
-An archive that is verified for the first time has no golden cases yet: it is loaded all the same, and answers.
+An archive that is being verified has no golden cases yet: it is loaded all the same, and answers.
 """
 
 import os
@@ -20,6 +20,7 @@ from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Argument, Structure
 from tracehouse.differential import golden
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
+from tracehouse.forms import torchscript
 from tracehouse.introspection import paths
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import gradients, script_calls, structure, tensors
@@ -33,13 +34,14 @@ def main(channel: Channel, files: list[int]) -> None:
     header, _ = channel.receive()
     load = Load.model_validate(header)
     torch.set_num_threads(load.threads)
-    # All runners would draw alike, with the state of the process that they were forked from. torch.seed() opens a file.
+    # Runners share the generator state of the process that they were forked from, and would draw the same numbers.
+    # torch.seed() would open a file.
     torch.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
-    # torch.jit says at each call that it is deprecated: nobody here called it.
+    # torch.jit warns at each call that it is deprecated, which is of no use to whoever is answered.
     warnings.filterwarnings("ignore", message=r"`torch\.jit\.")
     with torch.inference_mode(not load.gradients), suppress(ChannelClosed):
         try:
-            artifact = _proved(load, *files)
+            artifact = _load_artifact(load, *files)
         except ServiceError as error:
             channel.send(FailureReply.of(error).model_dump(mode="json"))
             return
@@ -49,7 +51,7 @@ def main(channel: Channel, files: list[int]) -> None:
 
 
 class LoadedArtifact:
-    """An archive's methods, and the contract that says how to call them."""
+    """A loaded archive's methods, and the contract that says how to call them."""
 
     def __init__(self, module: torch.jit.ScriptModule, contract: Contract, device: str = "cpu") -> None:
         if missing := [name for name in contract.methods if not hasattr(module, name)]:
@@ -60,7 +62,7 @@ class LoadedArtifact:
         self._device = device
 
     def infer(self, method: str, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The outputs by name, in the contract's order. Raises GraphRaised."""
+        """Return the outputs by name, in the contract's order. Raises GraphRaised."""
         contract = self._contract.methods[method]
         outputs = structure.tensors(self.call(method, contract.arguments, inputs), "output")
         if missing := [spec.name for spec in contract.outputs if spec.name not in outputs]:
@@ -68,41 +70,41 @@ class LoadedArtifact:
         return {spec.name: outputs[spec.name] for spec in contract.outputs}
 
     def call(self, method: str, arguments: Sequence[Argument], inputs: Mapping[str, torch.Tensor]) -> Any:
-        """All that it returns, for inputs that nest in such arguments. Raises GraphRaised."""
-        there = {name: tensor.to(self._device) for name, tensor in inputs.items()}
-        handed_over = {
-            argument.name: structure.assemble(argument.structure, there)
+        """Return all that the method returns on inputs that nest in these arguments. Raises GraphRaised."""
+        on_device = {name: tensor.to(self._device) for name, tensor in inputs.items()}
+        values = {
+            argument.name: structure.assemble(argument.structure, on_device)
             for argument in arguments
             if structure.is_traced(argument.structure)
         }
         function: Any = self._methods[method]
         try:
-            return script_calls.call(function, function.schema, handed_over)
+            return script_calls.call(function, function.schema, values)
         except Exception as error:
             raise GraphRaised(f"the artifact raised: {_text_of(error)}", method=method) from error
 
-    def differentiate(self, asked: Differentiate, inputs: Mapping[str, torch.Tensor]) -> Gradients:
+    def differentiate(self, request: Differentiate, inputs: Mapping[str, torch.Tensor]) -> Gradients:
         """Raises GraphRaised and AnswerTooLarge."""
 
-        def run(given: Mapping[str, torch.Tensor]) -> Any:
-            return self.call(asked.method, asked.arguments, given)
+        def run(inputs: Mapping[str, torch.Tensor]) -> Any:
+            return self.call(request.method, request.arguments, inputs)
 
         try:
-            return gradients.differentiate(run, inputs, self._module, asked.seed, most=asked.answer_max_bytes)
+            return gradients.differentiate(run, inputs, self._module, request.seed, most=request.answer_max_bytes)
         except ServiceError:
             raise
         except Exception as error:
             detail = f"the artifact raised on the way back: {_text_of(error)}"
-            raise GraphRaised(detail, method=asked.method) from error
+            raise GraphRaised(detail, method=request.method) from error
 
     def prove(self, cases: list[golden.Case], tolerance: float) -> None:
         """Raises GoldenCaseFailed unless every golden case still gives what the eager model gave."""
-        for case in _often_enough(cases):
+        for case in _repeat_until_specialised(cases):
             self._replay(case, tolerance)
 
     def warm(self, cases: list[golden.Case]) -> None:
-        """For an artifact that is known to disagree with the eager model."""
-        for case in _often_enough(cases):
+        """Call the golden cases without comparing: for an artifact that is known to disagree with the eager model."""
+        for case in _repeat_until_specialised(cases):
             with suppress(GraphRaised):
                 self.infer(case.method, tensors.unpacked(case.inputs))
 
@@ -119,11 +121,12 @@ class LoadedArtifact:
             )  # fmt: skip
 
 
-def _proved(load: Load, archive: int, golden_cases: int | None = None) -> LoadedArtifact:
-    artifact = LoadedArtifact(_load(archive, load), load.contract, load.device)
+def _load_artifact(load: Load, archive: int, golden_cases: int | None = None) -> LoadedArtifact:
+    """Return the archive's artifact, which has replayed the golden cases if there are any."""
+    artifact = LoadedArtifact(_load_module(archive, load), load.contract, load.device)
     if golden_cases is None:
         return artifact
-    cases = _golden_cases(golden_cases, load.contract)
+    cases = _read_golden_cases(golden_cases, load.contract)
     if load.tolerance is None:
         artifact.warm(cases)
     else:
@@ -131,7 +134,8 @@ def _proved(load: Load, archive: int, golden_cases: int | None = None) -> Loaded
     return artifact
 
 
-def _often_enough(cases: list[golden.Case]) -> Iterator[golden.Case]:
+def _repeat_until_specialised(cases: list[golden.Case]) -> Iterator[golden.Case]:
+    """Yield each case, the first one of each method as often as torch needs to specialise it."""
     warm = set()
     for case in cases:
         for _ in range(1 if case.method in warm else golden.CALLS_TO_SPECIALISE):
@@ -139,29 +143,21 @@ def _often_enough(cases: list[golden.Case]) -> Iterator[golden.Case]:
         warm.add(case.method)
 
 
-def _load(file: int, load: Load) -> torch.jit.ScriptModule:
+def _load_module(file: int, load: Load) -> torch.jit.ScriptModule:
+    """Return the archive's module in the form that is served. Raises RunnerLost."""
     try:
         with os.fdopen(file, "rb") as archive:
-            module: torch.jit.ScriptModule = torch.jit.load(archive, map_location=load.device)
+            module = torchscript.load(archive, load.device)
     except Exception as error:
         raise RunnerLost(f"the archive could not be loaded: {_text_of(error)}") from error
     try:
-        return _served(module, load)
+        return torchscript.convert(module, load.served_form, load.contract.methods)
     except Exception as error:
         raise RunnerLost(f"the form that is served could not be made: {_text_of(error)}") from error
 
 
-def _served(module: torch.jit.ScriptModule, load: Load) -> torch.jit.ScriptModule:
-    methods = [name for name in load.contract.methods if name != "forward"]
-    match load.served_form:
-        case "optimize_for_inference":
-            module = torch.jit.optimize_for_inference(module, methods)
-        case "freeze":
-            module = torch.jit.freeze(module, preserved_attrs=methods)
-    return module
-
-
-def _golden_cases(file: int, contract: Contract) -> list[golden.Case]:
+def _read_golden_cases(file: int, contract: Contract) -> list[golden.Case]:
+    """Raises GoldenCaseFailed where the cases cannot be read, or lack an input."""
     try:
         cases = golden.read(file)
     except Exception as error:
@@ -174,49 +170,54 @@ def _golden_cases(file: int, contract: Contract) -> list[golden.Case]:
 
 def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
     header, body = channel.receive()
-    asked = to_runner.validate_python(header)
-    inputs = tensors.unpacked(split(asked.inputs, body))
+    request = to_runner.validate_python(header)
+    inputs = tensors.unpacked(split(request.inputs, body))
+    reply: OutputReply | GradientReply
     try:
-        match asked:
+        match request:
             case Infer():
-                said, answer = _inferred(artifact, asked, inputs)
+                reply, body_tensors = _infer(artifact, request, inputs)
             case Differentiate():
-                said, answer = _differentiated(artifact, asked, inputs)
+                reply, body_tensors = _differentiate(artifact, request, inputs)
     except (GraphRaised, AnswerTooLarge) as error:
         channel.send(FailureReply.of(error).model_dump(mode="json"))
         return
-    channel.send(said.model_dump(mode="json"), *(tensor.data for tensor in answer))
+    channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in body_tensors))
 
 
-def _inferred(
-    artifact: LoadedArtifact, asked: Infer, inputs: Mapping[str, torch.Tensor]
-) -> tuple[OutputReply | GradientReply, list[Tensor]]:
-    answer, returns = _asked(artifact, asked, inputs)
-    outputs = _with_datatypes(asked.method, answer)
+def _infer(
+    artifact: LoadedArtifact, request: Infer, inputs: Mapping[str, torch.Tensor]
+) -> tuple[OutputReply, list[Tensor]]:
+    """Raises GraphRaised and AnswerTooLarge."""
+    answer, returns = _call(artifact, request, inputs)
+    outputs = _pack(request.method, answer)
     byte_size = sum(len(tensor.data) for tensor in outputs)
-    if byte_size > asked.answer_max_bytes:
-        raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=asked.answer_max_bytes)
+    if byte_size > request.answer_max_bytes:
+        raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=request.answer_max_bytes)
     return OutputReply(outputs=[tensor.spec for tensor in outputs], returns=returns), outputs
 
 
-def _differentiated(
-    artifact: LoadedArtifact, asked: Differentiate, inputs: Mapping[str, torch.Tensor]
-) -> tuple[OutputReply | GradientReply, list[Tensor]]:
-    found = artifact.differentiate(asked, inputs)
+def _differentiate(
+    artifact: LoadedArtifact, request: Differentiate, inputs: Mapping[str, torch.Tensor]
+) -> tuple[GradientReply, list[Tensor]]:
+    """Raises GraphRaised and AnswerTooLarge."""
+    found = artifact.differentiate(request, inputs)
     specs = [tensor.spec for tensor in found.tensors]
     return GradientReply(tensors=specs, without=found.without), found.tensors
 
 
-def _asked(
-    artifact: LoadedArtifact, asked: Infer, inputs: Mapping[str, torch.Tensor]
+def _call(
+    artifact: LoadedArtifact, request: Infer, inputs: Mapping[str, torch.Tensor]
 ) -> tuple[dict[str, torch.Tensor], Structure | None]:
-    if asked.arguments is None:
-        return artifact.infer(asked.method, inputs), None
-    outputs = artifact.call(asked.method, asked.arguments, inputs)
+    """Return the outputs by name; and how they nest, where the request says how the inputs do."""
+    if request.arguments is None:
+        return artifact.infer(request.method, inputs), None
+    outputs = artifact.call(request.method, request.arguments, inputs)
     return structure.tensors(outputs, "output"), structure.describe(outputs, "output")
 
 
-def _with_datatypes(method: str, outputs: Mapping[str, torch.Tensor]) -> list[Tensor]:
+def _pack(method: str, outputs: Mapping[str, torch.Tensor]) -> list[Tensor]:
+    """Raises GraphRaised for an output whose dtype has no datatype in the protocol."""
     if lacking := [name for name, tensor in outputs.items() if tensors.datatype_of(tensor) is None]:
         dtype = outputs[lacking[0]].dtype
         raise GraphRaised(f"the artifact returned {lacking[0]!r} as {dtype}, which has no datatype", method=method)
@@ -228,6 +229,6 @@ def _peak_bytes() -> int:
 
 
 def _text_of(error: BaseException) -> str:
-    """The end of a long text: there torch says what happened, after the lines where."""
+    """Return the error's text, or its end if it is long: there torch says what happened, after the lines where."""
     text = paths.without_paths_in_stacks(str(error)) or type(error).__name__
     return text if len(text) <= _TEXT_MAX_CHARACTERS else "... " + text[-_TEXT_MAX_CHARACTERS:]

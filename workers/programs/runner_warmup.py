@@ -1,7 +1,7 @@
-"""Warms a process that packers and runners alone are forked from: a small archive, loaded and called in each form.
+"""The runner's warm-up: run in the process that packers and runners are forked from, where nobody traces.
 
-torch imports modules at the first use of this and that, and a runner in its jail can read no file. What `warmup` does
-beyond this takes several times as long, and is for those who trace.
+It loads a small archive and calls it in each form, because torch imports modules at the first use of many things, and a
+runner in its jail can read no file. What `tracer_warmup` does beyond this takes several times as long.
 """
 
 import gc
@@ -10,7 +10,7 @@ import warnings
 
 import torch
 
-# A process that ever ran more than one thread hangs every child forked from it; a child raises the number again.
+# Children that are forked from a process that ever ran more than one thread hang; a child raises the number again.
 torch.set_num_threads(1)
 torch.set_num_interop_threads(1)
 

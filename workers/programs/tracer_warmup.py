@@ -1,8 +1,8 @@
-"""Warms the process that every child is forked from, so that no child pays for what all of them need.
+"""The tracer's warm-up: run in the process that every child is forked from, so that no child pays for what all need.
 
-Imported for its effect: torch loaded and on one thread, and one trace request done from its source to its printouts,
-its archive loaded and called in each form, because torch imports hundreds of modules at the first use of this and that.
-It goes back through no graph: in a process forked from one that ever did, autograd refuses to.
+It is imported for its effect. torch is loaded, on one thread; one request is traced from its source to its printouts,
+and its archive is loaded and called in each form, because torch imports hundreds of modules at the first use of many
+things. It runs no backward pass: autograd refuses one in children of a process that ever ran one.
 """
 
 import gc
@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 import torch
 
-# A process that ever ran more than one thread hangs every child forked from it; a child raises the number again.
+# Children that are forked from a process that ever ran more than one thread hang; a child raises the number again.
 torch.set_num_threads(1)
 torch.set_num_interop_threads(1)
 
@@ -23,7 +23,7 @@ from tracehouse.differential import golden  # noqa: E402
 from tracehouse.spec.trace_spec import TraceSpec  # noqa: E402
 from workers.programs.tracer import Tracing  # noqa: E402
 
-# A little of what most models are made of, and a branch on a value, for which the check does most.
+# It has the modules that most models are made of, and a branch on a value, for which the check does most work.
 SOURCE = """\
 import torch
 
@@ -52,8 +52,8 @@ SPEC = {
 }
 
 
-class _Keeper(Channel):
-    """Keeps the archive, and hears nothing else of it."""
+class _ArchiveKeeper(Channel):
+    """A channel that keeps the archive and drops every other message."""
 
     def __init__(self) -> None:
         self.archive = b""
@@ -68,7 +68,7 @@ def _warm() -> None:
     request = Trace(
         spec=spec, conversion=spec.conversion, files={}, device="cpu", threads=1, source_max_bytes=len(SOURCE)
     )
-    keeper = _Keeper()
+    keeper = _ArchiveKeeper()
     tracing = Tracing(keeper, request, [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,8 +1,8 @@
-"""The directory at the end of an archive: read strictly, and written anew with other entries.
+"""The zip directory at the end of an archive: read strictly, and written anew with other entries.
 
-Two readers that take an archive for two different ones are how a file shows one contract and is another model. So only
-what torch's writer and Python's zipfile leave is taken: the directory ends the file, nothing stands behind it or
-between its parts, and no name is there twice. Nothing is ever decompressed.
+If two readers can take one file for two archives, it can show one contract and be another model. So only what torch's
+writer and Python's zipfile write is accepted: the directory ends the file, nothing stands behind it or between its
+parts, and no name is there twice. Nothing is ever decompressed.
 """
 
 import os
@@ -27,13 +27,13 @@ _PART_BYTES = 2**20
 
 
 class NotAnArchive(Exception):
-    """The text says what of a zip archive as torch writes it is missing."""
+    """The file is no zip archive as torch writes it; the text says why."""
 
 
 @dataclass(frozen=True)
 class _Entry:
     name: bytes
-    written: bytes  # as it stands in the directory
+    written: bytes  # the directory's own bytes for it
     stored: bool
     crc: int
     byte_size: int
@@ -41,7 +41,7 @@ class _Entry:
 
 
 class ZipDirectory:
-    """Of an archive that is open: which entries it has, and where they end. Raises NotAnArchive."""
+    """The directory of an open archive: which entries it has, and where they end. Raises NotAnArchive."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -58,20 +58,20 @@ class ZipDirectory:
         self._root = root
 
     def with_extra(self, files: Mapping[str, memoryview]) -> list[bytes | memoryview]:
-        """What stands behind `start` once these are among its extra files, in place of those that have their names."""
+        """Return the bytes from `start` on of an archive with these extra files, in place of namesakes."""
         named = {self._extra(name): data for name, data in files.items()}
-        kept = [entry.written for entry in self._entries if entry.name.lower() not in _lower(named)]
+        entries = [entry.written for entry in self._entries if entry.name.lower() not in _lower(named)]
         parts: list[bytes | memoryview] = []
         place = self.start
         for name, data in named.items():
             local, central = _headers(name, data, place)
             parts += [local, data]
             place += len(local) + len(data)
-            kept.append(central)
-        return [*parts, *kept, _ends(place, sum(map(len, kept)), len(kept))]
+            entries.append(central)
+        return [*parts, *entries, _end_records(place, sum(map(len, entries)), len(entries))]
 
     def extra(self, name: str, most_bytes: int) -> bytes | None:
-        """The extra file of that name; None where there is none."""
+        """Return the extra file of that name; None where there is none."""
         wanted = self._extra(name)
         found = next((entry for entry in self._entries if entry.name == wanted), None)
         if found is None:
@@ -84,7 +84,7 @@ class ZipDirectory:
         return data
 
     def check_bytes(self) -> None:
-        """Raises where the bytes of an entry are not those that its checksum is of: torch loads it all the same."""
+        """Raise NotAnArchive where an entry does not have its checksum: torch would load it all the same."""
         for entry in self._entries:
             if entry.stored and self._checksum(entry) != entry.crc:
                 raise NotAnArchive(f"{_text(entry.name)} is damaged")
@@ -107,7 +107,7 @@ class ZipDirectory:
         return self._root + _EXTRA + name.encode()
 
     def _bounds(self) -> tuple[int, int, int]:
-        """Where the directory begins, how long it is, and how many entries it has."""
+        """Return where the directory begins, its size in bytes, and its number of entries."""
         end_place = self._size - _END.size
         sign, *_, number, size, start, comment = _END.unpack(self._read(end_place, _END.size))
         if sign != b"PK\5\6" or comment:
@@ -122,7 +122,7 @@ class ZipDirectory:
         return start, size, number
 
     def _large_end(self, end_place: int) -> tuple[int, tuple[int, int, int] | None]:
-        """Where the record for large archives begins and what it says; torch writes one into each archive."""
+        """Return where the record for large archives begins, and its fields; torch writes one into each archive."""
         place = end_place - _LOCATOR.size
         if place < _LARGE_END.size:
             return end_place, None
@@ -171,14 +171,14 @@ def _lower(names: Collection[bytes]) -> set[bytes]:
 
 
 def _headers(name: bytes, data: memoryview, place: int) -> tuple[bytes, bytes]:
-    """What stands before the entry's bytes, and its entry in the directory."""
+    """Return the header before an entry's bytes, and its entry in the directory."""
     common = _VERSION, 0, 0, 0, _FIRST_DAY, zlib.crc32(data), len(data), len(data), len(name), 0
     local = _LOCAL.pack(b"PK\3\4", *common) + name
     central = _ENTRY.pack(b"PK\1\2", _VERSION, *common, 0, 0, 0, 0, place) + name
     return local, central
 
 
-def _ends(place: int, size: int, number: int) -> bytes:
+def _end_records(place: int, size: int, number: int) -> bytes:
     large = _LARGE_END.pack(b"PK\6\6", 44, _VERSION, _VERSION, 0, 0, number, number, size, place)
     locator = _LOCATOR.pack(b"PK\6\7", 0, place + size, 1)
     number = min(number, _NUMBER_MAX)

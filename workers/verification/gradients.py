@@ -1,7 +1,7 @@
-"""Gradients in the verification: the way back through the artifact against the way back through the eager model.
+"""Gradients in the verification: the artifact's backward pass compared with the eager model's.
 
-What both return is weighted by numbers that both draw alike, and d/d each floating-point input and d/d each parameter
-are compared, with the outputs as they are while gradients are on.
+Both weight what they return by the same random numbers. The derivatives by each floating-point input and each parameter
+are compared, and the outputs as they are while gradients are on.
 """
 
 import os
@@ -30,70 +30,72 @@ from workers.processes.artifact import ArtifactProcess
 from workers.processes.client import Gradients, last_line
 from workers.processes.eager import EagerProcess
 
-# Of so many rounds of fresh inputs that are drawn, the first that eager takes are compared on.
+# How many rounds of fresh inputs are compared, and how many are drawn, for the eager model may refuse some.
 ROUNDS, ROUNDS_DRAWN = 2, 8
-# A gradient that is zero but for rounding, as that of a bias before a softmax or a batch norm, has some of these of the
-# largest one: numbers of that size were added, and took each other away.
+# A gradient that is zero but for rounding, as a bias's before a softmax or a batch norm, may be as large as this many
+# roundings of the largest gradient: numbers of that size were added, and cancelled.
 _ROUNDINGS = 16
 _EPSILON = {Datatype.FP16: 2**-10, Datatype.BF16: 2**-7, Datatype.FP32: 2**-23, Datatype.FP64: 2**-52}
 
 
 @dataclass(frozen=True)
-class Found:
+class GradientComparisons:
     """What was compared, by its case; `left_out` says why that is not all."""
 
     cases: list[tuple[str, ComparisonResult]]
     left_out: str | None = None
 
 
-def compare_on(
+def compare_gradients(
     example: BoundCall, eager: EagerProcess, artifact: ArtifactProcess, tolerance: float, within_s: float
-) -> Found:
-    """On the example, so often that the artifact's way back is the specialised one, and on fresh inputs."""
+) -> GradientComparisons:
+    """Compare on the example, so often that the artifact's backward pass is specialised, and on fresh inputs."""
 
-    def asked(inputs: Sequence[Tensor], within_s: float | None = None) -> ComparisonResult | str:
+    def ask(inputs: Sequence[Tensor], within_s: float | None = None) -> ComparisonResult | str:
         seed = int.from_bytes(os.urandom(8)) >> 1
         eager.ask_gradients(example, inputs, seed=seed, within_s=within_s)
         artifact.ask_gradients(example, inputs, seed=seed)
-        return _compared(eager.gradients(), artifact.gradients(), tolerance)
+        return _compare_answers(eager.gradients(), artifact.gradients(), tolerance)
 
     on_example: list[ComparisonResult] = []
     for _ in range(golden.CALLS_TO_SPECIALISE):
-        found = asked(example.inputs)
-        if isinstance(found, str):
-            return Found([], found)
-        on_example.append(found)
+        result = ask(example.inputs)
+        if isinstance(result, str):
+            return GradientComparisons([], result)
+        on_example.append(result)
     cases = [(EXAMPLE, next((one for one in on_example if not one.agrees), on_example[0]))]
     left_out = "on fresh inputs, for its inputs hold no values that could be varied"
     rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
     for inputs in islice(random_inputs.draw_rounds(example.inputs, rng), ROUNDS_DRAWN):
-        found = asked(inputs, within_s)
-        if isinstance(found, str):
-            left_out = f"on fresh inputs: {found}"
+        result = ask(inputs, within_s)
+        if isinstance(result, str):
+            left_out = f"on fresh inputs: {result}"
             continue
-        cases.append((f"fresh {len(cases)}", found))
+        cases.append((f"fresh {len(cases)}", result))
         if len(cases) > ROUNDS:
             break
-    return Found(cases, left_out if len(cases) == 1 else None)
+    return GradientComparisons(cases, left_out if len(cases) == 1 else None)
 
 
 def compare(
-    eager: Gradients, artifact: Gradients, tolerance: float, sides: AnswerNames = ANSWER_NAMES
+    eager: Gradients, artifact: Gradients, tolerance: float, names: AnswerNames = ANSWER_NAMES
 ) -> ComparisonResult:
-    """Where there is none of something, it is zero."""
-    found = _one_sided(eager, artifact, sides) or _one_sided(artifact, eager, sides[::-1])
-    if found is not None:
-        return ComparisonResult(None, found)
+    """Compare outputs and gradients. A gradient that one of the two does not have counts as zero."""
+    missing = _find_missing(eager, artifact, names) or _find_missing(artifact, eager, names[::-1])
+    if missing is not None:
+        return ComparisonResult(None, missing)
     gradients = [tensor for name, tensor in eager.tensors.items() if name.startswith(GRADIENT_PREFIX)]
     largest = max(map(largest_finite, gradients), default=0.0)
     pairs = [_pair(name, eager, artifact) for name in {**eager.tensors, **artifact.tensors}]
     return combine_comparisons(
-        compare_leaf(some, other, tolerance, sides, rounding=_rounding(some, largest)) for some, other in pairs
+        compare_leaf(some, other, tolerance, names, rounding=_rounding(some, largest)) for some, other in pairs
     )
 
 
-def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, tolerance: float) -> ComparisonResult | str:
-    """Or why there is nothing to compare."""
+def _compare_answers(
+    eager: Gradients | Failure, artifact: Gradients | Failure, tolerance: float
+) -> ComparisonResult | str:
+    """Return the comparison, or why there is nothing to compare."""
     if isinstance(eager, Failure):
         return eager.detail
     if isinstance(artifact, Failure):
@@ -105,10 +107,11 @@ def _compared(eager: Gradients | Failure, artifact: Gradients | Failure, toleran
     return compare(eager, artifact, tolerance)
 
 
-def _one_sided(has: Gradients, other: Gradients, sides: AnswerNames) -> Difference | None:
+def _find_missing(has: Gradients, other: Gradients, names: AnswerNames) -> Difference | None:
+    """Return the first tensor of one that the other does not know."""
     there = {*other.tensors, *other.without}
     missing = next((name for name in [*has.tensors, *has.without] if name not in there), None)
-    return None if missing is None else Difference(missing, f"{sides[0]} has it, and {sides[1]} has not")
+    return None if missing is None else Difference(missing, f"{names[0]} has it, and {names[1]} has not")
 
 
 def _pair(name: str, eager: Gradients, artifact: Gradients) -> tuple[Tensor, Tensor]:

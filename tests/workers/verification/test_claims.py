@@ -42,7 +42,8 @@ def Net(x):
         raise ValueError("four features")
     return x * 2
 """
-DROPS_AT_RANDOM = "def Net(x):\n    return torch.nn.functional.dropout(x * 2)\n"
+# So many values that eager and artifact never drop the same ones by chance, at the smallest size either.
+DROPS_AT_RANDOM = "def Net(x):\n    return torch.nn.functional.dropout(x.repeat(1, 16) * 2)\n"
 ANSWERS_TWICE_AS_MUCH_WHEN_TRACED = "def Net(x):\n    return x * 2 if torch.jit.is_tracing() else x\n"
 SEES_OTHER_ROWS = "def Net(x):\n    return x - x.mean(0) * 1e-3\n"
 LOOKS_IDS_UP = """

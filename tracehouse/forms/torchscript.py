@@ -1,0 +1,29 @@
+"""TorchScript forms: an archive loaded as it was traced, frozen, or optimized for inference."""
+
+from collections.abc import Iterable
+from typing import BinaryIO
+
+import torch
+
+from tracehouse.spec.trace_spec import ServedForm
+
+
+def load(archive: BinaryIO, device: str) -> torch.jit.ScriptModule:
+    """Return the archive's module as it was traced, on the device. Raises whatever torch.jit.load raises."""
+    module: torch.jit.ScriptModule = torch.jit.load(archive, map_location=device)
+    return module
+
+
+def convert(module: torch.jit.ScriptModule, form: ServedForm | None, methods: Iterable[str]) -> torch.jit.ScriptModule:
+    """Return the module in the form that is served; with None, the module itself.
+
+    `methods` must keep working beside `forward`, which always does. Raises whatever torch raises on a module that has
+    no such form.
+    """
+    others = [name for name in methods if name != "forward"]
+    match form:
+        case "optimize_for_inference":
+            module = torch.jit.optimize_for_inference(module, others)
+        case "freeze":
+            module = torch.jit.freeze(module, preserved_attrs=others)
+    return module

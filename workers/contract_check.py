@@ -1,0 +1,202 @@
+"""The contract check: whether a loaded archive answers within its contract as the contract says."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import ValidationError
+
+from service.protocol.bounds import text_of
+from service.protocol.messages import FailureReply
+from service.protocol.runner import Infer, OutputReply, from_runner
+from service.sandbox.channel import ChannelClosed, MalformedFrame
+from service.sandbox.child import Child
+from tracehouse.byte_units import MIB
+from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.dims import format_sizes, shape_at, solve
+from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.differential import random_inputs, size_samples
+from tracehouse.errors import ContractViolation
+from tracehouse.tensors.tensor import Tensor, TensorSpec, array
+from workers.processes.client import last_line
+
+# At most so many corners of each region are tried and so many sizes of a method; at each size so many calls, for which
+# inputs are drawn at most so often.
+_CORNERS_MAX, _SIZES_MAX, _CALLS, _DRAWS_MAX = 8, 32, 2, 12
+_INPUTS_MAX_BYTES = 64 * MIB
+_ANSWER_MAX_BYTES = 256 * MIB
+
+Mark = Literal["ok", "WARN", "FAIL"]
+Sizes = dict[str, int]
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """One thing that was checked."""
+
+    mark: Mark
+    what: str
+    text: str
+
+
+class CheckFailed(Exception):
+    """What failed, and why; nothing after it can be checked."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(why)
+        self.what = what
+
+
+class MethodCheck:
+    """The check of one method, on drawn inputs that its contract takes."""
+
+    def __init__(
+        self, name: str, contract: MethodContract, example: Sequence[Tensor], child: Child, infer_s: float
+    ) -> None:
+        self._name = name
+        self._contract = contract
+        self._example = example
+        self._child = child
+        self._infer_s = infer_s
+        self._rng = np.random.default_rng(0)
+        self._too_large = 0
+        self._impossible = 0
+        self._unacceptable = 0
+
+    def run(self) -> Iterator[CheckLine]:
+        try:
+            sizes = self._sizes()
+        except CheckFailed as failed:
+            yield CheckLine("FAIL", self._name, f"{failed.what}: {failed}")
+            return
+        answered = 0
+        for each in sizes:
+            try:
+                answered += self._test(each)
+            except CheckFailed as failed:
+                at = format_sizes(each) or "the example's sizes"
+                yield CheckLine("FAIL", self._name, f"{at}: {failed}")
+                return
+        text = f"{answered} drawn inputs of {len(sizes)} sizes are answered with the contract's datatypes and shapes"
+        yield CheckLine("ok" if answered else "WARN", self._name, text)
+        if self._too_large:
+            text = f"{self._too_large} sizes were left out: their inputs have more than {_INPUTS_MAX_BYTES // MIB} MiB"
+            yield CheckLine("WARN", self._name, text)
+        if self._impossible:
+            yield CheckLine("WARN", self._name, f"{self._impossible} sizes are none: a dim would be less than nothing")
+        if self._unacceptable:
+            yield CheckLine(
+                "WARN", self._name, f"of {self._unacceptable} sizes no values were drawn that the contract takes"
+            )
+
+    def _sizes(self) -> list[Sizes]:
+        """Return the example's sizes, and those at the corners of each region."""
+        sizes = [self._example_sizes()]
+        for region in self._contract.regions:
+            sizes += size_samples.corner_sizes(region)[:_CORNERS_MAX]
+        return size_samples.drop_duplicates(sizes)[:_SIZES_MAX]
+
+    def _example_sizes(self) -> Sizes:
+        shapes = {tensor.name: tensor.shape for tensor in self._example}
+        if shapes.keys() != {spec.name for spec in self._contract.inputs}:
+            raise CheckFailed("golden cases", "their inputs are others than the contract's")
+        pairs = [(spec.shape, shapes[spec.name]) for spec in self._contract.inputs]
+        if any(len(shape) != len(sizes) for shape, sizes in pairs):
+            raise CheckFailed("golden cases", "their inputs have other ranks than the contract's")
+        if (sizes := solve(pairs)) is None:
+            raise CheckFailed(
+                "golden cases", "their inputs have sizes that the contract's symbols cannot have together"
+            )
+        datatypes = {tensor.name: tensor.datatype for tensor in self._example}
+        if other := [spec for spec in self._contract.inputs if spec.datatype is not datatypes[spec.name]]:
+            difference = f"{other[0].name!r} is {datatypes[other[0].name]}, not {other[0].datatype}"
+            raise CheckFailed("golden cases", f"their inputs have other datatypes than the contract's: {difference}")
+        return sizes
+
+    def _test(self, sizes: Sizes) -> int:
+        """Return how many calls at these sizes it answered as the contract says."""
+        shapes = {spec.name: shape_at(spec.shape, sizes) for spec in self._contract.inputs}
+        if any(size < 0 for shape in shapes.values() for size in shape):  # as `seq-1` is where seq is 0
+            self._impossible += 1
+            return 0
+        specs = [TensorSpec(name=one.name, datatype=one.datatype, shape=shapes[one.name]) for one in self._example]
+        if sum(spec.byte_size for spec in specs) > _INPUTS_MAX_BYTES:
+            self._too_large += 1
+            return 0
+        answered = 0
+        for number in range(_DRAWS_MAX):
+            drawn = random_inputs.draw_sized(self._example, shapes, number, self._rng, self._integer_ranges())
+            try:
+                inputs = self._contract.accept(drawn).tensors
+            except ContractViolation:  # by the values, which are drawn without regard to the contract
+                continue
+            self._call(inputs, sizes)
+            answered += 1
+            if answered == _CALLS:
+                break
+        self._unacceptable += not answered
+        return answered
+
+    def _integer_ranges(self) -> Mapping[str, tuple[int, int]]:
+        """Return the ranges of integers to draw from, by the inputs' names."""
+        return {spec.name: ends for spec in self._contract.inputs if (ends := _integer_range(spec)) is not None}
+
+    def _call(self, inputs: Sequence[Tensor], sizes: Sizes) -> None:
+        request = Infer(
+            method=self._name,
+            inputs=[tensor.spec for tensor in inputs],
+            answer_max_bytes=_ANSWER_MAX_BYTES,
+            arguments=self._contract.arguments,
+        )
+        with translate_errors(self._name):
+            until = time.monotonic() + self._infer_s
+            self._child.channel.send(request.model_dump(mode="json"), *(tensor.data for tensor in inputs), until=until)
+            header, _ = self._child.channel.receive(until)
+            answer = from_runner.validate_python(header)
+        if isinstance(answer, FailureReply):
+            raise CheckFailed(self._name, last_line(answer.failure))
+        if not isinstance(answer, OutputReply) or answer.returns != self._contract.returns:
+            raise CheckFailed(self._name, "what it returns nests otherwise than the contract says")
+        if wrong := _describe_difference(self._contract.outputs, answer.outputs, sizes):
+            raise CheckFailed(self._name, wrong)
+
+
+@contextmanager
+def translate_errors(what: str) -> Iterator[None]:
+    """Turn whatever goes wrong with a child into CheckFailed."""
+    try:
+        yield
+    except ChannelClosed:
+        raise CheckFailed(what, "it ended the process that ran it") from None
+    except TimeoutError:
+        raise CheckFailed(what, "no answer came in time") from None
+    except (MalformedFrame, ValidationError) as error:
+        raise CheckFailed(what, f"its answer could not be read: {text_of(error)[:500]}") from None
+
+
+def _integer_range(spec: InputSpec) -> tuple[int, int] | None:
+    if spec.values is None or spec.values.low is None or spec.values.high is None:
+        return None
+    info = np.iinfo(array(spec.datatype, b"").dtype)
+    low, high = max(spec.values.low, int(info.min)), min(spec.values.high, int(info.max))
+    return (low, high) if low <= high else None
+
+
+def _describe_difference(expected: Sequence[OutputSpec], actual: Sequence[TensorSpec], sizes: Sizes) -> str | None:
+    """Return how the outputs are not what the contract says, or None."""
+    found = {spec.name: spec for spec in actual}
+    if found.keys() != {spec.name for spec in expected}:
+        return f"it returns {sorted(found)}, and not {sorted(spec.name for spec in expected)}"
+    for spec in expected:
+        one = found[spec.name]
+        if one.datatype is not spec.datatype:
+            return f"{spec.name!r} is {one.datatype}, not {spec.datatype}"
+        dims = zip(shape_at(spec.shape, sizes), one.shape, strict=False)
+        shape = tuple(size if dim == -1 else dim for dim, size in dims)
+        if len(one.shape) != len(spec.shape) or shape != one.shape:
+            return f"{spec.name!r} is {[*one.shape]}, not {[*shape]}"
+    return None

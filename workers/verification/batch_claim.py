@@ -1,0 +1,115 @@
+"""The batch claim: whether the artifact answers rows of several requests together as it answers them alone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tracehouse.contract.contract import Batch
+from tracehouse.contract.regions import Region
+from tracehouse.differential import batch_rows, size_samples
+from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.budget import Budget
+from tracehouse.differential.comparison import Answer
+from tracehouse.differential.size_samples import Sizes
+from tracehouse.findings import coverage
+from tracehouse.findings.trace_check import Finding
+from tracehouse.tensors.tensor import Tensor
+from workers.verification.differential_runs import DifferentialTester
+from workers.verification.sized_inputs import SizedInputs
+
+# Of the numbers of rows that a region has, so many are searched for two that add up to a third.
+_ROWS_SEARCHED = 16
+
+
+class BatchVerifier:
+    """Verifies one method's batch claim in regions that were verified."""
+
+    def __init__(
+        self,
+        tester: DifferentialTester,
+        call: BoundCall,
+        inputs: SizedInputs,
+        example_sizes: Sizes,
+        budget: Budget,
+        most_bytes: int,
+    ) -> None:
+        self._tester = tester
+        self._call = call
+        self._inputs = inputs
+        self._example_sizes = example_sizes
+        self._budget = budget
+        self._most_bytes = most_bytes
+        self.findings: list[Finding] = []
+
+    def verify(self, batch: Batch, regions: Sequence[Region]) -> Batch | None:
+        """Return the claim up to as many rows as were answered together here; None where it is wrong."""
+        if batch.symbol not in self._example_sizes:
+            return None
+        pairs = self._choose_pairs(batch, regions)
+        if not pairs:
+            self._reject(batch, "no two sizes of it add up to a third")
+            return None
+        verified = 0
+        for some, others in pairs:
+            if verified and self._budget.is_spent:
+                self._budget.leave_out(f"{batch.symbol} {some + others}, together")
+                continue
+            if (dependence := self._find_dependence(batch, some, others)) is not None:
+                self._reject(batch, dependence)
+                return None
+            verified = max(verified, some + others)
+        return batch.model_copy(update={"up_to": verified})
+
+    def _reject(self, batch: Batch, why: str) -> None:
+        self.findings.append(coverage.rows_depend(self._call.method, batch.symbol, why))
+
+    def _choose_pairs(self, batch: Batch, regions: Sequence[Region]) -> list[tuple[int, int]]:
+        """Return pairs of row counts to join: the fewest rows that there can be together, and the most."""
+        spans = [region.spans[batch.symbol] for region in regions]
+        sizes = {size for one in spans for size in size_samples.smallest_sizes(one, _ROWS_SEARCHED)}
+        few = [size for size in sorted(sizes) if size and self._takes(batch.symbol, size, regions)]
+        least = next(((one, other) for one in few for other in few if self._can_join(batch, one, other, regions)), None)
+        if least is None:
+            return []
+        most = next(
+            ((total - one, one) for one in few[:3] for total in _halve(batch.up_to)
+             if total > one and self._can_join(batch, total - one, one, regions)),
+            least,
+        )  # fmt: skip
+        return [least] if most == least else [least, most]
+
+    def _can_join(self, batch: Batch, some: int, others: int, regions: Sequence[Region]) -> bool:
+        together = {**self._example_sizes, batch.symbol: some + others}
+        return (
+            some + others <= batch.up_to
+            and all(self._takes(batch.symbol, size, regions) for size in (some, others, some + others))
+            and self._inputs.byte_size(together) <= self._most_bytes
+        )
+
+    def _takes(self, symbol: str, size: int, regions: Iterable[Region]) -> bool:
+        return any(region.contains({**self._example_sizes, symbol: size}) for region in regions)
+
+    def _find_dependence(self, batch: Batch, some: int, others: int) -> str | None:
+        """Return how rows depend on one another, for drawn values or, where these are refused, the example's."""
+
+        def ask(inputs: Sequence[Tensor]) -> Answer | str:
+            return self._tester.ask_artifact(self._call, inputs)
+
+        sizes = [{**self._example_sizes, batch.symbol: rows} for rows in (some, others)]
+        first, second = (self._inputs.draw(one, number) for number, one in enumerate(sizes))
+        tiled = [self._inputs.tile(one) for one in sizes]
+        for pair in ([first, _share_whole_inputs(first, second, batch)], tiled):
+            try:
+                return batch_rows.find_row_dependence(ask, pair[0], pair[1], batch, self._tester.tolerance)
+            except batch_rows.RowsRefused as error:
+                refusal = str(error)
+        return f"they are refused: {refusal}"
+
+
+def _share_whole_inputs(first: Sequence[Tensor], second: Sequence[Tensor], batch: Batch) -> list[Tensor]:
+    """Return the second inputs, with the first ones' tensors where they have no rows: these are of the whole call."""
+    return [other if other.name in batch.inputs else one for one, other in zip(first, second, strict=True)]
+
+
+def _halve(size: int) -> Iterator[int]:
+    while size > 1:
+        yield size
+        size //= 2

@@ -1,0 +1,93 @@
+"""The check record: the comparisons and findings that a verification gathers, and the trace check made of them."""
+
+from collections import Counter
+
+from service.protocol.bounds import cut_check
+from tracehouse.differential.comparison import ComparisonResult, Difference
+from tracehouse.differential.differential_run import DifferentialRun
+from tracehouse.differential.form_comparisons import FormComparisons
+from tracehouse.findings import differences
+from tracehouse.findings.duplicates import repeats
+from tracehouse.findings.source_lines import only_warned_line
+from tracehouse.findings.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
+from tracehouse.spec.trace_spec import TraceSpec
+
+
+class CheckRecord:
+    """Gathers what was compared. `claimed` is the tracing child's check, which can make the verdict only worse."""
+
+    def __init__(self, spec: TraceSpec, claimed: TraceCheck) -> None:
+        self._spec = spec
+        self._claimed = claimed
+        self._comparisons: list[Comparison] = []
+        self._findings: list[Finding] = []
+        self._served: Counter[str] = Counter()
+
+    def served_comparisons(self, method: str) -> int:
+        """Return how many runs of the method's served form were recorded."""
+        return self._served[method]
+
+    def add_run(
+        self, run: DifferentialRun, comparisons: FormComparisons, case: str | None = None, *, in_contract: bool
+    ) -> None:
+        """Record the comparison of each form, under the run's case or another one, and a finding if one differs."""
+        method, case = run.method, case or run.case
+        self.add_comparison(method, case, comparisons.served, in_contract=in_contract)
+        self._served[method] += 1
+        as_traced = comparisons.as_traced or comparisons.served
+        if comparisons.as_traced is not None:
+            self.add_comparison(method, f"{case}, as traced", comparisons.as_traced, in_contract=in_contract)
+        if as_traced.difference is not None:
+            self.add_finding(self._output_differs(method, case, as_traced.difference, in_contract=in_contract))
+        elif comparisons.served.difference is not None:
+            form = self._spec.options.served_form
+            assert form is not None  # or it would be the same that differs
+            self.add_finding(differences.served_form_differs(method, case, comparisons.served.difference, form))
+
+    def add_comparison(self, method: str, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
+        difference = compared.difference
+        self._comparisons.append(
+            Comparison(
+                method=method,
+                case=case,
+                in_contract=in_contract,
+                agrees=compared.agrees,
+                largest_difference=compared.largest,
+                difference=f"{difference.leaf}: {difference.what}" if difference else None,
+            )
+        )
+
+    def add_finding(self, finding: Finding) -> None:
+        """Record the finding, unless one of the method says the same: the tracing child's knows more of the lines."""
+        known = [*self._claimed.findings, *self._findings]
+        if not any(repeats(other, finding) for other in known):
+            self._findings.append(finding)
+
+    def append_finding(self, finding: Finding) -> None:
+        """Record the finding, whatever is known."""
+        self._findings.append(finding)
+
+    def _output_differs(self, method: str, case: str, difference: Difference, *, in_contract: bool) -> Finding:
+        """Return the finding of a difference, at the line that the tracer warned of, if it warned of one alone."""
+        line = only_warned_line(self._claimed.findings)
+        return differences.output_differs(
+            method, case, difference, in_contract=in_contract, reads_value=bool(line), line=line
+        )
+
+    def check(self) -> TraceCheck:
+        """Return the trace check, as short as a check may be."""
+        claimed = self._claimed
+        findings = [*self._findings, *claimed.findings]  # of too many, the last are cut
+        advised = [differences.with_better_remedy(one, findings, self._spec) for one in findings]
+        own_verdict = verdict_of(self._comparisons, advised)
+        return cut_check(
+            TraceCheck(
+                verdict=worst([own_verdict, claimed.verdict]),
+                tolerance=self._spec.check.check_tolerance,
+                comparisons=self._comparisons,
+                findings=advised,
+                torch=claimed.torch,
+                layers=claimed.layers,
+                budget_s=claimed.budget_s,
+            )
+        )

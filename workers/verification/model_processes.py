@@ -1,0 +1,58 @@
+"""The processes of a verification: the eager model in one, the artifact in another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.comparison import ANSWER_NAMES, Answer, ComparisonResult, Difference, compare
+from tracehouse.differential.form_comparisons import FormComparisons
+from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.tensors.tensor import Tensor
+from workers.processes.artifact import ArtifactProcess
+from workers.processes.client import EagerAnswer
+from workers.processes.eager import EagerProcess
+
+
+@dataclass(frozen=True)
+class ModelProcesses:
+    """Processes that were started, and the spec of the request that they belong to.
+
+    `as_traced` is a second process of the artifact, where it is served in another form or gradients are compared.
+    """
+
+    spec: TraceSpec
+    eager: EagerProcess
+    artifact: ArtifactProcess
+    as_traced: ArtifactProcess | None = None
+
+    def wait(self) -> None:
+        """Wait until the artifact is loaded. Raises ArchiveUnusable, which names the form if only that fails."""
+        for process in (self.as_traced, self.artifact):
+            if process is not None:
+                process.wait()
+
+    def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
+        for process in self._form_processes():
+            process.ask(call, inputs)
+
+    def artifact_answers(self) -> list[Answer | str]:
+        """Return each form's answer, in the order of `FormComparisons`."""
+        return [process.answer() for process in self._form_processes()]
+
+    def compare(self, eager: EagerAnswer, answers: Sequence[Answer | str]) -> FormComparisons:
+        pairs = zip(self._form_processes(), answers, strict=True)
+        return FormComparisons(*(self._compare(eager, process, answer) for process, answer in pairs))
+
+    def compare_example(self, call: BoundCall, eager: EagerAnswer) -> FormComparisons:
+        """Ask the artifact on the example once more, and compare its answer with eager's first one."""
+        self.ask_artifact(call, call.inputs)
+        return self.compare(eager, self.artifact_answers())
+
+    def _form_processes(self) -> list[ArtifactProcess]:
+        as_traced = self.as_traced if self.spec.options.served_form is not None else None
+        return [process for process in (self.artifact, as_traced) if process is not None]
+
+    def _compare(self, eager: EagerAnswer, process: ArtifactProcess, answer: Answer | str) -> ComparisonResult:
+        if isinstance(answer, str):
+            return ComparisonResult(None, Difference("output", answer))
+        return compare(eager.answer, answer, self.spec.check.check_tolerance, (ANSWER_NAMES[0], process.name))
