@@ -7,8 +7,9 @@ from typing import Literal
 
 from tracehouse.check.claim import Tried
 from tracehouse.check.flip.flip import ReadEffect
-from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
+from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
+from tracehouse.check.graphs.size_tests import SizeTest
 from tracehouse.check.observe import Observation
 from tracehouse.check.probe.value_ranges import ValueRangeResult
 from tracehouse.check.prove.prover import Proof
@@ -52,7 +53,7 @@ class GraphsEvidence:
     """Which sizes may vary, the calls of other sizes, and what graphs of other traces show to be baked in."""
 
     groups: Groups | None = None
-    calls: Sequence[SizeTried] = ()
+    calls: Sequence[SizeTest] = ()
     baked_values: Sequence[BakedValue] = ()
     baked_sizes: Sequence[BakedSize] = ()
     size_state: SizeState | None = None
@@ -76,7 +77,7 @@ class ProveEvidence:
     """
 
     proof: Proof | None = None
-    calls: Sequence[SizeTried] = ()
+    calls: Sequence[SizeTest] = ()
     baked_sizes: Sequence[BakedSize] | None = None
     size_state: SizeState | None = None
     voided: Sequence[tuple[Region, Tried]] = ()
@@ -129,7 +130,7 @@ class Evidence:
         return self.graphs.groups
 
     @property
-    def size_calls(self) -> list[SizeTried]:
+    def size_calls(self) -> list[SizeTest]:
         """All calls of other sizes, in the order in which they were made."""
         return [*self.graphs.calls, *self.prove.calls]
 

@@ -52,11 +52,11 @@ def value_in_graph(method: str, value: BakedValue) -> Finding:
     return baked.value_in_graph(
         method,
         "once more on the example" if value.cause == "again" else "on other values",
-        operator=value.parting.operator,
-        was=value.parting.was,
-        now=value.parting.is_,
+        operator=value.divergence.operator,
+        was=value.divergence.was,
+        now=value.divergence.is_,
         confirmed=value.confirmed,
-        evidence={"parting": _describe(value.parting), **differing},
+        evidence={"parting": _describe(value.divergence), **differing},
         line=user_lines.where(value.line),
     )
 
@@ -68,19 +68,19 @@ def tracing_flag(method: str, reason: str, line: user_lines.Line) -> Finding:
 
 def size_kept(method: str, size: BakedSize) -> Finding:
     """Return the finding of sizes that the trace keeps."""
-    difference = size.shown.difference
+    difference = size.counterexample.difference
     what = difference.what if difference else "the artifact raises"
     evidence: dict[str, JsonValue] = {
         "symbols": [*size.symbols],
         "wrong": [dict(sizes) for sizes in size.wrong],
         "right": [dict(sizes) for sizes in size.right],
-        "parting": _describe(size.parting),
+        "parting": _describe(size.divergence),
     }
     return baked.size_kept(
         method,
         dims=size.dims,
         shapes=size.shapes,
-        what=f"{what}{_describe_trace_at_size(size.parting)}",
+        what=f"{what}{_describe_trace_at_size(size.divergence)}",
         evidence={**evidence, **(difference.evidence if difference else {})},
         remedy=remedies.suggest_loop_remedy(size.line) or KEEP_SIZE_DYNAMIC,
         line=user_lines.where(size.line),

@@ -27,9 +27,11 @@ from tracehouse.check.evidence import (
 )
 from tracehouse.check.flip import flip
 from tracehouse.check.flip.flip import ReadEffect
-from tracehouse.check.graphs import baked_sizes, baked_values
-from tracehouse.check.graphs.baked_sizes import SizeTried
+from tracehouse.check.graphs.baked_sizes import find_baked_sizes
+from tracehouse.check.graphs.baked_values import find_baked_values
+from tracehouse.check.graphs.choose_sizes import choose_small_sizes
 from tracehouse.check.graphs.find_size_groups import find_size_groups
+from tracehouse.check.graphs.size_tests import SizeTest, run_size_tests, run_size_tests_at
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.observe import observe
 from tracehouse.check.probe.shrink import shrink
@@ -132,10 +134,10 @@ class Pipeline:
             return
         groups = find_size_groups(target, requested.dynamic, budget.share(0.5))
         yield (result := GraphsEvidence(groups))
-        calls = baked_sizes.compare(target, groups, requested.sizes, budget.share(0.5))
+        calls = run_size_tests(target, groups, requested.sizes, budget.share(0.5))
         yield (result := replace(result, calls=calls))
-        yield (result := replace(result, baked_values=baked_values.compare_values(target, budget)))
-        yield (result := replace(result, baked_sizes=baked_sizes.baked(target, groups, calls, budget)))
+        yield (result := replace(result, baked_values=find_baked_values(target, budget)))
+        yield (result := replace(result, baked_sizes=find_baked_sizes(target, groups, calls, budget)))
         for state in self._size_states(calls):
             yield (result := replace(result, size_state=state))
         names = ", ".join(groups.symbols) or "none"
@@ -169,10 +171,10 @@ class Pipeline:
         self._leave_out_unwanted(wanted, budget)
         proof = prove(target, groups, wanted, budget, harmless)
         yield (result := ProveEvidence(proof))
-        calls = baked_sizes.at(target, groups, _border_of(proof, evidence, groups), budget)
+        calls = run_size_tests_at(target, groups, _border_of(proof, evidence, groups), budget)
         if any(one.is_wrong for one in calls):
             every = [*evidence.graphs.calls, *calls]
-            result = replace(result, baked_sizes=baked_sizes.baked(target, groups, every, budget))
+            result = replace(result, baked_sizes=find_baked_sizes(target, groups, every, budget))
         yield (result := replace(result, calls=calls))
         if not evidence.keeps_a_size:
             for state in self._size_states(calls):
@@ -193,7 +195,7 @@ class Pipeline:
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         self._run_probes(values.bounds, self._budget)
         wrong = [("value", one.call) for one in evidence.wrong_values if one.confirmed]
-        wrong += [(f"size of {', '.join(one.symbols)}", one.shown.call) for one in evidence.wrong_sizes]
+        wrong += [(f"size of {', '.join(one.symbols)}", one.counterexample.call) for one in evidence.wrong_sizes]
         for name, call in wrong:
             smallest = self._smallest(name, call, evidence.groups)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
@@ -212,13 +214,13 @@ class Pipeline:
         else:
             yield BatchEvidence(summary=f"one by one: {certified.reason}")
 
-    def _size_states(self, calls: Sequence[SizeTried]) -> Iterator[SizeState]:
+    def _size_states(self, calls: Sequence[SizeTest]) -> Iterator[SizeState]:
         """Yield that the eager model keeps something of sizes, where a call has shown it, and then what it keeps."""
-        shown = next((one for one in calls if one.after is not None), None)
-        if shown is None or shown.after is None:
+        shown = next((one for one in calls if one.aftereffect is not None), None)
+        if shown is None or shown.aftereffect is None:
             return
         target = self._target
-        yield (state := SizeState(shown.after))
+        yield (state := SizeState(shown.aftereffect))
         line = target.eager.find_state_line(target.call)
         changed = target.eager.find_aftereffect(
             shown.call, target.call, tolerance=target.tolerance, within_s=CALL_LIMITS.single_s
@@ -282,7 +284,7 @@ def _border_of(proof: Proof, evidence: Evidence, groups: Groups) -> list[Mapping
     known = [dict(one.sizes) for one in evidence.graphs.calls]
     border += [
         sizes
-        for sizes in baked_sizes.small(groups, known)
+        for sizes in choose_small_sizes(groups, known)
         if proof.gaps and not evidence.baked_sizes and not any(region.contains(sizes) for region in proof.regions)
     ]
     return [sizes for sizes in border if dict(sizes) not in known]

@@ -113,7 +113,7 @@ def _is_of_values(evidence: Evidence, judged: ReadEffect) -> bool:
 
 
 def _warning(evidence: Evidence, warned: Warned) -> Finding:
-    divergences = [one.parting for one in evidence.wrong_values]
+    divergences = [one.divergence for one in evidence.wrong_values]
     effect, reason, judged = flip.judge_warning(warned, evidence.flip.judged, divergences)
     if effect == "harmless" and warned.line in {one.line for one in evidence.wrong_sizes}:
         effect, reason = "harmful", "the size that is read here is baked in"

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.tracehouse.check.retraced import target_of
-from tracehouse.check.graphs import baked_sizes
 from tracehouse.check.graphs.find_size_groups import find_size_groups
+from tracehouse.check.graphs.size_tests import run_size_tests
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import Model
 from tracehouse.introspection import user_lines
@@ -46,8 +46,8 @@ def test_a_model_that_draws_nothing_has_no_such_line(load: Load) -> None:
 def test_a_call_of_another_size_that_changes_later_answers_is_noticed(load: Load) -> None:
     target = target_of(load("pads_to_the_longest_so_far"), torch.ones(2, 3))
     budget = Budget(60)
-    found = baked_sizes.compare(target, find_size_groups(target, {}, budget), {}, budget)
-    assert [one.after.what for one in found if one.after is not None]
+    found = run_size_tests(target, find_size_groups(target, {}, budget), {}, budget)
+    assert [one.aftereffect.what for one in found if one.aftereffect is not None]
 
 
 def test_a_call_that_is_refused_leaves_the_copy_to_be_used_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

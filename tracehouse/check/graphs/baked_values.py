@@ -1,8 +1,8 @@
-"""Values: traces of other values in the example's shapes; what differs in their graphs was baked in."""
+"""Baked values: the model is traced again on other values in the example's shapes; what differs was baked in."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -20,103 +20,110 @@ from tracehouse.introspection import user_lines
 from tracehouse.torch_values import resizing
 from tracehouse.torch_values.compare import compare
 
-# again: a second trace of the same example is another one, by state, by chance or by what lies outside the model.
+# again: a second trace of the same example differs, because of state, chance or something outside the model.
+# values: a trace on other values differs.
 Cause = Literal["again", "values"]
-Tensors = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class BakedValue:
-    """A place where the graph depends on more than the model. `confirmed`: the artifact is wrong on `call`; it is None
-    where eager refuses the call or takes too long."""
+    """A place where the graph depends on more than the model.
+
+    `confirmed` is whether the artifact is wrong on `call`; it is None if eager refuses the call or takes too long.
+    """
 
     cause: Cause
-    parting: GraphDivergence
+    divergence: GraphDivergence
     call: Call
     confirmed: bool | None = None
     difference: Difference | None = None
 
     @property
     def line(self) -> user_lines.Line | None:
-        return self.parting.origin
+        """The line at fault."""
+        return self.divergence.origin
 
 
-def compare_values(target: Target, budget: Budget) -> list[BakedValue]:
-    """What differs between the artifact's graph and those of other traces, each line once."""
+def find_baked_values(target: Target, budget: Budget) -> list[BakedValue]:
+    """Return where the artifact's graph differs from those of other traces, each line once.
+
+    If a second trace of the example differs already, no other values are tried: nothing could be told from them.
+    """
     if target.retrace is None:
         return []
     found: dict[user_lines.Line | None, BakedValue] = {}
     started = time.monotonic()
-    again = _traced(target, target.call, max(budget.left_s, CALL_LIMITS.second_trace.seconds))
+    again = _trace(target, target.call, max(budget.left_s, CALL_LIMITS.second_trace.seconds))
     trace_s = time.monotonic() - started
     if again is not None:
-        found |= {one.line: one for one in _baked("again", target.graph, again, target.call)}
+        found |= {baked.line: baked for baked in _compare("again", target.graph, again, target.call)}
     if found:
-        return [*found.values()]  # of which no trace of other values can be told
+        return [*found.values()]
     for name, call in _other_values(target.call, target.seed):
         if budget.is_spent:
             budget.leave_out(f"a trace of {name}")
             continue
-        other = _traced(target, call, min(budget.left_s, CALL_LIMITS.second_trace.after(trace_s)))
-        for one in _baked("values", target.graph, other, call) if other is not None else ():
-            if one.line not in found or not found[one.line].confirmed:
-                found[one.line] = _confirmed(target, one)
+        other = _trace(target, call, min(budget.left_s, CALL_LIMITS.second_trace.after(trace_s)))
+        for baked in _compare("values", target.graph, other, call) if other is not None else ():
+            if baked.line not in found or not found[baked.line].confirmed:
+                found[baked.line] = _confirm(target, baked)
     return [*found.values()]
 
 
-def _traced(target: Target, call: Call, within_s: float) -> Canonical | None:
-    """None where eager refuses such values, or cannot be traced on them, or not in time: that is no fault."""
+def _trace(target: Target, call: Call, within_s: float) -> Canonical | None:
+    """Return the graph of a trace of the call; None if eager refuses it, or it can't be traced in time: no fault."""
     try:
-        # Other values can make a loop of the model's very long.
+        # Other values can make one of the model's loops very long.
         with time_limit(within_s):
             return canonical(target.traced_again(call), target.method)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
         return None
 
 
-def _baked(cause: Cause, was: Canonical, now: Canonical, call: Call) -> Iterator[BakedValue]:
-    for parting in difference(was, now):
-        yield BakedValue(cause, parting, call)
+def _compare(cause: Cause, was: Canonical, now: Canonical, call: Call) -> Iterator[BakedValue]:
+    for divergence in difference(was, now):
+        yield BakedValue(cause, divergence, call)
 
 
-def _confirmed(target: Target, one: BakedValue) -> BakedValue:
+def _confirm(target: Target, baked: BakedValue) -> BakedValue:
+    """Compare the artifact with eager on the call on which the other trace was made."""
     try:
-        eager = target.eager.answer(one.call, within_s=CALL_LIMITS.single_s)
+        eager = target.eager.answer(baked.call, within_s=CALL_LIMITS.single_s)
     except (ModelRaised, TooSlow):
-        return one
+        return baked
     try:
-        artifact = call_artifact(target.artifact, one.call, target.seed)
+        artifact = call_artifact(target.artifact, baked.call, target.seed)
     except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
         raised = Difference("output", f"the artifact raised {user_lines.text_of(error)}")
-        return BakedValue(one.cause, one.parting, one.call, confirmed=True, difference=raised)
+        return replace(baked, confirmed=True, difference=raised)
     found = compare(eager.outputs, artifact.outputs, target.tolerance).difference
-    return BakedValue(one.cause, one.parting, one.call, confirmed=found is not None, difference=found)
+    return replace(baked, confirmed=found is not None, difference=found)
 
 
 def _other_values(call: Call, seed: int) -> Iterator[tuple[str, Call]]:
-    """Those that change nothing left out."""
-    given = call.tensors
+    """Yield calls with other values, each with a name; a change that leaves all values as they are is left out."""
+    tensors = call.tensors
     for name, change in _CHANGES:
         generator = torch.Generator().manual_seed(seed)
-        changed = {leaf: change(tensor, generator) for leaf, tensor in given.items()}
-        if any(not torch.equal(changed[leaf], tensor) for leaf, tensor in given.items()):
+        changed = {leaf: change(tensor, generator) for leaf, tensor in tensors.items()}
+        if any(not torch.equal(changed[leaf], tensor) for leaf, tensor in tensors.items()):
             yield name, call.with_tensors(changed)
 
 
-def _large_and_negative(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _negate_and_enlarge(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if not tensor.is_floating_point():
-        return _permuted(tensor, generator)
+        return _permute(tensor, generator)
     noise = torch.randn(tensor.shape, generator=generator).to(tensor)
     return -3 * tensor + noise
 
 
-def _small_and_permuted(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    permuted = _permuted(tensor, generator)
+def _shrink_and_permute(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    permuted = _permute(tensor, generator)
     return permuted * 0.01 if tensor.is_floating_point() and not resizing.is_mask(tensor) else permuted
 
 
-def _constant(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:  # noqa: ARG001
-    """Zeros for floats and false; the largest for integers, and true for a mask of ones and zeros."""
+def _make_constant(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:  # noqa: ARG001
+    """Return zeros for floats and booleans. Integers all become the largest one, so that a mask becomes all ones."""
     if tensor.is_floating_point():
         return torch.zeros_like(tensor)
     if tensor.numel() == 0 or tensor.dtype is torch.bool:
@@ -124,14 +131,14 @@ def _constant(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.full_like(tensor, int(tensor.cpu().numpy().max()))
 
 
-def _permuted(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Its own values in other places; of a mask that is all alike there is no other."""
+def _permute(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return the tensor's own values in other places."""
     order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
     return resizing.taken(tensor.reshape(-1), order).reshape(tensor.shape)
 
 
 _CHANGES: tuple[tuple[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]], ...] = (
-    ("larger and negated values", _large_and_negative),
-    ("small values in another order", _small_and_permuted),
-    ("constant values", _constant),
+    ("larger and negated values", _negate_and_enlarge),
+    ("small values in another order", _shrink_and_permute),
+    ("constant values", _make_constant),
 )

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 
 from tests.tracehouse.check.retraced import target_of
-from tracehouse.check.graphs import baked_sizes
-from tracehouse.check.graphs.baked_sizes import BakedSize, SizeTried
+from tracehouse.check.graphs.baked_sizes import BakedSize, find_baked_sizes
 from tracehouse.check.graphs.find_size_groups import find_size_groups
+from tracehouse.check.graphs.size_tests import SizeTest, run_size_tests
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import Model
@@ -16,11 +16,11 @@ from tracehouse.spec.trace_spec import WantedSizes
 Load = Callable[..., Model]
 
 
-def tried(target: Target, **wanted: WantedSizes) -> tuple[list[SizeTried], list[BakedSize]]:
+def tried(target: Target, **wanted: WantedSizes) -> tuple[list[SizeTest], list[BakedSize]]:
     budget = Budget(60)
     groups = find_size_groups(target, {}, budget)
-    found = baked_sizes.compare(target, groups, wanted, budget)
-    return found, baked_sizes.baked(target, groups, found, budget)
+    found = run_size_tests(target, groups, wanted, budget)
+    return found, find_baked_sizes(target, groups, found, budget)
 
 
 def test_a_model_that_is_right_at_every_size_agrees_at_all(load: Load) -> None:
@@ -38,8 +38,8 @@ def test_a_size_that_the_trace_keeps_is_told_with_its_line(load: Load) -> None:
     assert baked.line is not None
     assert baked.line.source == "for column in range(x.shape[1]):"
     assert baked.right == []
-    assert baked.shown.sizes["n0"] != 5
-    assert baked.shown.is_wrong
+    assert baked.counterexample.sizes["n0"] != 5
+    assert baked.counterexample.is_wrong
 
 
 def test_a_branch_far_from_the_example_is_found_by_what_it_compares(load: Load) -> None:
@@ -67,5 +67,5 @@ def test_what_there_was_no_time_for_is_said(load: Load) -> None:
     target = target_of(load("loops_over_its_rows"), torch.randn(2, 5))
     groups = find_size_groups(target, {}, Budget(60))
     budget = Budget(0)
-    assert baked_sizes.compare(target, groups, {}, budget) == []
+    assert run_size_tests(target, groups, {}, budget) == []
     assert budget.left_out() == ["more sizes of batch, n0"]

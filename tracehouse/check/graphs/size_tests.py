@@ -1,0 +1,157 @@
+"""Size tests: the artifact is compared with the eager model at other sizes than the example's."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tracehouse.check.calls import Answer, call_artifact
+from tracehouse.check.graphs.choose_sizes import choose_corners, choose_single_sizes
+from tracehouse.check.size_groups import Groups
+from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
+from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.differential.comparison import Difference
+from tracehouse.eager.call import Call
+from tracehouse.errors import ModelRaised
+from tracehouse.spec.trace_spec import WantedSizes
+from tracehouse.torch_values.compare import compare
+
+# agrees, differs and raised: what the artifact did. refused and too-slow: what eager did, which is no fault of the
+# trace. unsure: eager gives two different answers to the call, as where an operator reads memory that is not its own.
+Outcome = Literal["agrees", "differs", "raised", "refused", "too-slow", "unsure"]
+
+# A symbol is taken as baked after so many sizes at which the artifact is wrong, and none at which it agrees.
+_WRONG_MAX = 3
+
+
+@dataclass(frozen=True)
+class SizeTest:
+    """One call with these sizes of all symbols: its outcome, and the error of the side that raised."""
+
+    sizes: Mapping[str, int]
+    call: Call
+    outcome: Outcome
+    difference: Difference | None = None
+    error: Exception | None = None
+    aftereffect: Difference | None = None  # how the call changes what eager answers to the example
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the artifact answers as the eager model does."""
+        return self.outcome == "agrees"
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether eager answers, and the artifact answers differently or raises."""
+        return self.outcome in ("differs", "raised")
+
+    def changed_symbols(self, groups: Groups) -> tuple[str, ...]:
+        """Return the symbols that have another size than in the example."""
+        return tuple(symbol for symbol, size in self.sizes.items() if size != groups.example[symbol])
+
+
+def run_size_tests(target: Target, groups: Groups, wanted: Mapping[str, WantedSizes], budget: Budget) -> list[SizeTest]:
+    """Compare at sizes of one symbol after the other, then of several together.
+
+    `wanted` limits the sizes of the symbols that it names.
+    """
+    tester = _SizeTester(target, groups, budget)
+    for sizes in choose_single_sizes(groups, wanted):
+        tester.run(sizes)
+    for sizes in choose_corners(groups, tester.agreeing_single_sizes()):
+        tester.run(sizes)
+    tester.report_omissions()
+    return tester.tests
+
+
+def run_size_tests_at(
+    target: Target, groups: Groups, samples: Iterable[Mapping[str, int]], budget: Budget
+) -> list[SizeTest]:
+    """Compare at these sizes; a symbol that a sample does not name has the example's size."""
+    tester = _SizeTester(target, groups, budget)
+    for sizes in samples:
+        tester.run(sizes)
+    tester.report_omissions()
+    return tester.tests
+
+
+class _SizeTester:
+    """Makes calls of other sizes, each once."""
+
+    def __init__(self, target: Target, groups: Groups, budget: Budget) -> None:
+        self.tests: list[SizeTest] = []
+        self._target = target
+        self._groups = groups
+        self._budget = budget
+        self._omitted: dict[str, None] = {}  # symbols for which there was no time, in their order
+
+    def run(self, sizes: Mapping[str, int]) -> None:
+        full = {**self._groups.example, **sizes}
+        if any(test.sizes == full for test in self.tests) or self._is_known_as_baked(sizes):
+            return
+        if not self._groups.is_affordable(self._target.call, sizes):
+            return
+        if self._budget.is_spent:
+            self._omitted |= dict.fromkeys(sizes)
+            return
+        call = self._groups.resized(self._target.call, sizes, self._target.seed + len(self.tests))
+        self.tests.append(self._test(full, call))
+
+    def report_omissions(self) -> None:
+        if self._omitted:
+            self._budget.leave_out(f"more sizes of {', '.join(self._omitted)}")
+
+    def agreeing_single_sizes(self) -> list[tuple[str, int]]:
+        """Return the symbols that changed alone, with each size at which the artifact agrees."""
+        changed = [(test, test.changed_symbols(self._groups)) for test in self.tests if test.agrees]
+        return [(symbols[0], test.sizes[symbols[0]]) for test, symbols in changed if len(symbols) == 1]
+
+    def _is_known_as_baked(self, sizes: Mapping[str, int]) -> bool:
+        """Whether these are sizes of one symbol that was wrong wherever it was tested, and often enough."""
+        if len(sizes) != 1:
+            return False
+        ((symbol, _),) = sizes.items()
+        tests = [test for test in self.tests if test.changed_symbols(self._groups) == (symbol,)]
+        return sum(test.is_wrong for test in tests) >= _WRONG_MAX and not any(test.agrees for test in tests)
+
+    def _test(self, sizes: Mapping[str, int], call: Call) -> SizeTest:
+        target = self._target
+        try:
+            eager = target.eager.answer(
+                call, within_s=min(target.call_s, max(self._budget.left_s, CALL_LIMITS.resized_least_s))
+            )
+        except ModelRaised as error:
+            return SizeTest(sizes, call, "refused", error=error)
+        except TooSlow:
+            return SizeTest(sizes, call, "too-slow")
+        aftereffect = self._find_aftereffect(eager)
+        try:
+            artifact = call_artifact(target.artifact, call, target.seed)
+        except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
+            return SizeTest(sizes, call, "raised", error=error, aftereffect=aftereffect)
+        difference = compare(eager.outputs, artifact.outputs, target.tolerance).difference
+        if difference is None:
+            return SizeTest(sizes, call, "agrees", aftereffect=aftereffect)
+        if not target.eager.is_repeatable(call, eager, tolerance=target.tolerance, within_s=target.call_s):
+            return SizeTest(sizes, call, "unsure")
+        return SizeTest(sizes, call, "differs", difference=difference, aftereffect=aftereffect)
+
+    def _find_aftereffect(self, eager: Answer) -> Difference | None:
+        """Return how the call that eager just answered changes its answer to the example.
+
+        None where the call left no state, drew random numbers, or an earlier test has an aftereffect already.
+        """
+        target = self._target
+        if not eager.left_state or eager.drew or any(test.aftereffect for test in self.tests):
+            return None
+        try:
+            again = target.eager.answer_again(target.call, within_s=target.call_s)
+        except ModelRaised as error:
+            return Difference(
+                "output", f"the first call gives an answer, and one after other sizes raises: {error.detail}"
+            )
+        except TooSlow:
+            return None
+        sides = ("the first call", "one after other sizes")
+        return compare(target.example.outputs, again.outputs, target.tolerance, sides=sides).difference
