@@ -262,8 +262,8 @@ _ENTRIES = (
         "other sizes.",
         remedy=_sentence(f"{KEEP_SIZE_DYNAMIC}; {LIST_BUCKETS}"),
         example=Example(
-            before="half = int(x.shape[1]) // 2\nreturn x.new_zeros(half) if half > 4 else x",
-            after='{"buckets": {"length": [8, 16, 32]}}',
+            before="positions = torch.arange(int(x.shape[1]))\nreturn x + positions",
+            after="positions = torch.arange(x.shape[1])\nreturn x + positions",
         ),
     ),
     FindingKind(
@@ -509,7 +509,7 @@ _ENTRIES = (
         meaning="The trace request kept findings in a form that this release cannot read. The verdict, the contract "
         "and the artifact are not affected.",
         remedy='Submit the same request again with "force": true.',
-        example=Example(before='{"source": …}', after='{"source": …, "force": true}'),
+        example=Example(before='"model": "net"', after='"model": "net", "force": true'),
     ),
     # What the submission itself leads to.
     FindingKind(
@@ -531,7 +531,7 @@ _ENTRIES = (
         meaning="The archive is served as it was uploaded. Its dropouts and batch norms behave as in training.",
         remedy="Call eval() on the model before torch.jit.save.",
         example=Example(
-            before='torch.jit.trace(net, x).save("net.pt")', after='torch.jit.trace(net.eval(), x).save("net.pt")'
+            before='torch.jit.script(net).save("net.pt")', after='torch.jit.script(net.eval()).save("net.pt")'
         ),
     ),
     FindingKind(

@@ -1,6 +1,7 @@
 """The catalogue: an entry for every kind that the code can make, and the weight that each gives."""
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +53,26 @@ def test_an_entry_has_all_its_texts(entry: FindingKind) -> None:
         assert "  " not in sentence
     assert entry.example.before.strip()
     assert entry.example.after != entry.example.before
+
+
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=str)
+def test_an_example_is_python_or_a_part_of_a_request(entry: FindingKind) -> None:
+    for text in filter(None, (entry.example.before, entry.example.after)):
+        assert is_python(text) or is_part_of_a_request(text), text
+
+
+def is_python(text: str) -> bool:
+    try:
+        return bool(ast.parse(text).body)
+    except SyntaxError:
+        return False
+
+
+def is_part_of_a_request(text: str) -> bool:
+    try:
+        return bool(json.loads(f"{{{text}}}"))
+    except ValueError:
+        return bool(json.loads(text))
 
 
 def test_a_kind_of_an_earlier_release_is_read_and_weighs_nothing() -> None:
