@@ -4,6 +4,7 @@ import io
 import json
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from service.cli import app
 from service.cli.contract_table import contract_table
+from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from tests.conftest import Trace
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
@@ -41,6 +43,20 @@ class Flattened(torch.nn.Module):
 class Tripled(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 3
+
+
+@pytest.fixture
+def starts_its_own() -> None:
+    """What a test asks for in which the command starts the process that it forks runners from."""
+
+
+@pytest.fixture(autouse=True)
+def _forks_from_the_tests_own(
+    request: pytest.FixtureRequest, torch_zygote: Zygote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others share one, which takes seconds to start."""
+    if "starts_its_own" not in request.fixturenames:
+        monkeypatch.setattr("service.sandbox.zygote.Zygote", lambda *_, **__: nullcontext(torch_zygote))
 
 
 def verify(archive: Path) -> Result:
@@ -111,6 +127,7 @@ def forged(archive: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("starts_its_own")
 def test_an_archive_that_keeps_its_contract_is_verified(packed: Callable[..., Path]) -> None:
     ended = verify(packed(Doubled()))
 
