@@ -5,7 +5,7 @@ It runs beside submitted code: what it finds, with the lines at fault, aims the 
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tracehouse.check import findings, scripted_graphs, verdicts
@@ -18,6 +18,7 @@ from tracehouse.check.pipeline import Pipeline, ReportLayer, RequestedSizes
 from tracehouse.check.probe.probing import Probing
 from tracehouse.check.target import Target
 from tracehouse.contract.contract import MethodClaim
+from tracehouse.contract.output_spec import Answers
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.eager.call import Call, CheckCall
@@ -32,11 +33,15 @@ from tracehouse.torchscript.trace import Traced
 
 @dataclass(frozen=True)
 class Checked:
-    """The check, the calls that are worth being compared again, and the sizes that each method is right for."""
+    """The check, the calls that are worth being compared again, and by method the sizes that it is right for.
+
+    `answers` has the shapes of the eager model's outputs at other sizes, by method.
+    """
 
     check: TraceCheck
     offered: list[Offered]
     claims: dict[str, MethodClaim]
+    answers: Mapping[str, Answers] = field(default_factory=dict)
 
 
 class Check:
@@ -106,9 +111,10 @@ class Check:
             layers=layers,
             budget_s=options.budget_s,
         )
-        claims = {method: verdicts.claim_of(one) for method, one in evidence.items()}
+        claims = {method: claim for method, one in evidence.items() if (claim := verdicts.claim_of(one)) is not None}
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
-        return Checked(check, offered, {method: claim for method, claim in claims.items() if claim is not None})
+        answers = {method: verdicts.answers_of(evidence[method], claim) for method, claim in claims.items()}
+        return Checked(check, offered, claims, answers)
 
     def _evidence(
         self,

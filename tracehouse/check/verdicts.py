@@ -10,6 +10,8 @@ from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.instrumentation.value_reads import IN_TORCH
 from tracehouse.check.prove.prover import Proof
 from tracehouse.contract.contract import MethodClaim
+from tracehouse.contract.dims import symbols_of
+from tracehouse.contract.output_spec import Answers
 from tracehouse.contract.regions import Region
 from tracehouse.findings import coverage
 from tracehouse.findings.trace_check import Finding
@@ -51,6 +53,16 @@ def claim_of(evidence: Evidence) -> MethodClaim | None:
     proven = [*proof.regions, *_sampled_regions(evidence, proof)] if proof is not None else []
     values, batch = evidence.probe.values.ranges, evidence.batch.batch
     return claim(groups, evidence.compared_sizes, proven, values=values, batch=batch)
+
+
+def answers_of(evidence: Evidence, claim: MethodClaim) -> Answers:
+    """Return what the eager model returned at other sizes that the claim leaves open, for the outputs' shapes."""
+    is_open = {symbol for shape in claim.shapes.values() for symbol in symbols_of(shape)}
+    example = evidence.groups.example if evidence.groups is not None else {}
+    closed = {symbol: size for symbol, size in example.items() if symbol not in is_open}
+    return [
+        (one.sizes, one.outputs) for one in evidence.size_calls if one.agrees and closed.items() <= one.sizes.items()
+    ]
 
 
 def _of_observe(evidence: Evidence) -> Iterator[Finding]:

@@ -12,9 +12,9 @@ import torch
 _DEPTH = 4  # of containers and closures in one another
 
 
-def copied(module: torch.nn.Module) -> torch.nn.Module:
+def copied(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
     """deepcopy takes a function as it is: a hook that closes over the model would go on writing into the original."""
-    memo = _shared(module)
+    memo = _shared(module) if share_parameters else _not_copied(module)
     own = {id(part) for part in module.modules()}
     functions: dict[int, FunctionType] = {}
     for part in module.modules():
@@ -24,7 +24,8 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
         if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
             memo[id(function)] = _with_cells_of_its_own(function, cells)
     made = copy.deepcopy(module, memo)
-    _share_parameters(module, made)
+    if share_parameters:
+        _share_parameters(module, made)
     for old, new in cells.values():
         with suppress(ValueError):  # it is empty
             new.cell_contents = _in_copy(old.cell_contents, memo)
@@ -50,8 +51,13 @@ def _copies(value: Any) -> bool:
 
 
 def _shared(module: torch.nn.Module) -> dict[int, Any]:
-    """deepcopy's memo, with what a copy is not to copy."""
-    memo: dict[int, Any] = {id(parameter): parameter for parameter in module.parameters()}
+    """Return deepcopy's memo, with what a copy is not to copy, the parameters among it."""
+    return {id(parameter): parameter for parameter in module.parameters()} | _not_copied(module)
+
+
+def _not_copied(module: torch.nn.Module) -> dict[int, Any]:
+    """Return deepcopy's memo, with what deepcopy refuses to copy."""
+    memo: dict[int, Any] = {}
     for part in module.modules():
         for value in vars(part).values():
             # deepcopy refuses a tensor with a history, such as the weight that torch.nn.utils.weight_norm leaves.

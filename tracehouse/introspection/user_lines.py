@@ -12,6 +12,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -39,6 +40,8 @@ _SCRIPT_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)$', re.MULTILINE)
 
 # The modules that were submitted, by the paths that their code objects carry.
 submitted: dict[str, str] = {}
+# Our files that a user's own code calls in its process: the frames that called them are not the model's.
+entry_files: set[str] = set()
 
 
 class Line(Frozen):
@@ -62,7 +65,8 @@ def of_stack(text: str) -> Line | None:
 def frames_of_stack(text: str) -> list[tuple[str, int]]:
     """The user's frames in such a stack."""
     frame = _SCRIPT_LINE if text.lstrip().startswith('File "') else _STACK_LINE
-    return [(file, int(line)) for file, line in frame.findall(text) if is_user(file)]
+    inside = takewhile(lambda found: found[0] not in entry_files, frame.findall(text))
+    return [(file, int(line)) for file, line in inside if is_user(file)]
 
 
 def of_comment(node: str) -> Line | None:
@@ -180,7 +184,7 @@ def _nearest(innermost_first: Iterable[tuple[str, int]]) -> Line | None:
 
 
 def _frames(frame: FrameType | None) -> Iterator[tuple[str, int]]:
-    while frame is not None:
+    while frame is not None and frame.f_code.co_filename not in entry_files:
         yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
 

@@ -6,19 +6,20 @@ All of it may be the words of submitted code: whatever stands in it is escaped b
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 
 import orjson
 
 from tracehouse.artifact.counterexample_files import arrays_file, test_file
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from tracehouse.findings.kinds import Kind, entry_of, path_of
-from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, Verdict
+from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, TraceCheck, Verdict
 from tracehouse.report import histogram, report_source
 from tracehouse.report.markup import Html, code, element, facts, folded, join, prose, section, table, text
 from tracehouse.report.report_source import weight_of
@@ -68,35 +69,77 @@ _GROUPS = {
 }
 
 
+@dataclass(frozen=True)
+class Page:
+    """What the page of a trace check shows.
+
+    `about` are rows of a name and a value; `sources` the files that findings name, by their paths. `further` are
+    sections that come last. With `is_served`, the page names the routes of the service that serves it.
+    """
+
+    title: str
+    verdict_note: str
+    about: Sequence[tuple[str, object]]
+    contract: Contract
+    contract_note: str
+    check: TraceCheck
+    counterexamples: Sequence[Html]
+    sources: Mapping[str, str]
+    further: Sequence[Html] = ()
+    is_served: bool = False
+
+
 def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
-    """The whole page. `sources` are the submitted files that findings name, by their paths."""
-    check = artifact.check
+    """Return the whole page of an artifact. `sources` are the submitted files that findings name, by their paths."""
+    verdict, is_open = artifact.check.verdict, artifact.contract.open
+    return render_page(
+        Page(
+            title=f"Trace check of {artifact.entrypoint or 'an uploaded archive'}",
+            verdict_note=(_OPEN_VERDICTS if is_open else _VERDICTS)[verdict],
+            about=_about(artifact, digest),
+            contract=artifact.contract,
+            contract_note=_taken(artifact),
+            check=artifact.check,
+            counterexamples=[*_counterexamples(artifact, digest)],
+            sources=sources,
+            further=[*_tried(artifact)],
+            is_served=True,
+        )
+    )
+
+
+def render_page(page: Page) -> str:
+    """Return the whole page as HTML, which loads nothing else."""
+    check = page.check
     # What was found out about a line comes before what torch warned of there.
     findings = sorted(check.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
-    title = f"Trace check of {artifact.entrypoint or 'an uploaded archive'}"
     sections = [
-        _head(artifact, digest, title),
-        section("Contract", *_contract(artifact), name="contract"),
-        section("Findings", *_findings(findings), name="findings"),
-        *_counterexamples(artifact, digest),
-        report_source.render_sources(sources, findings),
+        _head(page),
+        section("Contract", *_contract(page), name="contract"),
+        section("Findings", *_findings(findings, page.is_served), name="findings"),
+        *page.counterexamples,
+        report_source.render_sources(page.sources, findings),
         section("What was compared", *_compared(check.comparisons, check.tolerance), name="compared"),
         section("How it was checked", *_layers(check.layers, check.budget_s), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
-        *_tried(artifact),
+        *page.further,
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{text(_PAGE_POLICY)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}: {check.verdict.value}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<title>{text(page.title)}: {check.verdict.value}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n{join(sections, chr(10))}\n</main>\n</body>\n</html>\n"
     )
 
 
-def _head(artifact: Artifact, digest: str, title: str) -> Html:
-    verdict = artifact.check.verdict
+def _head(page: Page) -> Html:
+    verdict = page.check.verdict
     stamp = element("strong", f"{_SIGNS[verdict]} {verdict.value}", class_=f"verdict {verdict.value}")
+    return element("header", element("h1", page.title), element("p", stamp, " ", page.verdict_note), facts(page.about))
+
+
+def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:
     versions = artifact.versions
     about: list[tuple[str, object]] = [
         ("Artifact", code(digest)),
@@ -109,17 +152,16 @@ def _head(artifact: Artifact, digest: str, title: str) -> Html:
         about.append(("Cast to", artifact.precision))
     if artifact.bucket:
         about.append(("Bucket", format_sizes(artifact.bucket)))
-    said = (_OPEN_VERDICTS if artifact.contract.open else _VERDICTS)[verdict]
-    return element("header", element("h1", title), element("p", stamp, " ", said), facts(about))
+    return about
 
 
 def _served(artifact: Artifact) -> str:
     return "as it is" if artifact.served_form is None else f"as torch.jit.{artifact.served_form} makes it"
 
 
-def _contract(artifact: Artifact) -> Iterator[Html]:
-    yield element("p", _taken(artifact), class_="note")
-    for name, method in artifact.contract.methods.items():
+def _contract(page: Page) -> Iterator[Html]:
+    yield element("p", page.contract_note, class_="note")
+    for name, method in page.contract.methods.items():
         yield element("h3", "Method ", code(name))
         headings = ("Input", "Datatype", "Shape", "Traced on", "Why sizes are fixed", "Values")
         yield table(f"Inputs of {name}", headings, map(_input, method.inputs))
@@ -194,7 +236,7 @@ def _values_in(path: str, structure: Structure) -> Iterator[tuple[str, str, str]
         yield from _values_in(f"{path}.{key}", item)
 
 
-def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
+def _findings(findings: Sequence[Finding], is_served: bool) -> Iterator[Html]:
     if not findings:
         yield element("p", "Nothing was found.")
         return
@@ -203,7 +245,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
         members = [(number, one) for number, one in numbered if weight_of(one) == group]
         if not members:
             continue
-        shown = join(_finding(number, one) for number, one in members)
+        shown = join(_finding(number, one, is_served) for number, one in members)
         if group == "harmless":
             yield folded(f"{title}: {len(members)}, and why each of them is", shown)
         else:
@@ -211,7 +253,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
             yield shown
 
 
-def _finding(number: int, finding: Finding) -> Html:
+def _finding(number: int, finding: Finding, is_served: bool) -> Html:
     where = f"{finding.file}:{finding.line}" if finding.file and finding.line else finding.file or ""
     confirmed = {True: "yes: inputs were found that show it", False: "no input was found that shows it"}
     about: list[tuple[str, object]] = [("Effect", finding.effect)] if finding.effect else []
@@ -220,13 +262,14 @@ def _finding(number: int, finding: Finding) -> Html:
     if finding.confirmed is not None:
         about.append(("Confirmed", confirmed[finding.confirmed]))
     if finding.counterexample is not None:
-        about.append(("Counterexample", _names(finding.counterexample)))
+        number_of_it = finding.counterexample
+        about.append(("Counterexample", _names(number_of_it) if is_served else f"number {number_of_it}"))
     if finding.remedy:
         about.append(("Write instead", prose(finding.remedy)))
     if finding.evidence:
         shown = join((join([key, ": ", code(_shown(value))]) for key, value in finding.evidence.items()), "<br>")
         about.append(("Evidence", shown))
-    title = element("h4", f"{number}. ", _kind(finding.kind), *([" at ", code(where)] if where else []))
+    title = element("h4", f"{number}. ", _kind(finding.kind, is_served), *([" at ", code(where)] if where else []))
     entry = entry_of(finding.kind)
     meaning = element("p", entry.title, class_="note") if entry else Html("")
     source = element("pre", finding.source, class_="line") if finding.source else Html("")
@@ -234,9 +277,9 @@ def _finding(number: int, finding: Finding) -> Html:
     return Html(f'<article class="finding {weight_of(finding)}" id="finding-{number}">{inside}</article>')
 
 
-def _kind(kind: str) -> Html:
+def _kind(kind: str, is_served: bool) -> Html:
     """Return the kind as a link to its entry in the catalogue; what no catalogue of ours has is plain text."""
-    return element("a", kind, href=path_of(kind)) if entry_of(kind) else text(kind)
+    return element("a", kind, href=path_of(kind)) if is_served and entry_of(kind) else text(kind)
 
 
 def _names(number: int) -> Html:

@@ -16,7 +16,7 @@ from tracehouse.eager.submission import Loaded
 from tracehouse.findings import submissions
 from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.conversion import Conversion, ScriptTarget
-from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript import script, script_targets
 from tracehouse.torchscript.trace import Retrace, Traced, again, trace
 
@@ -34,11 +34,16 @@ class Candidate:
     retrace: Retrace | None = None
 
 
-def candidate_of(loaded: Loaded, spec: TraceSpec, conversion: Conversion, outputs: Mapping[str, Any]) -> Candidate:
-    """Made in that way, of a fresh copy of the model. `outputs` are eager's on the examples. Raises TraceError."""
+def candidate_of(
+    loaded: Loaded, options: TraceOptions, check: CheckOptions, conversion: Conversion, outputs: Mapping[str, Any]
+) -> Candidate:
+    """Return what the conversion makes of a fresh copy of the model.
+
+    `outputs` are the eager model's on the examples, by method. Raises TraceError.
+    """
     if loaded.model.is_compiled:
         return _kept(loaded)
-    return _scripted(loaded) if conversion.mode == "script" else _traced(loaded, spec, conversion, outputs)
+    return _scripted(loaded) if conversion.mode == "script" else _traced(loaded, options, check, conversion, outputs)
 
 
 def _kept(loaded: Loaded) -> Candidate:
@@ -55,29 +60,34 @@ def _scripted(loaded: Loaded) -> Candidate:
     return Candidate(script.script(loaded.model, loaded.calls), "scripted")
 
 
-def _traced(loaded: Loaded, spec: TraceSpec, conversion: Conversion, outputs: Mapping[str, Any]) -> Candidate:
+def _traced(
+    loaded: Loaded, options: TraceOptions, check: CheckOptions, conversion: Conversion, outputs: Mapping[str, Any]
+) -> Candidate:
     made = trace(
         _with_scripted(loaded.model, conversion.scripted),
         loaded.calls,
-        spec.options,
+        options,
         outputs=outputs,
-        check=spec.check.check_trace,
-        tolerance=spec.check.check_tolerance,
+        check=check.check_trace,
+        tolerance=check.check_tolerance,
         check_calls=loaded.check_calls,
-        gradients=spec.check.gradients,
+        gradients=check.gradients,
     )
     loaded.model.shared.restore()  # the functions that were scripted
-    retrace = partial(_traced_again, loaded.model, spec, conversion)
+    retrace = partial(_traced_again, loaded.model, options, check, conversion)
     return Candidate(made, "mixed" if conversion.scripted else "traced", retrace=retrace)
 
 
 def _traced_again(
-    model: Model, spec: TraceSpec, conversion: Conversion, call: Call, within: AbstractContextManager[Any]
+    model: Model,
+    options: TraceOptions,
+    check: CheckOptions,
+    conversion: Conversion,
+    call: Call,
+    within: AbstractContextManager[Any],
 ) -> torch.jit.ScriptModule:
     try:
-        return again(
-            _with_scripted(model, conversion.scripted), call, spec.options, within, gradients=spec.check.gradients
-        )
+        return again(_with_scripted(model, conversion.scripted), call, options, within, gradients=check.gradients)
     finally:
         model.shared.restore()
 

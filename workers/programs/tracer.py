@@ -6,11 +6,10 @@ whatever the submitted code does here, it does to this process.
 """
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -20,17 +19,17 @@ from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, TriedExport
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from tracehouse.artifact.manifest import Versions
-from tracehouse.check.check import Check, Checked
 from tracehouse.check.ledger import Offered
-from tracehouse.check.pipeline import ReportLayer, RequestedSizes
-from tracehouse.eager import observed_contract, source_excerpts
+from tracehouse.check.model_check import ModelCheck
+from tracehouse.check.pipeline import RequestedSizes
+from tracehouse.eager import source_excerpts
 from tracehouse.exported.export import Export
 from tracehouse.findings import submissions
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.conversion import ScriptTarget
 from tracehouse.torch_values.tensors import packed
 from tracehouse.torchscript import metadata, printouts, script_targets
-from tracehouse.torchscript.candidate import Candidate, candidate_of
+from tracehouse.torchscript.candidate import Candidate
 from tracehouse.torchscript.trace import Traced as Recorded
 from workers.programs.last_word import error_of
 from workers.programs.request import submission_of
@@ -73,29 +72,33 @@ class Tracing:
         self._loaded = loaded = self._submission.load()
 
         self._progress(Stage.TRACING, 0.2)
-        self._observe()
-        candidate = self._candidate()
+        spec = self._spec
+        requested = {method: RequestedSizes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
+        check = ModelCheck(loaded, self._conversion, spec.options, spec.check, requested)
+        candidate = check.trace()
 
         self._progress(Stage.CHECKING, 0.5)
         with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
             sent = beside.submit(self._send_file, "archive", candidate.traced.archive)
             # Each frame is sent whole: the layers wait for the archive.
-            checked = self._checked(candidate, lambda layer: beside.submit(self._say_layer, layer))
+            checked = check.run(candidate, lambda layer: beside.submit(self._say_layer, layer))
         sent.result()
+        of_options = [*submissions.deprecated_options(spec.options), *submissions.options_without_effect(spec)]
+        trace_check = checked.check.model_copy(update={"findings": [*checked.check.findings, *of_options]})
 
         self._progress(Stage.PRINTING, 0.8)
         module = candidate.traced.module
         self._send_file("printouts", printouts.take(module))
-        self._send_file("sources", source_excerpts.of(checked.check.findings))
+        self._send_file("sources", source_excerpts.of(trace_check.findings))
         for offered in checked.offered:
             self._send_case(offered)
-        self._export = self._exporting(candidate)
+        self._export = self._exporting(candidate, check.outputs)
         return Traced(
             form=candidate.form,
             entrypoint=self._spec.source.entrypoint,
-            contract=observed_contract.observe(loaded.calls, self._outputs),
+            contract=check.contract,
             claims=checked.claims,
-            check=cut_check(checked.check),
+            check=cut_check(trace_check),
             submodules=metadata.submodules(module),
             parameters=metadata.tensors(module.named_parameters()),
             buffers=metadata.tensors(module.named_buffers()),
@@ -107,37 +110,14 @@ class Tracing:
             versions=_VERSIONS,
         )
 
-    def _observe(self) -> None:
-        """What eager does on the examples, which is refused where no artifact could do it."""
-        model, calls, options = self._loaded.model, self._loaded.calls, self._spec.options
-        tolerance = self._spec.check.check_tolerance
-        self._check = Check(model, calls, tolerance=tolerance, seed=options.seed)
-        self._outputs = self._check.run_examples()
-        for method, call in calls.items():
-            observed_contract.check_outputs(model.module, call, self._outputs[method], strict=options.strict)
-
-    def _candidate(self) -> Candidate:
-        """What may become the artifact."""
-        return candidate_of(self._loaded, self._spec, self._conversion, self._outputs)
-
-    def _checked(self, candidate: Candidate, report: ReportLayer) -> Checked:
-        """Compare the candidate with the eager model; `report` is called with each layer as it ends."""
-        spec = self._spec
-        requested = {method: RequestedSizes(given.dynamic, spec.sizes) for method, given in spec.calls.items()}
-        checked = self._check.run(candidate, self._loaded.check_calls, spec.check, requested, report)
-        deprecated = submissions.deprecated_options(self._spec.options)
-        without_effect = submissions.options_without_effect(self._spec)
-        found = [*candidate.findings, *checked.check.findings, *deprecated, *without_effect]
-        return replace(checked, check=checked.check.model_copy(update={"findings": found}))
-
     def _in_doubt(self, traced: Recorded) -> list[ScriptTarget]:
         read = [warned.line for warned in traced.warnings if warned.reads_value]
         return script_targets.at(self._loaded.model.module, read)
 
-    def _exporting(self, candidate: Candidate) -> Export:
+    def _exporting(self, candidate: Candidate, outputs: Mapping[str, Any]) -> Export:
         tolerance, seed = self._spec.check.check_tolerance, self._spec.options.seed
         model, calls = self._loaded.model, self._loaded.calls
-        return Export(model, calls, self._outputs, candidate.traced, candidate.form, tolerance=tolerance, seed=seed)
+        return Export(model, calls, outputs, candidate.traced, candidate.form, tolerance=tolerance, seed=seed)
 
     def export(self) -> None:
         """After the last word, for it must not harm what was traced: nothing that it says is waited for any longer."""

@@ -90,7 +90,7 @@ contract.observe = lying
 
 FORM = """
 from dataclasses import replace
-from workers.programs import tracer as child
+from tracehouse.check import model_check as child
 candidate_of = child.candidate_of
 child.candidate_of = lambda *given: replace(candidate_of(*given), form=%r)
 """

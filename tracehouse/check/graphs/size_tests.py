@@ -1,6 +1,6 @@
 """Size tests: the artifact is compared with the eager model at other sizes than the example's."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +15,10 @@ from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.spec.trace_spec import WantedSizes
+from tracehouse.tensors.tensor import TensorSpec
+from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
+from tracehouse.torch_values.tensors import spec_of
 
 # agrees, differs and raised: what the artifact did. refused and too-slow: what eager did, which is no fault of the
 # trace. unsure: eager gives two different answers to the call, as where an operator reads memory that is not its own.
@@ -35,6 +38,7 @@ class SizeTest:
     difference: Difference | None = None
     error: Exception | None = None
     aftereffect: Difference | None = None  # how the call changes what eager answers to the example
+    outputs: Sequence[TensorSpec] = ()  # eager's, where the artifact agrees
 
     @property
     def agrees(self) -> bool:
@@ -132,7 +136,7 @@ class _SizeTester:
             return SizeTest(sizes, call, "raised", error=error, aftereffect=aftereffect)
         difference = compare(eager.outputs, artifact.outputs, target.tolerance).difference
         if difference is None:
-            return SizeTest(sizes, call, "agrees", aftereffect=aftereffect)
+            return SizeTest(sizes, call, "agrees", aftereffect=aftereffect, outputs=_specs_of(eager))
         if not target.eager.is_repeatable(call, eager, tolerance=target.tolerance, within_s=target.call_s):
             return SizeTest(sizes, call, "unsure")
         return SizeTest(sizes, call, "differs", difference=difference, aftereffect=aftereffect)
@@ -155,3 +159,8 @@ class _SizeTester:
             return None
         sides = ("the first call", "one after other sizes")
         return compare(target.example.outputs, again.outputs, target.tolerance, sides=sides).difference
+
+
+def _specs_of(answer: Answer) -> list[TensorSpec]:
+    outputs = structure.tensors(answer.outputs, "output")
+    return [spec for name, tensor in outputs.items() if (spec := spec_of(name, tensor)) is not None]

@@ -1,0 +1,241 @@
+"""`tracehouse.check` on live models: the report, and that the caller's process is as it was."""
+
+import random
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tracehouse
+from tracehouse.check.report import ONE_PROCESS
+from tracehouse.errors import ArgumentMismatch, ModelNotCopyable, ModelRaised
+from tracehouse.findings.kinds import Kind
+from tracehouse.findings.trace_check import Verdict
+
+X = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+BUDGET_S = 5.0
+
+
+class Branches(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return self.layer(x)  # type: ignore[no-any-return]
+        return -self.layer(x)  # type: ignore[no-any-return]
+
+    def halve(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) / 2  # type: ignore[no-any-return]
+
+
+class Counts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.norm(x) + self.calls  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def linear() -> tracehouse.Report:
+    return tracehouse.check(torch.nn.Linear(4, 2).eval(), X)
+
+
+@pytest.fixture(scope="module")
+def branches() -> tracehouse.Report:
+    return tracehouse.check(Branches().eval(), (X,))
+
+
+def test_a_linear_layer_is_verified_for_every_batch(linear: tracehouse.Report) -> None:
+    forward = linear.contract.method("forward")
+
+    assert linear.verdict is Verdict.VERIFIED
+    assert forward.inputs[0].shape == ("batch", 4)
+    assert [(str(region), region.basis) for region in forward.regions] == [("batch 1 to 256", "proven")]
+    assert forward.outputs[0].shape == ("batch", 2)
+    assert not linear.counterexamples
+    assert torch.equal(linear.artifact(X), linear.artifact(X))
+
+
+def test_a_branch_on_data_is_rejected_at_its_line(branches: tracehouse.Report) -> None:
+    [baked] = [finding for finding in branches.findings if finding.kind == Kind.BAKED_VALUE]
+
+    assert branches.verdict is Verdict.REJECTED
+    assert (baked.file, baked.source) == (__file__, "if x.sum() > 0:")
+
+
+def test_a_finding_refers_to_a_counterexample_with_arrays(branches: tracehouse.Report) -> None:
+    [baked] = [finding for finding in branches.findings if finding.kind == Kind.BAKED_VALUE]
+    assert baked.counterexample is not None
+    one = branches.counterexamples[baked.counterexample]
+
+    assert one.inputs["x"].sum() <= 0
+    assert not isinstance(one.artifact, str)
+    assert not np.allclose(one.eager["output"], one.artifact["output"])
+    np.testing.assert_allclose(branches.artifact(torch.tensor(one.inputs["x"])).detach(), one.artifact["output"])
+
+
+def test_the_text_names_verdict_line_and_what_to_write(branches: tracehouse.Report) -> None:
+    text = repr(branches)
+
+    assert text.startswith("Trace check of Branches: rejected, in this process alone\n")
+    assert "if x.sum() > 0:" in text
+    assert "Remedy: write torch.where(x.sum() > 0, ..., ...)" in text
+    assert all(len(line) < 200 for line in text.splitlines())
+
+
+def test_the_text_has_the_contract(linear: tracehouse.Report) -> None:
+    assert "input: FP32 [batch, 4]\n    for batch 1 to 256 (proven)" in repr(linear)
+
+
+def test_the_page_has_the_verdict_the_source_and_how_far_it_goes(branches: tracehouse.Report) -> None:
+    html = branches.html()
+
+    assert "✗ rejected" in html
+    assert "if x.sum() &gt; 0:" in html
+    assert escape(ONE_PROCESS) in html
+    assert 'href="/' not in html
+
+
+def test_a_function_with_keywords() -> None:
+    def scale(x: torch.Tensor, *, by: float = 1.0) -> torch.Tensor:
+        return x * by
+
+    report = tracehouse.check(scale, X, example_kwarg_inputs={"by": 3.0}, budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert report.name.endswith("scale")
+    assert torch.equal(report.artifact(X), X * 3)
+
+
+def test_a_bound_method_is_checked_in_the_place_of_forward() -> None:
+    report = tracehouse.check(Branches().eval().halve, X, budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert [*report.contract.methods] == ["forward"]
+
+
+def test_declared_sizes_are_the_contracts() -> None:
+    report = tracehouse.check(
+        torch.nn.Linear(4, 2).eval(), X, dynamic={"input": {0: "rows"}}, sizes={"rows": (1, 8)}, budget_s=BUDGET_S
+    )
+
+    assert [str(region) for region in report.contract.method("forward").regions] == ["rows 1 to 8"]
+
+
+def test_a_check_input_is_compared() -> None:
+    report = tracehouse.check(torch.nn.Linear(4, 2).eval(), X, check_inputs=[(-X,), {"input": X[:1]}], budget_s=1.0)
+
+    cases = {one.case: one.agrees for one in report.check.comparisons}
+    assert cases["check_inputs[0]"]
+    assert cases["check_inputs[1]"]
+
+
+def test_a_model_in_train_mode_is_checked_in_train_mode() -> None:
+    report = tracehouse.check(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)), X, budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.REJECTED
+    assert report.training
+
+
+def test_the_callers_model_is_as_it_was() -> None:
+    model = Counts()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    report = tracehouse.check(model, X, budget_s=1.0)
+
+    assert report.verdict is Verdict.REJECTED  # it counts its calls
+    assert model.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert not hasattr(model, "__signature__")
+
+
+def test_the_callers_process_is_as_it_was() -> None:
+    model, x = Branches().train(), X.clone().requires_grad_()
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad), warnings.catch_warnings(action="error"), _unchanged():
+            tracehouse.check(model, x, budget_s=1.0)
+
+
+@contextmanager
+def _unchanged() -> Iterator[None]:
+    before = _state()
+    yield
+    assert _state() == before
+
+
+def _state() -> list[Any]:
+    numpy_state = np.random.get_state(legacy=True)
+    return [
+        torch.get_rng_state().tolist(),
+        random.getstate(),
+        [part.tolist() if isinstance(part, np.ndarray) else part for part in numpy_state],
+        torch.is_grad_enabled(),
+        torch.get_num_threads(),
+        torch.get_default_dtype(),
+        [*warnings.filters],
+        int,
+    ]
+
+
+def test_what_does_not_fit_the_model_is_refused_with_its_parameters() -> None:
+    with pytest.raises(ArgumentMismatch) as refused:
+        tracehouse.check(Branches(), example_kwarg_inputs={"y": X})
+
+    assert refused.value.facts["parameters"] == ["x"]
+
+
+def test_a_model_that_raises_on_its_example_is_refused_at_its_line() -> None:
+    with pytest.raises(ModelRaised) as refused:
+        tracehouse.check(Branches(), torch.ones(2, 3))
+
+    assert refused.value.facts["source"] == "return self.layer(x)  # type: ignore[no-any-return]"
+
+
+def test_a_model_that_cannot_be_copied_is_refused_and_never_called() -> None:
+    model = Branches()
+    model.lock = threading.Lock()  # type: ignore[assignment]
+
+    with pytest.raises(ModelNotCopyable) as refused:
+        tracehouse.check(model, X)
+
+    assert refused.value.facts["attributes"] == ["lock"]
+
+
+@pytest.mark.parametrize("model", [Branches, 3])
+def test_a_class_and_what_cannot_be_called_are_no_models(model: Any) -> None:
+    with pytest.raises(ValueError, match="a module, a function or a bound method"):
+        tracehouse.check(model, X)
+
+
+def test_sizes_of_what_is_no_symbol_are_refused() -> None:
+    with pytest.raises(ValueError, match="no symbol of dynamic"):
+        tracehouse.check(Branches(), X, sizes={"batch": range(1, 9)})
+
+
+def test_another_thread_is_refused() -> None:
+    raised: list[Exception] = []
+
+    def check() -> None:
+        try:
+            tracehouse.check(Branches(), X)
+        except RuntimeError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=check)
+    thread.start()
+    thread.join()
+
+    assert "main thread" in str(raised[0])

@@ -1,0 +1,48 @@
+"""`import tracehouse`: light, and `tracehouse.check` is a package that can be called, whatever was imported first."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "fastapi", "sqlalchemy", "numpy", "pydantic", "service", "workers")
+
+
+def run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("program", ["import tracehouse", "import tracehouse; tracehouse.check; dir(tracehouse)"])
+def test_importing_the_library_loads_neither_torch_nor_the_service(program: str) -> None:
+    assert run(f"{program}; import sys; print([one for one in {HEAVY!r} if one in sys.modules])") == "[]"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import tracehouse",
+        "import tracehouse, tracehouse.check.findings",
+        "import tracehouse.check.findings; import tracehouse",
+        "from tracehouse import check; import tracehouse",
+        "from tracehouse.check import check; import tracehouse",
+    ],
+)
+def test_check_can_be_called_and_imported_from_in_every_order(imports: str) -> None:
+    program = f"""
+{imports}
+import torch
+print(tracehouse.check(torch.relu, torch.ones(2), budget_s=0.5).verdict.value)
+from tracehouse.check.pipeline import Pipeline
+print(tracehouse.check(torch.relu, torch.ones(2), budget_s=0.5).verdict.value)
+"""
+    assert run(program).split() == ["verified", "verified"]
+
+
+def test_the_signature_of_check_is_the_functions() -> None:
+    assert "example_inputs" in run("import inspect, tracehouse; print(inspect.signature(tracehouse.check))")
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert run("import tracehouse; print(hasattr(tracehouse, 'nothing'))") == "False"

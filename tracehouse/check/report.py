@@ -1,0 +1,180 @@
+"""The report of a check that ran in this process: verdict, contract, findings and counterexamples."""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tracehouse.artifact.manifest import Form, Versions
+from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.findings.kinds import Kind, entry_of
+from tracehouse.findings.trace_check import Finding, TraceCheck, Verdict
+from tracehouse.report.markup import Html, code, section, table
+from tracehouse.report.report import Page, render_page
+from tracehouse.report.report_source import weight_of
+
+Arrays = Mapping[str, NDArray[Any]]
+
+ONE_PROCESS = (
+    "The check ran in the model's own process, and nothing outside of it has verified the answers: code that wants to "
+    "can make it say anything. Submit the model to a Tracehouse service to have it verified by a second process."
+)
+_VERDICTS = {
+    Verdict.VERIFIED: "The trace gave what the eager model gave on every input that was compared. The contract says "
+    "for which inputs that is known.",
+    Verdict.RESTRICTED: "The trace is right within its contract, and wrong on other inputs that the eager model takes.",
+    Verdict.REJECTED: "The trace answers wrongly in a way that no boundary on its inputs excludes.",
+}
+_CONTRACT_NOTES = {
+    Verdict.VERIFIED: "The inputs for which the trace is known to be right.",
+    Verdict.RESTRICTED: "The inputs for which the trace is known to be right.",
+    Verdict.REJECTED: "The inputs that the trace takes. It answers wrongly within that as well, as the findings say.",
+}
+_SIGNS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
+_INDENT = "    "
+_WIDTH = 110
+_ELEMENTS_MAX = 12
+
+
+@dataclass(frozen=True)
+class LiveCounterexample:
+    """An input on which the eager model and the trace differ, as arrays by their leaves' names in the contract.
+
+    `artifact` is a text where the trace raised. bfloat16 stands as float32, for numpy has none.
+    """
+
+    method: str
+    case: str
+    difference: str
+    inputs: Arrays
+    eager: Arrays
+    artifact: Arrays | str
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What a check in this process found out about `name`. `artifact` is the traced module itself.
+
+    `sources` are the files that findings name, by their paths; a finding's `counterexample` is a place in
+    `counterexamples`.
+    """
+
+    name: str
+    check: TraceCheck
+    contract: Contract
+    counterexamples: Sequence[LiveCounterexample]
+    artifact: torch.jit.ScriptModule
+    form: Form
+    training: bool
+    sources: Mapping[str, str]
+    versions: Versions
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the trace is right, as far as this process can tell."""
+        return self.check.verdict
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What a person must know about the trace."""
+        return self.check.findings
+
+    def html(self) -> str:
+        """Return the report as one page of HTML that loads nothing else."""
+        versions = self.versions
+        made_with = f"torch {versions.torch}, Python {versions.python}, Tracehouse {versions.tracehouse}"
+        return render_page(
+            Page(
+                title=f"Trace check of {self.name}",
+                verdict_note=f"{_VERDICTS[self.verdict]} {ONE_PROCESS}",
+                about=[
+                    ("Made with", made_with),
+                    ("Form", self.form),
+                    ("Mode of the model", "train" if self.training else "eval"),
+                ],
+                contract=self.contract,
+                contract_note=_CONTRACT_NOTES[self.verdict],
+                check=self.check,
+                counterexamples=[*self._counterexample_section()],
+                sources=self.sources,
+            )
+        )
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"Trace check of {self.name}: {self.verdict.value}, in this process alone"
+        yield from _wrap(f"{_VERDICTS[self.verdict]} No second process has verified this.", 1)
+        for name, method in self.contract.methods.items():
+            yield f"Contract of {name}"
+            yield from (_INDENT + line for line in _contract_lines(method))
+        # What was found out about a line comes before what torch warned of there.
+        by_source = sorted(self.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
+        listed = [finding for finding in by_source if weight_of(finding) != "harmless"]
+        harmless = len(self.findings) - len(listed)
+        yield f"Findings: {len(listed)}" + (f", and {harmless} harmless" if harmless else "")
+        for finding in listed:
+            yield from _finding_lines(finding)
+        if self.counterexamples:
+            yield "Counterexamples"
+        for number, one in enumerate(self.counterexamples):
+            inputs = ", ".join(f"{name} = {_shorten_array(array)}" for name, array in one.inputs.items())
+            yield f"{_INDENT}{number}. {one.method}({inputs}): {one.difference}"
+
+    def _counterexample_section(self) -> Iterator[Html]:
+        if not self.counterexamples:
+            return
+        rows = [
+            (number, f"{one.method}, {one.case}", _array_cell(one.inputs), _array_cell(one.eager),
+             one.artifact if isinstance(one.artifact, str) else _array_cell(one.artifact), one.difference)
+            for number, one in enumerate(self.counterexamples)
+        ]  # fmt: skip
+        headings = ("Number", "Call", "Inputs", "Eager model", "Artifact", "What differs")
+        caption = "The smallest inputs found that the artifact answers wrongly"
+        yield section("Counterexamples", table(caption, headings, rows), name="counterexamples")
+
+
+def _contract_lines(method: MethodContract) -> Iterator[str]:
+    for spec in method.inputs:
+        yield f"{spec.name}: {spec.datatype.value} {_shape(spec.shape)}"
+    for region in method.regions:
+        if region.spans:
+            yield f"for {region} ({region.basis})"
+    for output in method.outputs:
+        dims = ["any" if dim == -1 else dim for dim in output.shape]
+        yield f"→ {output.name}: {output.datatype.value} {_shape(dims)}"
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    where = f" at {finding.file}:{finding.line}" if finding.file and finding.line else ""
+    entry = entry_of(finding.kind)
+    title = f": {entry.title}" if entry is not None else ""
+    yield f"{_INDENT}{_SIGNS[weight_of(finding)]} {finding.kind}{where}{title}"
+    if finding.source:
+        yield f"{_INDENT * 3}{finding.source}"
+    yield from _wrap(finding.detail, 2)
+    if finding.remedy:
+        yield from _wrap(f"Remedy: {finding.remedy}", 2)
+
+
+def _wrap(paragraph: str, depth: int) -> list[str]:
+    indent = _INDENT * depth
+    return textwrap.wrap(paragraph, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+
+
+def _shape(dims: Sequence[object]) -> str:
+    return f"[{', '.join(map(str, dims))}]"
+
+
+def _shorten_array(array: NDArray[Any]) -> str:
+    text = np.array2string(array, threshold=_ELEMENTS_MAX, edgeitems=2, separator=", ")
+    return " ".join(text.split())
+
+
+def _array_cell(arrays: Arrays) -> Html:
+    return Html("<br>".join(code(f"{name} = {_shorten_array(array)}") for name, array in arrays.items()))
