@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from service.domain.trace_request import TraceRequest
-from service.storage.blobs import Staged
+from service.storage.blobs import StagedBlob
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact
@@ -21,7 +21,7 @@ from workers.processes.exits import error_of_failure, explain_archive_exit, tran
 class ArtifactBuilder:
     """Builds the artifacts of one attempt. `stage_file` gives files that stay until the attempt ends."""
 
-    def __init__(self, request: TraceRequest, children: Children, stage_file: Callable[[], Staged]) -> None:
+    def __init__(self, request: TraceRequest, children: Children, stage_file: Callable[[], StagedBlob]) -> None:
         self._request = request
         self._children = children
         self._stage_file = stage_file
@@ -72,7 +72,7 @@ class ArtifactBuilder:
         test.write(pytest_file.render_test(found, self._request.spec, result.conversion, result.device, read).encode())
         return found.to_manifest(arrays.commit(), test.commit())
 
-    def _pack(self, result: DeviceResult) -> tuple[Staged, Staged]:
+    def _pack(self, result: DeviceResult) -> tuple[StagedBlob, StagedBlob]:
         """Return the archive with contract, check and golden cases in it, and the golden cases."""
         verified = result.verification
         cases, packed = self._stage_file(), self._stage_file()
@@ -87,7 +87,7 @@ class ArtifactBuilder:
             self._replay(stack, result, packed, cases)
         return packed, cases
 
-    def _run_packer(self, stack: ExitStack, result: DeviceResult, extra: dict[str, bytes], packed: Staged) -> None:
+    def _run_packer(self, stack: ExitStack, result: DeviceResult, extra: dict[str, bytes], packed: StagedBlob) -> None:
         children, archive = self._children, result.tracer.files["archive"]
         child = children.fork_with(stack, packer.PACKER, result.device, archive)
         with translate_errors(child, children.limits, children.cancellation, explain_archive_exit):
@@ -95,7 +95,7 @@ class ArtifactBuilder:
         if failed is not None:
             raise error_of_failure(failed.failure, child, program=packer.PACKER, trace_request=self._request.id)
 
-    def _replay(self, stack: ExitStack, result: DeviceResult, packed: Staged, cases: Staged) -> None:
+    def _replay(self, stack: ExitStack, result: DeviceResult, packed: StagedBlob, cases: StagedBlob) -> None:
         """Replay the golden cases on the very bytes that are stored and served. Raises ArchiveUnusable."""
         check = result.check
         executor = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="packing"))

@@ -11,7 +11,7 @@ from service.domain.trace_request import Stage, TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.child import Exit
 from service.sandbox.zygote import Zygote
-from service.storage.blobs import Staged
+from service.storage.blobs import StagedBlob
 from service.storage.database import Store
 from tracehouse.errors import TraceError
 from tracehouse.spec.conversion import Conversion
@@ -85,7 +85,7 @@ class Attempt:
         eager_run.write(returned, outputs)
         return RanEagerly(outputs=outputs.commit())
 
-    def _stage_file(self) -> Staged:
+    def _stage_file(self) -> StagedBlob:
         return self._stack.enter_context(self._store.blobs.stage())
 
     def _append_log(self, text: str) -> None:

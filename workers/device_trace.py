@@ -15,7 +15,7 @@ from service.domain.trace_request import Stage, TraceRequest
 from service.protocol.messages import FailureReply
 from service.protocol.tracer import File, LayerDone, Progress, Traced
 from service.sandbox.child import Child, Exit
-from service.storage.blobs import Staged
+from service.storage.blobs import StagedBlob
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.exportability import Exportability
 from tracehouse.errors import TraceError
@@ -72,7 +72,7 @@ class DeviceTrace:
         conversion: Conversion,
         children: Children,
         progress: TraceProgress,
-        stage_file: Callable[[], Staged],
+        stage_file: Callable[[], StagedBlob],
     ) -> None:
         self._request = request
         self._device: DeviceName = device
@@ -157,7 +157,7 @@ class DeviceTrace:
         self._eager = self._children.start_eager(self._stack, self._device, self._conversion)
         return self._eager
 
-    def _start_verification(self, archive: Staged) -> None:
+    def _start_verification(self, archive: StagedBlob) -> None:
         """Start to run the examples on exactly the bytes that came and were hashed: nobody can write them any more."""
         eager = self._eager or self._start_eager()  # the tracing child need not have reported its stages
         spec = self._request.spec

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from service.domain.eager_outputs import EagerResult, iter_file_bytes
-from service.storage.blobs import Staged
+from service.storage.blobs import StagedBlob
 from tracehouse.spec.trace_spec import TraceSpec
 from workers.processes.children import Children
 from workers.processes.eager import REFERENCE, EagerProcess
@@ -25,6 +25,6 @@ def run(spec: TraceSpec, children: Children) -> list[EagerResult]:
     return returned
 
 
-def write(returned: Iterable[EagerResult], file: Staged) -> None:
+def write(returned: Iterable[EagerResult], file: StagedBlob) -> None:
     for piece in iter_file_bytes(returned):
         file.write(piece)

@@ -22,7 +22,7 @@ from service.domain.errors import (
     UnsupportedMediaType,
     UploadTruncated,
 )
-from service.storage.blobs import Blobs, Staged
+from service.storage.blobs import Blobs, StagedBlob
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import InvalidRequest
 from tracehouse.spec.example_inputs import CallInputs, FileTensor, TupleInput
@@ -115,8 +115,8 @@ class Upload:
         self._blobs = blobs
         self._request_max_bytes = request_max_bytes
         self._request: bytearray | None = None
-        self._files: dict[str, Staged] = {}
-        self._file: Staged | None = None  # the file that is arriving; None during the part `request`
+        self._files: dict[str, StagedBlob] = {}
+        self._file: StagedBlob | None = None  # the file that is arriving; None during the part `request`
         self._parts = 0
 
     def feed(self, batch: bytes) -> None:

@@ -50,7 +50,7 @@ def listen_for_changes(changes: Changes, request_id: str) -> Iterator[asyncio.Ev
         with suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(changed.set)
 
-    with changes.calls(request_id, report):
+    with changes.subscribe(request_id, report):
         yield changed
 
 

@@ -1,1 +1,1 @@
-"""The words of the product, as frozen types; no input or output."""
+"""The words of the service as frozen types. Nothing here reads or writes."""

@@ -1,4 +1,4 @@
-"""API keys: who asks, as which tenant, and for what."""
+"""API keys: whom a request comes from, for which tenant, and what it may do."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from service.domain.errors import ApiKeyInvalid
 from tracehouse.frozen import Frozen
 
-# Whose everything is where no keys are used, and whose what was kept before there were tenants.
+# The tenant of every request while keys are off, and of rows from before there were tenants.
 DEFAULT_TENANT = "default"
 
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"(th_[a-z0-9]{8})_([A-Za-z0-9]{43})")
 _NAME_MAX = 100
 
 
-def _tenant_name(value: str) -> str:
+def _check_tenant_name(value: str) -> str:
     if not _TENANT.fullmatch(value):
         raise PydanticCustomError(
             "tenant_name",
@@ -32,19 +32,19 @@ def _tenant_name(value: str) -> str:
     return value
 
 
-def _key_name(value: str) -> str:
-    # It is printed in tables: nothing in it may move a terminal's cursor.
+def _check_key_name(value: str) -> str:
+    # Names are printed in tables: none may move a terminal's cursor.
     if not (value.strip() and value.isprintable() and len(value) <= _NAME_MAX):
         raise PydanticCustomError("key_name", f"a key's name is 1 to {_NAME_MAX} printable characters")
     return value
 
 
-TenantName = Annotated[str, AfterValidator(_tenant_name)]
-KeyName = Annotated[str, AfterValidator(_key_name)]
+TenantName = Annotated[str, AfterValidator(_check_tenant_name)]
+KeyName = Annotated[str, AfterValidator(_check_key_name)]
 
 
 class Scope(StrEnum):
-    """What a key may be used for; `admin` is everything, of its tenant."""
+    """What a key may be used for; `admin` allows everything within its tenant."""
 
     TRACE = "trace"
     READ = "read"
@@ -53,7 +53,7 @@ class Scope(StrEnum):
 
 
 class ApiKey(Frozen):
-    """A key as everybody may see it. It reaches what is its tenant's, and no more. A limit of None is the service's."""
+    """A key without its secret. It opens only what belongs to its tenant. A limit of None is the service's own."""
 
     prefix: str
     name: KeyName
@@ -75,7 +75,7 @@ class ApiKey(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What the holder of a key sends: its prefix, by which it is found, and a secret that is kept nowhere."""
+    """The text that the holder of a key sends: a prefix that finds the key, and a secret that is stored nowhere."""
 
     prefix: str
     secret: str = field(repr=False)
@@ -89,10 +89,10 @@ class Token:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Raises ApiKeyInvalid."""
-        parts = _TOKEN.fullmatch(text)
-        if parts is None:
+        match = _TOKEN.fullmatch(text)
+        if match is None:
             raise ApiKeyInvalid("this is not an API key of this service")
-        return cls(*parts.groups())
+        return cls(*match.groups())
 
     @property
     def text(self) -> str:
@@ -100,9 +100,9 @@ class Token:
 
     @property
     def digest(self) -> str:
-        """What is kept of the secret.
+        """Return the digest that is stored of the secret.
 
-        A fast hash, and no salt: these slow down who guesses passwords, and 256 random bits cannot be guessed.
+        It is a fast hash without salt: slow hashes and salts protect passwords, but 256 random bits cannot be guessed.
         """
         return hashlib.sha256(self.secret.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""An event: what the watchers of a trace request are told, in order."""
+"""An event: a change of a trace request, for those who watch it."""
 
 from datetime import datetime
 from typing import Literal
@@ -11,10 +11,11 @@ EventKind = Literal["stage", "layer", "log", "end"]
 
 
 class Event(Frozen):
-    """`seq` counts from 1 and has no gaps; an `end` is the last one.
+    """`seq` counts from 1 without gaps; the last event is an `end`.
 
-    `data` is {stage, progress, state} of a stage, {name, method, device, seconds, did, left_out} of a layer of the
-    check that is done, where `left_out` counts what the budget cut, {text} of a log, {state, verdict} of an end.
+    `data` of a `stage` is {stage, progress, state}; of a `layer`, which is a finished layer of the check,
+    {name, method, device, seconds, summary, left_out}, where `left_out` counts the steps that the budget cut; of a
+    `log` {text}; of an `end` {state, verdict}.
     """
 
     request_id: str

@@ -1,4 +1,4 @@
-"""An idempotency key, and the submission it stands for."""
+"""An idempotency key and the submission that it stands for."""
 
 from typing import Self
 
@@ -7,12 +7,12 @@ from tracehouse.frozen import Frozen
 
 
 class Idempotency(Frozen):
-    """The same key with other `content` is a mistake of the caller."""
+    """A key may not be used again with other `content`."""
 
     key: str
     content: str
 
     @classmethod
     def of(cls, key: str, request: TraceRequest) -> Self:
-        """The request's content leaves out `force`, but a submission with it is another one."""
+        """Make the key of a request. `force`, which the request's content leaves out, makes a different submission."""
         return cls(key=key, content=f"{request.content} force={request.spec.force}")

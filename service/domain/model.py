@@ -14,7 +14,7 @@ _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class Bucket(Frozen):
-    """The artifact of one device for these sizes of its symbols, where there is one for each of several."""
+    """One of several artifacts for a device, each of which is for other sizes of its symbols."""
 
     device: str
     sizes: dict[str, int]
@@ -22,8 +22,10 @@ class Bucket(Frozen):
 
 
 class ModelVersion(Frozen):
-    """One version: immutable, made by one trace request. `artifacts` maps a device to an artifact's digest: the first
-    of its buckets, where it has `buckets`."""
+    """One version, which one trace request made and which never changes.
+
+    `artifacts` maps a device to an artifact's digest; with `buckets`, to the digest of the first.
+    """
 
     version: int
     artifacts: dict[str, str]
@@ -34,7 +36,7 @@ class ModelVersion(Frozen):
 
 
 class Alias(Frozen):
-    """A movable pointer. `revision` grows with each move, so that a move can say what it expects to replace."""
+    """A movable pointer to a version. `revision` grows with each move: a move names the state it replaces."""
 
     alias: str
     version: int
@@ -46,6 +48,8 @@ class Alias(Frozen):
 
 
 class Model(Frozen):
+    """A name with its versions and aliases."""
+
     name: str
     versions: list[ModelVersion]
     aliases: list[Alias] = []
@@ -60,7 +64,7 @@ class ModelRef(Frozen):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises InvalidName."""
+        """Parse a reference. Raises InvalidName."""
         name, at, alias = text.partition("@")
         name, colon, version = (name, "", "") if at else text.partition(":")
         _check(name, "model")

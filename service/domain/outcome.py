@@ -1,4 +1,4 @@
-"""An outcome: what one attempt at a trace request came to."""
+"""An outcome: the result of one attempt at a trace request."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -16,9 +16,9 @@ from tracehouse.spec.trace_spec import TraceSpec
 
 
 class Succeeded(Frozen):
-    """It was traced on each device, once for each of its buckets, and its blobs are stored; the verdict says how well.
+    """The model was traced on each device, once for each bucket, and its blobs are stored; the verdict says how well.
 
-    `registered` makes it a model's version.
+    `registered`: the artifacts become a version of the model.
     """
 
     artifacts: list[Artifact] = Field(min_length=1)
@@ -27,7 +27,7 @@ class Succeeded(Frozen):
 
     @classmethod
     def of(cls, spec: TraceSpec, artifacts: Sequence[Artifact]) -> Self:
-        """A rejected artifact becomes part of a version only where the submitter accepts unsound ones."""
+        """Make the outcome. Rejected artifacts become a version only if the submitter accepts unsound ones."""
         sound = all(artifact.check.verdict is not Verdict.REJECTED for artifact in artifacts)
         return cls(artifacts=list(artifacts), name=spec.model, registered=sound or spec.accept_unsound)
 
@@ -37,7 +37,7 @@ class Succeeded(Frozen):
 
     @property
     def by_device(self) -> dict[str, str]:
-        """The digest of each device's artifact: of the first of its buckets, where it has some."""
+        """The digest of each device's artifact, or of its first bucket."""
         first: dict[str, str] = {}
         for artifact in self.artifacts:
             first.setdefault(artifact.device, artifact.digest)
@@ -53,38 +53,39 @@ class Succeeded(Frozen):
 
     @property
     def findings(self) -> list[Finding]:
-        """Each once; the evidence of one that not all artifacts show, or not alike, names the device and the bucket."""
+        """All findings, each once. If some artifacts lack a finding, its evidence names the device and the bucket."""
         first = self.artifacts[0].check.findings
         common = [one for one in first if all(one in artifact.check.findings for artifact in self.artifacts)]
-        return common + _one_for_all_buckets(
-            finding.model_copy(update={"evidence": {**finding.evidence, **_which(artifact)}})
+        return common + _merge_buckets(
+            finding.model_copy(update={"evidence": {**finding.evidence, **_origin(artifact)}})
             for artifact in self.artifacts
             for finding in artifact.check.findings
             if finding not in common
         )
 
 
-def _which(artifact: Artifact) -> dict[str, JsonValue]:
+def _origin(artifact: Artifact) -> dict[str, JsonValue]:
     return {"device": artifact.device} | ({"bucket": dict(artifact.bucket)} if artifact.bucket else {})
 
 
-def _one_for_all_buckets(findings: Iterable[Finding]) -> list[Finding]:
-    """Of those of one kind and one line, which buckets tell with their own sizes in them, the first: its evidence names
-    the others' sizes."""
-    shown: dict[object, Finding] = {}
+def _merge_buckets(findings: Iterable[Finding]) -> list[Finding]:
+    """Merge the findings of one kind at one line, which differ only in a bucket's sizes, into the first of them.
+
+    Its evidence names the other buckets' sizes.
+    """
+    merged: dict[object, Finding] = {}
     for number, finding in enumerate(findings):
-        told = finding.evidence
-        in_bucket = "bucket" in told and finding.line is not None
-        of = (
-            (finding.kind, finding.file, finding.line, str(told.get("method")), told["device"]) if in_bucket else number
-        )
-        if of not in shown:
-            shown[of] = finding
+        evidence = finding.evidence
+        key: object = number
+        if "bucket" in evidence and finding.line is not None:
+            key = finding.kind, finding.file, finding.line, str(evidence.get("method")), evidence["device"]
+        if key not in merged:
+            merged[key] = finding
             continue
-        first = shown[of].evidence
-        also = [*_list(first.get("also_in_buckets")), told["bucket"]]
-        shown[of] = shown[of].model_copy(update={"evidence": {**first, "also_in_buckets": also}})
-    return [*shown.values()]
+        first = merged[key].evidence
+        also = [*_list(first.get("also_in_buckets")), evidence["bucket"]]
+        merged[key] = merged[key].model_copy(update={"evidence": {**first, "also_in_buckets": also}})
+    return [*merged.values()]
 
 
 def _list(value: JsonValue) -> list[JsonValue]:
@@ -92,13 +93,13 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 
 class RanEagerly(Frozen):
-    """It ran in mode eager, and what it returned is stored. Nothing was traced, so there is no verdict."""
+    """The model ran in mode eager, and its outputs are stored. Nothing was traced, so there is no verdict."""
 
     outputs: BlobRef
 
 
 class NotTraced(Frozen):
-    """It could not be traced, and is not tried again."""
+    """The model could not be traced, and is not tried again."""
 
     failure: Failure
 

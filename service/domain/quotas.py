@@ -4,7 +4,7 @@ from tracehouse.frozen import Frozen
 
 
 class Quotas(Frozen):
-    """Trace requests that wait, and bytes that are kept; None is as many as it likes."""
+    """The largest number of waiting trace requests and of stored bytes; None is no limit."""
 
     queued_max: int | None = None
     stored_max_bytes: int | None = None

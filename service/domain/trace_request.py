@@ -10,9 +10,7 @@ from typing import Self
 from uuid import uuid4
 
 import orjson
-from pydantic import (
-    Field,
-)
+from pydantic import Field
 
 from service.domain.api_key import TenantName
 from tracehouse.artifact.blob import BlobRef
@@ -23,7 +21,7 @@ from tracehouse.spec.trace_spec import TraceSpec
 
 
 class State(StrEnum):
-    """How far a trace request is: the last three are ends, and are never left."""
+    """The state of a trace request. The last three are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -37,7 +35,7 @@ class State(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where a running trace request is; the order is the order of work."""
+    """The stage of a running trace request, in the order of work."""
 
     QUEUED = "queued"
     LOADING = "loading"
@@ -55,26 +53,26 @@ class Stage(StrEnum):
 
 
 class ModelVersionRef(Frozen):
-    """The version that a trace request made, and its model."""
+    """The version that a trace request made."""
 
     name: str
     version: int
 
 
 class DeviceArtifact(Frozen):
-    """An artifact that was traced on a device: the one for these sizes, where there is one for each of several."""
+    """An artifact for a device, or for one bucket on it."""
 
     device: str
     digest: str
-    bucket: dict[str, int] = Field({}, description="The sizes of its symbols; empty where there is one artifact alone.")
+    bucket: dict[str, int] = Field({}, description="The sizes of its symbols if there are buckets; otherwise empty.")
 
 
 class TraceStatus(Frozen):
-    """How far a trace request has come. `attempt` counts claims; only the newest claim may end it."""
+    """The state of a trace request. `attempt` counts claims; only the newest claim may end it."""
 
     id: str
     tenant: TenantName
-    content: str = Field(description="Digest of everything that decides the outcome.")
+    content: str = Field(description="The digest of everything that decides the outcome.")
     pool: str = "cpu"
     state: State = State.QUEUED
     stage: Stage = Stage.QUEUED
@@ -92,7 +90,7 @@ class TraceStatus(Frozen):
 
 
 class TraceRequest(TraceStatus):
-    """One submission: what was submitted, which may be megabytes of inline data, and how far it has come."""
+    """A trace request with what was submitted, which may be megabytes of inline data."""
 
     spec: TraceSpec
     files: dict[str, BlobRef] = {}
@@ -111,15 +109,14 @@ class TraceRequest(TraceStatus):
 
     @cached_property
     def submitted_bytes(self) -> int:
-        """The spec as text, and the files."""
+        """The bytes of the spec as text and of the files."""
         return len(self.spec.model_dump_json().encode()) + sum(blob.byte_size for blob in self.files.values())
 
 
 def content_digest(spec: TraceSpec, files: Mapping[str, BlobRef], torch_version: str) -> str:
-    """The same content traced by the same torch and checked by the same check has the same outcome: `force` is not part
-    of it.
+    """Return the digest of everything that decides the outcome, which `force` does not.
 
-    A model may read its dicts in the order in which they are given, so that another order is other content.
+    A model may read its dicts in the order in which they are given, so another order is other content.
     """
     content = {
         "spec": spec.model_dump(mode="json", exclude={"force"}),

@@ -1,1 +1,1 @@
-"""Who works on which trace request, and when."""
+"""Which worker runs which trace request, and when."""

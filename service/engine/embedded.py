@@ -1,4 +1,4 @@
-"""The embedded engine: threads of this process, and for each pool a line of requests that wait."""
+"""The embedded engine: threads of this process, and for each pool the requests that wait for one."""
 
 import logging
 import threading
@@ -19,10 +19,9 @@ log = logging.getLogger(__name__)
 
 
 class EmbeddedEngine:
-    """Runs at most so many requests of a pool at a time as it has slots, tenants in turn; those of a pool without slots
-    wait for another start. It must be alone on its database.
+    """Runs as many requests of a pool at a time as it has slots, tenants in turn. It must be alone on its database.
 
-    After a fault that nobody foresaw, a slot waits for `pause_s`.
+    Requests of a pool without slots wait for a start with some. After an unforeseen fault, a slot waits for `pause_s`.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class EmbeddedEngine:
         self._quotas = quotas
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._lines: dict[str, _Line] = {}
+        self._pools: dict[str, _PoolSlots] = {}
         self._running: dict[str, Cancellation] = {}
 
     def start(self) -> None:
@@ -59,10 +58,10 @@ class EmbeddedEngine:
     def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
         if self._stopping.is_set():
             raise ShuttingDown("the service is shutting down")
-        kept = self._store.trace_requests.add(request, idempotency, queue_max=self._queue_max, quotas=self._quotas)
-        if kept.id == request.id:
-            self._put(kept)
-        return kept
+        stored = self._store.trace_requests.add(request, idempotency, queue_max=self._queue_max, quotas=self._quotas)
+        if stored.id == request.id:
+            self._put(stored)
+        return stored
 
     def waiting(self, request: TraceStatus) -> str | None:
         unserved = request.state is State.QUEUED and not self._slots.get(request.pool)
@@ -72,10 +71,10 @@ class EmbeddedEngine:
         cancelled = self._store.trace_requests.cancel(tenant, request_id)
         with self._lock:
             cancellation = self._running.get(request_id)
-            line = self._lines.get(cancelled.pool)
-        if line is not None:
-            line.remove(cancelled)
-        # Not there, it was not begun, and a claim will find it cancelled.
+            pool = self._pools.get(cancelled.pool)
+        if pool is not None:
+            pool.remove(cancelled)
+        # If it is not running, a later claim finds it cancelled.
         if cancellation is not None:
             cancellation.set("cancelled")
         return cancelled
@@ -84,22 +83,22 @@ class EmbeddedEngine:
         with self._lock:
             self._stopping.set()
             running = [*self._running.values()]
-            lines = [*self._lines.values()]
-        for line in lines:
-            line.close()
+            pools = [*self._pools.values()]
+        for pool in pools:
+            pool.close()
         for cancellation in running:
             cancellation.set("stopping")
         until = monotonic() + grace_s
-        for line in lines:
-            line.join(until)
+        for pool in pools:
+            pool.join(until)
 
     def _put(self, waiting: TraceStatus) -> None:
         with self._lock:
             if self._stopping.is_set():
                 return  # it is queued in the table, where the next start finds it
-            if waiting.pool not in self._lines:
-                self._lines[waiting.pool] = _Line(waiting.pool, self._slots.get(waiting.pool, 0), self._run)
-            self._lines[waiting.pool].put(waiting)
+            if waiting.pool not in self._pools:
+                self._pools[waiting.pool] = _PoolSlots(waiting.pool, self._slots.get(waiting.pool, 0), self._run)
+            self._pools[waiting.pool].put(waiting)
 
     def _run(self, request_id: str) -> None:
         cancellation = Cancellation()
@@ -111,7 +110,7 @@ class EmbeddedEngine:
             self._work(request_id, cancellation)
         except Exception:
             log.exception("the worker raised", extra={"trace_request": request_id})
-            # A full disk, for one, is not better at once, and the request is first in line again.
+            # A full disk, for example, stays full for a while, and the request is the first of its tenant again.
             self._stopping.wait(self._pause_s)
         finally:
             with self._lock:
@@ -119,9 +118,9 @@ class EmbeddedEngine:
         self._settle(request_id)
 
     def _settle(self, request_id: str) -> None:
-        """Once its work is over, a request is not running; if it is queued again it is in line again.
+        """See to it that a request whose work is over does not count as running; put it back if it is queued again.
 
-        Whatever is wrong with this one request, the slot is there for the next.
+        Whatever goes wrong with this request, the slot goes on with the next.
         """
         while True:
             try:
@@ -129,23 +128,23 @@ class EmbeddedEngine:
             except StorageUnavailable:
                 log.exception("a trace request could not be settled", extra={"trace_request": request_id})
                 if self._stopping.wait(self._pause_s):
-                    return None  # the next start finds it running, and takes it up
-            except Exception:  # noqa: BLE001 - the last word of a thread that must live on
+                    return None  # the next start finds it running, and recovers it
+            except Exception:  # noqa: BLE001 - the thread must go on
                 return log.exception("a trace request was left as it is", extra={"trace_request": request_id})
 
     def _put_back(self, request_id: str) -> None:
         requests = self._store.trace_requests
         status = requests.status_of_any_tenant(request_id)
         if status.state is State.RUNNING:
-            lost = TracerLost("the worker left it unended", attempt=status.attempt)
+            lost = TracerLost("the worker did not end it", attempt=status.attempt)
             requests.retry(request_id, status.attempt, lost.failure(), self._attempts)
             status = requests.status_of_any_tenant(request_id)
         if status.state is State.QUEUED:
             self._put(status)
 
 
-class _Line:
-    """One pool's requests that wait, and the threads that take them, tenants in turn."""
+class _PoolSlots:
+    """One pool's waiting requests, and the threads that take them, tenants in turn."""
 
     def __init__(self, pool: str, slots: int, run: Callable[[str], None]) -> None:
         self._run = run
@@ -163,7 +162,7 @@ class _Line:
         self._waiting.remove(cancelled.tenant, cancelled.id)
 
     def close(self) -> None:
-        """Each thread ends when it has done with what it is running."""
+        """End each thread after the request that it runs."""
         self._waiting.close()
 
     def join(self, until: float) -> None:
@@ -174,7 +173,7 @@ class _Line:
         while (turn := self._waiting.take()) is not None:
             try:
                 self._run(turn.request_id)
-            except Exception:  # a slot that ended would be missing until the next start
+            except Exception:  # a thread that ended would be missing until the next start
                 log.exception("a slot's work raised", extra={"trace_request": turn.request_id})
             finally:
                 self._waiting.done(turn)

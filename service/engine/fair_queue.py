@@ -1,4 +1,4 @@
-"""The fair queue: the trace requests that wait for a slot, and whose turn it is."""
+"""The fair queue: the trace requests that wait for a slot, and which is next."""
 
 import threading
 from bisect import insort
@@ -12,20 +12,22 @@ from service.domain.trace_request import TraceStatus
 
 
 class Turn(NamedTuple):
+    """A request that was taken, until `done`."""
+
     tenant: str
     request_id: str
 
 
 class FairQueue:
-    """The tenant that runs the fewest is next, of those the one whose turn was longest ago; its oldest request first.
+    """Next is the tenant that runs the fewest requests; among equals, the one whose turn was longest ago.
 
-    No turn is cut short, so a tenant that is alone may hold every slot. One that runs nothing waits for a slot
-    TRACE_WALL_S at most, and longer only where more such tenants wait than there are slots.
+    Of a tenant, the oldest request is next. No turn is cut short, so a tenant that is alone may hold every slot. A
+    tenant that runs nothing waits at most TRACE_WALL_S, unless more such tenants wait than there are slots.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        # A tenant stays when it has nothing here: one that queues again must not come before those that waited.
+        # A tenant without requests stays: when it queues again, it must not come before tenants that have waited.
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
         self._turns = count(1)
         self._closed = False
@@ -36,13 +38,13 @@ class FairQueue:
             self._changed.notify()
 
     def remove(self, tenant: str, request_id: str) -> None:
-        """It waits no more, if it did; that is no turn of its tenant."""
+        """Remove the request if it waits. This counts as no turn of its tenant."""
         with self._changed:
-            its = self._tenants[tenant]
-            its.waiting = [entry for entry in its.waiting if entry[1] != request_id]
+            owner = self._tenants[tenant]
+            owner.waiting = [entry for entry in owner.waiting if entry[1] != request_id]
 
     def take(self) -> Turn | None:
-        """The next turn, once there is one; it lasts until `done`. None as soon as the queue is closed."""
+        """Wait for the next turn, which lasts until `done`; None as soon as the queue is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._anything_waits())
             return None if self._closed else self._next()

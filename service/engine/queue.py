@@ -1,7 +1,7 @@
 """The seam between the API and whatever runs trace requests.
 
-The `trace_requests` table is the only truth. An engine decides order and wakes workers; all that it is told, and all
-that it hands on, is a request's id. The embedded engine stands here now; one on PostgreSQL fits the same seam.
+The `trace_requests` table is the only truth. An engine decides the order and wakes workers; it passes on nothing but
+a request's id. The embedded engine is the only one now; one on PostgreSQL would fit the same seam.
 """
 
 from collections.abc import Callable
@@ -11,34 +11,35 @@ from service.domain.idempotency import Idempotency
 from service.domain.trace_request import TraceRequest, TraceStatus
 from service.sandbox.cancellation import Cancellation
 
-# Run the trace request of this id: claim it, and finish, retry or release it. The engine may call this again for the
-# same id; a claim that gives nothing means that there is nothing to do.
+# Runs the trace request of this id: claims it, and finishes, retries or releases it. The engine may call this again for
+# the same id; if the claim returns None, there is nothing to do.
 Work = Callable[[str, Cancellation], None]
 
 
 class Engine(Protocol):
     def start(self) -> None:
-        """Take up what an earlier process left, and begin to run."""
+        """Take up the requests that an earlier process left, and begin to run."""
 
     def refuse(self, request: TraceRequest, idempotency: Idempotency | None = None) -> None:
-        """Raise what `submit` would raise now: ask before the request's files are kept."""
+        """Raise what `submit` would raise now. Call this before the request's files are kept."""
 
     def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
-        """Once this returns, the request reaches an end whatever happens to this process.
+        """Store the request: once this returns, it will end, whatever happens to this process.
 
-        Returns the earlier request if the key was used for the same content, or if that content has succeeded or still
-        may and the request has no `force`. Raises IdempotencyKeyReused, QueueFull, QueueQuotaExceeded,
-        StorageQuotaExceeded and ShuttingDown.
+        Returns an earlier request instead if the key was used for the same content, or if a request with the same
+        content has succeeded or still may, unless the request has `force`.
+
+        Raises IdempotencyKeyReused, QueueFull, QueueQuotaExceeded, StorageQuotaExceeded and ShuttingDown.
         """
 
     def waiting(self, request: TraceStatus) -> str | None:
-        """Why the queued request will not begin as things are; None where nothing but its turn keeps it."""
+        """Return why the queued request cannot begin; None if it only waits for its turn."""
 
     def cancel(self, tenant: str, request_id: str) -> TraceRequest:
-        """Cancelled at once, also where it runs: what is still running of it is stopped and counts no more.
+        """Cancel the request at once; what still runs of it is stopped, and its result is ignored.
 
-        Raises TraceRequestNotFound, also for another tenant's, and TraceRequestEnded.
+        Raises TraceRequestNotFound, also if it belongs to another tenant, and TraceRequestEnded.
         """
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """Stop running requests, which are queued again, and wait up to `grace_s` for their threads."""
+        """Stop running requests, which are then queued again, and wait up to `grace_s` seconds for their threads."""

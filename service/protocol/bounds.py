@@ -1,6 +1,6 @@
-"""Bounds: the most that a child may say of a failure or of a check, so that it can be kept, read back and listed.
+"""Bounds: the size of what a child may report of a failure or a check, so that it can be stored, read and listed.
 
-A child cuts what it says; its parent refuses whatever cutting would still change.
+A child cuts what it reports; its parent refuses a message that cutting would still change.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,23 +24,23 @@ MESSAGE_MAX_BYTES = 4 * MIB
 FACTS_DEPTH_MAX = 20
 FACTS_MAX_BYTES = 16 * 1024
 TEXT_MAX_CHARACTERS = 5000
-TORCH_MESSAGE_MAX_CHARACTERS = 64 * 1024  # it shows two graphs, line by line
+TORCH_MESSAGE_MAX_CHARACTERS = 64 * 1024  # such a message has two graphs, line by line
 TORCH_ITEMS_MAX = 500
 TORCH_ITEMS_MAX_BYTES = 64 * 1024
 FINDINGS_MAX = 1000
 FINDINGS_MAX_BYTES = 256 * 1024
 COMPARISONS_MAX = 5000
-LAYERS_MAX = 200  # six of each of 32 methods
+LAYERS_MAX = 200  # six for each of 32 methods
 LEFT_OUT_MAX = 50
 LEFT_OUT_MAX_CHARACTERS = 500
-# A verification holds the inputs of all of a request's calls at once, and of each answer two sides.
+# A verification holds the inputs of all calls of a request at once, and two processes' answers to each.
 INPUTS_MAX_BYTES = 256 * MIB
 ANSWER_MAX_BYTES = 256 * MIB
 
 _LINES_MAX = 2**31
-_ERRORS_SHOWN = 20
+_ERRORS_IN_TEXT_MAX = 20
 _CUT = " ..."
-# The most characters of a text and items of a container, tried one after the other until the facts are small enough.
+# Characters of a text and items of a container: facts are cut to the first pair that makes them small enough.
 _FACTS_STEPS = ((TEXT_MAX_CHARACTERS, 1000), (1000, 100), (200, 20), (50, 5))
 
 Message = TypeVar("Message", bound=Frozen)
@@ -58,7 +58,7 @@ def cut_check(check: TraceCheck) -> TraceCheck:
     return TraceCheck(
         verdict=check.verdict,
         tolerance=check.tolerance,
-        comparisons=[_with_short_texts(one) for one in check.comparisons[:COMPARISONS_MAX]],
+        comparisons=[_cut_texts(one) for one in check.comparisons[:COMPARISONS_MAX]],
         findings=_findings(check.findings),
         torch=_torch_check(check.torch),
         layers=[cut_layer(one) for one in check.layers[:LAYERS_MAX]],
@@ -68,11 +68,11 @@ def cut_check(check: TraceCheck) -> TraceCheck:
 
 def cut_layer(layer: Layer) -> Layer:
     left_out = [_text(one, LEFT_OUT_MAX_CHARACTERS) for one in layer.left_out[:LEFT_OUT_MAX]]
-    return _with_short_texts(layer, summary=_text(layer.summary, LEFT_OUT_MAX_CHARACTERS), left_out=left_out)
+    return _cut_texts(layer, summary=_text(layer.summary, LEFT_OUT_MAX_CHARACTERS), left_out=left_out)
 
 
 def excess_of(message: JsonValue) -> str | None:
-    """In what the message goes over the bounds within which it is looked at more closely; None if in nothing."""
+    """Return how a message is too large to be validated; None if it is not."""
     members = 0
     for depth, (objects, lists) in enumerate(levels(message)):
         if depth > MESSAGE_DEPTH_MAX:
@@ -84,40 +84,40 @@ def excess_of(message: JsonValue) -> str | None:
 
 
 def text_of(error: Exception) -> str:
-    """What is wrong with a message. pydantic shows every mistake, and with it a part of the message."""
-    if isinstance(error, ValidationError) and error.error_count() > _ERRORS_SHOWN:
-        return f"{error.error_count()} mistakes in {error.title}"
+    """Return the error's text without pydantic's list if that is long: it repeats parts of the message."""
+    if isinstance(error, ValidationError) and error.error_count() > _ERRORS_IN_TEXT_MAX:
+        return f"{error.error_count()} errors in {error.title}"
     return str(error)
 
 
 def _torch_check(check: TorchCheck) -> TorchCheck:
     diverging = check.first_diverging
-    return _with_short_texts(
+    return _cut_texts(
         check,
-        message=_whole(check.message),
-        graph_diff=_whole(check.graph_diff),
+        message=_torch_text(check.message),
+        graph_diff=_torch_text(check.graph_diff),
         first_diverging=diverging and Divergence(trace=_node(diverging.trace), check=_node(diverging.check)),
-        constants=_items(_with_short_texts(one, node=_node(one.node)) for one in check.constants[:TORCH_ITEMS_MAX]),
+        constants=_items(_cut_texts(one, node=_node(one.node)) for one in check.constants[:TORCH_ITEMS_MAX]),
         nondeterministic=_items(_node(one) for one in check.nondeterministic[:TORCH_ITEMS_MAX]),
-        outputs=_items(_with_short_texts(one, number=_counted(one.number)) for one in check.outputs[:TORCH_ITEMS_MAX]),
-        not_compared=_items(_with_short_texts(one) for one in check.not_compared[:TORCH_ITEMS_MAX]),
-        warnings=_items(_with_short_texts(one, line=_line(one.line)) for one in check.warnings[:TORCH_ITEMS_MAX]),
+        outputs=_items(_cut_texts(one, number=_count(one.number)) for one in check.outputs[:TORCH_ITEMS_MAX]),
+        not_compared=_items(_cut_texts(one) for one in check.not_compared[:TORCH_ITEMS_MAX]),
+        warnings=_items(_cut_texts(one, line=_line(one.line)) for one in check.warnings[:TORCH_ITEMS_MAX]),
     )
 
 
-def _whole(text: str | None) -> str | None:
+def _torch_text(text: str | None) -> str | None:
     return None if text is None else _text(text, TORCH_MESSAGE_MAX_CHARACTERS)
 
 
 def _node(node: TracedNode) -> TracedNode:
-    return _with_short_texts(node, line=_line(node.line))
+    return _cut_texts(node, line=_line(node.line))
 
 
-def _items(cut: Iterable[Message]) -> list[Message]:
-    """The first ones, as many as there is room for."""
+def _items(items: Iterable[Message]) -> list[Message]:
+    """Return the first items, as many as there is room for."""
     kept: list[Message] = []
     left = TORCH_ITEMS_MAX_BYTES
-    for one in cut:
+    for one in items:
         left -= len(one.model_dump_json().encode())
         if left < 0:
             break
@@ -129,18 +129,18 @@ def _line(number: int | None) -> int | None:
     return number if number is not None and 0 <= number < _LINES_MAX else None
 
 
-def _counted(number: int) -> int:
+def _count(number: int) -> int:
     return min(max(number, 0), _LINES_MAX)
 
 
-def _findings(found: list[Finding]) -> list[Finding]:
-    """The tracer's warnings go first where there are too many, for a model's loop may give thousands."""
-    by_weight = sorted(range(len(found)), key=lambda place: found[place].kind == Kind.TRACER_WARNING)
+def _findings(findings: list[Finding]) -> list[Finding]:
+    """Cut findings. The tracer's warnings are dropped first: a model's loop may give thousands."""
+    by_weight = sorted(range(len(findings)), key=lambda place: findings[place].kind == Kind.TRACER_WARNING)
     kept: dict[int, Finding] = {}
     left = FINDINGS_MAX_BYTES
     for place in by_weight[:FINDINGS_MAX]:
-        whole = found[place]
-        finding = _with_short_texts(whole, line=_line(whole.line), evidence=_facts(whole.evidence))
+        whole = findings[place]
+        finding = _cut_texts(whole, line=_line(whole.line), evidence=_facts(whole.evidence))
         left -= len(finding.model_dump_json().encode())
         if left < 0:
             break
@@ -148,12 +148,12 @@ def _findings(found: list[Finding]) -> list[Finding]:
     return [kept[place] for place in sorted(kept)]
 
 
-def _with_short_texts(said: Message, **others: Any) -> Message:
+def _cut_texts(cut: Message, /, **others: Any) -> Message:
     fields = {
         name: _text(value, TEXT_MAX_CHARACTERS) if isinstance(value, str) else value
-        for name, value in dict(said).items()
+        for name, value in dict(cut).items()
     }
-    return type(said)(**(fields | others))
+    return type(cut)(**(fields | others))
 
 
 def _facts(facts: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -1,7 +1,7 @@
 """Messages that several programs share, and the bounds that hold for every message.
 
-A message is the JSON header of a frame; bytes travel as the frame's body. Parents parse what a child says into
-these types and trust nothing in it beyond that.
+A message is the JSON header of a frame; bytes travel as the frame's body. Parents parse a child's messages into these
+types and trust nothing in them beyond that.
 """
 
 from typing import Annotated, Literal, Self
@@ -12,12 +12,12 @@ from service.protocol.bounds import cut_failure, excess_of
 from tracehouse.errors import Failure, ServiceError
 from tracehouse.frozen import Frozen
 
-# The case of each method's example; the others are `check_inputs[0]` and so on.
+# The name of the case with each method's example; the other cases are `check_inputs[0]` and so on.
 EXAMPLE = "example"
 
 
 def not_too_large(message: JsonValue) -> JsonValue:
-    """Raise ValueError for a message too large to validate: the error for a million mistakes would take gigabytes."""
+    """Raise ValueError for a message too large to validate: pydantic's error for a million errors takes gigabytes."""
     if excess := excess_of(message):
         raise ValueError(excess)
     return message
@@ -34,19 +34,19 @@ BoundedFailure = Annotated[Failure, AfterValidator(_within_bounds)]
 
 
 class FailureReply(Frozen):
-    """A trace or an inference failed, and how."""
+    """Why a trace or an inference failed."""
 
     kind: Literal["failed"] = "failed"
     failure: BoundedFailure
 
     @classmethod
     def of(cls, error: ServiceError) -> Self:
-        """Of what is too long to be told, the beginning."""
+        """Make the reply; long texts and facts are cut."""
         return cls(failure=cut_failure(error.failure()))
 
 
 class RefusalReply(Frozen):
-    """The eager model takes no such inputs."""
+    """The eager model does not accept these inputs."""
 
     kind: Literal["refused"] = "refused"
     failure: BoundedFailure

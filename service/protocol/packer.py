@@ -9,35 +9,37 @@ from tracehouse.frozen import Frozen
 
 
 class ExtraFile(Frozen):
-    """One of the files that an archive carries beside the model; their bytes are the frame's body, in their order."""
+    """A file in an archive beside the model. The frame's body is the bytes of all files in their order."""
 
     name: str = Field(max_length=100)
     byte_size: int = Field(ge=0)
 
 
 class Pack(Frozen):
-    """Put these into the archive in descriptor 0, in place of those that have their names."""
+    """Put these files into the archive in descriptor 0; they replace files of the same names."""
 
     kind: Literal["pack"] = "pack"
     files: list[ExtraFile]
 
 
 class Unpack(Frozen):
-    """Read those of these names that the archive in descriptor 0 has."""
+    """Read the files of these names from the archive in descriptor 0, if it has them."""
 
     kind: Literal["unpack"] = "unpack"
     names: list[str]
-    most_bytes: int  # of each
+    most_bytes: int  # for each file
 
 
 class PackedArchive(Frozen):
-    """The new archive: so many bytes of the old one, and behind them the frame's body."""
+    """The new archive: the first `cut` bytes of the old one, followed by the frame's body."""
 
     kind: Literal["packed"] = "packed"
     cut: int = Field(ge=0)
 
 
 class UnpackedFiles(Frozen):
+    """The files that were found; the frame's body is their bytes."""
+
     kind: Literal["unpacked"] = "unpacked"
     files: list[ExtraFile]
 

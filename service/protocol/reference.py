@@ -11,10 +11,10 @@ from tracehouse.tensors.tensor import TensorSpec
 
 
 class CallReply(Frozen):
-    """A call of the request's, bound to its parameters' names. The frame's body is the inputs' bytes.
+    """One call of the request, bound to its parameters' names. The frame's body is the inputs' bytes.
 
-    A reference is sent what a tracing child is; it says the example of each method, and after each what it answers to
-    it as if asked, and then the check inputs.
+    A reference gets the same message as a tracing child. It replies with the example of each method, each followed by
+    the reply to an `Ask` of it, and then with the check inputs.
     """
 
     kind: Literal["bound"] = "bound"
@@ -25,7 +25,7 @@ class CallReply(Frozen):
 
 
 class Ask(Frozen):
-    """Call the eager model as in that case, but on the inputs in the frame's body; stop it after `within_s`."""
+    """Call the eager model as in the case, but on the inputs in the frame's body; stop it after `within_s` seconds."""
 
     kind: Literal["ask"] = "ask"
     case: str
@@ -36,7 +36,7 @@ class Ask(Frozen):
 
 
 class AnswerReply(Frozen):
-    """What the eager model returned, and how soon. The frame's body is the outputs' bytes. `drew`: a random number."""
+    """The outputs of the eager model, whose bytes are the frame's body; `drew`: it drew random numbers."""
 
     kind: Literal["answered"] = "answered"
     outputs: list[TensorSpec]
@@ -46,9 +46,9 @@ class AnswerReply(Frozen):
 
 
 class Differentiate(Frozen):
-    """Call it as in that case, but on the inputs in the frame's body, and go back from what it returns.
+    """Call the model as in the named case, but on the inputs in the frame's body, and differentiate its outputs.
 
-    Either side is asked so. What they return is weighted alike: the numbers are drawn from the seed.
+    The eager model and the artifact both get this, and weight their outputs with the same numbers from the seed.
     """
 
     kind: Literal["differentiate"] = "differentiate"
@@ -62,8 +62,7 @@ class Differentiate(Frozen):
 
 
 class GradientReply(Frozen):
-    """The outputs of that call, and the gradients; the frame's body is their bytes. `without` are names of what could
-    have a gradient, and has none."""
+    """The outputs and the gradients; the frame's body is their bytes. `without` names tensors that got no gradient."""
 
     kind: Literal["differentiated"] = "differentiated"
     tensors: list[TensorSpec]

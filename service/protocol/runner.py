@@ -14,26 +14,26 @@ from tracehouse.tensors.tensor import TensorSpec
 
 
 class Load(Frozen):
-    """Load the archive in descriptor 0 and, where there is one, replay the golden cases in descriptor 1.
+    """Load the archive in descriptor 0, and replay the golden cases in descriptor 1 if there is one.
 
-    Without a tolerance they only warm it up: a rejected artifact is known not to give them.
+    Without a tolerance, the cases only warm the artifact up: a rejected one is known to answer otherwise.
     """
 
     kind: Literal["load"] = "load"
     contract: Contract
     device: DeviceName
     served_form: ServedForm | None
-    # Its parameters are to have gradients, which those of a module that was loaded in inference mode never have.
+    # Whether parameters need gradients: those of a module that was loaded in inference mode never get any.
     gradients: bool
     tolerance: float | None
     threads: int
 
 
 class Infer(Frozen):
-    """The frame's body is the inputs' bytes, one after the other, in the contract's order.
+    """Call a method; the frame's body is the inputs' bytes in the contract's order.
 
-    With `arguments`, which say how the inputs nest, it is asked for all that the artifact returns, be it as the
-    contract says or not.
+    With `arguments`, which are the structure of the inputs, the reply has all that the artifact returns, even if the
+    contract says otherwise.
     """
 
     kind: Literal["infer"] = "infer"
@@ -44,12 +44,14 @@ class Infer(Frozen):
 
 
 class Ready(Frozen):
+    """The artifact is loaded, and its golden cases were replayed."""
+
     kind: Literal["ready"] = "ready"
     resident_bytes: int = Field(ge=0)
 
 
 class OutputReply(Frozen):
-    """The frame's body is the outputs' bytes, one after the other."""
+    """The outputs; the frame's body is their bytes, one after the other."""
 
     kind: Literal["inferred"] = "inferred"
     outputs: list[TensorSpec]

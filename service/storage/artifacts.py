@@ -1,4 +1,4 @@
-"""Artifacts: manifests by their digest. They are never changed."""
+"""Artifacts: manifests by their digests. A manifest never changes."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ class Artifacts:
         self._transactions = transactions
 
     def get(self, tenant: str, digest: str) -> Artifact:
-        """Raises ArtifactNotFound, also for what no trace request of this tenant produced."""
+        """Return an artifact. Raises ArtifactNotFound, also if no trace request of this tenant made it."""
         artifact, owner = tables.artifacts.c, tables.artifact_owners.c
         query = (
             select(artifact.manifest)
@@ -30,7 +30,7 @@ class Artifacts:
 
 
 def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:
-    """Part of the transaction that finishes a trace request; False if the tenant had the same artifact already."""
+    """Store an artifact within a transaction; False if the tenant has the same one already."""
     digest = artifact.digest
     row = {"digest": digest, "manifest": artifact.manifest().decode(), "created_at": datetime.now(UTC)}
     connection.execute(upsert(connection, tables.artifacts).values(row).on_conflict_do_nothing())

@@ -1,4 +1,4 @@
-"""Blobs: bytes kept under the SHA-256 of their content. Written once, never changed."""
+"""Blobs: bytes stored under the SHA-256 of their content. They are written once and never change."""
 
 import errno
 import fcntl
@@ -22,25 +22,25 @@ from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
 
 
 class Blobs:
-    """A directory, or a place that fsspec reaches."""
+    """Blobs in a directory, or in a place that fsspec can reach."""
 
     def __init__(self, url: str) -> None:
         self._files, self._root = url_to_fs(url)
         self._is_local = isinstance(self._files, LocalFileSystem)
-        # Beside the blobs where that can be: moving a file is atomic only within one file system.
+        # Beside the blobs if they are local files: a move is atomic only within one file system.
         self._staging = Path(self._root, "tmp") if self._is_local else Path(tempfile.gettempdir(), "tracehouse-staging")
         self._staging.mkdir(parents=True, exist_ok=True)
 
-    def stage(self) -> "Staged":
-        """A file to be written, which becomes a blob when it is committed. Raises TooManyOpenFiles."""
-        with _descriptor_expected():
-            return Staged(self, self._staging)
+    def stage(self) -> "StagedBlob":
+        """Return a new file, which becomes a blob when it is committed. Raises TooManyOpenFiles."""
+        with _translate_too_many_files():
+            return StagedBlob(self, self._staging)
 
     def open(self, digest: str) -> BinaryIO:
-        """A real file, with a descriptor that a child can be given. Raises BlobMissing and TooManyOpenFiles."""
+        """Return a file whose descriptor a child can be given. Raises BlobMissing and TooManyOpenFiles."""
         path = self._path(digest)
         try:
-            with _descriptor_expected():
+            with _translate_too_many_files():
                 if self._is_local:
                     return open(path, "rb")
                 with self._files.open(path, "rb") as remote:
@@ -49,15 +49,15 @@ class Blobs:
             raise _missing(digest) from error
 
     def clear_staging(self) -> None:
-        """Remove what killed processes left. A file that is being written is locked, and stays."""
+        """Remove the files that killed processes left. A file that is being written is locked, and remains."""
         for path in self._staging.iterdir():
-            # It may be committed meanwhile, by the process that writes it.
+            # The process that writes it may commit it meanwhile.
             with suppress(FileNotFoundError), path.open("rb") as file:
-                if _locked(file):
+                if _try_lock(file):
                     path.unlink()
 
     def keep(self, staged: Path, blob: BlobRef) -> None:
-        """Give the staged file, whose bytes are on disk, its place. Part of `Staged.commit`."""
+        """Move the staged file, whose bytes are on disk, to its place. Part of `StagedBlob.commit`."""
         path = self._path(blob.digest)
         if self._is_local:
             _move(staged, Path(path))
@@ -72,8 +72,8 @@ class Blobs:
         return f"{self._root}/sha256/{name[:2]}/{name[2:]}"
 
 
-class Staged:
-    """Bytes on their way to being a blob; as a context manager it is discarded unless it was committed.
+class StagedBlob:
+    """A file that becomes a blob when it is committed. As a context manager, it is discarded unless it was committed.
 
     `write` and `commit` raise DiskFull.
     """
@@ -85,42 +85,42 @@ class Staged:
         self.byte_size = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        with _room_expected():
+        with _translate_full_disk():
             self._file.write(data)
         self._sha256.update(data)
         self.byte_size += len(data)
 
     @property
     def blob(self) -> BlobRef:
-        """What a commit makes of what was written so far."""
+        """The blob that a commit would make of the bytes written so far."""
         return BlobRef(digest=f"sha256:{self._sha256.hexdigest()}", byte_size=self.byte_size)
 
     def open(self) -> BinaryIO:
-        """What was written so far, to be read by whoever is handed the descriptor."""
-        with _room_expected():
+        """Open the bytes written so far, for a reader that gets the descriptor."""
+        with _translate_full_disk():
             self._file.flush()
-        with _descriptor_expected():
+        with _translate_too_many_files():
             return open(self._path, "rb")
 
     def sync(self) -> None:
-        """Bring what was written so far to the disk, so that a commit need not wait for it."""
-        with _room_expected():
+        """Bring the bytes written so far to the disk, so that a commit need not wait for it."""
+        with _translate_full_disk():
             self._file.flush()
             os.fsync(self._file.fileno())
 
     def commit(self) -> BlobRef:
-        """On disk, under its digest, before this returns. Bytes that are there already are kept as they are."""
+        """Put the blob on disk under its digest. If it is there already, it remains as it is."""
         blob = self.blob
         self.sync()
-        with _room_expected():
+        with _translate_full_disk():
             self._blobs.keep(self._path, blob)
         self.discard()
         return blob
 
     def discard(self) -> None:
-        """Let go of the file. After a commit there is nothing left to discard."""
+        """Remove the file; does nothing after a commit."""
         self._path.unlink(missing_ok=True)
-        with suppress(OSError):  # what is still buffered finds no more room now than before
+        with suppress(OSError):  # the disk is as full for buffered bytes as before
             self._file.close()
 
     def __enter__(self) -> Self:
@@ -133,7 +133,7 @@ class Staged:
 
 
 @contextmanager
-def _room_expected() -> Iterator[None]:
+def _translate_full_disk() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -143,7 +143,7 @@ def _room_expected() -> Iterator[None]:
 
 
 @contextmanager
-def _descriptor_expected() -> Iterator[None]:
+def _translate_too_many_files() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -153,17 +153,17 @@ def _descriptor_expected() -> Iterator[None]:
 
 
 def _create_locked(staging: Path) -> tuple[Path, BinaryIO]:
-    """A new file under a lock, which ends with the process that writes it."""
+    """Make a new file under a lock, which ends with the process that writes it."""
     while True:
         path = staging / uuid4().hex
         file = path.open("xb")
-        # Another process that clears the staging area may have come between the two.
-        if _locked(file) and os.fstat(file.fileno()).st_nlink:
+        # Another process may have cleared the staging area before the lock.
+        if _try_lock(file) and os.fstat(file.fileno()).st_nlink:
             return path, file
         file.close()
 
 
-def _locked(file: BinaryIO) -> bool:
+def _try_lock(file: BinaryIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -172,14 +172,14 @@ def _locked(file: BinaryIO) -> bool:
 
 
 def _move(staged: Path, place: Path) -> None:
-    """Atomic, and still so if the machine stops: the bytes are on disk before the name is, and then the name."""
+    """Move the file so that the move is atomic even if the machine stops: its bytes are on disk, then its name."""
     if not place.parent.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
         _sync_directory(place.parent.parent)
         _sync_directory(place.parent.parent.parent)
     if not place.exists():
         os.replace(staged, place)
-    # Also for a blob that was there: whoever put it may not have come this far yet.
+    # Also for a blob that was there already: the process that moved it may not have synced yet.
     _sync_directory(place.parent)
 
 

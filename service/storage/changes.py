@@ -1,4 +1,4 @@
-"""Changes: who waits for a trace request's next event, in this process, is called when it is on disk."""
+"""Changes: within this process, whoever waits for a trace request's next event is called when it is on disk."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -8,13 +8,15 @@ Callback = Callable[[], object]
 
 
 class Changes:
+    """Callbacks by the trace requests that they wait for."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._callbacks: dict[str, list[Callback]] = {}
 
     @contextmanager
-    def calls(self, request_id: str, callback: Callback) -> Iterator[None]:
-        """Inside, `callback` is called after each event, from whichever thread wrote it. It must not wait."""
+    def subscribe(self, request_id: str, callback: Callback) -> Iterator[None]:
+        """Call `callback` after each event, on the thread that wrote it, until the block ends. It must not block."""
         with self._lock:
             self._callbacks.setdefault(request_id, []).append(callback)
         try:
@@ -25,7 +27,8 @@ class Changes:
                 if not self._callbacks[request_id]:
                     del self._callbacks[request_id]
 
-    def tell(self, request_ids: Iterable[str]) -> None:
+    def notify(self, request_ids: Iterable[str]) -> None:
+        """Call the callbacks of these requests."""
         with self._lock:
             callbacks = [callback for request_id in request_ids for callback in self._callbacks.get(request_id, ())]
         for callback in callbacks:

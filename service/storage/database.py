@@ -1,4 +1,4 @@
-"""Store: rows and files behind two URLs. Blobs first, rows second, so that no row names bytes that are not there."""
+"""The store: rows and files behind two URLs. Blobs are written before rows, so that no row names missing bytes."""
 
 from pathlib import Path
 from typing import Self
@@ -16,7 +16,10 @@ from service.storage.transactions import Transactions, connect
 
 
 class Store:
-    """Used from any thread. Every method is one transaction; any may raise StorageUnavailable."""
+    """Everything that is stored. Its methods may be called from any thread; each is one transaction.
+
+    Any of them may raise StorageUnavailable.
+    """
 
     def __init__(self, transactions: Transactions, blobs: Blobs) -> None:
         self._transactions = transactions
@@ -30,14 +33,14 @@ class Store:
 
     @classmethod
     def open(cls, database_url: str, blob_url: str) -> Self:
-        """Make what is not there yet, and bring the tables up to date."""
+        """Open the store; make what is missing, and bring the tables up to date."""
         transactions = open_database(database_url)
         blobs = Blobs(blob_url)
         blobs.clear_staging()
         return cls(transactions, blobs)
 
     def ping(self) -> None:
-        """Raises StorageUnavailable."""
+        """Raises StorageUnavailable if the database does not answer."""
         with self._transactions.read() as connection:
             connection.execute(text("SELECT 1"))
 
@@ -46,7 +49,7 @@ class Store:
 
 
 def open_database(database_url: str) -> Transactions:
-    """The rows alone; they are made if they are not there yet, and their tables brought up to date."""
+    """Open the database alone; make it if it is missing, and bring its tables up to date."""
     file = sqlite_file(database_url)
     if file is not None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,6 +60,6 @@ def open_database(database_url: str) -> Transactions:
 
 
 def sqlite_file(database_url: str) -> Path | None:
-    """The database, if it is a file."""
+    """Return the database's path; None if it is no file."""
     url = make_url(database_url)
     return Path(url.database).absolute() if url.get_backend_name() == "sqlite" and url.database else None

@@ -1,4 +1,4 @@
-"""Events: what happened to each trace request, numbered without gaps."""
+"""Events: the changes of each trace request, numbered without gaps."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ class Events:
         self._transactions = transactions
 
     def append(self, request_id: str, kind: EventKind, data: dict[str, JsonValue]) -> bool:
-        """False if the request has ended, as nothing comes after its `end`. Raises TraceRequestNotFound."""
+        """Append an event; False if the request has ended, for `end` is the last. Raises TraceRequestNotFound."""
         request = tables.trace_requests.c
         open_states = [State.QUEUED.value, State.RUNNING.value]
         take_seq = (
@@ -39,7 +39,7 @@ class Events:
             return False
 
     def after(self, tenant: str, request_id: str, seq: int, limit: int) -> list[Event]:
-        """The next events, oldest first; none for a request that is not there."""
+        """Return the next events, oldest first; none if there is no such request."""
         event, request = tables.events.c, tables.trace_requests.c
         query = (
             select(event.request_id, event.seq, event.kind, event.data, event.created_at)
@@ -52,7 +52,7 @@ class Events:
             return [Event(**row) for row in connection.execute(query).mappings()]
 
     def log(self, tenant: str, request_id: str) -> Iterator[str]:
-        """What the model code printed, piece by piece; of several attempts, the newest that was claimed."""
+        """Yield in pieces what the model code printed in the newest attempt."""
         seq = 0
         while page := self._log_page(tenant, request_id, seq):
             for row in page:
@@ -60,7 +60,7 @@ class Events:
             seq = page[-1].seq
 
     def _log_page(self, tenant: str, request_id: str, seq: int) -> Sequence[AnyRow]:
-        # A page at a time: the reader may be a slow client, and a transaction must not wait for one.
+        # One page per transaction: the reader may be a slow client, for which no transaction may wait.
         event, request = tables.events.c, tables.trace_requests.c
         query = (
             select(event.seq, event.data)
@@ -75,7 +75,7 @@ class Events:
 
 
 def record_change(connection: Connection, row: AnyRow) -> None:
-    """Tell of the state that a trace request's row has just been given; `events` was counted up with it."""
+    """Record the new state in a trace request's row, whose `events` has been counted up with it."""
     if State(row.state).ended:
         _record(connection, row, "end", {"state": row.state, "verdict": row.verdict})
     else:

@@ -1,4 +1,4 @@
-"""Idempotency keys: each of a tenant's stands for the first trace request that took it."""
+"""Idempotency keys: a tenant's key stands for the first trace request that took it."""
 
 from datetime import datetime
 
@@ -11,9 +11,9 @@ from service.storage.transactions import upsert
 
 
 def take_key(connection: Connection, tenant: str, idempotency: Idempotency, request_id: str, now: datetime) -> bool:
-    """The key stands for the request from now on; False if it is taken.
+    """Let the key stand for the request from now on; False if it is taken.
 
-    Where another submission is just taking it, this waits until that one is done.
+    If another submission is just taking it, this waits for the end of that transaction.
     """
     key = upsert(connection, tables.idempotency_keys).values(
         tenant=tenant,
@@ -26,15 +26,15 @@ def take_key(connection: Connection, tenant: str, idempotency: Idempotency, requ
     return connection.execute(taken).one_or_none() is not None
 
 
-def first_under(connection: Connection, tenant: str, idempotency: Idempotency) -> str:
-    """The id of the request that took the key first, as one has. Raises IdempotencyKeyReused."""
-    first = find_first_under(connection, tenant, idempotency)
+def request_of_key(connection: Connection, tenant: str, idempotency: Idempotency) -> str:
+    """Return the id of the request that took the key, which is taken. Raises IdempotencyKeyReused."""
+    first = find_request_of_key(connection, tenant, idempotency)
     assert first is not None
     return first
 
 
-def find_first_under(connection: Connection, tenant: str, idempotency: Idempotency) -> str | None:
-    """The same; None if the key is free."""
+def find_request_of_key(connection: Connection, tenant: str, idempotency: Idempotency) -> str | None:
+    """Return the id of the request that took the key; None if it is free. Raises IdempotencyKeyReused."""
     keys = tables.idempotency_keys
     query = select(keys).where(keys.c.tenant == tenant, keys.c.key == idempotency.key)
     first = connection.execute(query).one_or_none()

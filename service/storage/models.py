@@ -29,8 +29,8 @@ _model = tables.models.c
 _version = tables.model_versions.c
 _alias = tables.aliases.c
 _cursor = Cursor(tuple[ModelName])
-# An error names no more of what there is.
-_SHOWN_MAX = 20
+# An error names at most so many models or versions.
+_NAMED_MAX = 20
 
 
 class Models:
@@ -38,7 +38,7 @@ class Models:
         self._transactions = transactions
 
     def list(self, tenant: str, limit: int, after: str | None = None) -> Page[Model]:
-        """By name. Raises InvalidCursor."""
+        """Return a page of models in the order of their names. Raises InvalidCursor."""
         has_version = exists().where(_version.tenant == tenant, _version.name == _model.name)
         names = select(_model.name).where(_model.tenant == tenant, has_version).order_by(_model.name)
         if after is not None:
@@ -49,19 +49,21 @@ class Models:
         return _cursor.page(models, limit, lambda model: (model.name,))
 
     def get(self, tenant: str, name: str) -> Model:
-        """Raises ModelNotFound."""
+        """Return a model. Raises ModelNotFound."""
         with self._transactions.read() as connection:
             _require_model(connection, tenant, name)
             return _models(connection, tenant, [name])[0]
 
     def resolve(self, tenant: str, ref: ModelRef) -> ModelVersion:
-        """The version that is meant: the latest if neither alias nor version is given.
+        """Return the version that a reference names; the latest if it has neither alias nor version.
 
         Raises ModelNotFound, AliasNotFound and VersionNotFound.
         """
-        query = select(tables.model_versions).where(_is(tables.model_versions, tenant, ref.name))
+        query = select(tables.model_versions).where(_belongs_to(tables.model_versions, tenant, ref.name))
         if ref.alias is not None:
-            aliased = select(_alias.version).where(_is(tables.aliases, tenant, ref.name), _alias.alias == ref.alias)
+            aliased = select(_alias.version).where(
+                _belongs_to(tables.aliases, tenant, ref.name), _alias.alias == ref.alias
+            )
             query = query.where(_version.version == aliased.scalar_subquery())
         elif ref.version is not None:
             query = query.where(_version.version == ref.version)
@@ -75,16 +77,16 @@ class Models:
             raise _no_version(connection, tenant, ref.name, ref.version)
 
     def put_alias(self, tenant: str, name: str, alias: str, version: int, expected_etag: str | None) -> Alias:
-        """Make the alias, or move it from where `expected_etag` says it is ("*": wherever it is).
+        """Make the alias, or move it if `expected_etag` is its current ETag or "*".
 
         Raises ModelNotFound, VersionNotFound, IfMatchRequired and AliasMoved.
         """
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
             _require_version(connection, tenant, name, version)
-            _compare(_find_alias(connection, tenant, name, alias), expected_etag)
+            _check_etag(_find_alias(connection, tenant, name, alias), expected_etag)
             following = {"last_revision": _model.last_revision + 1}
-            counted = update(tables.models).where(_is(tables.models, tenant, name)).values(following)
+            counted = update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(following)
             moved = Alias(
                 alias=alias,
                 version=version,
@@ -96,36 +98,36 @@ class Models:
         return moved
 
     def delete(self, tenant: str, name: str) -> None:
-        """With all versions and aliases. Raises ModelNotFound."""
+        """Delete a model with all versions and aliases. Raises ModelNotFound."""
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
-            connection.execute(delete(tables.aliases).where(_is(tables.aliases, tenant, name)))
-            connection.execute(delete(tables.model_versions).where(_is(tables.model_versions, tenant, name)))
+            connection.execute(delete(tables.aliases).where(_belongs_to(tables.aliases, tenant, name)))
+            connection.execute(delete(tables.model_versions).where(_belongs_to(tables.model_versions, tenant, name)))
 
     def delete_version(self, tenant: str, name: str, version: int) -> None:
-        """Raises ModelNotFound, VersionNotFound and VersionAliased."""
+        """Delete a version. Raises ModelNotFound, VersionNotFound and VersionAliased."""
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
             _require_version(connection, tenant, name, version)
-            pointing = select(_alias.alias).where(_is(tables.aliases, tenant, name), _alias.version == version)
+            pointing = select(_alias.alias).where(_belongs_to(tables.aliases, tenant, name), _alias.version == version)
             aliases = connection.scalars(pointing.order_by(_alias.alias)).all()
             if aliases:
                 raise VersionAliased("an alias points at this version", name=name, version=version, aliases=[*aliases])
-            there = _is(tables.model_versions, tenant, name), _version.version == version
+            there = _belongs_to(tables.model_versions, tenant, name), _version.version == version
             connection.execute(delete(tables.model_versions).where(*there))
 
     def delete_alias(self, tenant: str, name: str, alias: str) -> None:
-        """Raises ModelNotFound and AliasNotFound."""
+        """Delete an alias. Raises ModelNotFound and AliasNotFound."""
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
             if _find_alias(connection, tenant, name, alias) is None:
                 raise _no_alias(name, alias)
-            there = _is(tables.aliases, tenant, name), _alias.alias == alias
+            there = _belongs_to(tables.aliases, tenant, name), _alias.alias == alias
             connection.execute(delete(tables.aliases).where(*there))
 
 
 def register(connection: Connection, tenant: str, outcome: Succeeded, trace_request: str) -> int:
-    """The next version of the outcome's model; part of the transaction that finishes a trace request."""
+    """Register the outcome as the next version of its model, within a transaction; return the version."""
     first = upsert(connection, tables.models).values(tenant=tenant, name=outcome.name, last_version=1, last_revision=0)
     following = first.on_conflict_do_update(
         index_elements=tables.models.primary_key.columns, set_={"last_version": _model.last_version + 1}
@@ -146,14 +148,14 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
     return version
 
 
-def _is(table: FromClause, tenant: str, name: str) -> ColumnElement[bool]:
-    """Which rows of the table are that model's."""
+def _belongs_to(table: FromClause, tenant: str, name: str) -> ColumnElement[bool]:
+    """Return the condition that a row of the table belongs to the model."""
     return and_(table.c.tenant == tenant, table.c.name == name)
 
 
 def _models(connection: Connection, tenant: str, names: Sequence[str]) -> list[Model]:
-    """Those of the names that have a version, in the order given."""
-    # Aliases first: so none that is read points at a version that came after the versions were read.
+    """Return the models of these names that have a version, in the given order."""
+    # Aliases are read first: otherwise one could point at a version that came after the versions were read.
     aliases: dict[str, list[Alias]] = {name: [] for name in names}
     query = select(tables.aliases).where(_alias.tenant == tenant, _alias.name.in_(names)).order_by(_alias.alias)
     for row in connection.execute(query):
@@ -181,16 +183,16 @@ def _as_alias(row: AnyRow) -> Alias:
 
 
 def _lock(connection: Connection, tenant: str, name: str) -> None:
-    """Let nobody else change the model until the transaction ends. SQLite's write lock covers it already."""
-    connection.execute(select(_model.name).where(_is(tables.models, tenant, name)).with_for_update())
+    """Lock the model until the transaction ends; SQLite's write lock does that already. Raises ModelNotFound."""
+    connection.execute(select(_model.name).where(_belongs_to(tables.models, tenant, name)).with_for_update())
     _require_model(connection, tenant, name)
 
 
 def _require_model(connection: Connection, tenant: str, name: str) -> None:
-    if connection.scalar(select(exists().where(_is(tables.model_versions, tenant, name)))):
+    if connection.scalar(select(exists().where(_belongs_to(tables.model_versions, tenant, name)))):
         return
     known = select(_version.name).distinct().where(_version.tenant == tenant).order_by(_version.name)
-    names = connection.scalars(known.limit(_SHOWN_MAX)).all()
+    names = connection.scalars(known.limit(_NAMED_MAX)).all()
     request = tables.trace_requests.c
     newest = (
         select(request.id, request.state, request.verdict)
@@ -198,49 +200,54 @@ def _require_model(connection: Connection, tenant: str, name: str) -> None:
         .order_by(request.created_at.desc())
         .limit(1)
     )
-    asked = connection.execute(newest).one_or_none()
-    if asked is None:
+    request_row = connection.execute(newest).one_or_none()
+    if request_row is None:
         raise ModelNotFound("there is no model of this name", name=name, models=[*names])
-    if asked.verdict == Verdict.REJECTED.value:
+    if request_row.verdict == Verdict.REJECTED.value:
         raise ModelNotFound(
-            "its trace was rejected, so no version was registered", name=name, models=[*names], rejected=asked.id,
-            remedy=f"GET /trace/{asked.id} has the findings; submit it with accept_unsound to have it all the same.",
+            "its trace was rejected, so no version was registered", name=name, models=[*names], rejected=request_row.id,
+            remedy=f"GET /trace/{request_row.id} has the findings; accept_unsound registers it all the same.",
         )  # fmt: skip
-    so_far = "ran in mode eager" if asked.state == State.SUCCEEDED.value else f"is {asked.state}"
+    state = request_row.state
+    so_far = "ran in mode eager" if state == State.SUCCEEDED.value else f"is {state}"
     raise ModelNotFound(
         f"there is no model of this name; a trace request for it {so_far}",
         name=name,
         models=[*names],
-        trace_request=asked.id,
-        remedy=f"GET /trace/{asked.id} says how it stands; a model is there once one was traced and accepted.",
+        trace_request=request_row.id,
+        remedy=f"GET /trace/{request_row.id} has its state; a model exists once a trace was accepted.",
     )
 
 
 def _require_version(connection: Connection, tenant: str, name: str, version: int) -> None:
-    there = exists().where(_is(tables.model_versions, tenant, name), _version.version == version)
+    there = exists().where(_belongs_to(tables.model_versions, tenant, name), _version.version == version)
     if not connection.scalar(select(there)):
         raise _no_version(connection, tenant, name, version)
 
 
 def _find_alias(connection: Connection, tenant: str, name: str, alias: str) -> Alias | None:
-    query = select(tables.aliases).where(_is(tables.aliases, tenant, name), _alias.alias == alias)
+    query = select(tables.aliases).where(_belongs_to(tables.aliases, tenant, name), _alias.alias == alias)
     row = connection.execute(query).one_or_none()
     return None if row is None else _as_alias(row)
 
 
-def _compare(alias: Alias | None, expected_etag: str | None) -> None:
+def _check_etag(alias: Alias | None, expected_etag: str | None) -> None:
     if alias is None and expected_etag is not None:
-        raise AliasMoved("the alias is not there", expected=expected_etag, actual=None)
+        raise AliasMoved("the alias does not exist", expected=expected_etag, actual=None)
     if alias is None or expected_etag in ("*", alias.etag):
         return
     if expected_etag is None:
-        raise IfMatchRequired("the alias is there already: say where you move it from", actual=alias.etag)
+        raise IfMatchRequired("the alias exists already: say which state you change", actual=alias.etag)
     raise AliasMoved("the alias was moved meanwhile", expected=expected_etag, actual=alias.etag)
 
 
 def _no_version(connection: Connection, tenant: str, name: str, version: int | None) -> VersionNotFound:
-    known = select(_version.version).where(_is(tables.model_versions, tenant, name)).order_by(_version.version.desc())
-    versions = connection.scalars(known.limit(_SHOWN_MAX)).all()
+    known = (
+        select(_version.version)
+        .where(_belongs_to(tables.model_versions, tenant, name))
+        .order_by(_version.version.desc())
+    )
+    versions = connection.scalars(known.limit(_NAMED_MAX)).all()
     return VersionNotFound("the model has no such version", name=name, version=version, versions=[*versions])
 
 

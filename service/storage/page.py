@@ -1,4 +1,4 @@
-"""A page of a list, and the cursor that gives the next one."""
+"""A page of a list, and the cursor of the next page."""
 
 import base64
 import binascii
@@ -16,28 +16,28 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """`next_cursor` is None on the last page."""
+    """The items of a page; `next_cursor` is None on the last page."""
 
     items: Sequence[Item]
     next_cursor: str | None
 
 
 class Cursor(Generic[Key]):
-    """The place after an item, as text that a caller gives back unread. `key` is what the list is ordered by."""
+    """Cursors of a list that is ordered by `key`: opaque texts for the places after its items."""
 
     def __init__(self, key: type[Key]) -> None:
         self._key: TypeAdapter[Key] = TypeAdapter(key)
 
     def place(self, cursor: str) -> Key:
-        """Raises InvalidCursor."""
+        """Return the key that the cursor stands for. Raises InvalidCursor."""
         try:
             return self._key.validate_json(base64.b64decode(cursor, altchars=b"-_", validate=True))
         except (binascii.Error, ValueError, ValidationError) as error:
-            raise InvalidCursor("this list gave out no such cursor") from error
+            raise InvalidCursor("this cursor is not from this list") from error
 
-    def page(self, found: Sequence[Item], limit: int, key: Callable[[Item], Key]) -> Page[Item]:
-        """The first `limit` of the items; one more was asked for, to know whether there is a next page."""
-        items = found[:limit]
-        if len(found) <= limit:
-            return Page(items, None)
-        return Page(items, base64.urlsafe_b64encode(self._key.dump_json(key(items[-1]))).decode())
+    def page(self, items: Sequence[Item], limit: int, key: Callable[[Item], Key]) -> Page[Item]:
+        """Return a page of the first `limit` items; one item more was queried, which says if there is a next page."""
+        page = items[:limit]
+        if len(items) <= limit:
+            return Page(page, None)
+        return Page(page, base64.urlsafe_b64encode(self._key.dump_json(key(page[-1]))).decode())

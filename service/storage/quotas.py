@@ -1,4 +1,4 @@
-"""Quotas: what a tenant has, and whether one more trace request is too much."""
+"""Quotas: how much a tenant has stored and queued, and whether one more trace request is too much."""
 
 from sqlalchemy import Connection, func, select
 
@@ -10,10 +10,10 @@ from service.storage import tables
 _request = tables.trace_requests.c
 
 
-def refuse_beyond_quotas(connection: Connection, request: TraceRequest, quotas: Quotas) -> None:
+def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas) -> None:
     """Raises QueueQuotaExceeded and StorageQuotaExceeded.
 
-    Files that are sent again count again, though their bytes are kept once; an artifact counts once.
+    Files that are sent again count again, although their bytes are stored once; an artifact counts once.
     """
     if quotas.queued_max is not None:
         queued = select(func.count()).where(_request.tenant == request.tenant, _request.state == State.QUEUED.value)
@@ -25,7 +25,7 @@ def refuse_beyond_quotas(connection: Connection, request: TraceRequest, quotas: 
         stored_bytes = int(connection.execute(total).scalar_one())
         if stored_bytes + request.submitted_bytes > quotas.stored_max_bytes:
             raise StorageQuotaExceeded(
-                "what you sent and what is kept of yours are together more than you may have",
+                "this upload and what you have stored together exceed your quota",
                 stored_bytes=stored_bytes,
                 sent_bytes=request.submitted_bytes,
                 limit=quotas.stored_max_bytes,

@@ -1,4 +1,4 @@
-"""The tables. `migrations/` make them, and `python -m migrations.check` says whether they agree."""
+"""The tables. `migrations/` makes them, and `python -m migrations.check` checks that both agree."""
 
 import logging
 from collections.abc import Callable
@@ -37,10 +37,10 @@ _LOGGED_MAX_CHARACTERS = 1000
 
 
 class Document(TypeDecorator[Any]):
-    """A domain value as JSON text: built anew, and so checked, where a row is read.
+    """A domain value as JSON text, which is validated when a row is read.
 
-    What cannot be read is an error, unless `unreadable` says what to show of it instead: so that one row does not take
-    a whole list with it.
+    A value that cannot be read is an error, unless `unreadable` gives another in its place: then one bad row does not
+    make a whole list unreadable.
     """
 
     impl = Text
@@ -63,20 +63,20 @@ class Document(TypeDecorator[Any]):
         except ValidationError:
             if self.unreadable is None:
                 raise
-            log.exception("a kept document cannot be read", extra={"document": value[:_LOGGED_MAX_CHARACTERS]})
+            log.exception("a stored document cannot be read", extra={"document": value[:_LOGGED_MAX_CHARACTERS]})
             return self.unreadable()
 
 
-def _lost_findings() -> list[Finding]:
+def _unreadable_findings() -> list[Finding]:
     return [findings_unreadable()]
 
 
-def _lost_failure() -> Failure:
-    return Failure(slug=ServiceError.slug(), detail="why it failed was kept, and cannot be read")
+def _unreadable_failure() -> Failure:
+    return Failure(slug=ServiceError.slug(), detail="the stored failure cannot be read")
 
 
 class Moment(TypeDecorator[datetime]):
-    """A time in UTC; SQLite keeps no time zones."""
+    """A time in UTC; SQLite stores no time zones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -109,28 +109,28 @@ trace_requests = Table(
     Column("stage", Text, nullable=False),
     Column("progress", Float, nullable=False),
     Column("attempt", Integer, nullable=False),  # the fence: grows with each claim, and only then
-    Column("faults", Integer, nullable=False),  # attempts that ended by a fault of ours
+    Column("faults", Integer, nullable=False),  # attempts that ended through a fault of the service
     Column("events", Integer, nullable=False),  # the newest event's seq
     Column("verdict", Text),
     Column("model_name", Text, nullable=False),
     Column("model_version", Integer),  # null until one is registered
     Column("artifacts", Document(list[DeviceArtifact]), nullable=False),
-    Column("findings", Document(list[Finding], _lost_findings), nullable=False),
+    Column("findings", Document(list[Finding], _unreadable_findings), nullable=False),
     Column("outputs", Document(BlobRef)),
-    Column("failure", Document(Failure, _lost_failure)),
+    Column("failure", Document(Failure, _unreadable_failure)),
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("ended_at", Moment),
-    Column("stored_bytes", BigInteger, nullable=False),  # what it takes of its tenant's quota
+    Column("stored_bytes", BigInteger, nullable=False),  # counts against the tenant's quota
     Index(None, "state", "created_at", "id"),
     Index(None, "tenant", "created_at", "id"),
     Index(None, "tenant", "state", "created_at", "id"),
-    # To the id, as the newest is asked for: SQLite would else read all of the tenant's by their time.
+    # Up to the id, because the newest is queried: otherwise SQLite reads all rows of the tenant in order of time.
     Index(None, "tenant", "content", "created_at", "id"),
     Index(None, "tenant", "stored_bytes"),
 )
 
-# Apart, because SQLite writes a whole row anew with each change, and a spec may hold megabytes of inline data.
+# A table of its own, because SQLite rewrites a whole row at each change, and a spec may have megabytes of data.
 submissions = Table(
     "submissions",
     metadata,
@@ -145,7 +145,7 @@ idempotency_keys = Table(
     Column("tenant", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("content", Text, nullable=False),
-    # Checked at the end of the transaction: the key goes first, so that of two alike submissions the later one waits.
+    # Checked at the end of the transaction: the key is written first, and the second of two equal submissions waits.
     Column("request_id", ForeignKey("trace_requests.id", deferrable=True, initially="DEFERRED"), nullable=False),
     Column("created_at", Moment, nullable=False),
 )
@@ -169,7 +169,7 @@ artifacts = Table(
     Column("created_at", Moment, nullable=False),
 )
 
-# Equal artifacts are one, whoever traced them; a tenant sees those that a trace request of its own produced.
+# Equal artifacts are stored once, whoever traced them; a tenant sees those that its own trace requests made.
 artifact_owners = Table(
     "artifact_owners",
     metadata,
@@ -177,7 +177,7 @@ artifact_owners = Table(
     Column("digest", ForeignKey("artifacts.digest"), primary_key=True),
 )
 
-# A row stays when the model is deleted, so that no number is given twice: a version's, or an alias's revision.
+# A row remains when its model is deleted, so that no version and no revision of an alias is used twice.
 models = Table(
     "models",
     metadata,
@@ -194,7 +194,7 @@ model_versions = Table(
     Column("name", Text, primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("artifacts", Document(dict[str, str]), nullable=False),
-    Column("buckets", Document(list[Bucket])),  # null in versions that came before there were any
+    Column("buckets", Document(list[Bucket])),  # null in versions from before there were buckets
     Column("verdict", Text, nullable=False),
     Column("trace_request", Text, nullable=False),
     Column("created_at", Moment, nullable=False),

@@ -1,4 +1,4 @@
-"""Transactions: where each begins and ends, and the one place that says the database is not there."""
+"""Transactions: where each begins and ends, and where the database's errors become StorageUnavailable."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -28,60 +28,60 @@ class Transactions:
         self.changes = Changes()
         self._reading = engine
         self._writing = engine.execution_options(writes=True)
-        # SQLite lets one write at a time, and those that wait try again now and then: of 16 threads that wrote, the
-        # unluckiest waited 2 to 5 s. In line here it waited 0.2 s.
-        self._line: AbstractContextManager[object] = Lock() if engine.dialect.name == "sqlite" else nullcontext()
+        # SQLite lets one thread write at a time, and waiting threads poll: the unluckiest of 16 waited 2 to 5 s,
+        # and with this lock 0.2 s.
+        self._write_lock: AbstractContextManager[object] = Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        with _named(), self._reading.begin() as connection:
+        with _translate_errors(), self._reading.begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """All of the block, on disk, or none of it; then those are told who wait for what it changed."""
-        with _named(), self._line, self._writing.begin() as connection:
+        """Write all of the block or nothing; once it is on disk, notify those who wait for the changed requests."""
+        with _translate_errors(), self._write_lock, self._writing.begin() as connection:
             changed: set[str] = set()
             connection.info[_CHANGED] = changed
             yield connection
-        self.changes.tell(changed)
+        self.changes.notify(changed)
 
     def close(self) -> None:
         self._reading.dispose()
 
 
 def mark_changed(connection: Connection, request_id: str) -> None:
-    """Those who wait for the trace request's events are told when the transaction has ended well."""
+    """Notify those who wait for the trace request's events once the transaction has succeeded."""
     connection.info[_CHANGED].add(request_id)
 
 
 def connect(database_url: str) -> Engine:
-    """Connections to SQLite or PostgreSQL, set up so that the rest of storage need not know which."""
+    """Connect to SQLite or PostgreSQL, set up so that the rest of storage need not know which."""
     url = make_url(database_url)
     if url.get_backend_name() == "sqlite":
         return _sqlite(create_engine(url))
-    # A host that vanishes is noticed within half a minute, not after the two hours of a kernel's default.
+    # A host that vanishes is noticed within half a minute; the kernel's default is two hours.
     waiting = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
     return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=waiting)
 
 
 def upsert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """An INSERT with ON CONFLICT, which both databases write alike and SQLAlchemy does not."""
+    """Return an INSERT that may have ON CONFLICT: both databases write it alike, but SQLAlchemy does not."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 def _sqlite(engine: Engine) -> Engine:
     @event.listens_for(engine, "connect")
     def _(raw: Any, _record: object) -> None:
-        raw.isolation_level = None  # else the driver begins transactions by itself, late and never for reads
+        raw.isolation_level = None  # otherwise the driver begins transactions itself, late and never for reads
         for pragma in _PRAGMAS:
             raw.execute(f"PRAGMA {pragma}")
         _write_ahead(raw)
 
     @event.listens_for(engine, "begin")
     def _(connection: Connection) -> None:
-        # A transaction that reads first and writes later fails at once when another has written in between, whatever
-        # the busy timeout: a writer takes the lock before it reads.
+        # A transaction that reads first and writes later fails at once if another has written in between, whatever the
+        # busy timeout: so a writer takes the lock before it reads.
         writes = connection.get_execution_options().get("writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -89,21 +89,21 @@ def _sqlite(engine: Engine) -> Engine:
 
 
 def _write_ahead(raw: sqlite3.Connection) -> None:
-    """Let readers go on while one writes. The file remembers it, so this does something only once."""
+    """Let readers go on while one process writes. The file remembers the mode, so only the first call changes it."""
     until = monotonic() + _BUSY_S
     while True:
         try:
             raw.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError:
-            # Of two processes that do this to a new file at once, one is refused whatever its busy timeout.
+            # If two processes do this to a new file at once, one is refused whatever its busy timeout.
             if monotonic() > until:
                 raise
             sleep(0.01)
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError, NoConnection) as error:

@@ -10,7 +10,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Profile
 from service.sandbox.zygote import Zygote
-from service.storage.blobs import Blobs, Staged
+from service.storage.blobs import Blobs, StagedBlob
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
 from workers.limits import TraceLimits
@@ -73,7 +73,7 @@ class Children:
         stack.enter_context(self.cancellation.calls(child.kill))
         return child
 
-    def fork_with(self, stack: ExitStack, program: str, device: DeviceName, *staged: Staged) -> Child:
+    def fork_with(self, stack: ExitStack, program: str, device: DeviceName, *staged: StagedBlob) -> Child:
         """Fork a child that gets these files and nothing of the request, and lives until the stack is closed."""
         with ExitStack() as opened:
             files = [opened.enter_context(one.open()).fileno() for one in staged]
@@ -104,7 +104,7 @@ class Children:
         eager.start(self.trace_message(device, conversion, self.limits.threads_per_process))
         return eager
 
-    def fork_artifact(self, stack: ExitStack, device: DeviceName, *staged: Staged) -> ArtifactProcess:
+    def fork_artifact(self, stack: ExitStack, device: DeviceName, *staged: StagedBlob) -> ArtifactProcess:
         """Return the process of an archive, and of golden cases where they are given too. It is not loaded yet."""
         child = self.fork_with(stack, RUNNER, device, *staged)
         return ArtifactProcess(child, self.limits, self.cancellation, self.until)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from service.protocol.messages import FailureReply
 from service.protocol.packer import ExtraFile, Pack, PackedArchive, Unpack, UnpackedFiles, from_packer
 from service.sandbox.channel import Channel, MalformedFrame
-from service.storage.blobs import Staged
+from service.storage.blobs import StagedBlob
 from tracehouse.byte_units import MIB
 
 PACKER = "workers.programs.packer"
@@ -17,7 +17,7 @@ _HEADERS_MAX_BYTES = 64 * 1024
 
 
 def pack(
-    channel: Channel, archive: Staged, extra: Mapping[str, bytes], packed: Staged, until: float
+    channel: Channel, archive: StagedBlob, extra: Mapping[str, bytes], packed: StagedBlob, until: float
 ) -> FailureReply | None:
     """Write the archive that the packer was forked with, with the extra files in it, to `packed`.
 
@@ -54,7 +54,7 @@ def unpack(channel: Channel, names: tuple[str, ...], until: float) -> dict[str, 
     return data
 
 
-def _copy(archive: Staged, size: int, packed: Staged) -> None:
+def _copy(archive: StagedBlob, size: int, packed: StagedBlob) -> None:
     with archive.open() as file:
         while size:
             part = file.read(min(size, MIB))

@@ -12,7 +12,7 @@ from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, TriedExport, from_tracer
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child
-from service.storage.blobs import Staged
+from service.storage.blobs import StagedBlob
 from tracehouse.artifact.file_limits import PRINTOUTS_MAX_BYTES, SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Form
 from tracehouse.differential.offered_cases import CASES_MAX, CASES_MAX_BYTES
@@ -45,7 +45,7 @@ class TracerResult:
     """What is left of a tracing child: its last message, its files, and the cases that it offered."""
 
     traced: Traced
-    files: Mapping[str, Staged]
+    files: Mapping[str, StagedBlob]
     offered: Sequence[OfferedCase]
 
 
@@ -59,7 +59,7 @@ class TracerProcess:
         limits: TraceLimits,
         until: float,
         printed_log: PrintedLog,
-        stage: Callable[[], Staged],
+        stage: Callable[[], StagedBlob],
     ) -> None:
         self._child = child
         self._request = request
@@ -69,7 +69,7 @@ class TracerProcess:
         self._stage = stage
         self._offered: list[OfferedCase] = []
         self._layer_count = 0
-        self.files: dict[str, Staged] = {}
+        self.files: dict[str, StagedBlob] = {}
 
     def start(self) -> None:
         self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)

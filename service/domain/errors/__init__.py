@@ -1,4 +1,4 @@
-"""Every error that only a service has, by whose fault it is; those of the library are in `tracehouse.errors`."""
+"""The errors that only a service has; `tracehouse.errors` has the library's."""
 
 from service.domain.errors.access import (
     ApiKeyExpired,

@@ -1,10 +1,10 @@
-"""Errors of access: who asks, and what they may do and how often."""
+"""Errors of access: who sends a request, what they may do, and how often."""
 
 from tracehouse.errors import CallerError
 
 
 class Unauthenticated(CallerError):
-    """Say who you are"""
+    """The request does not say who sends it"""
 
 
 class ApiKeyMissing(Unauthenticated):
@@ -18,7 +18,7 @@ class ApiKeyMissing(Unauthenticated):
 class ApiKeyInvalid(Unauthenticated):
     """The API key is not one of this service's
 
-    Send the whole key as it was shown when it was made; a revoked one needs a successor.
+    Send the whole key as it was printed when it was made; if it was revoked, ask for a new one.
     """
 
 
@@ -30,31 +30,31 @@ class ApiKeyExpired(Unauthenticated):
 
 
 class Forbidden(CallerError):
-    """This may not be done from here, or with this key"""
+    """The request is forbidden from here or with this key"""
 
 
 class ScopeMissing(Forbidden):
-    """The API key lacks the scope that this needs
+    """The API key lacks the scope that this request needs
 
     Use a key with that scope, or with `admin`.
     """
 
 
 class StorageQuotaExceeded(Forbidden):
-    """The tenant has no room left for this
+    """The tenant has too little room left for this request
 
-    Ask whoever runs the service for more room: sending it again will not help.
+    Ask whoever runs the service for more room; sending it again does not help.
     """
 
 
 class TooManyRequests(CallerError):
-    """More was asked than is allowed for now"""
+    """Too many requests were sent"""
 
 
 class RateLimited(TooManyRequests):
     """The API key was used too often in the last minute
 
-    Wait as long as `Retry-After` says.
+    Wait for the seconds in `Retry-After`.
     """
 
 

@@ -1,4 +1,4 @@
-"""Errors of look-ups: nothing has that name or number."""
+"""Errors of look-ups: nothing has this name or number."""
 
 from tracehouse.errors import NotFound
 
@@ -13,7 +13,7 @@ class TraceRequestNotFound(NotFound):
 class OutputsNotFound(NotFound):
     """This trace request has no outputs
 
-    Only one in mode eager has some, once it has succeeded.
+    Only a trace request in mode eager has outputs, once it has succeeded.
     """
 
 
@@ -27,21 +27,21 @@ class ArtifactNotFound(NotFound):
 class CounterexampleNotFound(NotFound):
     """The artifact has no such counterexample
 
-    `counterexamples` in its manifest lists what there is, numbered from 0 on.
+    `counterexamples` in the artifact's manifest lists them; the first has the number 0.
     """
 
 
 class ExportedProgramNotFound(NotFound):
     """The artifact has no exported program
 
-    Trace the model with `options.exportability`; the artifact's `exportability` says what came of it.
+    Trace the model with `options.exportability`; the artifact's `exportability` then says whether the export succeeded.
     """
 
 
 class ModelNotFound(NotFound):
     """There is no model of this name
 
-    `GET /models` lists the names; a model is there once a trace request of its name was accepted.
+    `GET /models` lists the names; a model exists once a trace request for it has made a version.
     """
 
 

@@ -1,4 +1,4 @@
-"""Errors of requests: the body, the headers or the members cannot be taken as they are."""
+"""Errors of requests: the body, the headers or the members are not valid."""
 
 from tracehouse.errors import CallerError, InvalidRequest
 
@@ -24,14 +24,14 @@ class MalformedMultipart(MalformedRequest):
 class UploadTruncated(MalformedRequest):
     """The upload ended before its last part did
 
-    Send it again, all of it.
+    Send the whole upload again.
     """
 
 
 class MalformedHeader(MalformedRequest):
     """A header's value cannot be read
 
-    Write the header as its description in the API documentation says.
+    Write the header as the API documentation describes it.
     """
 
 
@@ -45,7 +45,7 @@ class FileNotUploaded(InvalidRequest):
 class FileNotUsed(InvalidRequest):
     """A file was uploaded that the request does not refer to
 
-    Name the file in the request, or leave it out.
+    Name the file in the request, or do not upload it.
     """
 
 
@@ -64,9 +64,9 @@ class InvalidName(InvalidRequest):
 
 
 class InvalidCursor(InvalidRequest):
-    """The cursor is not one that this list gave out
+    """The cursor is not from this list
 
-    Use the `next_cursor` of the page before, unchanged, or begin without one.
+    Send the `next_cursor` of the page before unchanged, or none for the first page.
     """
 
 
@@ -80,25 +80,25 @@ class IdempotencyKeyReused(InvalidRequest):
 class PayloadTooLarge(CallerError):
     """The request is larger than this service takes
 
-    Send less, large tensors as files, or raise the limit where the service is started.
+    Send less, upload large tensors as files, or start the service with a larger limit.
     """
 
 
 class UnsupportedMediaType(CallerError):
-    """The body's content type is not one that this route takes
+    """This route does not take the body's content type
 
-    Set `Content-Type` to one that is supported, and send the body unencoded.
+    Set `Content-Type` to a supported one, and send the body without a content encoding.
     """
 
 
 class Conflict(CallerError):
-    """The state of things forbids this"""
+    """The present state forbids this request"""
 
 
 class TraceRequestEnded(Conflict):
     """The trace request has already ended
 
-    There is nothing left to cancel; submit it again if it is to run again.
+    Nothing is left to cancel; to run it again, submit it again.
     """
 
 
@@ -110,22 +110,22 @@ class VersionAliased(Conflict):
 
 
 class PreconditionFailed(CallerError):
-    """Somebody else changed it first"""
+    """Somebody else made a change first"""
 
 
 class AliasMoved(PreconditionFailed):
-    """The alias is not where If-Match says it is
+    """The alias is not in the state that If-Match names
 
-    Read the alias again, and send its present ETag as `If-Match`.
+    Read the alias again and send its current ETag as `If-Match`.
     """
 
 
 class PreconditionRequired(CallerError):
-    """Say which state you mean to change"""
+    """The request does not say which state it changes"""
 
 
 class IfMatchRequired(PreconditionRequired):
     """Moving an alias needs If-Match
 
-    Send the ETag that the alias has now as `If-Match`, or `*` to move it from wherever it is.
+    Send the alias's current ETag as `If-Match`, or `*` to move it whatever its state.
     """

@@ -4,11 +4,11 @@ from tracehouse.errors import ServiceError
 
 
 class BlobMissing(ServiceError):
-    """The bytes of this digest are not there"""
+    """The bytes of this digest are missing"""
 
 
 class Unavailable(ServiceError):
-    """The service cannot take this now"""
+    """The service cannot take this request now"""
 
 
 class QueueFull(Unavailable):
@@ -22,7 +22,7 @@ class PoolSaturated(Unavailable):
 class DeviceUnavailable(Unavailable):
     """This service has no such device
 
-    Ask for `device=cpu`, or start the service on a machine with a GPU, and with GPU_SLOTS.
+    Use `device=cpu`, or start the service with GPU_SLOTS on a machine that has a GPU.
     """
 
 

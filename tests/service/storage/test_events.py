@@ -93,7 +93,7 @@ def test_who_waits_is_told_once_it_is_on_disk(store, new_request):
     other = store.trace_requests.add(new_request("other"))
     seen = []
 
-    with store.changes.calls(request.id, lambda: seen.append(len(store.events.after(TENANT, request.id, 0, 10)))):
+    with store.changes.subscribe(request.id, lambda: seen.append(len(store.events.after(TENANT, request.id, 0, 10)))):
         store.events.append(request.id, "log", {"text": "a"})
         store.events.append(other.id, "log", {"text": "b"})
         store.trace_requests.cancel(TENANT, request.id)

@@ -1,0 +1,72 @@
+"""How attempts end: the outcome, the artifacts and the model version are entered in a trace request's row."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
+from service.domain.trace_request import DeviceArtifact, Stage, State
+from service.storage import tables
+from service.storage.artifacts import keep
+from service.storage.models import register
+from service.storage.trace_request_rows import change_row, running_attempt
+from tracehouse.errors import Failure
+
+_request = tables.trace_requests.c
+BACK_TO_QUEUED: dict[str, Any] = {
+    "state": State.QUEUED.value,
+    "stage": Stage.QUEUED.value,
+    "progress": 0.0,
+    "started_at": None,
+}
+
+
+def finish_attempt(connection: Connection, request_id: str, attempt: int, outcome: Outcome) -> bool:
+    """Enter the outcome and store its artifacts; False if the attempt is fenced."""
+    # The fence comes first: if an attempt is ended twice, the second call waits here and then finds nothing to end.
+    ended = _failure(outcome) if isinstance(outcome, NotTraced) else _success(outcome)
+    row = change_row(connection, *running_attempt(request_id, attempt), **ended)
+    if row is None:
+        return False
+    if isinstance(outcome, Succeeded):
+        changes = _store(connection, row.tenant, request_id, outcome)
+        connection.execute(update(tables.trace_requests).where(_request.id == request_id).values(changes))
+    return True
+
+
+def retry_attempt(connection: Connection, request_id: str, attempt: int, failure: Failure, attempts: int) -> bool:
+    """Queue the request again, or fail it after `attempts`; False if the attempt is fenced."""
+    faults = connection.scalar(select(_request.faults).where(*running_attempt(request_id, attempt)))
+    if faults is None:
+        return False
+    end = _failure(NotTraced(failure=failure)) if faults + 1 >= attempts else BACK_TO_QUEUED
+    return change_row(connection, *running_attempt(request_id, attempt), faults=faults + 1, **end) is not None
+
+
+def _store(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> dict[str, Any]:
+    """Store the artifacts, register them if the outcome says so, and return the changes of the request's row."""
+    new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
+    changes: dict[str, Any] = {"stored_bytes": _request.stored_bytes + new_bytes}
+    if outcome.registered:
+        version = register(connection, tenant, outcome, request_id)
+        changes |= {"model_name": outcome.name, "model_version": version}
+    return changes
+
+
+def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:
+    ended = {
+        "state": State.SUCCEEDED.value,
+        "stage": Stage.DONE.value,
+        "progress": 1.0,
+        "ended_at": datetime.now(UTC),
+    }
+    if isinstance(outcome, RanEagerly):
+        size = outcome.outputs.byte_size
+        return {**ended, "outputs": outcome.outputs, "stored_bytes": _request.stored_bytes + size}
+    artifacts = [DeviceArtifact(device=one.device, digest=one.digest, bucket=one.bucket) for one in outcome.artifacts]
+    return {**ended, "verdict": outcome.verdict.value, "artifacts": artifacts, "findings": outcome.findings}
+
+
+def _failure(outcome: NotTraced) -> dict[str, Any]:
+    return {"state": State.FAILED.value, "failure": outcome.failure, "ended_at": datetime.now(UTC)}
