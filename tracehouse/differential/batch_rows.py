@@ -106,14 +106,14 @@ def _count_rows(inputs: Sequence[Tensor], batch: Batch) -> int:
 
 
 def _large(tensor: Tensor) -> Tensor:
-    return _changed(tensor, lambda values: values * _LARGE + 1)
+    return _change(tensor, lambda values: values * _LARGE + 1)
 
 
 def _not_a_number(tensor: Tensor) -> Tensor:
-    return _changed(tensor, lambda values: np.full_like(values, np.nan))
+    return _change(tensor, lambda values: np.full_like(values, np.nan))
 
 
-def _changed(tensor: Tensor, change: Callable[["np.ndarray[tuple[int], np.dtype[np.float64]]"], object]) -> Tensor:
+def _change(tensor: Tensor, change: Callable[["np.ndarray[tuple[int], np.dtype[np.float64]]"], object]) -> Tensor:
     if not tensor.datatype.is_float:
         return tensor
     values = array(tensor.datatype, tensor.data)

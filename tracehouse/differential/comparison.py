@@ -51,7 +51,7 @@ ANSWER_NAMES: AnswerNames = ("eager", "the artifact")
 
 @dataclass(frozen=True)
 class Difference:
-    """How one leaf differs. `index`, `eager` and `artifact` are of the largest difference, if there is one."""
+    """A difference in one leaf. `index`, `eager` and `artifact` are of the largest difference, if there is one."""
 
     leaf: str
     what: str
@@ -79,7 +79,7 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call returned: its structure, and its leaves by their names."""
+    """The answer of a call: its structure, and its leaves by their names."""
 
     returns: Structure
     leaves: Mapping[str, Tensor]

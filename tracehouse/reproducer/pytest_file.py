@@ -55,7 +55,7 @@ def render_test(
 
 
 class _PytestFile:
-    """One file, part by part."""
+    """The text of one file, part by part."""
 
     def __init__(
         self, found: FoundCounterexample, spec: TraceSpec, conversion: Conversion, device: DeviceName, read: ReadUpload
@@ -70,10 +70,10 @@ class _PytestFile:
     def text(self) -> str:
         parts = self._source_parts() if self._spec.source.archive is None else self._archive_parts()
         body = [part.strip("\n") for part in parts]
-        helpers = [pytest_templates.BESIDE.strip("\n")] if any("beside(" in part for part in body) else []
-        if any("unzipped(" in part for part in body):
+        helpers = [pytest_templates.BESIDE.strip("\n")] if any("read_beside(" in part for part in body) else []
+        if any("unzip(" in part for part in body):
             helpers.append(pytest_templates.UNZIPPED.strip("\n"))
-        if any("unpacked(" in part for part in body):
+        if any("unpack(" in part for part in body):
             helpers.append(pytest_templates.UNPACKED.strip("\n"))
         text = "\n\n\n".join([*helpers, *body])
         return f"{self._about()}\n\n{_imports(text)}\n\n{text}\n"
@@ -99,9 +99,11 @@ class _PytestFile:
         return pytest_templates.TRACE if self._takes_tensors_alone() else pytest_templates.TRACE_ONE_CALL
 
     def _archive_parts(self) -> list[str]:
-        eager = self._tensors("eager", list(self._found.diverging.eager.leaves.values()), "What its model returned.")
-        made = [eager, pytest_templates.ARCHIVE, self._served(), pytest_templates.LEAVES]
-        return [self._settings(), *self._inputs(), *made, pytest_templates.TEST_OF_ARCHIVE]
+        eager = self._tensors(
+            "eager", list(self._found.diverging.eager.leaves.values()), "Return what its model returned."
+        )
+        parts = [eager, pytest_templates.ARCHIVE, self._served(), pytest_templates.LEAVES]
+        return [self._settings(), *self._inputs(), *parts, pytest_templates.TEST_OF_ARCHIVE]
 
     def _about(self) -> str:
         spec, run = self._spec, self._found.run
@@ -109,13 +111,15 @@ class _PytestFile:
         made = "scripted" if self._conversion.mode == "script" else "traced"
         difference = self._found.difference
         paragraphs = [
-            f"{self._method} of {name}, {made}, answers otherwise than the model does.",
-            f"Tried as {run.case!r}: {difference.leaf!r} differs: {difference.what}.",
+            f"{self._method} of {name}, {made}, gives another answer than the model.",
+            f"On the case {run.case!r}, {difference.leaf!r} differs: {difference.what}.",
         ]
         # What torch warned of at a line says less than what was found out about it.
         causes = sorted(self._found.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
         paragraphs += [_describe(finding) for finding in causes[:1]]
-        paragraphs.append("Run it with pytest, where torch is. It passes once the model is mended, in the text below.")
+        paragraphs.append(
+            "Run it with pytest where torch is installed. It passes once you have fixed the model in the text below."
+        )
         text = "\n\n".join(fill(_plain(one), _WIDTH) for one in paragraphs if one)
         return f'"""{text}\n"""'
 
@@ -123,17 +127,17 @@ class _PytestFile:
         source = self._spec.source
         if source.files is not None:
             files = "\n".join(f"    {_literal(path)}: {_literal(text)}," for path, text in source.files.items())
-            return f"# The source as it was submitted: mend it here.\nFILES = {{\n{files}\n}}"
+            return f"# The source as it was submitted: fix it here.\nFILES = {{\n{files}\n}}"
         assert source.file is not None  # as it was parsed
         assert source.entrypoint is not None
         data = self._bytes_of(source.file)
         if source.file.lower().endswith(".zip"):
-            return f"FILES = unzipped({data})"
+            return f"FILES = unzip({data})"
         return f"FILES = {{{source.entrypoint.partition(':')[0].replace('.', '/') + '.py'!r}: {data}}}"
 
     def _bytes_of(self, name: str) -> str:
         data = self._read(name, INLINE_BYTES)
-        return f"beside({name!r})" if data is None else f"base64.b64decode({_wrapped(base64.b64encode(data))})"
+        return f"read_beside({name!r})" if data is None else f"base64.b64decode({_wrap(base64.b64encode(data))})"
 
     def _settings(self) -> str:
         spec = self._spec
@@ -181,10 +185,14 @@ class _PytestFile:
     def _inputs(self) -> list[str]:
         parts = []
         if self._spec.source.archive is None:
-            parts.append(self._tensors("example", self._found.example.inputs, "What it is made on."))
-        parts.append(self._tensors("counterexample", self._found.diverging.inputs, "What it is asked then."))
+            parts.append(
+                self._tensors("example", self._found.example.inputs, "Return the inputs on which the artifact is made.")
+            )
+        parts.append(
+            self._tensors("counterexample", self._found.diverging.inputs, "Return the inputs on which it differs.")
+        )
         args, kwargs = self._arguments()
-        about = '"""How the method is called with these tensors."""'
+        about = '"""Return args and kwargs of the call with these tensors."""'
         return [*parts, f"def arguments(given):\n    {about}\n    return {args}, {kwargs}"]
 
     def _tensors(self, name: str, tensors: Sequence[Tensor], says: str) -> str:
@@ -234,7 +242,7 @@ def _tensor(tensor: Tensor) -> str:
     dtype = f"torch.{_DTYPES[tensor.datatype]}"
     if prod(tensor.shape) > LITERAL_VALUES_MAX:
         packed = base64.b64encode(zlib.compress(bytes(tensor.data), 9))
-        return f"unpacked({dtype}, {tuple(tensor.shape)!r}, {_wrapped(packed)}).to(DEVICE)"
+        return f"unpack({dtype}, {tuple(tensor.shape)!r}, {_wrap(packed)}).to(DEVICE)"
     if not prod(tensor.shape):
         return f"torch.zeros({tuple(tensor.shape)!r}, dtype={dtype}, device=DEVICE)"
     values = array(tensor.datatype, tensor.data).reshape(tensor.shape).tolist()
@@ -249,7 +257,7 @@ def _numbers(values: Any) -> str:
     return repr(values)
 
 
-def _wrapped(encoded: bytes) -> str:
+def _wrap(encoded: bytes) -> str:
     text = encoded.decode()
     if len(text) <= _WIDTH // 2:
         return repr(text)

@@ -1,8 +1,8 @@
 """Templates: the parts of a counterexample's pytest file."""
 
 BESIDE = '''
-def beside(name):
-    """A file that was uploaded, and is too large to stand in here."""
+def read_beside(name):
+    """Read an uploaded file that is too large to be written into this test."""
     path = Path(__file__).with_name(name)
     if not path.exists():
         raise FileNotFoundError(f"put {name} beside this test: it was submitted with the model")
@@ -10,20 +10,20 @@ def beside(name):
 '''
 
 UNZIPPED = """
-def unzipped(data):
+def unzip(data):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {one.filename: archive.read(one) for one in archive.infolist() if not one.is_dir()}
 """
 
 UNPACKED = """
-def unpacked(dtype, shape, data):
+def unpack(dtype, shape, data):
     flat = torch.frombuffer(bytearray(zlib.decompress(base64.b64decode(data))), dtype=dtype)
     return flat.reshape(shape).clone()
 """
 
 INSTALL = '''
 def install(folder, monkeypatch):
-    """Put the source where Python imports it from."""
+    """Write the source to a folder from which Python imports it."""
     for path, text in FILES.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -38,8 +38,8 @@ def seed():
     numpy.random.seed(SEED % 2**32)
 
 
-def submitted():
-    """What the entrypoint names, imported anew, and made where it is a class or a factory."""
+def load_entrypoint():
+    """Import the entrypoint anew; if it is a class or a factory, call it."""
     module, _, path = ENTRYPOINT.partition(":")
     for name in [name for name in sys.modules if name.partition(".")[0] == module.partition(".")[0]]:
         del sys.modules[name]
@@ -53,14 +53,14 @@ def submitted():
     try:
         inspect.signature(found).bind(*INIT_ARGS, **INIT_KWARGS)
     except (TypeError, ValueError):
-        return found  # a function that is itself what is asked
+        return found  # a function that is itself the model
     seed()
     made = found(*INIT_ARGS, **INIT_KWARGS)
     return made if callable(made) else found
 
 
 class Method(torch.nn.Module):
-    """A function, or one method of a model, as a module."""
+    """A module whose forward is a function, or one method of a model."""
 
     def __init__(self, function):
         super().__init__()
@@ -73,8 +73,8 @@ class Method(torch.nn.Module):
 
 
 def model():
-    """The model, with its weights, in its mode and its precision."""
-    made = submitted()
+    """Return the model with its weights, in its mode and its precision."""
+    made = load_entrypoint()
     net = made if isinstance(made, torch.nn.Module) else Method(made)
     owner = getattr(net, "owner", net)
 {weights}    if TRAINING != "as-is":
@@ -111,7 +111,7 @@ def weights():
 
 TRACE = '''
 def artifact():
-    """The model, traced on the example."""
+    """Return the model traced on the example."""
     net = model()
     script_parts(net)
     with torch.set_grad_enabled(GRADIENTS):
@@ -124,7 +124,7 @@ def ask_artifact(module, given):
 
 
 def script_parts(net):
-    """Those parts of it that were scripted before it was traced."""
+    """Script the parts of the model that were scripted before it was traced."""
     for name in SCRIPTED:
         parent, _, last = name.rpartition(".")
         setattr(net.get_submodule(parent), last, torch.jit.script(net.get_submodule(name)))
@@ -135,7 +135,7 @@ def script_parts(net):
 
 TRACE_ONE_CALL = '''
 class Call(torch.nn.Module):
-    """The model, called as in `arguments`: a trace takes tensors alone, and has everything else baked in."""
+    """The model called as in `arguments`: a trace takes only tensors, and bakes everything else in."""
 
     def __init__(self, net):
         super().__init__()
@@ -147,7 +147,7 @@ class Call(torch.nn.Module):
 
 
 def artifact():
-    """The model, traced on the example."""
+    """Return the model traced on the example."""
     net = model()
     script_parts(net)
     with torch.set_grad_enabled(GRADIENTS):
@@ -163,7 +163,7 @@ def ask_artifact(module, given):
 
 SCRIPT = '''
 def artifact():
-    """The model, scripted."""
+    """Return the scripted model."""
     net = model()
     if not isinstance(net, Method):
         return torch.jit.script(net)
@@ -182,8 +182,8 @@ def ask_artifact(module, given):
 
 ARCHIVE = '''
 def artifact():
-    """The archive that was uploaded."""
-    return torch.jit.load(io.BytesIO(beside(ARCHIVE_NAME)), map_location=DEVICE)
+    """Return the uploaded archive."""
+    return torch.jit.load(io.BytesIO(read_beside(ARCHIVE_NAME)), map_location=DEVICE)
 
 
 def ask_artifact(module, given):
@@ -194,14 +194,14 @@ def ask_artifact(module, given):
 '''
 
 SERVED = '''
-def served(module):
-    """In the form in which it is served."""{form}
+def convert_to_served(module):
+    """Return the module in the form in which it is served."""{form}
     return module
 '''
 
 LEAVES = '''
 def leaves(value, name="output"):
-    """The tensors in what was returned, under their paths."""
+    """Return the tensors in a returned value by their paths."""
     if isinstance(value, torch.Tensor):
         return {name: value}
     if isinstance(value, dict):
@@ -212,7 +212,7 @@ def leaves(value, name="output"):
 
 
 def close(eager):
-    """How near the two are to be: integers are the same."""
+    """Return how near the answers must be; integers must be equal."""
     return {"rtol": RTOL, "atol": ATOL} if eager.is_floating_point() else {"rtol": 0, "atol": 0}
 '''
 
@@ -221,7 +221,7 @@ def test_the_artifact_answers_as_the_model_does(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch)
     eager = leaves(ask(model(), counterexample()))
 
-    answer = leaves(ask_artifact(served(artifact()), counterexample()))
+    answer = leaves(ask_artifact(convert_to_served(artifact()), counterexample()))
 
     assert answer.keys() == eager.keys()
     for name, expected in eager.items():
@@ -244,7 +244,7 @@ def test_a_call_leaves_nothing_behind(tmp_path, monkeypatch):
 
 TEST_OF_ARCHIVE = """
 def test_the_archive_answers_as_its_model_did():
-    answer = leaves(ask_artifact(served(artifact()), counterexample()))
+    answer = leaves(ask_artifact(convert_to_served(artifact()), counterexample()))
 
     for name, expected in eager().items():
         torch.testing.assert_close(answer[name], expected, equal_nan=True, **close(expected))
