@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracehouse.check.calls import Answer
-from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.instrumentation.ambient_reads import (
     TO_DLPACK,
     AmbientEffect,
@@ -39,7 +39,7 @@ class Observation:
     contexts: list[ContextRead]
     traced_otherwise: str | None  # how the answer differs where the model is told that it is being traced
     numbers: frozenset[float]  # that tensors were compared with
-    baseline: Canonical | None
+    baseline: CanonicalGraph | None
     in_torch: bool  # whether operators could be watched
     trace_s: float = 0.0  # what the baseline took
 
@@ -87,12 +87,12 @@ def watched_trace(
     call: Call | None = None,
     within_s: float = CALL_LIMITS.observed_s,
     world: AbstractContextManager[Any] | None = None,
-) -> Canonical:
+) -> CanonicalGraph:
     """The graph of a new trace, on the example or on another call, in a world of its own. Raises what tracing raises,
     and TooSlow."""
     with time_limit(within_s):
         module = target.traced_again(call, within=_both(reading, world or nullcontext()))
-    return canonical(module, target.method)
+    return canonicalize(module, target.method)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def _eager_reads(target: Target, asking: AmbientRecorder) -> tuple[Answer | None
     return None, None
 
 
-def _traced_reads(target: Target) -> tuple[Canonical | None, ReadRecorder | None, bool]:
+def _traced_reads(target: Target) -> tuple[CanonicalGraph | None, ReadRecorder | None, bool]:
     for in_torch in (True, False):
         reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
@@ -135,13 +135,13 @@ def _merged(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, ValueRead
 
 
 def _ambient(
-    target: Target, answer: Answer | None, asked: Iterable[AmbientRead], baseline: Canonical | None, budget: Budget
+    target: Target, answer: Answer | None, asked: Iterable[AmbientRead], baseline: CanonicalGraph | None, budget: Budget
 ) -> list[AmbientEffect]:
     return [_tried(target, answer, one, baseline, budget) for one in asked]
 
 
 def _tried(
-    target: Target, answer: Answer | None, asked: AmbientRead, baseline: Canonical | None, budget: Budget
+    target: Target, answer: Answer | None, asked: AmbientRead, baseline: CanonicalGraph | None, budget: Budget
 ) -> AmbientEffect:
     if not can_be_replaced(asked):
         return AmbientEffect(asked, "unknown", f"{asked.name}: nothing could be put in its place")
@@ -181,10 +181,10 @@ def _within_s(budget: Budget) -> float:
 
 
 def _traces_otherwise(
-    target: Target, baseline: Canonical, world: AbstractContextManager[Any], budget: Budget
+    target: Target, baseline: CanonicalGraph, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
     graph = watched_trace(target, ReadRecorder(target.call), within_s=_within_s(budget), world=world)
-    parted = difference(baseline, graph, limit=1)
+    parted = find_divergences(baseline, graph, limit=1)
     return f"another graph is recorded: {shown(parted[0])}" if parted else None
 
 

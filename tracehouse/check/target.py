@@ -10,7 +10,7 @@ import torch
 
 from tracehouse.artifact.manifest import Form
 from tracehouse.check.calls import Answer
-from tracehouse.check.graph_diff.canonical import Canonical, canonical
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, canonicalize
 from tracehouse.check.instrumentation.value_reads import forget_stale_index
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.time_limit import time_limit
@@ -38,9 +38,9 @@ class Target:
         return self.call.method
 
     @cached_property
-    def graph(self) -> Canonical:
+    def graph(self) -> CanonicalGraph:
         """The artifact's."""
-        return canonical(self.artifact, self.method)
+        return canonicalize(self.artifact, self.method)
 
     @property
     def example(self) -> Answer:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, difference
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.tracked_values import (
     Question,
     ValueTracker,
@@ -56,7 +56,7 @@ def _search_in(
         tracker = ValueTracker(dict(answers))
         recorder = _make_recorder(target, aside, tracker, observation)
         graph = _trace(target, recorder, observation, worlds)
-        divergences = difference(observation.baseline, graph, limit=1) if graph is not None else []
+        divergences = find_divergences(observation.baseline, graph, limit=1) if graph is not None else []
         if not answers and (graph is None or divergences):
             return None
         if graph is None:
@@ -89,7 +89,7 @@ def _make_recorder(
     return ReadRecorder(target.call, *unchanged, in_torch=observation.in_torch, track=tracker.track_read)
 
 
-def _trace(target: Target, recorder: ReadRecorder, observation: Observation, worlds: _Worlds) -> Canonical | None:
+def _trace(target: Target, recorder: ReadRecorder, observation: Observation, worlds: _Worlds) -> CanonicalGraph | None:
     try:
         return watched_trace(target, recorder, within_s=observation.within_s, world=_enter_all(worlds))
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true

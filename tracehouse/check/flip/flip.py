@@ -15,7 +15,7 @@ from tracehouse.check.flip.answer_search import search_answers
 from tracehouse.check.flip.input_search import SearchResult, search_inputs
 from tracehouse.check.flip.remedies import suggest_remedy
 from tracehouse.check.flip.replacements import propose_neighbours, propose_replacements
-from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, difference
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replacement, ValueRead
 from tracehouse.check.observe import Observation, shown, watched_trace
 from tracehouse.check.target import Target
@@ -105,7 +105,7 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
             is_checked |= _is_check(error)
             raised = raised if _is_check(error) else f"{type(error).__name__}: {user_lines.shown_text_of(error)[:200]}"
             continue
-        divergences = difference(observation.baseline, graph, limit=1)
+        divergences = find_divergences(observation.baseline, graph, limit=1)
         if divergences:
             return FlipResult(divergence=divergences[0])
         is_unchanged = True
@@ -244,7 +244,7 @@ def _flip_by_inputs(
         graph = _trace_on(target, result.examples[0], observation)
     except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code: anything may come out of it
         return FlipResult(raised=type(error).__name__)
-    divergences = difference(observation.baseline, graph, limit=1)
+    divergences = find_divergences(observation.baseline, graph, limit=1)
     return FlipResult(divergence=divergences[0]) if divergences else FlipResult(is_unchanged=True)
 
 
@@ -254,14 +254,14 @@ def _has_other_side(target: Target, result: SearchResult, observation: Observati
         if budget.is_spent or observation.baseline is None or result.counterexample is not None:
             return False
         try:
-            if difference(observation.baseline, _trace_on(target, call, observation), limit=1):
+            if find_divergences(observation.baseline, _trace_on(target, call, observation), limit=1):
                 return True
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             continue
     return False
 
 
-def _trace_on(target: Target, call: Call, observation: Observation) -> Canonical:
+def _trace_on(target: Target, call: Call, observation: Observation) -> CanonicalGraph:
     return watched_trace(target, ReadRecorder(call, in_torch=observation.in_torch), call, observation.within_s)
 
 
@@ -273,7 +273,7 @@ def _can_be_flipped(read: ValueRead, observation: Observation) -> bool:
     return read.site in observation.recorded and read.site.kind not in _NOT_FLIPPED and not read.may_be_caught
 
 
-def _trace_flipped(target: Target, replacement: Replacement, observation: Observation) -> Canonical:
+def _trace_flipped(target: Target, replacement: Replacement, observation: Observation) -> CanonicalGraph:
     recorder = ReadRecorder(target.call, replacement, in_torch=observation.in_torch)
     return watched_trace(target, recorder, within_s=observation.within_s)
 

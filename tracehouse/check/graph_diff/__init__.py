@@ -1,1 +1,1 @@
-"""Graphs: what a trace computes, in a form in which two can be compared, and the lines at fault where they part."""
+"""Graph diff: where the graphs of two traces of one model diverge, and the line at fault."""

@@ -1,7 +1,7 @@
-"""Canonical graphs: what a traced method computes, in a form in which two traces can be compared, and where they part.
+"""Canonical graphs: what a traced method computes, in a form in which two traces can be compared.
 
-Left out is all that two traces of one model may differ in without a word: names, scopes, dead code. A constant is its
-value, a parameter or an attribute its path, and every other value the node that gives it.
+It leaves out what may differ between two traces that compute the same: names, scopes and dead code. A constant is
+known by its value, a parameter or an attribute by its path, and every other value by the node that gives it.
 """
 
 import hashlib
@@ -19,157 +19,161 @@ from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import tensor_constants
 
 _SHOWN_MAX_CHARACTERS = 80
-# Aligned node by node where the parts that differ are not larger; beyond, only the first node that differs is told.
-_ALIGNED_MAX = 6_000_000
-# How far a line is looked for beyond a node that has none.
-_NEIGHBOURS_MAX = 8
+# If the differing parts of two graphs have more pairs of nodes than this, they are not aligned, and only the first
+# differing nodes are reported.
+_ALIGNED_PAIRS_MAX = 6_000_000
+_NEIGHBOURS_MAX = 8  # how many nodes around one that has no line are searched for one
 _CONSTANT = "constant "
-# What tolist and numpy record of the tensor that they read; all that comes after goes through it.
+# tolist and numpy record these for the tensor that they read. They change no value, so they are skipped.
 _SAME_VALUES = frozenset({"aten::resolve_conj", "aten::resolve_neg"})
 
-# const: the same operator with another constant; wiring: with another node's value; struct: an operator of one graph.
+# const: the same operator has another constant. wiring: it has the value of another node. struct: an operator is in one
+# graph only.
 Kind = Literal["const", "wiring", "struct"]
 NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
 class GraphDivergence:
-    """Where two graphs part, and what each has there."""
+    """A place where two graphs of one model differ, and what each has there."""
 
     kind: Kind
     line: user_lines.Line | None
     operator: str
     was: str
     is_: str
-    frames: Sequence[Frame] = ()  # that led to the node, the innermost first
-    repeated: bool = False  # the graph that lacks the node has others that do the same, from the same line
+    frames: Sequence[Frame] = ()  # the lines that led to the node, the innermost first
+    repeated: bool = False  # the graph without the node has others that do the same, from the same line
 
     @property
     def origin(self) -> user_lines.Line | None:
         """The line at fault: where the constant was made, or where it was decided that the node is there."""
         if self.kind == "struct":
-            frame = line_at_fault.of_structure(self.frames, repeated=self.repeated)
+            frame = line_at_fault.find_origin_of_step(self.frames, repeated=self.repeated)
         else:
-            frame = line_at_fault.of_constant(self.frames)
+            frame = line_at_fault.find_origin_of_constant(self.frames)
         return user_lines.line_at(*frame) if frame else self.line
 
 
 class Step:
-    """A node: what it does, and what with."""
+    """A node of a canonical graph: its operation and its operands."""
 
-    __slots__ = ("does", "node", "operands")
+    __slots__ = ("node", "operands", "operation")
 
-    def __init__(self, node: script_graphs.Node, does: str, operands: list[str]) -> None:
+    def __init__(self, node: script_graphs.Node, operation: str, operands: list[str]) -> None:
         self.node = node
-        self.does = does  # the operator with its attributes
+        self.operation = operation  # the operator with its attributes
         self.operands = operands
 
     @property
     def operator(self) -> str:
-        return self.does.partition(" ")[0]
+        """The operator's name, without its attributes."""
+        return self.operation.partition(" ")[0]
 
     @property
     def frames(self) -> Sequence[Frame]:
-        """Its own, else those of what its outputs go to, else those of what its inputs come from."""
+        """The lines that led to the node; without any, those of nodes that use its outputs or give its inputs."""
         return _frames_near(self.node)
 
 
 @dataclass(frozen=True)
-class Canonical:
-    """The steps of a method, those of blocks behind the node that has them; the last one is what it returns."""
+class CanonicalGraph:
+    """The steps of a method. Those of a block follow the node that has it; the last step is the return."""
 
     steps: list[Step]
-    graph: script_graphs.Graph  # a copy, that the nodes live in
+    graph: script_graphs.Graph  # the nodes are valid only as long as it lives
 
     @cached_property
-    def computes(self) -> list[tuple[str, list[str]]]:
-        return [(step.does, step.operands) for step in self.steps]
+    def computation(self) -> list[tuple[str, list[str]]]:
+        """Each step's operation and operands: equal for graphs that compute the same."""
+        return [(step.operation, step.operands) for step in self.steps]
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """The same for graphs that compute the same."""
+        """A digest of the computation."""
         digest = hashlib.blake2b(digest_size=16)
-        for does, operands in self.computes:
-            digest.update("\0".join([does, *operands, "\n"]).encode(errors="surrogatepass"))
+        for operation, operands in self.computation:
+            digest.update("\0".join([operation, *operands, "\n"]).encode(errors="surrogatepass"))
         return digest.digest()
 
 
-def canonical(module: torch.jit.ScriptModule, method: str) -> Canonical:
-    """Of a method of an artifact, which is left as it is."""
+def canonicalize(module: torch.jit.ScriptModule, method: str) -> CanonicalGraph:
+    """Return the canonical graph of a module's method. The module itself is not changed."""
     graph = script_graphs.methods(module)[method].inlined_graph
     torch._C._jit_pass_dce(graph)
-    return Canonical(_Reading().of_graph(graph), graph)
+    return CanonicalGraph(_GraphReader().read(graph), graph)
 
 
-def difference(was: Canonical, now: Canonical, limit: int = 6) -> list[GraphDivergence]:
-    """The first places where the two part, in their order; none for graphs that compute the same."""
-    if was.computes == now.computes:
+def find_divergences(was: CanonicalGraph, now: CanonicalGraph, limit: int = 6) -> list[GraphDivergence]:
+    """Return the first places where two graphs differ, at most `limit`; none for graphs that compute the same."""
+    if was.computation == now.computation:
         return []
-    pairs = _aligned(was.steps, now.steps)
-    return [parting for _, parting in zip(range(limit), _partings(pairs), strict=False)]
+    pairs = _align(was.steps, now.steps)
+    return [divergence for _, divergence in zip(range(limit), _find_in_pairs(pairs), strict=False)]
 
 
 _Pair = tuple[Step | None, Step | None]
-# The places of the steps that have the same number in the other graph.
-_Places = Mapping[str, str]
+_Numbers = Mapping[str, str]
 _Key = tuple[str, Frame | None, Frame | None]
 
 
-class _Reading:
-    """One walk through a graph; values are known by what gives them."""
+class _GraphReader:
+    """One walk through a graph, which describes each value by what gives it."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._descriptions: dict[str, str] = {}
         self._steps: list[Step] = []
 
-    def of_graph(self, graph: script_graphs.Graph) -> list[Step]:
+    def read(self, graph: script_graphs.Graph) -> list[Step]:
         for place, value in enumerate(graph.inputs()):
-            self._known[value.debugName()] = "" if _is_module(value) else f"input {place}"
-        self._block(graph)
+            self._descriptions[value.debugName()] = "" if _is_module(value) else f"input {place}"
+        self._read_block(graph)
         return self._steps
 
-    def _block(self, block: Any) -> None:
+    def _read_block(self, block: Any) -> None:
         for node in block.nodes():
-            self._node(node)
+            self._read_node(node)
         self._add(block.returnNode() if hasattr(block, "returnNode") else block.return_node(), "return")
 
-    def _node(self, node: script_graphs.Node) -> None:
+    def _read_node(self, node: script_graphs.Node) -> None:
         match node.kind():
             case "prim::Constant":
-                self._known[node.output().debugName()] = _CONSTANT + _constant(node)
+                self._descriptions[node.output().debugName()] = _CONSTANT + _describe_constant(node)
             case "prim::GetAttr":
-                owner = self._known.get(node.inputsAt(0).debugName(), "?")
-                self._known[node.output().debugName()] = f"{owner}.{node.s('name')}"
+                owner = self._descriptions.get(node.inputsAt(0).debugName(), "?")
+                self._descriptions[node.output().debugName()] = f"{owner}.{node.s('name')}"
             case kind if kind in _SAME_VALUES:
-                self._known[node.output().debugName()] = self._known.get(node.inputsAt(0).debugName(), "?")
+                self._descriptions[node.output().debugName()] = self._descriptions.get(
+                    node.inputsAt(0).debugName(), "?"
+                )
             case kind:
-                self._operator(node, kind)
+                self._read_operator(node, kind)
 
-    def _operator(self, node: script_graphs.Node, kind: str) -> None:
+    def _read_operator(self, node: script_graphs.Node, kind: str) -> None:
         number = len(self._steps)
-        self._add(node, " ".join([kind, *_attributes(node)]))
+        self._add(node, " ".join([kind, *_describe_attributes(node)]))
         for place, value in enumerate(node.outputs()):
-            self._known[value.debugName()] = f"%{number}.{place}"
+            self._descriptions[value.debugName()] = f"%{number}.{place}"
         for index, block in enumerate(node.blocks()):
             for place, value in enumerate(block.inputs()):
-                self._known[value.debugName()] = f"%{number}.{index}.{place}"
-            self._block(block)
+                self._descriptions[value.debugName()] = f"%{number}.{index}.{place}"
+            self._read_block(block)
 
-    def _add(self, node: script_graphs.Node, does: str) -> None:
-        operands = [self._known.get(value.debugName(), "?") for value in node.inputs()]
-        self._steps.append(Step(node, does, operands))
+    def _add(self, node: script_graphs.Node, operation: str) -> None:
+        operands = [self._descriptions.get(value.debugName(), "?") for value in node.inputs()]
+        self._steps.append(Step(node, operation, operands))
 
 
 def _is_module(value: Any) -> bool:
     return bool(value.type().kind() == "ClassType")
 
 
-def _attributes(node: script_graphs.Node) -> Iterator[str]:
+def _describe_attributes(node: script_graphs.Node) -> Iterator[str]:
     for name in node.attributeNames():
-        yield f"{name}={_attribute(node, name)}"
+        yield f"{name}={_describe_attribute(node, name)}"
 
 
-def _attribute(node: script_graphs.Node, name: str) -> str:
+def _describe_attribute(node: script_graphs.Node, name: str) -> str:
     kind = node.kindOf(name)
     try:
         value = getattr(node, kind)(name)
@@ -177,26 +181,26 @@ def _attribute(node: script_graphs.Node, name: str) -> str:
         return str(kind)
     match kind:
         case "g":
-            return _hash("\n".join(f"{step.does} {step.operands}" for step in _Reading().of_graph(value)).encode())
+            return _hash("\n".join(f"{step.operation} {step.operands}" for step in _GraphReader().read(value)).encode())
         case "t":
-            return _of_tensor(value)
+            return _describe_tensor(value)
     return repr(value)
 
 
-def _constant(node: script_graphs.Node) -> str:
+def _describe_constant(node: script_graphs.Node) -> str:
     try:
         value = node.output().toIValue()
     except Exception:  # noqa: BLE001 - of a kind that has no value in Python: torch raises several
         return str(node.output().type())
-    return _value(value)
+    return _describe_value(value)
 
 
-def _value(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     match value:
         case torch.Tensor():
-            return _of_tensor(value)
+            return _describe_tensor(value)
         case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
+            return f"[{', '.join(map(_describe_value, value))}]"
         case None | bool() | int() | float() | complex() | str():
             return repr(value)
         case torch.device() | torch.dtype():
@@ -204,7 +208,7 @@ def _value(value: Any) -> str:
     return type(value).__name__
 
 
-def _of_tensor(tensor: torch.Tensor) -> str:
+def _describe_tensor(tensor: torch.Tensor) -> str:
     described = tensor_constants.described(tensor)
     try:
         plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
@@ -217,16 +221,19 @@ def _hash(data: Any) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def _aligned(was: Sequence[Step], now: Sequence[Step]) -> list[_Pair]:
-    """Both side by side, in order: steps that do the same, and those that only one side has."""
-    if len(was) == len(now) and all(a.does == b.does for a, b in zip(was, now, strict=True)):
+def _align(was: Sequence[Step], now: Sequence[Step]) -> list[_Pair]:
+    """Return the steps of both graphs in order: in pairs that do the same, or alone where only one graph has them.
+
+    It uses difflib's SequenceMatcher between the beginning and the end that both have in common.
+    """
+    if len(was) == len(now) and all(a.operation == b.operation for a, b in zip(was, now, strict=True)):
         return [*zip(was, now, strict=True)]
     first, second = _keys(was), _keys(now)
-    begin = _in_common(first, second)
-    end = _in_common(first[begin:][::-1], second[begin:][::-1])
+    begin = _count_in_common(first, second)
+    end = _count_in_common(first[begin:][::-1], second[begin:][::-1])
     middle = len(was) - begin - end, len(now) - begin - end
     pairs: list[_Pair] = [*zip(was[:begin], now[:begin], strict=True)]
-    if middle[0] * middle[1] > _ALIGNED_MAX:
+    if middle[0] * middle[1] > _ALIGNED_PAIRS_MAX:
         return [*pairs, (was[begin], None), (None, now[begin])]
     matcher = SequenceMatcher(None, first[begin : begin + middle[0]], second[begin : begin + middle[1]], autojunk=False)
     for _, a_from, a_to, b_from, b_to in matcher.get_opcodes():
@@ -244,103 +251,103 @@ def _keys(steps: Sequence[Step]) -> list[_Key]:
 
 
 def _key(step: Step) -> _Key:
-    """What a loop repeats is told from what stands behind it by its lines."""
+    """Return what steps are aligned by. With the lines, steps that a loop repeats differ from those after the loop."""
     frames = _frames(step.node)
-    return step.does, frames[0] if frames else None, _submitted(frames)
+    return step.operation, frames[0] if frames else None, _first_submitted(frames)
 
 
-def _in_common(first: Sequence[Any], second: Sequence[Any]) -> int:
+def _count_in_common(first: Sequence[Any], second: Sequence[Any]) -> int:
     return next((place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
                 min(len(first), len(second)))  # fmt: skip
 
 
-def _partings(pairs: Sequence[_Pair]) -> Iterator[GraphDivergence]:
-    renumbered = _renumbered(pairs)
-    paired = {*renumbered.values()}
+def _find_in_pairs(pairs: Sequence[_Pair]) -> Iterator[GraphDivergence]:
+    numbers = _match_numbers(pairs)
+    paired = {*numbers.values()}
     keys = [{_key(step) for pair in pairs if (step := pair[side])} for side in (0, 1)]
     before: _Pair = (None, None)
     for pair in pairs:
         old, new = pair
         if old is not None and new is not None:
-            yield from _of_operands(old, new, renumbered, paired)
+            yield from _compare_operands(old, new, numbers, paired)
         elif not _continues(before, pair):
-            yield _of_struct(pair, keys)
+            yield _missing_step(pair, keys)
         before = pair
 
 
-def _renumbered(pairs: Sequence[_Pair]) -> dict[str, str]:
-    """The numbers of steps of the one graph, by their numbers in the other."""
-    found: dict[str, str] = {}
+def _match_numbers(pairs: Sequence[_Pair]) -> dict[str, str]:
+    """Return for the number of each paired step of the first graph its number in the second."""
+    numbers: dict[str, str] = {}
     old_number = new_number = 0
     for old, new in pairs:
         if old is not None and new is not None:
-            found[f"%{old_number}"] = f"%{new_number}"
+            numbers[f"%{old_number}"] = f"%{new_number}"
         old_number += old is not None
         new_number += new is not None
-    return found
+    return numbers
 
 
-def _of_operands(old: Step, new: Step, renumbered: _Places, paired: Collection[str]) -> Iterator[GraphDivergence]:
+def _compare_operands(old: Step, new: Step, numbers: _Numbers, paired: Collection[str]) -> Iterator[GraphDivergence]:
     differing = [
         (was, now)
         for was, now in zip(old.operands, new.operands, strict=False)
-        if _is_paired(was, renumbered) and _is_paired(now, paired) and _in_new_numbers(was, renumbered) != now
+        if _is_paired(was, numbers) and _is_paired(now, paired) and _renumber(was, numbers) != now
     ]
     baked = [(was, now) for was, now in differing if was.startswith(_CONSTANT) or now.startswith(_CONSTANT)]
     if baked:
         was, now = baked[0]
-        yield _parting("const", old, was, now)
+        yield _make_divergence("const", old, was, now)
     elif differing:
         was, now = differing[0]
-        yield _parting("wiring", old, was, now)
+        yield _make_divergence("wiring", old, was, now)
     elif len(old.operands) != len(new.operands):
-        yield _parting("wiring", old, f"{len(old.operands)} operands", f"{len(new.operands)} operands")
+        yield _make_divergence("wiring", old, f"{len(old.operands)} operands", f"{len(new.operands)} operands")
 
 
 def _is_paired(operand: str, numbers: Collection[str]) -> bool:
-    """Not where it is the value of a step that the other graph lacks: that parting is told where the step stands."""
+    """Whether both graphs have the step that gives the operand. If not, the missing step is a divergence itself."""
     return not operand.startswith("%") or operand.partition(".")[0] in numbers
 
 
-def _in_new_numbers(operand: str, renumbered: _Places) -> str:
+def _renumber(operand: str, numbers: _Numbers) -> str:
     number, point, rest = operand.partition(".")
-    return renumbered[number] + point + rest if number.startswith("%") else operand
+    return numbers[number] + point + rest if number.startswith("%") else operand
 
 
-def _of_struct(pair: _Pair, keys: Sequence[Collection[_Key]]) -> GraphDivergence:
+def _missing_step(pair: _Pair, keys: Sequence[Collection[_Key]]) -> GraphDivergence:
     old, new = pair
     step = old or new
     assert step is not None
     was, now = (side.operator if side is not None else NOTHING for side in pair)
-    return _parting("struct", step, was, now, repeated=_key(step) in keys[1 if new is None else 0])
+    return _make_divergence("struct", step, was, now, repeated=_key(step) in keys[1 if new is None else 0])
 
 
-def _parting(kind: Kind, step: Step, was: str, now: str, *, repeated: bool = False) -> GraphDivergence:
+def _make_divergence(kind: Kind, step: Step, was: str, now: str, *, repeated: bool = False) -> GraphDivergence:
     frames = step.frames
-    return GraphDivergence(kind, _line(frames), step.operator, _shown(was), _shown(now), frames, repeated)
+    return GraphDivergence(kind, _line(frames), step.operator, _shorten(was), _shorten(now), frames, repeated)
 
 
 def _continues(before: _Pair, pair: _Pair) -> bool:
-    """Whether it goes on with what the pair before has told of already: more steps of one side."""
+    """Whether the pair before was a divergence of the same kind: more steps that only one graph has."""
     return any(one is None for one in before) and before != (None, None) and any(one is None for one in pair)
 
 
-def _shown(operand: str) -> str:
+def _shorten(operand: str) -> str:
     text = operand.removeprefix(_CONSTANT)
     return user_lines.shortened(text, _SHOWN_MAX_CHARACTERS)
 
 
 def line_of(node: script_graphs.Node) -> user_lines.Line | None:
-    """The nearest in a submitted file, where there is one: a person can act there. Else the nearest of a library."""
+    """Return the nearest line in a submitted file, where a person can act; without one, the nearest of a library."""
     return _line(_frames(node))
 
 
 def _line(frames: Sequence[Frame]) -> user_lines.Line | None:
-    chosen = _submitted(frames) or next(iter(frames), None)
+    chosen = _first_submitted(frames) or next(iter(frames), None)
     return user_lines.line_at(*chosen) if chosen else None
 
 
-def _submitted(frames: Sequence[Frame]) -> Frame | None:
+def _first_submitted(frames: Sequence[Frame]) -> Frame | None:
     return next((frame for frame in frames if frame[0] in user_lines.submitted), None)
 
 
@@ -363,18 +370,19 @@ def _frames_among(neighbours: Iterator[script_graphs.Node]) -> Sequence[Frame]:
 
 
 def _consumers(node: script_graphs.Node) -> Iterator[script_graphs.Node]:
-    """The nearest first."""
+    """Yield the nodes that use the node's outputs, directly or not, the nearest first."""
     return _outward(node, lambda one: [use.user for output in one.outputs() for use in output.uses()])
 
 
 def _producers(node: script_graphs.Node) -> Iterator[script_graphs.Node]:
+    """Yield the nodes that give the node's inputs, directly or not, the nearest first."""
     return _outward(node, lambda one: [value.node() for value in one.inputs()])
 
 
-def _outward(node: script_graphs.Node, following: Any) -> Iterator[script_graphs.Node]:
-    waiting = following(node)
+def _outward(node: script_graphs.Node, neighbours_of: Any) -> Iterator[script_graphs.Node]:
+    frontier = neighbours_of(node)
     for _ in range(_NEIGHBOURS_MAX):
-        if not waiting:
+        if not frontier:
             return
-        yield from waiting
-        waiting = [beyond for one in waiting[:_NEIGHBOURS_MAX] for beyond in following(one)]
+        yield from frontier
+        frontier = [beyond for one in frontier[:_NEIGHBOURS_MAX] for beyond in neighbours_of(one)]

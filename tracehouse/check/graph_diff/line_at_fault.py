@@ -1,7 +1,7 @@
-"""Origins: the line of the source that is at fault for a node which another trace does not have, or has otherwise.
+"""The line at fault: the line of the source because of which another trace lacks a node, or has it with another value.
 
-A node knows the lines that led to its operator. What took a side there stands around or before them: the head of the
-loop that it was unrolled from, the condition that it was left out by, the conversion that its number came from.
+A node knows the lines that led to its operator. The cause is around or before them: the head of the loop that was
+unrolled, the condition that left the node out, or the conversion that made its number.
 """
 
 import ast
@@ -13,42 +13,42 @@ from tracehouse.introspection import user_lines
 
 Frame = tuple[str, int]  # a file, as code objects name it, and a line
 
-# What makes Python's numbers of a tensor or of its sizes: functions, methods, and attributes.
+# Functions, and methods or attributes, that turn a tensor or its sizes into Python's numbers.
 _FUNCTIONS = {"int", "float", "bool", "len", "round", "min", "max", "map", "range", "divmod"}
 _METHODS = {"item", "tolist", "numpy", "stride", "nelement", "element_size", "nbytes"}
 _LIBRARIES = {"math", "np", "numpy"}
 _OUTSIDE = {"random", "secrets", "time", "datetime", "uuid", "os"}
-# What is not the same for each call, whatever it is asked of.
+# Attributes whose value is not the same for each call, whatever object has them.
 _CHANGING = {"shape", "size", "numel", "random"}
 _PYTHONS = {"self", "enumerate", "zip", "reversed", "list", "tuple", "sorted", "sum", "abs"}
 
 
-def of_constant(frames: Sequence[Frame]) -> Frame | None:
-    """Where a number that a node has became Python's: the conversion whose result is used there, or handed in there."""
-    acting = _acting(frames)
-    for depth, frame in enumerate(acting):
+def find_origin_of_constant(frames: Sequence[Frame]) -> Frame | None:
+    """Return where a node's number became a number of Python's: the conversion whose result is used or passed there."""
+    lines = _lines_to_act_on(frames)
+    for depth, frame in enumerate(lines):
         function, statement = _at(frame)
         if function is None or statement is None:
             break
-        if _is_script(function) and depth + 1 < len(acting):
-            continue  # its parameters are given to it: what is Python's number was made outside
-        if _hands_in(statement) if depth else _converts(_head_of(statement)):
+        if _is_script(function) and depth + 1 < len(lines):
+            continue  # the numbers that it uses are its parameters, and were made by its caller
+        if _passes_number(statement) if depth else _converts(_head_of(statement)):
             return frame
-        used = _names(statement)
-        made = _assigned(function, used, before=frame[1])
-        if made is not None:
-            return frame[0], made
+        used = _names_read(statement)
+        assignment = _find_assignment(function, used, before=frame[1])
+        if assignment is not None:
+            return frame[0], assignment
         if not used & _parameters(function):
             break
-    return next(iter(acting), None)
+    return next(iter(lines), None)
 
 
-def of_structure(frames: Sequence[Frame], *, repeated: bool) -> Frame | None:
-    """Where it was decided that these nodes are there: `repeated` where the other trace has some of them too."""
-    acting = _acting(frames)
-    for frame in acting:
+def find_origin_of_step(frames: Sequence[Frame], *, repeated: bool) -> Frame | None:
+    """Return where it was decided that these nodes exist; `repeated` is whether the other trace has some of them."""
+    lines = _lines_to_act_on(frames)
+    for frame in lines:
         _, statement = _at(frame)
-        head = _loop_around(frame) if repeated and not _recurs(frame, acting) else _condition(frame)
+        head = _loop_around(frame) if repeated and not _recurs(frame, lines) else _condition(frame)
         if head is None and statement is not None and _converts(_head_of(statement)):
             head = frame[1]
         head = head or _loop_around(frame)
@@ -63,28 +63,28 @@ def _is_script(function: ast.AST) -> bool:
 
 
 def _recurs(frame: Frame, frames: Sequence[Frame]) -> bool:
-    """Whether its function calls itself on the way: what that repeats, a condition ends."""
+    """Whether the line's function calls itself among these lines: a condition, and no loop, ends a recursion."""
     function, _ = _at(frame)
     return sum(_at(other)[0] is function for other in frames) > 1
 
 
-def _acting(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Those in submitted files, where there are any: a person can act there."""
+def _lines_to_act_on(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the lines in submitted files, where a person can act; without any, all lines."""
     return [frame for frame in frames if frame[0] in user_lines.submitted] or frames
 
 
 def _loop_around(frame: Frame) -> int | None:
-    """The innermost whose number of rounds is not the same for each call."""
-    found = None
+    """Return the line of the innermost loop around the line whose number of turns may differ between calls."""
+    line = None
     for loop in _around(frame, (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
-        what = _what_decides(loop)
-        if not _is_fixed(what):
-            found = what.lineno
-    return found
+        expression = _turns_expression(loop)
+        if not _is_fixed(expression):
+            line = expression.lineno
+    return line
 
 
 def _condition(frame: Frame) -> int | None:
-    """The innermost condition around it, or the last before it that leaves the function where it holds."""
+    """Return the line of the innermost condition around the line, or of the last one before it that may return."""
     function, _ = _at(frame)
     around = [node.test for node in _around(frame, (ast.If, ast.IfExp)) if isinstance(node, ast.If | ast.IfExp)]
     body = function.body if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) else []
@@ -100,7 +100,8 @@ def _leaves(statement: ast.If) -> bool:
     return any(isinstance(branch[-1], ast.Return) for branch in (statement.body, statement.orelse) if branch)
 
 
-def _what_decides(loop: ast.AST) -> ast.expr:
+def _turns_expression(loop: ast.AST) -> ast.expr:
+    """Return the expression that decides how many turns the loop makes."""
     match loop:
         case ast.For():
             return loop.iter
@@ -110,21 +111,21 @@ def _what_decides(loop: ast.AST) -> ast.expr:
 
 
 def _is_fixed(what: ast.AST) -> bool:
-    """Parts of the model and numbers of the source, whatever the call."""
+    """Whether the value is the same for each call: it has only parts of the model and numbers of the source."""
     names = {node.id for node in ast.walk(what) if isinstance(node, ast.Name)}
     changing = {node.attr for node in ast.walk(what) if isinstance(node, ast.Attribute)} & _CHANGING
     return not changing and names <= _PYTHONS | _FUNCTIONS | _LIBRARIES
 
 
 def _around(frame: Frame, kinds: tuple[type[ast.AST], ...]) -> list[ast.AST]:
-    """Nodes of these kinds in whose body the line stands, the outermost first."""
+    """Return the nodes of these kinds whose body has the line, the outermost first."""
     function, _ = _at(frame)
     if function is None:
         return []
-    return [node for node in ast.walk(function) if isinstance(node, kinds) and _holds(node, frame[1])]
+    return [node for node in ast.walk(function) if isinstance(node, kinds) and _has_line(node, frame[1])]
 
 
-def _holds(node: ast.AST, line: int) -> bool:
+def _has_line(node: ast.AST, line: int) -> bool:
     match node:
         case ast.For() | ast.While() | ast.If():
             first, last = node.body[0], (node.orelse or node.body)[-1]
@@ -134,9 +135,9 @@ def _holds(node: ast.AST, line: int) -> bool:
     return False
 
 
-def _assigned(function: ast.AST, used: set[str], before: int) -> int | None:
-    """The nearest line before, on which one of these names gets what a conversion gives."""
-    found = [
+def _find_assignment(function: ast.AST, used: set[str], before: int) -> int | None:
+    """Return the nearest line before on which one of these names gets the result of a conversion."""
+    lines = [
         node.lineno
         for node in ast.walk(function)
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign)
@@ -146,7 +147,7 @@ def _assigned(function: ast.AST, used: set[str], before: int) -> int | None:
         and _is_number(node.value)
         and not _is_fixed(node.value)
     ]
-    return max(found, default=None)
+    return max(lines, default=None)
 
 
 def _targets(node: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign) -> Iterator[str]:
@@ -158,19 +159,19 @@ def _targets(node: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign) -
 
 
 def _converts(node: ast.AST | None) -> bool:
-    """Whether it makes Python's numbers of what is not the same for each call."""
+    """Whether the node makes numbers of Python's from something that may differ between calls."""
     return isinstance(node, ast.AST) and any(_is_conversion(part) for part in ast.walk(node)) and not _is_fixed(node)
 
 
-def _hands_in(statement: ast.AST) -> bool:
-    """Whether a function is called there with such a number."""
+def _passes_number(statement: ast.AST) -> bool:
+    """Whether the statement calls a function with a number that may differ between calls."""
     calls = [part for part in ast.walk(_head_of(statement) or ast.Pass()) if isinstance(part, ast.Call)]
     given = [value for call in calls for value in (*call.args, *(keyword.value for keyword in call.keywords))]
     return any(_is_number(value) and not _is_fixed(value) for value in given)
 
 
 def _is_number(value: ast.expr) -> bool:
-    """Whether it is what a conversion gives, or is computed of that."""
+    """Whether the value is the result of a conversion, or is computed from one."""
     match value:
         case ast.BinOp():
             return _is_number(value.left) or _is_number(value.right)
@@ -200,8 +201,8 @@ def _is_conversion(node: ast.AST) -> bool:
     return isinstance(node, ast.IfExp)
 
 
-def _names(statement: ast.AST) -> set[str]:
-    """That are read there, but for those of which only a part or an attribute is."""
+def _names_read(statement: ast.AST) -> set[str]:
+    """Return the names that the statement reads, without those of which it reads only an item or an attribute."""
     head = _head_of(statement)
     if head is None:
         return set()
@@ -212,7 +213,7 @@ def _names(statement: ast.AST) -> set[str]:
 
 
 def _head_of(statement: ast.AST) -> ast.AST | None:
-    """Of what has a body, the part before it."""
+    """Return the part before the body of a statement that has one; None for `with` and `try`."""
     match statement:
         case ast.For():
             return statement.iter
@@ -226,12 +227,12 @@ def _head_of(statement: ast.AST) -> ast.AST | None:
 def _parameters(function: ast.AST) -> set[str]:
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return set()
-    given = function.args
-    return {each.arg for each in [*given.posonlyargs, *given.args, *given.kwonlyargs]} - {"self"}
+    arguments = function.args
+    return {parameter.arg for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]} - {"self"}
 
 
 def _at(frame: Frame) -> tuple[ast.AST | None, ast.AST | None]:
-    """The innermost function around a line, and the innermost statement at it."""
+    """Return the innermost function around a line, or its module, and the innermost statement at the line."""
     tree = _tree("".join(linecache.getlines(frame[0])))
     if tree is None:
         return None, None

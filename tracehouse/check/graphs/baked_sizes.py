@@ -7,7 +7,7 @@ diverge.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tracehouse.check.graph_diff.canonical import GraphDivergence, canonical, difference
+from tracehouse.check.graph_diff.canonical import GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.graphs.size_tests import SizeTest
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -105,10 +105,10 @@ class _LineFinder:
             return []
         try:
             with time_limit(max(self._budget.left_s, CALL_LIMITS.line_trace_s)):
-                graph = canonical(target.traced_again(test.call), target.method)
+                graph = canonicalize(target.traced_again(test.call), target.method)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
             return []
-        divergences = difference(target.graph, graph, limit=_DIVERGENCES_MAX)
+        divergences = find_divergences(target.graph, graph, limit=_DIVERGENCES_MAX)
         return sorted(divergences, key=lambda divergence: not self._is_cause(divergence, test))
 
     def _is_cause(self, divergence: GraphDivergence, test: SizeTest) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from tracehouse.check.calls import call_artifact
-from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
@@ -70,18 +70,18 @@ def find_baked_values(target: Target, budget: Budget) -> list[BakedValue]:
     return [*found.values()]
 
 
-def _trace(target: Target, call: Call, within_s: float) -> Canonical | None:
+def _trace(target: Target, call: Call, within_s: float) -> CanonicalGraph | None:
     """Return the graph of a trace of the call; None if eager refuses it, or it can't be traced in time: no fault."""
     try:
         # Other values can make one of the model's loops very long.
         with time_limit(within_s):
-            return canonical(target.traced_again(call), target.method)
+            return canonicalize(target.traced_again(call), target.method)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
         return None
 
 
-def _compare(cause: Cause, was: Canonical, now: Canonical, call: Call) -> Iterator[BakedValue]:
-    for divergence in difference(was, now):
+def _compare(cause: Cause, was: CanonicalGraph, now: CanonicalGraph, call: Call) -> Iterator[BakedValue]:
+    for divergence in find_divergences(was, now):
         yield BakedValue(cause, divergence, call)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.prove.node_functions import ArtifactRaised, node_function, to_bool, to_plain_values
+from tracehouse.check.prove.node_functions import GraphError, node_function, to_bool, to_plain_values
 from tracehouse.check.prove.recorder import Recorder
 from tracehouse.check.prove.scalar_tensors import Unsupported
 from tracehouse.check.prove.size_operators import size_operator_call
@@ -51,7 +51,7 @@ class Program:
     def run(self, arguments: Mapping[str, Any], recorder: Recorder) -> Any:
         """Return the method's outputs for these arguments, by name.
 
-        Raises Unsupported and ArtifactRaised, and what the recorder raises.
+        Raises Unsupported and GraphError, and what the recorder raises.
         """
         values = dict(self._constants)
         inputs = [self._artifact, *self._bind(arguments)]
@@ -85,7 +85,7 @@ class Program:
                 values[step.outputs[0]] = outputs
             elif step.outputs:
                 if len(outputs) != len(step.outputs):
-                    raise ArtifactRaised(f"{step.kind} of {len(step.outputs)} values has {len(outputs)}")
+                    raise GraphError(f"{step.kind} of {len(step.outputs)} values has {len(outputs)}")
                 values.update(zip(step.outputs, outputs, strict=True))
         return [values[slot] for slot in block.results]
 

@@ -19,14 +19,14 @@ from tracehouse.check.prove.symbols import is_fake
 from tracehouse.introspection import script_graphs
 
 
-class ArtifactRaised(Exception):
+class GraphError(Exception):
     """A node refuses these sizes: the artifact raises an error there."""
 
 
 def node_function(kind: str, node: script_graphs.Node) -> Callable[..., Any]:
     """Return the function from a node's inputs to its outputs.
 
-    It may raise Unsupported and ArtifactRaised. prim::If and prim::Loop have none, for they run blocks.
+    It may raise Unsupported and GraphError. prim::If and prim::Loop have none, for they run blocks.
     """
     if kind in ("prim::If", "prim::Loop"):
         return _must_not_run
@@ -200,7 +200,7 @@ def _item(values: Any, place: Any) -> Any:
     try:
         return values[place]
     except (IndexError, KeyError) as error:
-        raise ArtifactRaised(f"it has no item {place}") from error
+        raise GraphError(f"it has no item {place}") from error
 
 
 def _slice(values: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any:
@@ -226,7 +226,7 @@ def _set_item(values: Any, place: Any, value: Any) -> Any:
 
 
 def _raise(*values: Any) -> Any:
-    raise ArtifactRaised(str(next((value for value in values if isinstance(value, str)), "prim::RaiseException")))
+    raise GraphError(str(next((value for value in values if isinstance(value, str)), "prim::RaiseException")))
 
 
 _NUMBERS_OF_DTYPES = {dtype: number for number, dtype in DTYPES.items()}

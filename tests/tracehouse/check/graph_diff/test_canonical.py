@@ -6,33 +6,33 @@ import pytest
 import torch
 
 from tests.tracehouse.check.retraced import target_of
-from tracehouse.check.graph_diff.canonical import Canonical, GraphDivergence, canonical, difference
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.target import Target
 from tracehouse.eager.model import Model
 
 Load = Callable[..., Model]
 
 
-def graph(target: Target, *shape: int) -> Canonical:
+def graph(target: Target, *shape: int) -> CanonicalGraph:
     call = target.call.with_tensors({"x": torch.randn(shape)}) if shape else target.call
-    return canonical(target.traced_again(call), "forward")
+    return canonicalize(target.traced_again(call), "forward")
 
 
 def parted(target: Target, *shape: int) -> list[GraphDivergence]:
-    return difference(graph(target), graph(target, *shape))
+    return find_divergences(graph(target), graph(target, *shape))
 
 
 def test_two_traces_of_one_example_compute_the_same(load: Load) -> None:
     for name in ("bakes_a_size", "loops_over_its_rows", "makes_numbers_of_sizes"):
         target = target_of(load(name), torch.randn(4, 4))
-        assert difference(graph(target), graph(target)) == []
+        assert find_divergences(graph(target), graph(target)) == []
         assert graph(target).fingerprint == graph(target).fingerprint
 
 
 def test_the_artifact_keeps_its_graph(load: Load) -> None:
     target = target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
     before = str(target.artifact.graph)
-    canonical(target.artifact, "forward")
+    canonicalize(target.artifact, "forward")
     assert str(target.artifact.graph) == before
 
 
@@ -72,22 +72,22 @@ def test_tensors_that_a_trace_keeps_are_compared_by_their_values(load: Load) -> 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_weights_may_differ_where_their_paths_do_not() -> None:
-    graphs = [canonical(torch.jit.trace(torch.nn.Linear(3, 2), torch.randn(1, 3)), "forward") for _ in range(2)]
-    assert difference(*graphs) == []
+    graphs = [canonicalize(torch.jit.trace(torch.nn.Linear(3, 2), torch.randn(1, 3)), "forward") for _ in range(2)]
+    assert find_divergences(*graphs) == []
     assert graphs[0].steps[0].operands == ["input 1", ".weight", ".bias"]
 
 
 def test_ten_thousand_nodes_of_which_one_is_more_are_told_apart() -> None:
-    def adding(times: int) -> Canonical:
+    def adding(times: int) -> CanonicalGraph:
         def add(x: torch.Tensor) -> torch.Tensor:
             for _ in range(times):
                 x = x + 1
             return x * 2
 
         module = torch.jit.trace_module(_Calling(add), {"forward": (torch.zeros(1),)}, check_trace=False)
-        return canonical(module, "forward")
+        return canonicalize(module, "forward")
 
-    assert [parting.kind for parting in difference(adding(10_000), adding(10_001))] == ["struct"]
+    assert [parting.kind for parting in find_divergences(adding(10_000), adding(10_001))] == ["struct"]
 
 
 class _Calling(torch.nn.Module):
