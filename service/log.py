@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, each with the id of the HTTP request or trace request it belongs to."""
+"""Logs: one JSON object per line, with the id of the HTTP request or trace request that it belongs to."""
 
 import logging
 import sys
@@ -19,21 +19,21 @@ def configure(level: str) -> None:
             "{asctime}{levelname}{name}{message}",
             style="{",
             rename_fields={"asctime": "at", "levelname": "level", "name": "logger"},
-            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's, for terminals
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # an attribute of uvicorn's, for terminals
         )
     )
-    handler.addFilter(_with_request_id)
+    handler.addFilter(_add_request_id)
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports each of its own modules
 
 
 class _Formatter(JsonFormatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002
-        """In UTC, as RFC 3339 writes it: wherever the log is read, there is no doubt when that was."""
+        """Return the time in UTC as RFC 3339 writes it, which means the same wherever the log is read."""
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-def _with_request_id(record: logging.LogRecord) -> bool:
+def _add_request_id(record: logging.LogRecord) -> bool:
     if (request_id := http_request_id.get()) is not None:
         record.http_request = request_id
     return True

@@ -1,4 +1,4 @@
-"""Every setting, with its unit; read once, where a process starts."""
+"""Every setting, with its unit in its name. Settings are read once, where a process starts."""
 
 import os
 from collections.abc import Mapping
@@ -11,97 +11,121 @@ from tracehouse.byte_units import MIB
 from tracehouse.frozen import Frozen
 
 
-def _listed(value: object) -> object:
-    """Of `a, b` both; anything else is as it is."""
+def _split_list(value: object) -> object:
+    """Split a text at its commas; return anything else unchanged."""
     return [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
 
 
-# As a browser writes it: no path, no slash at the end, and no star.
+# An origin as a browser writes it: no path, no slash at the end, and no star.
 Origin = Annotated[str, Field(pattern=r"^https?://[a-z0-9.\[\]:_-]+$")]
 
 
 class Settings(Frozen):
-    """One environment variable per field, in capitals. Each description says what happens at its edge."""
+    """One environment variable for each field, in capitals. Each description says what happens at the limit."""
 
-    state_dir: Path = Field(Path("tracehouse-state"), description="Where the embedded default keeps rows and files.")
-    database_url: str | None = Field(None, description="SQLAlchemy URL; unset: SQLite in the state directory.")
-    blob_url: str | None = Field(None, description="fsspec URL; unset: a directory in the state directory.")
+    state_dir: Path = Field(Path("tracehouse-state"), description="The directory of the database and the files.")
+    database_url: str | None = Field(
+        None, description="SQLAlchemy URL of the database. Unset: SQLite in the state directory."
+    )
+    blob_url: str | None = Field(
+        None, description="fsspec URL of the files. Unset: a directory in the state directory."
+    )
 
     api_keys: Literal["auto", "required"] = Field(
-        "auto", description="Who asks must have a key; auto: unless only this machine can ask."
+        "auto",
+        description="required: every request needs an API key. auto: only if other machines can reach the service.",
     )
     key_requests_per_minute: int = Field(
-        600, gt=0, description="More by a key that has no number of its own are refused with 429."
+        600, gt=0, description="More requests with a key that has no limit of its own are refused with 429."
     )
-    cors_origins: Annotated[tuple[Origin, ...], BeforeValidator(_listed)] | None = Field(
-        None, description="Origins of web pages elsewhere that may use the service, between commas; unset: none."
+    cors_origins: Annotated[tuple[Origin, ...], BeforeValidator(_split_list)] | None = Field(
+        None, description="Origins of other web pages that may use the service, separated by commas. Unset: none."
     )
 
     upload_max_bytes: int = Field(1024 * MIB, gt=0, description="A larger submission is refused with 413.")
-    request_max_bytes: int = Field(16 * MIB, gt=0, description="The same for the JSON part alone, and for inference.")
-    source_max_bytes: int = Field(64 * MIB, gt=0, description="What a source archive may unpack to.")
-    queue_max: int = Field(1000, gt=0, description="More trace requests that wait in one pool, cpu or gpu: 503.")
+    request_max_bytes: int = Field(
+        16 * MIB,
+        gt=0,
+        description="A larger JSON part of a submission, or a larger inference request, is refused with 413.",
+    )
+    source_max_bytes: int = Field(64 * MIB, gt=0, description="A source archive that unpacks to more is refused.")
+    queue_max: int = Field(
+        1000, gt=0, description="More waiting trace requests in one pool (cpu or gpu) are refused with 503."
+    )
     tenant_queued_max: int = Field(
-        100, gt=0, description="More waiting trace requests of one tenant, where there are keys: 429."
+        100, gt=0, description="If keys are on, more waiting trace requests of one tenant are refused with 429."
     )
     tenant_stored_max_bytes: int = Field(
-        51200 * MIB, gt=0, description="The same for all uploads and artifacts of one tenant, in bytes: 403."
+        51200 * MIB,
+        gt=0,
+        description="If keys are on, an upload is refused with 403 if a tenant's files would have more bytes.",
     )
 
     sandbox: Literal["auto", "bubblewrap", "uids", "landlock", "seccomp", "i-accept-no-isolation"] = Field(
-        "auto", description="How submitted code is confined; auto: the strongest that holds here, or no start."
+        "auto",
+        description="How submitted code is confined. auto: the strongest way that works here, or no start.",
     )
-    child_threads_max: int = Field(
-        256, gt=0, description="Threads of one tracing process or runner; with more it is killed."
-    )
-    child_open_files_max: int = Field(128, gt=0, description="Files that one of them may have open.")
+    child_threads_max: int = Field(256, gt=0, description="A tracing process or runner with more threads is killed.")
+    child_open_files_max: int = Field(128, gt=0, description="Files that a tracing process or runner may have open.")
 
     trace_slots: int = Field(2, gt=0, description="Trace requests that run at the same time.")
     gpu_slots: int = Field(
         0,
         ge=0,
-        description="The same for those that ask for cuda; with 0 they wait. "
-        "More needs SANDBOX=i-accept-no-isolation, for no jail lets CUDA in.",
+        description="Trace requests for cuda that run at the same time; with 0 they wait. "
+        "1 or more needs SANDBOX=i-accept-no-isolation, for no sandbox lets CUDA in.",
     )
     trace_wall_s: float = Field(600.0, gt=0, description="A longer trace ends as limit-exceeded.")
     trace_cpu_s: int = Field(
         1200,
         gt=0,
-        description="The same for the processor time of each process of a trace, "
-        "of which there are up to four at a time.",
+        description="A trace ends as limit-exceeded if one of its processes takes more processor time; "
+        "up to four run at a time.",
     )
     trace_memory_mib: int = Field(
         8192,
         gt=0,
-        description="Address space of each process of a trace, of which there are up to four at a time; "
-        "beyond it, limit-exceeded.",
+        description="Address space of each process of a trace; beyond it the trace ends as limit-exceeded. "
+        "Up to four run at a time.",
     )
-    trace_log_max_bytes: int = Field(MIB, gt=0, description="Printed output beyond it is cut, and the log says so.")
-    trace_attempts: int = Field(3, gt=0, description="Tries for faults that are the service's own.")
-    preload: FilePath | None = Field(None, description="Python file run once in the process that all others fork from.")
+    trace_log_max_bytes: int = Field(MIB, gt=0, description="More printed output is cut, and the log says so.")
+    trace_attempts: int = Field(
+        3, gt=0, description="Attempts at a trace request that fails through a fault of the service."
+    )
+    preload: FilePath | None = Field(
+        None, description="A Python file to run once in the process that forks all others."
+    )
 
     runner_memory_mib: int = Field(8192, gt=0, description="Address space of a runner.")
     runner_threads: int = Field(2, gt=0, description="Threads that torch uses in a runner, and in a tracing process.")
-    pool_memory_mib: int = Field(4096, gt=0, description="Resident memory of all runners; the least recently used go.")
-    pool_waiting: int = Field(64, gt=0, description="More requests waiting for one runner are refused with 503.")
+    pool_memory_mib: int = Field(
+        4096, gt=0, description="Resident memory of all runners. Beyond it, the least recently used runners are ended."
+    )
+    pool_waiting: int = Field(64, gt=0, description="More requests that wait for one runner are refused with 503.")
     infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")
 
     infer_result_max_bytes: int = Field(64 * MIB, gt=0, description="A larger answer ends as answer-too-large.")
 
-    request_idle_s: float = Field(30.0, gt=0, description="A request that stops arriving for longer ends with 408.")
+    request_idle_s: float = Field(
+        30.0, gt=0, description="A request of which nothing arrives for longer is refused with 408."
+    )
     connections_max: int = Field(
         1000,
         gt=0,
-        description="More connections are refused with 503; never more than a quarter of the files it may open.",
+        description="More connections are refused with 503. At most a quarter of the files that the service may open.",
     )
     streams_max: int = Field(200, gt=0, description="More open event streams are refused with 503.")
-    tenant_streams_max: int = Field(50, gt=0, description="More of one tenant, where there are keys: 429.")
-    shutdown_grace_s: float = Field(10.0, ge=0, description="Running inference is waited for, then cut.")
+    tenant_streams_max: int = Field(
+        50, gt=0, description="If keys are on, more open event streams of one tenant are refused with 429."
+    )
+    shutdown_grace_s: float = Field(
+        10.0, ge=0, description="How long a stopping service waits for inference that is running."
+    )
     log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="DEBUG, INFO, WARNING or ERROR.")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Raises pydantic's ValidationError, which names the field."""
+        """Read the settings. Raises pydantic's ValidationError, which names the field."""
         given = {name: environ[name.upper()] for name in cls.model_fields if name.upper() in environ}
         return cls.model_validate(given)
 
