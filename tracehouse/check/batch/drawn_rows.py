@@ -66,7 +66,7 @@ def _take_row(tensor: torch.Tensor, dim: int, place: int) -> torch.Tensor:
 
 
 def _draw_other(row: torch.Tensor, place: int, rng: np.random.Generator) -> torch.Tensor:
-    """Draw floats of both signs as large as the row's; in each second row, also reorder integers and shorten masks."""
+    """Draw floats of both signs as large as the row's; in each second row, also resample integers and shorten masks."""
     if is_mask(row):
         return _shorten(row, place) if place % 2 else row
     if row.is_floating_point():

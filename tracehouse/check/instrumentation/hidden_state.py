@@ -32,7 +32,7 @@ Change = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class StateEffect:
-    """Whether answers depend on a state, and why this is said."""
+    """Whether answers depend on a state, and the reason."""
 
     effect: Effect
     reason: str
