@@ -1,17 +1,26 @@
-"""Subjects of the check, made in this process: a model, its example, and the artifact traced or scripted from it."""
+"""Targets of the check, made in this process: a model, its example, and the artifact traced or scripted from it."""
 
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.target import Target
-from tracehouse.eager.call import bind
+from tracehouse.eager.call import Call, bind
 from tracehouse.eager.model import Model
+from tracehouse.spec.trace_spec import TraceOptions
+from tracehouse.torchscript import trace
+from tracehouse.torchscript.torch_check import Warned
+
+Load = Callable[..., Model]
+TOLERANCE = 1e-5
 
 
-def target_of(module: torch.nn.Module, *args: Any, scripted: bool = False) -> Target:
+def make_target(module: torch.nn.Module, *args: Any, scripted: bool = False) -> Target:
+    """Return a target that can't be traced again."""
     module.eval()
     model = Model(module)
     call = bind(module, "forward", "forward", args, {})
@@ -27,6 +36,32 @@ def target_of(module: torch.nn.Module, *args: Any, scripted: bool = False) -> Ta
         artifact=artifact,
         form="scripted" if scripted else "traced",
         retrace=None,
-        tolerance=1e-5,
+        tolerance=TOLERANCE,
         seed=0,
     )
+
+
+def make_retraceable(model: Model, *args: Any, **kwargs: Any) -> Target:
+    """Return a target that can be traced again, without strict checks of its outputs."""
+    call = bind(model.module, "forward", "forward", args, kwargs)
+    options = TraceOptions(strict=False)
+
+    def retrace(again: Call, within: AbstractContextManager[Any]) -> torch.jit.ScriptModule:
+        return trace.again(model, again, options, within, gradients=False)
+
+    artifact = trace.again(model, call, options, torch.no_grad(), gradients=False)
+    return Target(model, call, EagerOracle(model, 0), artifact, "traced", retrace, TOLERANCE, 0)
+
+
+def trace_target(model: Model, *args: Any) -> tuple[Target, list[Warned]]:
+    """Return a target that can be traced again, traced as the service traces it, and the tracer's warnings."""
+    call = bind(model.module, "forward", model.method_name("forward"), args, {})
+    eager = EagerOracle(model, 0)
+    outputs = {"forward": eager.answer(call).outputs}
+    options = TraceOptions()
+    traced = trace.trace(model, {"forward": call}, options, outputs=outputs, check=False, tolerance=TOLERANCE)
+
+    def retrace(again: Call, within: AbstractContextManager[Any]) -> torch.jit.ScriptModule:
+        return trace.again(model, again, options, within, gradients=False)
+
+    return Target(model, call, eager, traced.module, "traced", retrace, TOLERANCE, 0), traced.warnings

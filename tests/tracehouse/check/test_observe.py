@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.tracehouse.check.traced import Load, traced
+from tests.tracehouse.check.targets import Load, trace_target
 from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.observe import Observation, observe
 from tracehouse.differential.budget import Budget
@@ -25,7 +25,7 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def observed(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> Observation:
-    return observe(traced(load(name, entrypoint), *(args or (X,)))[0], Budget(60.0))
+    return observe(trace_target(load(name, entrypoint), *(args or (X,)))[0], Budget(60.0))
 
 
 def test_a_branch_on_a_value_is_a_read_of_its_line(load: Load) -> None:
@@ -82,7 +82,7 @@ def test_tensors_read_as_ever_afterwards(load: Load) -> None:
 
 
 def test_attention_takes_its_fast_path_while_it_is_watched(load: Load) -> None:
-    target, _ = traced(load("encoder"), torch.randn(2, 3, 8))
+    target, _ = trace_target(load("encoder"), torch.randn(2, 3, 8))
     with ReadRecorder(target.call):
         watched = target.eager.answer(target.call)
 

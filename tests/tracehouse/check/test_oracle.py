@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.tracehouse.check.retraced import target_of
+from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.graphs.size_tests import run_size_tests
 from tracehouse.differential.budget import Budget
@@ -29,29 +29,29 @@ def source_of(line: user_lines.Line | None) -> str:
     ],
 )
 def test_the_line_that_reads_what_a_call_left_is_found(load: Load, name: str, source: str) -> None:
-    target = target_of(load(name), torch.ones(2, 3))
+    target = make_retraceable(load(name), torch.ones(2, 3))
     assert source_of(target.eager.find_state_line(target.call)) == source
 
 
 def test_the_line_that_has_python_draw_is_found(load: Load) -> None:
-    target = target_of(load("draws_a_constant"), torch.ones(2, 2))
+    target = make_retraceable(load("draws_a_constant"), torch.ones(2, 2))
     assert source_of(target.eager.find_draw_line(target.call)) == "drawn = torch.tensor([random.random(), 1.0])"
 
 
 def test_a_model_that_draws_nothing_has_no_such_line(load: Load) -> None:
-    target = target_of(load("refuses_negatives"), torch.ones(2, 3))
+    target = make_retraceable(load("refuses_negatives"), torch.ones(2, 3))
     assert target.eager.find_draw_line(target.call) is None
 
 
 def test_a_call_of_another_size_that_changes_later_answers_is_noticed(load: Load) -> None:
-    target = target_of(load("pads_to_the_longest_so_far"), torch.ones(2, 3))
+    target = make_retraceable(load("pads_to_the_longest_so_far"), torch.ones(2, 3))
     budget = Budget(60)
     found = run_size_tests(target, find_size_groups(target, {}, budget), {}, budget)
     assert [one.aftereffect.what for one in found if one.aftereffect is not None]
 
 
 def test_a_call_that_is_refused_leaves_the_copy_to_be_used_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = target_of(load("refuses_negatives"), torch.ones(2, 3))
+    target = make_retraceable(load("refuses_negatives"), torch.ones(2, 3))
     made = []
     fresh = Model.fresh
     monkeypatch.setattr(Model, "fresh", lambda model: made.append(model) or fresh(model))

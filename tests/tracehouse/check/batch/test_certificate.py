@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.tracehouse.check.targets import target_of
+from tests.tracehouse.check.targets import make_target
 from tracehouse.check.batch.certificate import NotBatchable, certify
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.contract import Batch
@@ -44,7 +44,7 @@ def certify_rows(
     does: Callable[..., Any], *args: torch.Tensor, groups: Groups = ROWS, up_to: int = 8, **options: Any
 ) -> Batch | NotBatchable:
     module = (OfTwo if len(args) == 2 else Model)(does)
-    return certify(target_of(module, *(args or (X,))), groups, up_to, Budget(20), **options)
+    return certify(make_target(module, *(args or (X,))), groups, up_to, Budget(20), **options)
 
 
 def test_rows_of_a_linear_layer_are_certified_up_to_the_largest_number_tried() -> None:
@@ -66,7 +66,7 @@ def test_a_convolution_with_a_norm_in_eval_mode_is_certified() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     groups = Groups({"input": ("batch", 3, 8, 8)}, {"batch": 1}, {})
 
-    assert isinstance(certify(target_of(model, images), groups, 8, Budget(20)), Batch)
+    assert isinstance(certify(make_target(model, images), groups, 8, Budget(20)), Batch)
 
 
 def test_attention_with_a_mask_is_certified() -> None:
@@ -173,7 +173,7 @@ def test_a_model_that_takes_no_single_row_is_refused() -> None:
 
 
 def test_a_script_that_sees_its_rows_from_some_number_on_is_certified_below_it() -> None:
-    batch = certify(target_of(MeansOfMany(), X, scripted=True), ROWS, 16, Budget(20))
+    batch = certify(make_target(MeansOfMany(), X, scripted=True), ROWS, 16, Budget(20))
 
     assert isinstance(batch, Batch)
     assert batch.up_to == 6
@@ -189,7 +189,7 @@ class MeansOfMany(nn.Module):
 def test_without_time_nothing_is_certified_and_that_is_reported() -> None:
     budget = Budget(0)
 
-    assert isinstance(certify(target_of(Model(lambda model, x: x), X), ROWS, 8, budget), NotBatchable)
+    assert isinstance(certify(make_target(Model(lambda model, x: x), X), ROWS, 8, budget), NotBatchable)
     assert budget.left_out() == ["whether rows along batch see one another"]
 
 
@@ -199,7 +199,7 @@ def test_a_model_that_sleeps_on_more_rows_is_refused_in_time() -> None:
             time.sleep(60)
         return x * 2
 
-    assert isinstance(certify(target_of(Model(sleeps), X), ROWS, 8, Budget(1)), NotBatchable)
+    assert isinstance(certify(make_target(Model(sleeps), X), ROWS, 8, Budget(1)), NotBatchable)
 
 
 def test_rows_that_see_one_another_in_eager_alone_are_refused() -> None:

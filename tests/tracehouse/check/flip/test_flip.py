@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.tracehouse.check.traced import Load, traced
+from tests.tracehouse.check.targets import Load, trace_target
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.flip.flip import ReadEffect, judge_reads, judge_warning
 from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replacement
@@ -18,7 +18,7 @@ BUDGET_S = 30.0
 
 
 def judge(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[ReadEffect]:
-    target, _ = traced(load(name, entrypoint), *(args or (X,)))
+    target, _ = trace_target(load(name, entrypoint), *(args or (X,)))
     return judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
 
 
@@ -42,7 +42,7 @@ def judge(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -
 def test_a_read_that_decides_what_is_computed_is_shown_to_be_harmful(
     load: Load, name: str, entrypoint: str, args: tuple[torch.Tensor, ...]
 ) -> None:
-    target, _ = traced(load(name, entrypoint), *args)
+    target, _ = trace_target(load(name, entrypoint), *args)
     harmful = [
         one
         for one in judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
@@ -111,7 +111,7 @@ def test_a_read_of_weights_is_harmless(load: Load) -> None:
 
 
 def test_what_the_budget_leaves_no_time_for_is_unknown_and_reported(load: Load) -> None:
-    target, _ = traced(load("branches_on_data"), X)
+    target, _ = trace_target(load("branches_on_data"), X)
     budget = Budget(0.0)
     (read,) = judge_reads(target, observe(target, Budget(BUDGET_S)), budget)
 
@@ -120,7 +120,7 @@ def test_what_the_budget_leaves_no_time_for_is_unknown_and_reported(load: Load) 
 
 
 def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
-    target, _ = traced(load("branches_on_data"), X)
+    target, _ = trace_target(load("branches_on_data"), X)
     scripted = type(target)(**{**vars(target), "retrace": None})
 
     assert judge_reads(scripted, observe(scripted, Budget(BUDGET_S)), Budget(BUDGET_S)) == []
@@ -131,7 +131,7 @@ def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
     [("branches_on_data", "harmful"), ("logs_a_value", "harmless"), ("checks_its_values", "harmless")],
 )
 def test_a_warning_has_the_effect_of_the_reads_of_its_line(load: Load, name: str, effect: str) -> None:
-    target, warned = traced(load(name), X)
+    target, warned = trace_target(load(name), X)
     reads = judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
 
     assert warned
@@ -157,7 +157,7 @@ def test_a_remedy_speaks_of_the_line(
 
 
 def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> None:
-    target, _ = traced(load("marks_its_ids"), torch.tensor([3, 1, 2]))
+    target, _ = trace_target(load("marks_its_ids"), torch.tensor([3, 1, 2]))
     (read, *_) = observe(target, Budget(BUDGET_S)).reads
     with pytest.raises(IndexError):
         watched_trace(target, ReadRecorder(target.call, Replacement(read.site, lambda _: 1)))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.tracehouse.check.retraced import target_of
+from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.target import Target
 from tracehouse.eager.model import Model
@@ -24,20 +24,20 @@ def parted(target: Target, *shape: int) -> list[GraphDivergence]:
 
 def test_two_traces_of_one_example_compute_the_same(load: Load) -> None:
     for name in ("bakes_a_size", "loops_over_its_rows", "makes_numbers_of_sizes"):
-        target = target_of(load(name), torch.randn(4, 4))
+        target = make_retraceable(load(name), torch.randn(4, 4))
         assert find_divergences(graph(target), graph(target)) == []
         assert graph(target).fingerprint == graph(target).fingerprint
 
 
 def test_the_artifact_keeps_its_graph(load: Load) -> None:
-    target = target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    target = make_retraceable(load("makes_numbers_of_sizes"), torch.randn(2, 5))
     before = str(target.artifact.graph)
     canonicalize(target.artifact, "forward")
     assert str(target.artifact.graph) == before
 
 
 def test_a_constant_is_blamed_on_the_line_that_made_it(load: Load) -> None:
-    target = target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    target = make_retraceable(load("makes_numbers_of_sizes"), torch.randn(2, 5))
     (parting,) = parted(target, 2, 6)
     assert (parting.kind, parting.was, parting.is_) == ("const", "5", "6")
     assert parting.line is not None
@@ -47,7 +47,7 @@ def test_a_constant_is_blamed_on_the_line_that_made_it(load: Load) -> None:
 
 
 def test_what_a_loop_repeats_is_blamed_on_the_loop(load: Load) -> None:
-    target = target_of(load("loops_over_its_rows"), torch.randn(2, 5))
+    target = make_retraceable(load("loops_over_its_rows"), torch.randn(2, 5))
     for columns in (7, 3, 1):
         parting = parted(target, 2, columns)[0]
         assert parting.kind == "struct"
@@ -57,14 +57,14 @@ def test_what_a_loop_repeats_is_blamed_on_the_loop(load: Load) -> None:
 
 
 def test_what_a_branch_leaves_out_is_blamed_on_its_condition(load: Load) -> None:
-    target = target_of(load("makes_numbers_of_sizes"), torch.randn(2, 5))
+    target = make_retraceable(load("makes_numbers_of_sizes"), torch.randn(2, 5))
     (parting,) = parted(target, 101, 5)
     assert parting.origin is not None
     assert parting.origin.source == "if x.shape[0] > 100:"
 
 
 def test_tensors_that_a_trace_keeps_are_compared_by_their_values(load: Load) -> None:
-    target = target_of(load("bakes_a_size"), torch.randn(5, 2))
+    target = make_retraceable(load("bakes_a_size"), torch.randn(5, 2))
     partings = parted(target, 6, 2)
     assert partings[0].origin is not None
     assert partings[0].origin.source == "weights = torch.tensor([1.0 / length] * length)"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from tests.tracehouse.check.retraced import target_of
+from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.baked_values import BakedValue, find_baked_values
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import Model
@@ -13,7 +13,7 @@ Load = Callable[..., Model]
 
 
 def baked(model: Model, *args: torch.Tensor) -> list[BakedValue]:
-    return find_baked_values(target_of(model, *args), Budget(60))
+    return find_baked_values(make_retraceable(model, *args), Budget(60))
 
 
 def test_a_branch_on_values_is_blamed_and_shown(load: Load) -> None:

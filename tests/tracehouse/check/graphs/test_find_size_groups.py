@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracehouse.check.retraced import target_of
+from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -26,7 +26,7 @@ def rows(*, batch: int, seq: int, past: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(("batch", "seq", "past"), [(2, 5, 3), (1, 5, 3), (4, 4, 4), (1, 1, 1)])
 def test_inputs_share_a_batch_and_one_is_as_long_as_two_together(load: Load, batch: int, seq: int, past: int) -> None:
-    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=batch, seq=seq, past=past))
+    target = make_retraceable(load("takes_rows_and_a_mask"), *rows(batch=batch, seq=seq, past=past))
     groups = found(target)
     assert groups.shapes["ids"] == ("batch", "seq")
     assert groups.shapes["past"] == ("batch", "n0", 8)
@@ -36,19 +36,19 @@ def test_inputs_share_a_batch_and_one_is_as_long_as_two_together(load: Load, bat
 
 
 def test_a_model_that_reads_values_is_asked_by_calls_alone(load: Load) -> None:
-    target = target_of(load("adds_rows_of_any_size"), torch.randn(2, 6), torch.randn(2, 12), torch.tensor(3))
+    target = make_retraceable(load("adds_rows_of_any_size"), torch.randn(2, 6), torch.randn(2, 12), torch.tensor(3))
     groups = found(target)
     assert groups.shapes == {"x": ("batch", "n0"), "doubled": ("batch", "2*n0"), "switch": ()}
 
 
 def test_sides_that_are_to_be_multiples_have_a_step(load: Load) -> None:
-    groups = found(target_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32)))
+    groups = found(make_retraceable(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32)))
     assert groups.shapes["x"] == ("batch", "n0", "height", "width")
     assert groups.steps == {"height": 8, "width": 8}
 
 
 def test_lengths_change_with_the_size_that_they_tell_of(load: Load) -> None:
-    target = target_of(load("packs_by_lengths"), torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
+    target = make_retraceable(load("packs_by_lengths"), torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
     groups = found(target)
     assert groups.shapes == {"x": ("batch", "seq", 4), "lengths": ("batch",)}
     assert groups.telling == {"lengths": "seq"}
@@ -58,7 +58,7 @@ def test_lengths_change_with_the_size_that_they_tell_of(load: Load) -> None:
 
 def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: Load) -> None:
     model = load("right_at_every_size", "TakesTheLastOfEach")
-    target = target_of(model, torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
+    target = make_retraceable(model, torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
     groups = found(target)
     assert groups.shapes == {"x": ("batch", "seq", "n0"), "lengths": ("batch",)}
     assert groups.telling == {"lengths": "seq"}
@@ -67,14 +67,14 @@ def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: 
 @pytest.mark.parametrize(("new", "past"), [(1, 3), (1, 5), (2, 3), (3, 3)])
 def test_one_step_beside_what_is_kept_has_a_length_of_its_own(load: Load, new: int, past: int) -> None:
     model = load("right_at_every_size", "Remembers")
-    groups = found(target_of(model, torch.randn(2, new, 4), *(torch.randn(2, past, 4) for _ in range(2))))
+    groups = found(make_retraceable(model, torch.randn(2, new, 4), *(torch.randn(2, past, 4) for _ in range(2))))
     x, keys, values = (groups.shapes[name] for name in ("x", "keys", "values"))
     assert keys[:2] == values[:2] != x[:2]
     assert x[0] == keys[0] == "batch"
 
 
 def test_what_is_declared_is_taken_as_it_is(load: Load) -> None:
-    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    target = make_retraceable(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
     groups = found(target, {"ids": {"1": "new"}, "mask": {"1": "new+old"}, "past": {"1": "old"}})
     assert groups.shapes == {"ids": (2, "new"), "mask": (2, "new+old"), "past": (2, "old", 8)}
     assert groups.fixed["past"] == {"0": "untried", "2": "untried"}
@@ -82,20 +82,20 @@ def test_what_is_declared_is_taken_as_it_is(load: Load) -> None:
 
 
 def test_sizes_that_are_declared_and_eager_refuses_are_told_with_its_error(load: Load) -> None:
-    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    target = make_retraceable(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
     groups = found(target, {"ids": {"1": "seq"}})
     assert "must match the size" in str(groups.refused["seq"].facts["message"])
 
 
 @pytest.mark.parametrize("said", [{"rows": {"0": "n"}}, {"ids": {"2": "n"}}, {"ids": {"0": "n", "1": "n"}}])
 def test_what_is_declared_has_to_fit_the_example(load: Load, said: dict[str, dict[str, str]]) -> None:
-    target = target_of(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
+    target = make_retraceable(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
     with pytest.raises(ValueError, match=r"no input|no dim|do not fit"):
         found(target, said)
 
 
 def test_without_time_every_dim_is_left_untried(load: Load) -> None:
-    target = target_of(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32))
+    target = make_retraceable(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32))
     budget = Budget(0)
     groups = find_size_groups(target, {}, budget)
     assert groups.symbols == []

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.tracehouse.check.traced import Load
+from tests.tracehouse.check.targets import Load
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.eager.call import bind
 

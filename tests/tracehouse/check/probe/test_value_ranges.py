@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.tracehouse.check.targets import target_of
+from tests.tracehouse.check.targets import make_target
 from tracehouse.check.probe.value_ranges import ValueRangeResult, find_value_ranges
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.input_spec import ValueRange
@@ -40,7 +40,7 @@ def find_ranges(
     does: Callable[..., Any], *args: torch.Tensor, groups: Groups | None = None, rows: int = 100
 ) -> ValueRangeResult:
     kind = OfTwo if len(args) == 2 else Model
-    return find_value_ranges(target_of(kind(does, rows), *(args or (IDS,))), groups, Budget(20))
+    return find_value_ranges(make_target(kind(does, rows), *(args or (IDS,))), groups, Budget(20))
 
 
 def of_x(does: Callable[..., Any], *args: torch.Tensor, **options: Any) -> tuple[int | None, int | None] | None:
@@ -158,7 +158,9 @@ def test_nothing_is_tried_where_an_operator_checks_nothing() -> None:
 def test_without_time_nothing_is_claimed_and_that_is_reported() -> None:
     budget = Budget(0)
 
-    assert find_value_ranges(target_of(Model(lambda model, x: model.table(x)), IDS), None, budget) == ValueRangeResult()
+    assert (
+        find_value_ranges(make_target(Model(lambda model, x: model.table(x)), IDS), None, budget) == ValueRangeResult()
+    )
     assert budget.left_out() == ["the integers that 'x' may hold"]
 
 
@@ -169,6 +171,6 @@ def test_a_model_that_sleeps_on_other_integers_takes_no_longer_than_the_budget()
         return model.table(x)
 
     budget = Budget(1)
-    values = find_value_ranges(target_of(Model(sleeps), IDS), None, budget)
+    values = find_value_ranges(make_target(Model(sleeps), IDS), None, budget)
 
     assert values.ranges == {}

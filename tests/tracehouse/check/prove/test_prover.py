@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracehouse.check.targets import target_of
+from tests.tracehouse.check.targets import make_target
 from tracehouse.check.prove import size_grid
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
@@ -25,7 +25,7 @@ def proof_of(module: torch.nn.Module, *, scripted: bool = False, shape: Symbolic
     sizes = {"batch": BATCH, "length": LENGTH}
     generator = torch.Generator().manual_seed(0)
     x = torch.randn([sizes[dim] if isinstance(dim, str) else dim for dim in shape], generator=generator)
-    target = target_of(module, x, scripted=scripted)
+    target = make_target(module, x, scripted=scripted)
     name = next(iter(target.call.tensors))
     groups = Groups({name: shape}, {dim: sizes[dim] for dim in shape if isinstance(dim, str)}, {name: {}})
     wanted = {symbol: WANTED[symbol] for symbol in groups.symbols}

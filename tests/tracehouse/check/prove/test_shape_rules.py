@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracehouse.check.targets import target_of
+from tests.tracehouse.check.targets import make_target
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.prove.shape_rules import ShapeRuleMode
 from tracehouse.check.prove.symbols import Symbols
@@ -83,7 +83,7 @@ class UpsampledByPython(torch.nn.Module):
 
 
 def proof_of(module: torch.nn.Module) -> Proof:
-    target = target_of(module, torch.randn(2, 2, 12, 12))
+    target = make_target(module, torch.randn(2, 2, 12, 12))
     (name,) = target.call.tensors
     groups = Groups({name: ("batch", 2, "height", "width")}, {"batch": 2, "height": 12, "width": 12}, {name: {}})
     return prove(target, groups, {"batch": range(1, 9), "height": range(1, 65), "width": range(1, 65)}, Budget(60))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracehouse.check.targets import target_of
+from tests.tracehouse.check.targets import make_target
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
@@ -102,7 +102,7 @@ def assert_agree(target: Target, shapes: Mapping[str, SymbolicShape], proof: Pro
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_proven_of_a_right_model_is_so_and_is_all_that_eager_takes(load: Load, name: str) -> None:
     shapes = RIGHT[name]
-    target = target_of(load("right_at_every_size", name).module, *tensors(shapes, SIZES))
+    target = make_target(load("right_at_every_size", name).module, *tensors(shapes, SIZES))
     proof = proof_of(target, shapes)
 
     assert_agree(target, shapes, proof)
@@ -116,7 +116,7 @@ def test_what_is_proven_of_a_right_model_is_so_and_is_all_that_eager_takes(load:
 @pytest.mark.parametrize("name", [*RIGHT, *WRONG])
 def test_every_size_that_is_proven_is_so(load: Load, name: str) -> None:
     shapes, file = (RIGHT[name], "right_at_every_size") if name in RIGHT else (WRONG[name], "wrong_at_other_sizes")
-    target = target_of(load(file, name).module, *tensors(shapes, SIZES))
+    target = make_target(load(file, name).module, *tensors(shapes, SIZES))
     proof = proof_of(target, shapes)
 
     assert_agree(target, shapes, proof, most=sum(len(points(region)) for region in proof.regions) or 1)
@@ -125,7 +125,7 @@ def test_every_size_that_is_proven_is_so(load: Load, name: str) -> None:
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_proven_of_a_wrong_model_is_so_and_something_is_not(load: Load, name: str) -> None:
     shapes = WRONG[name]
-    target = target_of(load("wrong_at_other_sizes", name).module, *tensors(shapes, SIZES))
+    target = make_target(load("wrong_at_other_sizes", name).module, *tensors(shapes, SIZES))
     proof = proof_of(target, shapes)
 
     assert_agree(target, shapes, proof)
