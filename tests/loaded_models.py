@@ -12,7 +12,7 @@ from tracehouse.eager.model import Model
 from tracehouse.eager.source import Source
 from tracehouse.spec.trace_spec import Init
 from tracehouse.tensors.tensor import Tensor
-from tracehouse.torch_values.tensors import DTYPES, packed
+from tracehouse.torch_values.tensors import DTYPES, pack
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def every_datatype() -> list[Tensor]:
     """One tensor of each, named as it."""
-    return packed({datatype.value: torch.tensor([0, 1, 1]).to(dtype) for datatype, dtype in DTYPES.items()})
+    return pack({datatype.value: torch.tensor([0, 1, 1]).to(dtype) for datatype, dtype in DTYPES.items()})
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, TensorLeaf
 from tracehouse.eager.call import bind
-from tracehouse.eager.declared_sizes import resized
+from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.findings.trace_check import Verdict
 from tracehouse.tensors.tensor import Datatype
@@ -184,12 +184,12 @@ def test_a_call_is_made_longer_and_shorter_with_its_own_values() -> None:
     call = bind(torch.nn.Bilinear(1, 1, 1), "forward", "forward", [torch.arange(3), torch.arange(8).reshape(2, 4)], {})
     dynamic = {"input1": {"0": "seq"}, "input2": {"1": "seq+1"}}
 
-    assert {name: one.tolist() for name, one in resized(call, dynamic, {"seq": 5}).tensors.items()} == {
+    assert {name: one.tolist() for name, one in resize_call(call, dynamic, {"seq": 5}).tensors.items()} == {
         "input1": [0, 1, 2, 0, 1],
         "input2": [[0, 1, 2, 3, 0, 1], [4, 5, 6, 7, 4, 5]],
     }
-    assert resized(call, dynamic, {"seq": 1}).tensors["input2"].tolist() == [[0, 1], [4, 5]]
-    assert resized(call, dynamic, {"other": 7}) is call
+    assert resize_call(call, dynamic, {"seq": 1}).tensors["input2"].tolist() == [[0, 1], [4, 5]]
+    assert resize_call(call, dynamic, {"other": 7}) is call
 
 
 DECLARED_OTHERWISE = [
@@ -211,7 +211,7 @@ def test_dims_that_are_declared_as_the_example_is_not_are_refused(
     call = bind(torch.nn.Bilinear(1, 1, 1), "forward", "forward", [torch.arange(3), torch.arange(8).reshape(2, 4)], {})
 
     with pytest.raises(ArgumentMismatch, match=re.escape(why)):
-        resized(call, dynamic, sizes)
+        resize_call(call, dynamic, sizes)
 
 
 def test_a_submission_without_buckets_is_held_to_what_it_declares(work: Work) -> None:

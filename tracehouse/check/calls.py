@@ -10,10 +10,10 @@ import torch
 
 from tracehouse.check.time_limit import time_limit
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.error_translation import translate_errors
 from tracehouse.eager.source import seed_all
 from tracehouse.errors import AnswerTooLarge, ModelRaised
-from tracehouse.torch_values.compare import copied
+from tracehouse.torch_values.compare import copy_outputs
 from tracehouse.torch_values.gradients import Gradients, differentiate
 
 
@@ -40,8 +40,8 @@ def call_model(
         if seeded:
             seed_all(seed)
         before = _read_generators()
-        with torch.no_grad(), blamed(ModelRaised, f"{call.method} raised", method=call.method):
-            outputs = copied(cloned.run(module))
+        with torch.no_grad(), translate_errors(ModelRaised, f"{call.method} raised", method=call.method):
+            outputs = copy_outputs(cloned.run(module))
         return Answer(outputs, cloned.tensors, drew=_read_generators() != before)
 
 
@@ -59,7 +59,7 @@ def differentiate_model(
 
     seed_all(seed)
     doing = f"{call.method}, or the way back through it, raised"
-    with time_limit(within_s), blamed(ModelRaised, doing, method=call.method):
+    with time_limit(within_s), translate_errors(ModelRaised, doing, method=call.method):
         try:
             return differentiate(run, call.tensors, module, seed, most=most_bytes)
         except AnswerTooLarge as error:
@@ -73,7 +73,7 @@ def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answ
     seed_all(seed)
     before = _read_generators()
     with torch.no_grad():
-        outputs = copied(cloned.run_traced(module))
+        outputs = copy_outputs(cloned.run_traced(module))
     return Answer(outputs, cloned.tensors, drew=_read_generators() != before)
 
 

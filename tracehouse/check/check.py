@@ -28,7 +28,7 @@ from tracehouse.findings.trace_check import Finding, Layer, TraceCheck, verdict_
 from tracehouse.spec.trace_spec import CheckOptions
 from tracehouse.torchscript import train_mode
 from tracehouse.torchscript.candidate import Candidate
-from tracehouse.torchscript.trace import Traced
+from tracehouse.torchscript.trace import TraceResult
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Check:
             _read_graphs(traced, [*self._calls], ledger)
         every = [
             *_findings_of_torch(traced, evidence.values(), ledger),
-            *train_mode.found(self._eager.module, traced.module),
+            *train_mode.find_train_mode(self._eager.module, traced.module),
             *_findings_of_layers(evidence, ledger),
             *ledger.findings,
         ]
@@ -142,7 +142,7 @@ class Check:
         return evidence
 
     def _probing(
-        self, traced: Traced, ledger: Ledger, comparer: Comparer, determinism: Determinism, *, deep: bool
+        self, traced: TraceResult, ledger: Ledger, comparer: Comparer, determinism: Determinism, *, deep: bool
     ) -> dict[str, Probing]:
         # A value of a tensor became Python's, where nothing keeps it from deciding what is computed.
         warned = any(warned.reads_value for warned in traced.warnings)
@@ -163,7 +163,7 @@ class Check:
         }
 
 
-def _read_graphs(traced: Traced, methods: Sequence[str], ledger: Ledger) -> None:
+def _read_graphs(traced: TraceResult, methods: Sequence[str], ledger: Ledger) -> None:
     """Report what the graphs show, of which the calls have shown nothing."""
     for finding in scripted_graphs.found(traced.module, methods):
         method = str(finding.evidence["method"])
@@ -182,7 +182,7 @@ def _findings_of_layers(evidence: Mapping[str, Evidence], ledger: Ledger) -> lis
     ]
 
 
-def _findings_of_torch(traced: Traced, evidence: Iterable[Evidence], ledger: Ledger) -> list[Finding]:
+def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger: Ledger) -> list[Finding]:
     """Return the tracer's warnings as the layers judge them, each once, or as far as the comparisons tell."""
     differs = any(finding.kind == Kind.OUTPUT_DIFFERS for finding in ledger.findings)
     suspect = suspected_line(traced)

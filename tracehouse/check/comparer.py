@@ -7,20 +7,20 @@ from tracehouse.check.oracle import EagerOracle
 from tracehouse.differential.comparison import ComparisonResult, Difference, compare_baked_arguments
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import coverage, differences, repeatability
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Comparison
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
-from tracehouse.torchscript.trace import Traced
+from tracehouse.torchscript.trace import TraceResult
 
 
 class Comparer:
     """Compares calls of one artifact with the eager model, and enters each in the ledger."""
 
-    def __init__(self, traced: Traced, ledger: Ledger, *, tolerance: float, seed: int) -> None:
+    def __init__(self, traced: TraceResult, ledger: Ledger, *, tolerance: float, seed: int) -> None:
         self._traced = traced
         self._ledger = ledger
         self._tolerance = tolerance
@@ -42,12 +42,16 @@ class Comparer:
         except ModelRaised as error:
             self._ledger.findings.append(coverage.check_input_refused(given.name, error.failure()))
             return
-        baked = compare_baked_arguments(observed_contract.arguments(example), observed_contract.arguments(given.call))
+        baked = compare_baked_arguments(
+            observed_contract.describe_arguments(example), observed_contract.describe_arguments(given.call)
+        )
         if baked is not None:
             self.record(given.call, given.name, ComparisonResult(None, baked), in_contract=False)
             return
         compared = self.compare(given.call, answer)
-        self.record(given.call, given.name, compared, in_contract=observed_contract.same(example, given.call))
+        self.record(
+            given.call, given.name, compared, in_contract=observed_contract.is_same_contract(example, given.call)
+        )
 
     def compare(self, call: Call, eager: Answer) -> ComparisonResult:
         """Compare the outputs, and then the inputs as the call left them. Raises OutOfMemory."""
@@ -55,7 +59,7 @@ class Comparer:
             answer = call_artifact(self._traced.module, call, self._seed)
         except Exception as error:
             if is_out_of_memory(error):
-                raise out_of_memory(error) from error
+                raise out_of_memory_error(error) from error
             return ComparisonResult(None, Difference("output", f"the artifact raised: {_last_line(error)}"))
         if eager.drew or answer.drew:
             self._ledger.random_methods.add(call.method)
@@ -79,7 +83,7 @@ class Comparer:
             call_artifact(self._traced.module, call, self._seed)
         except Exception as refusal:
             if is_out_of_memory(refusal):
-                raise out_of_memory(refusal) from refusal
+                raise out_of_memory_error(refusal) from refusal
             return
         self._ledger.findings.append(differences.answers_where_eager_raises(call.method, case, error.failure()))
 
@@ -107,7 +111,7 @@ class Comparer:
             )
 
 
-def suspected_line(traced: Traced) -> user_lines.Line | None:
+def suspected_line(traced: TraceResult) -> user_lines.Line | None:
     """Return the line that most likely makes answers differ: where a value left the trace, or where two traces part."""
     warned = next((warned.line for warned in traced.warnings if warned.line), None)
     check = traced.torch_check
@@ -116,5 +120,5 @@ def suspected_line(traced: Traced) -> user_lines.Line | None:
 
 def _last_line(error: Exception) -> str:
     """Return the last line of the message: torch puts what happened there, after the lines of the graph."""
-    text = user_lines.text_of(error).strip()
+    text = user_lines.error_text(error).strip()
     return text.splitlines()[-1] if text else type(error).__name__

@@ -13,7 +13,7 @@ from tracehouse.errors import ModelRaised
 from tracehouse.findings.kinds import Kind
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torch_values.compare import compare
-from tracehouse.torchscript.trace import Traced
+from tracehouse.torchscript.trace import TraceResult
 
 # Two runs can draw alike by chance, as where a model skips a layer now and then.
 CALLS_WHERE_RANDOM = 6
@@ -29,7 +29,7 @@ class Determinism:
         self,
         eager: EagerOracle,
         observed: Mapping[str, CallObservation],
-        traced: Traced,
+        traced: TraceResult,
         ledger: Ledger,
         tolerance: float,
     ) -> None:

@@ -20,7 +20,7 @@ from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection.user_lines import Line
-from tracehouse.torchscript.torch_check import Warned
+from tracehouse.torchscript.torch_check import RecordedWarning
 
 LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
 NamedCall = tuple[str, Call]  # a counterexample, named by what it shows
@@ -112,7 +112,7 @@ class Evidence:
     """What the layers found out about one method, whose example is `call`; `failures` has the layers that broke off."""
 
     call: Call
-    warned: Sequence[Warned]
+    warned: Sequence[RecordedWarning]
     observe: ObserveEvidence = field(default_factory=ObserveEvidence)
     graphs: GraphsEvidence = field(default_factory=GraphsEvidence)
     flip: FlipEvidence = field(default_factory=FlipEvidence)

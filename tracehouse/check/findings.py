@@ -23,7 +23,7 @@ from tracehouse.findings.remedies import KEEP_SIZE_DYNAMIC
 from tracehouse.findings.trace_check import Effect, Finding, TorchCheck
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import torch_check
-from tracehouse.torchscript.torch_check import Warned
+from tracehouse.torchscript.torch_check import RecordedWarning
 
 _ERROR_MAX_CHARACTERS = 500
 
@@ -37,13 +37,13 @@ def value_read(method: str, read: ReadEffect) -> Finding:
         effect=read.effect,
         confirmed=read.confirmed,
         evidence={"read": read.read.site.kind, "parting": _describe(read.divergence)},
-        line=user_lines.where(read.line),
+        line=user_lines.line_facts(read.line),
     )
 
 
 def unsettled_value_read(method: str, line: user_lines.Line, reason: str) -> Finding:
     """Return the finding of a value read of which nobody knows whether the trace is wrong by it."""
-    return baked.unsettled_value_read(method, reason, user_lines.where(line))
+    return baked.unsettled_value_read(method, reason, user_lines.line_facts(line))
 
 
 def value_in_graph(method: str, value: BakedValue) -> Finding:
@@ -57,13 +57,13 @@ def value_in_graph(method: str, value: BakedValue) -> Finding:
         now=value.divergence.is_,
         confirmed=value.confirmed,
         evidence={"parting": _describe(value.divergence), **differing},
-        line=user_lines.where(value.line),
+        line=user_lines.line_facts(value.line),
     )
 
 
 def tracing_flag(method: str, reason: str, line: user_lines.Line) -> Finding:
     """Return the finding that the model computes something else while it is traced."""
-    return baked.tracing_flag(method, reason, user_lines.where(line))
+    return baked.tracing_flag(method, reason, user_lines.line_facts(line))
 
 
 def size_kept(method: str, size: BakedSize) -> Finding:
@@ -83,13 +83,13 @@ def size_kept(method: str, size: BakedSize) -> Finding:
         what=f"{what}{_describe_trace_at_size(size.divergence)}",
         evidence={**evidence, **(difference.evidence if difference else {})},
         remedy=remedies.suggest_loop_remedy(size.line) or KEEP_SIZE_DYNAMIC,
-        line=user_lines.where(size.line),
+        line=user_lines.line_facts(size.line),
     )
 
 
 def keeps_a_size(call: Call, difference: Difference, suspect: user_lines.Line | None) -> Finding:
     """Return the finding that the eager model keeps something of the sizes of its first call."""
-    return baked.keeps_a_size(call.method, difference, user_lines.where(suspect))
+    return baked.keeps_a_size(call.method, difference, user_lines.line_facts(suspect))
 
 
 def dynamic_refused(method: str, symbol: str, dims: str, error: ModelRaised) -> Finding:
@@ -100,7 +100,7 @@ def dynamic_refused(method: str, symbol: str, dims: str, error: ModelRaised) -> 
 def ambient_read(method: str, effect: AmbientEffect) -> Finding:
     """Return the finding that the model reads something outside its inputs."""
     read = effect.read
-    line = user_lines.where(read.line)
+    line = user_lines.line_facts(read.line)
     return repeatability.ambient_read(
         method, name=read.name, kind=read.kind, effect=effect.effect, reason=effect.reason, line=line
     )
@@ -108,15 +108,15 @@ def ambient_read(method: str, effect: AmbientEffect) -> Finding:
 
 def layer_failed(layer: str, method: str, error: BaseException) -> Finding:
     """Return the finding that the model's code, or torch, raised where the check did not expect it."""
-    text = f"{type(error).__name__}: {user_lines.shown_text_of(error)[:_ERROR_MAX_CHARACTERS]}"
-    return coverage.layer_failed(layer, method, text, user_lines.where(user_lines.of_error(error)))
+    text = f"{type(error).__name__}: {user_lines.public_error_text(error)[:_ERROR_MAX_CHARACTERS]}"
+    return coverage.layer_failed(layer, method, text, user_lines.line_facts(user_lines.line_of_error(error)))
 
 
 def tracer_warning(
-    warned: Warned, *, confirmed: bool | None, effect: Effect = "unknown", reason: str | None = None
+    warned: RecordedWarning, *, confirmed: bool | None, effect: Effect = "unknown", reason: str | None = None
 ) -> Finding:
     """Return the finding of one TracerWarning, with what is known of its effect."""
-    line = user_lines.where(warned.line)
+    line = user_lines.line_facts(warned.line)
     return torch_messages.tracer_warning(
         warned.method, warned.kind, warned.message, line, confirmed=confirmed, effect=effect, reason=reason
     )
@@ -126,7 +126,7 @@ def output_differs(
     call: Call,
     case: str,
     difference: Difference,
-    warnings: Sequence[Warned],
+    warnings: Sequence[RecordedWarning],
     *,
     in_contract: bool,
     suspect: user_lines.Line | None,
@@ -138,7 +138,7 @@ def output_differs(
         difference,
         in_contract=in_contract,
         reads_value=suspect is not None and any(one.line == suspect and one.reads_value for one in warnings),
-        line=user_lines.where(suspect),
+        line=user_lines.line_facts(suspect),
         inputs=[*call.tensors],
     )
 
@@ -151,35 +151,35 @@ def nondeterministic(
     `drawing` is the line that draws where no node of the graph does.
     """
     node = next((node for node in script_graphs.nodes(graph) if node.isNondeterministic()), None)
-    line = user_lines.where(script_graphs.line_of(node) if node else drawing)
+    line = user_lines.line_facts(script_graphs.line_of(node) if node else drawing)
     return repeatability.nondeterministic(call.method, difference, operator=node.kind() if node else None, line=line)
 
 
 def draws_random_numbers(method: str, node: script_graphs.Node | None) -> Finding:
     """Return the finding that random numbers were drawn, and no answer has shown it."""
-    line = user_lines.where(script_graphs.line_of(node) if node else None)
+    line = user_lines.line_facts(script_graphs.line_of(node) if node else None)
     return repeatability.draws_random_numbers(method, node.kind() if node else None, line)
 
 
 def hidden_state(call: Call, difference: Difference, suspect: user_lines.Line | None) -> Finding:
     """Return the finding that eager answers the same inputs differently after other calls."""
-    return repeatability.hidden_state(call.method, difference, user_lines.where(suspect))
+    return repeatability.hidden_state(call.method, difference, user_lines.line_facts(suspect))
 
 
 def state_carried(call: Call, states: Sequence[HiddenState]) -> Finding:
     """Return the finding that each call changes state that the next one reads."""
     line = next((one.line for one in states if one.line), None)
-    return repeatability.state_carried(call.method, [one.name for one in states], user_lines.where(line))
+    return repeatability.state_carried(call.method, [one.name for one in states], user_lines.line_facts(line))
 
 
 def torch_check_failed(check: TorchCheck) -> Finding:
     """Return the finding that torch's own check refuses the trace."""
-    return torch_messages.torch_check_failed(check, user_lines.where(place_of(check)))
+    return torch_messages.torch_check_failed(check, user_lines.line_facts(place_of(check)))
 
 
 def torch_check_erred(check: TorchCheck) -> Finding:
     """Return the finding that the result of torch's own check is not reliable."""
-    return torch_messages.torch_check_erred(check, user_lines.where(place_of(check)))
+    return torch_messages.torch_check_erred(check, user_lines.line_facts(place_of(check)))
 
 
 def place_of(check: TorchCheck) -> user_lines.Line | None:
@@ -190,7 +190,7 @@ def place_of(check: TorchCheck) -> user_lines.Line | None:
     lines = (
         user_lines.Line(file=file, line=line, source=source or "") for file, line, source in places if file and line
     )
-    return next(lines, None) or torch_check.line_of_parting(check.graph_diff or "")
+    return next(lines, None) or torch_check.line_of_divergence(check.graph_diff or "")
 
 
 def _describe_trace_at_size(divergence: GraphDivergence | None) -> str:

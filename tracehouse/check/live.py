@@ -34,10 +34,10 @@ from tracehouse.differential.differential_run import DifferentialRun, DivergingA
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bind
-from tracehouse.eager.copies import copied, uncopied
-from tracehouse.eager.declared_sizes import resized
+from tracehouse.eager.copies import copy_model, find_uncopyable
+from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.eager.model import Function, Model
-from tracehouse.eager.submission import Loaded
+from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.eager.weights import Fit
 from tracehouse.errors import ModelNotCopyable, ModelRaised
 from tracehouse.findings.trace_check import Finding
@@ -53,7 +53,7 @@ from tracehouse.spec.example_inputs import Dynamic
 from tracehouse.spec.trace_spec import BUDGET_S, CheckOptions, TraceOptions, WantedSizes
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
-from tracehouse.torch_values.tensors import packed
+from tracehouse.torch_values.tensors import pack
 
 _METHOD = "forward"
 # A counterexample's call has ended once already.
@@ -138,7 +138,7 @@ def _load(
     check_inputs: Sequence[Any],
     declared: Dynamic,
     seed: int,
-) -> Loaded:
+) -> LoadedSubmission:
     made = _copy_model(model)
 
     def bound(given: Any, keywords: Mapping[str, Any]) -> Call:
@@ -147,14 +147,14 @@ def _load(
         return call.with_tensors({name: tensor.detach().clone() for name, tensor in call.tensors.items()})
 
     example = bound(example_inputs, example_kwarg_inputs)
-    resized(example, declared, {})  # raises ArgumentMismatch where the example is not as declared
+    resize_call(example, declared, {})  # raises ArgumentMismatch where the example is not as declared
     observed_contract.check_inputs(example)
     check_calls = [
         CheckCall(f"check_inputs[{place}]", bound((), given) if isinstance(given, dict) else bound(given, {}))
         for place, given in enumerate(check_inputs)
     ]
     made.initialise([example], seed)
-    loaded = Loaded(made, Fit(), {_METHOD: example}, check_calls)
+    loaded = LoadedSubmission(made, Fit(), {_METHOD: example}, check_calls)
     return loaded.as_scripted() if made.is_compiled else loaded
 
 
@@ -171,11 +171,11 @@ def _copy_model(model: torch.nn.Module | Callable[..., Any]) -> Model:
 
 def _copy(module: torch.nn.Module) -> torch.nn.Module:
     try:
-        return copied(module, share_parameters=False)
+        return copy_model(module, share_parameters=False)
     except Exception as error:
-        why = f"{type(error).__name__}: {user_lines.text_of(error)}"
+        why = f"{type(error).__name__}: {user_lines.error_text(error)}"
         raise ModelNotCopyable(
-            f"the model cannot be copied, and the check calls copies alone ({why})", attributes=uncopied(module)
+            f"the model cannot be copied, and the check calls copies alone ({why})", attributes=find_uncopyable(module)
         ) from error
 
 
@@ -204,7 +204,7 @@ def _contract(observed: Contract, checked: Checked) -> Contract:
 
 
 def _counterexamples(
-    loaded: Loaded, artifact: torch.jit.ScriptModule, checked: Checked, tolerance: float, seed: int
+    loaded: LoadedSubmission, artifact: torch.jit.ScriptModule, checked: Checked, tolerance: float, seed: int
 ) -> list[FoundCounterexample]:
     """Return the smallest of the calls that differ, with both answers."""
     eager = EagerOracle(loaded.model, seed)
@@ -227,7 +227,7 @@ def _run(
     try:
         answer = call_artifact(artifact, call, seed)
     except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
-        actual = user_lines.text_of(error).strip()
+        actual = user_lines.error_text(error).strip()
         compared = ComparisonResult(None, Difference("output", "the artifact raised"))
     else:
         actual = _answer(answer.outputs)
@@ -240,11 +240,11 @@ def _run(
 
 
 def _bound(case: str, call: Call) -> BoundCall:
-    return BoundCall(case, call.method, observed_contract.arguments(call), packed(call.tensors))
+    return BoundCall(case, call.method, observed_contract.describe_arguments(call), pack(call.tensors))
 
 
 def _answer(outputs: Any) -> Answer:
-    leaves = {tensor.name: tensor for tensor in packed(structure.tensors(outputs, "output"))}
+    leaves = {tensor.name: tensor for tensor in pack(structure.tensors(outputs, "output"))}
     return Answer(structure.describe(outputs, "output"), leaves)
 
 
@@ -266,7 +266,7 @@ def _sources(findings: Sequence[Finding]) -> dict[str, str]:
     """Return the text of the files that findings name, as far as Python has it; a library's are left out."""
     named = dict.fromkeys(finding.file for finding in findings if finding.file is not None)
     texts = {file: "".join(linecache.getlines(file)) for file in named}
-    return {file: user_lines.cleaned(text) for file, text in texts.items() if text}
+    return {file: user_lines.clean_text(text) for file, text in texts.items() if text}
 
 
 def _name_of(model: torch.nn.Module | Callable[..., Any]) -> str:

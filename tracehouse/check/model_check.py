@@ -12,7 +12,7 @@ from tracehouse.check.check import Check, Checked
 from tracehouse.check.pipeline import ReportLayer, RequestedSizes
 from tracehouse.contract.contract import Contract
 from tracehouse.eager import observed_contract
-from tracehouse.eager.submission import Loaded
+from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript.candidate import Candidate, candidate_of
@@ -23,7 +23,7 @@ class ModelCheck:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedSubmission,
         conversion: Conversion,
         options: TraceOptions,
         check: CheckOptions,

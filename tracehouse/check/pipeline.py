@@ -50,7 +50,7 @@ from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.torch_values.compare import compare
-from tracehouse.torchscript.torch_check import Warned
+from tracehouse.torchscript.torch_check import RecordedWarning
 
 ReportLayer = Callable[[Layer], object]
 Probe = Callable[[ValueBounds, Budget], object]
@@ -91,7 +91,7 @@ class Pipeline:
         self._run_probes = probe
         self._report = report
 
-    def run(self, warned: Sequence[Warned]) -> Evidence:
+    def run(self, warned: Sequence[RecordedWarning]) -> Evidence:
         """Return what the layers find out, given the tracer's warnings. Nothing that the model raises comes out."""
         evidence = Evidence(self._target.call, warned)
         evidence = self._extended(evidence, "observe", self._observe)

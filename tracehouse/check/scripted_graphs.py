@@ -191,7 +191,9 @@ def _is_list(value: Any) -> bool:
 
 def _state_written(method: str, writes: Mapping[State, script_graphs.Node], readers: Sequence[str]) -> Finding:
     line = next((line for node in writes.values() if (line := _line_of(node))), None)
-    return repeatability.state_written(method, sorted({name for _, name in writes}), readers, user_lines.where(line))
+    return repeatability.state_written(
+        method, sorted({name for _, name in writes}), readers, user_lines.line_facts(line)
+    )
 
 
 def _line_of(write: script_graphs.Node) -> user_lines.Line | None:
@@ -200,8 +202,8 @@ def _line_of(write: script_graphs.Node) -> user_lines.Line | None:
 
 
 def _may_draw(method: str, node: script_graphs.Node) -> Finding:
-    return repeatability.may_draw(method, node.kind(), user_lines.where(script_graphs.line_of(node)))
+    return repeatability.may_draw(method, node.kind(), user_lines.line_facts(script_graphs.line_of(node)))
 
 
 def _is_64_bit(method: str, node: script_graphs.Node) -> Finding:
-    return repeatability.python_int_is_64_bit(method, node.kind(), user_lines.where(script_graphs.line_of(node)))
+    return repeatability.python_int_is_64_bit(method, node.kind(), user_lines.line_facts(script_graphs.line_of(node)))

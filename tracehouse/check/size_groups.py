@@ -73,10 +73,10 @@ class Groups:
         given = call.tensors
         made = dict(given)
         for place, (name, shape) in enumerate(self.sizes(sizes).items()):
-            made[name] = resizing.resized(given[name], shape, seed + place)
+            made[name] = resizing.resize(given[name], shape, seed + place)
         for name, symbol in self.telling.items():
             was = self.example[symbol]
-            made[name] = resizing.within(made[name], was, sizes.get(symbol, was))
+            made[name] = resizing.fit_to_size(made[name], was, sizes.get(symbol, was))
         return call.with_tensors(made)
 
     def is_affordable(self, call: Call, sizes: Mapping[str, int]) -> bool:

@@ -67,7 +67,7 @@ class StateTrials:
         values = {key: hidden_state.copy_content(self._read(module, key, shared)) for key in lines}
         states = []
         for key, line in lines.items():
-            name = ".".join(key) if key in shared else script_graphs.dotted(*key)
+            name = ".".join(key) if key in shared else script_graphs.join_path(*key)
             if key in settled:
                 states.append(HiddenState(name, line, "harmless", "every call leaves the same in it"))
                 continue

@@ -16,7 +16,7 @@ from tracehouse.contract.regions import Region
 from tracehouse.findings import coverage
 from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection.user_lines import Line
-from tracehouse.torchscript.torch_check import Warned
+from tracehouse.torchscript.torch_check import RecordedWarning
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
@@ -124,7 +124,7 @@ def _is_of_values(evidence: Evidence, judged: ReadEffect) -> bool:
     return is_read and read.depends_on == "values" and read.site.kind not in (IN_TORCH, "__index__")
 
 
-def _warning(evidence: Evidence, warned: Warned) -> Finding:
+def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
     divergences = [one.divergence for one in evidence.wrong_values]
     effect, reason, judged = flip.judge_warning(warned, evidence.flip.judged, divergences)
     if effect == "harmless" and warned.line in {one.line for one in evidence.wrong_sizes}:

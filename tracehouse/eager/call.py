@@ -46,7 +46,8 @@ class Call:
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> "Call":
         """The same call on other tensors."""
         arguments = {
-            name: structure.mapped(value, name, lambda path, _: tensors[path]) for name, value in self.arguments.items()
+            name: structure.map_tensors(value, name, lambda path, _: tensors[path])
+            for name, value in self.arguments.items()
         }
         return replace(self, arguments=arguments)
 
@@ -79,7 +80,7 @@ class Call:
     def run_traced(self, module: torch.nn.Module) -> Any:
         """Call the artifact."""
         schema = getattr(module, self.method).schema
-        return script_calls.call(_callee(module, self.method), schema, self.handed_over_by_name())
+        return script_calls.call_method(_callee(module, self.method), schema, self.handed_over_by_name())
 
     def handed_over(self) -> tuple[Any, ...]:
         """What the artifact is called with."""
@@ -87,7 +88,7 @@ class Call:
 
     def handed_over_by_name(self) -> dict[str, Any]:
         return {
-            name: structure.handed_over(value, scripted=self.scripted)
+            name: structure.strip_baked(value, scripted=self.scripted)
             for name, value in self.arguments.items()
             if structure.is_handed_over(value, scripted=self.scripted)
         }
@@ -103,8 +104,8 @@ class CheckCall:
 
 def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
     """Raises TraceMethodNotFound, and ArgumentMismatch with the names that the method knows."""
-    callee = _method(module, method, function)
-    signature = _signature(callee, args)
+    callee = _find_method(module, method, function)
+    signature = _signature_of(callee, args)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -113,16 +114,16 @@ def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any
         # Python may speak of the one that is missing instead.
         why = f"it knows no {unknown[0]!r}, only {', '.join(known)}" if unknown else str(error)
         raise ArgumentMismatch(
-            f"{method}{_shown(signature)} cannot be called so: {why}",
+            f"{method}{_format_signature(signature)} cannot be called so: {why}",
             method=method,
             parameters=known,
             unknown=unknown,
-            **user_lines.where(user_lines.of_function(callee)),
+            **user_lines.line_facts(user_lines.line_of_function(callee)),
         ) from error
     return Call(method, function, _arguments(bound), frozenset(kwargs), _variadic(bound))
 
 
-def _shown(signature: Signature) -> str:
+def _format_signature(signature: Signature) -> str:
     """As Python writes it, without annotations that are long."""
     parameters = [
         parameter.replace(annotation=Parameter.empty)
@@ -160,10 +161,10 @@ def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
         return
     within: list[str] = []  # a method that another one calls is called as it always was
     for call in calls.values():
-        module.__dict__[call.method] = MethodType(_baked(call, getattr(module, call.function), within), module)
+        module.__dict__[call.method] = MethodType(_bake_method(call, getattr(module, call.function), within), module)
 
 
-def _baked(call: Call, original: Callable[..., Any], within: list[str]) -> Callable[..., Any]:
+def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) -> Callable[..., Any]:
     names = [name for name, value in call.arguments.items() if structure.has_tensors(value)]
 
     def baked(_: torch.nn.Module, *given: Any, **others: Any) -> Any:
@@ -171,7 +172,7 @@ def _baked(call: Call, original: Callable[..., Any], within: list[str]) -> Calla
             return original(*given, **others)
         values = dict(zip(names, given, strict=True))
         completed = {
-            name: structure.completed(example, values[name]) if name in values else example
+            name: structure.fill_in(example, values[name]) if name in values else example
             for name, example in call.arguments.items()
         }
         args, kwargs = call.given(completed)
@@ -194,10 +195,10 @@ def _is_plain(call: Call, callee: Callable[..., Any]) -> bool:
     """
     by_position = not call.by_name and call.variadic is None and call.method == call.function
     given = [value for value in call.arguments.values() if not isinstance(value, structure.LeftOut)]
-    return by_position and not _is_compiled(callee) and all(structure.only_tensors(value) for value in given)
+    return by_position and not _is_compiled(callee) and all(structure.has_only_tensors(value) for value in given)
 
 
-def _method(module: torch.nn.Module, method: str, function: str) -> Callable[..., Any]:
+def _find_method(module: torch.nn.Module, method: str, function: str) -> Callable[..., Any]:
     found: Any = getattr(module, function, None)
     if function == "forward":
         missing = getattr(found, "__func__", None) is torch.nn.Module.forward
@@ -220,9 +221,9 @@ def _methods(module: torch.nn.Module) -> list[str]:
     return (own_forward + [name for name in names if callable(getattr(type(module), name, None))])[:_NAMES_MAX]
 
 
-def _signature(callee: Callable[..., Any], args: Sequence[Any]) -> Signature:
+def _signature_of(callee: Callable[..., Any], args: Sequence[Any]) -> Signature:
     if _is_compiled(callee):
-        return _of_schema(callee.schema)  # type: ignore[attr-defined]
+        return _signature_of_schema(callee.schema)  # type: ignore[attr-defined]
     try:
         return inspect.signature(callee)
     except (TypeError, ValueError):  # a builtin, such as torch.relu
@@ -233,7 +234,7 @@ def _is_compiled(callee: Callable[..., Any]) -> bool:
     return isinstance(callee, torch._C.ScriptMethod | torch.jit.ScriptFunction)
 
 
-def _of_schema(schema: Any) -> Signature:
+def _signature_of_schema(schema: Any) -> Signature:
     """As Python would have it; a method's own first argument is the module."""
     parameters = []
     for index, argument in enumerate(one for one in schema.arguments if one.name != "self"):

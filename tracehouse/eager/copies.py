@@ -12,9 +12,9 @@ import torch
 _DEPTH = 4  # of containers and closures in one another
 
 
-def copied(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
+def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
     """deepcopy takes a function as it is: a hook that closes over the model would go on writing into the original."""
-    memo = _shared(module) if share_parameters else _not_copied(module)
+    memo = _memo_of_shared(module) if share_parameters else _not_copied(module)
     own = {id(part) for part in module.modules()}
     functions: dict[int, FunctionType] = {}
     for part in module.modules():
@@ -22,27 +22,27 @@ def copied(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.n
     cells: dict[int, tuple[CellType, CellType]] = {}  # by identity: one of the model's, and the copy's
     for function in functions.values():
         if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
-            memo[id(function)] = _with_cells_of_its_own(function, cells)
+            memo[id(function)] = _copy_with_own_cells(function, cells)
     made = copy.deepcopy(module, memo)
     if share_parameters:
         _share_parameters(module, made)
     for old, new in cells.values():
         with suppress(ValueError):  # it is empty
-            new.cell_contents = _in_copy(old.cell_contents, memo)
+            new.cell_contents = _counterpart_in_copy(old.cell_contents, memo)
     return made
 
 
-def uncopied(module: torch.nn.Module) -> list[str]:
+def find_uncopyable(module: torch.nn.Module) -> list[str]:
     """The attributes that deepcopy refuses, by their paths."""
     return [
         f"{path}.{name}".lstrip(".")
         for path, part in module.named_modules()
         for name, value in vars(part).items()
-        if name not in ("_parameters", "_buffers", "_modules") and not _copies(value)
+        if name not in ("_parameters", "_buffers", "_modules") and not _is_copyable(value)
     ]
 
 
-def _copies(value: Any) -> bool:
+def _is_copyable(value: Any) -> bool:
     try:
         copy.deepcopy(value)
     except Exception:  # noqa: BLE001 - submitted code: that it refuses is what is asked
@@ -50,7 +50,7 @@ def _copies(value: Any) -> bool:
     return True
 
 
-def _shared(module: torch.nn.Module) -> dict[int, Any]:
+def _memo_of_shared(module: torch.nn.Module) -> dict[int, Any]:
     """Return deepcopy's memo, with what a copy is not to copy, the parameters among it."""
     return {id(parameter): parameter for parameter in module.parameters()} | _not_copied(module)
 
@@ -114,7 +114,7 @@ def _reaches(cell: CellType, modules: set[int], depth: int) -> bool:
     return id(value) in modules
 
 
-def _with_cells_of_its_own(function: FunctionType, cells: dict[int, tuple[CellType, CellType]]) -> FunctionType:
+def _copy_with_own_cells(function: FunctionType, cells: dict[int, tuple[CellType, CellType]]) -> FunctionType:
     closure = tuple(cells.setdefault(id(cell), (cell, CellType()))[1] for cell in function.__closure__ or ())
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
     made.__kwdefaults__, made.__qualname__, made.__module__ = (
@@ -126,7 +126,7 @@ def _with_cells_of_its_own(function: FunctionType, cells: dict[int, tuple[CellTy
     return made
 
 
-def _in_copy(value: Any, memo: dict[int, Any]) -> Any:
+def _counterpart_in_copy(value: Any, memo: dict[int, Any]) -> Any:
     """What stands in the copy for what a function of the model's closes over."""
     if type(value) is weakref.ref:
         target = value()

@@ -8,30 +8,30 @@ from tracehouse.contract.dims import SymbolicDim, shape_at, solve_or_conflict, s
 from tracehouse.eager.call import Call
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.spec.example_inputs import Dynamic
-from tracehouse.torch_values.resizing import along
+from tracehouse.torch_values.resizing import resize_dim
 
 _REMEDY = "name in `dynamic` the inputs and dims of the examples, and give dims of different sizes different symbols"
 
 
-def resized(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
+def resize_call(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
     """The call with its declared dims as long as these symbols make them: its own values again and again, or cut off.
 
     Every process does it alike, so that all have the same example. Raises ArgumentMismatch.
     """
-    shapes = {name: _shape(name, tensor, dynamic, call.method) for name, tensor in call.tensors.items()}
+    shapes = {name: _declared_shape(name, tensor, dynamic, call.method) for name, tensor in call.tensors.items()}
     if unknown := sorted(dynamic.keys() - shapes.keys()):
         detail = f"dynamic names {unknown[0]!r}, which is no input: those of {call.method} are {', '.join(shapes)}"
         raise ArgumentMismatch(detail, method=call.method, unknown=unknown, inputs=[*shapes], remedy=_REMEDY)
-    example = _solved(call, shapes)
+    example = _solve_symbols(call, shapes)
     if not set().union(*map(symbols_of, shapes.values())) & sizes.keys():
         return call
     wanted = {**example, **sizes}
     return call.with_tensors(
-        {name: _resized(name, call.tensors[name], shape, wanted, call.method) for name, shape in shapes.items()}
+        {name: _resize_tensor(name, call.tensors[name], shape, wanted, call.method) for name, shape in shapes.items()}
     )
 
 
-def _shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: str) -> tuple[SymbolicDim, ...]:
+def _declared_shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: str) -> tuple[SymbolicDim, ...]:
     declared = dynamic.get(name, {})
     if beyond := [dim for dim in declared if int(dim) >= tensor.dim()]:
         raise ArgumentMismatch(
@@ -41,7 +41,7 @@ def _shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: str) -> tu
     return tuple(declared.get(str(dim), size) for dim, size in enumerate(tensor.shape))
 
 
-def _solved(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[str, int]:
+def _solve_symbols(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[str, int]:
     """What the symbols are on the example."""
     found = solve_or_conflict([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
     if isinstance(found, dict):
@@ -55,7 +55,7 @@ def _solved(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[s
     )  # fmt: skip
 
 
-def _resized(
+def _resize_tensor(
     name: str, tensor: torch.Tensor, shape: tuple[SymbolicDim, ...], sizes: Mapping[str, int], method: str
 ) -> torch.Tensor:
     for dim, size in enumerate(shape_at(shape, sizes)):
@@ -63,5 +63,5 @@ def _resized(
             continue
         if size < 0 or not tensor.shape[dim]:
             raise ArgumentMismatch(f"dim {dim} of {name!r} cannot have the size {size}", method=method, input=name)
-        tensor = along(tensor, dim, size)
+        tensor = resize_dim(tensor, dim, size)
     return tensor

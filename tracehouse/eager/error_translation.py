@@ -44,7 +44,7 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
 
 
 @contextmanager
-def blamed(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
+def translate_errors(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
     """Around submitted code: any exception leaves as `kind`, or as what torch says by which it has a name of its own.
 
     A TraceError raised inside stays what it is.
@@ -55,11 +55,11 @@ def blamed(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
         raise
     except Exception as error:
         if is_out_of_memory(error):
-            raise out_of_memory(error) from error
-        text = user_lines.text_of(error)
+            raise out_of_memory_error(error) from error
+        text = user_lines.error_text(error)
         named = next((named for words, named in _NAMED if words in text), kind)
-        detail = f"{doing} {type(error).__name__}: {user_lines.shown_text_of(error)}"
-        raise named(detail, **user_lines.facts_of(error), **remedy_of(error), **facts) from error
+        detail = f"{doing} {type(error).__name__}: {user_lines.public_error_text(error)}"
+        raise named(detail, **user_lines.error_facts(error), **remedy_of(error), **facts) from error
 
 
 def remedy_of(error: BaseException) -> dict[str, str]:
@@ -67,7 +67,7 @@ def remedy_of(error: BaseException) -> dict[str, str]:
     texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(texts) < _CAUSES_MAX:
-        texts.append(user_lines.text_of(cause))
+        texts.append(user_lines.error_text(cause))
         cause = cause.__cause__ or cause.__context__
     text = "\n".join(texts)
     return next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
@@ -77,14 +77,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError | OSError) and any(
-        words in user_lines.text_of(error) for words in PROCESS_MESSAGES
+        words in user_lines.error_text(error) for words in PROCESS_MESSAGES
     )
 
 
-def out_of_memory(error: BaseException) -> LimitExceeded:
+def out_of_memory_error(error: BaseException) -> LimitExceeded:
     return LimitExceeded(
         "the model code asked for more memory than it may have",
         limit="memory",
         remedy="ask for less at once, or raise TRACE_MEMORY_MIB where the service is started",
-        **user_lines.facts_of(error),
+        **user_lines.error_facts(error),
     )

@@ -7,7 +7,7 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import InputsUnreadable
 from tracehouse.introspection import user_lines
 from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
@@ -27,7 +27,7 @@ class InputFiles:
     def tensor(self, reference: FileTensor) -> torch.Tensor:
         """A tensor of its own: what a model does to it, no other input sees. Raises InputsUnreadable."""
         if reference.file not in self._read:
-            self._read[reference.file] = _read(self._open(reference.file), reference.file)
+            self._read[reference.file] = _read_tensors(self._open(reference.file), reference.file)
         found = self._read[reference.file]
         key = reference.key if reference.key is not None or len(found) != 1 else next(iter(found))
         if key not in found:
@@ -72,11 +72,11 @@ def draw(wanted: RandomTensor) -> torch.Tensor:
         if wanted.datatype is Datatype.BOOL:
             return torch.randint(0, 2, wanted.shape, generator=generator).bool()
         if wanted.datatype.is_integer:
-            return _drawn_integers(wanted, generator)
-        return _drawn_floats(wanted, generator)
+            return _draw_integers(wanted, generator)
+        return _draw_floats(wanted, generator)
 
 
-def _drawn_integers(wanted: RandomTensor, generator: torch.Generator) -> torch.Tensor:
+def _draw_integers(wanted: RandomTensor, generator: torch.Generator) -> torch.Tensor:
     dtype, low, high = DTYPES[wanted.datatype], wanted.random.low, wanted.random.high
     first, last = (0, 2) if low is None or high is None else (int(low), int(high))
     if not torch.iinfo(dtype).min <= first < last <= min(torch.iinfo(dtype).max + 1, 2**63 - 1):
@@ -86,7 +86,7 @@ def _drawn_integers(wanted: RandomTensor, generator: torch.Generator) -> torch.T
     return torch.randint(first, last, wanted.shape, generator=generator, dtype=torch.int64).to(dtype)
 
 
-def _drawn_floats(wanted: RandomTensor, generator: torch.Generator) -> torch.Tensor:
+def _draw_floats(wanted: RandomTensor, generator: torch.Generator) -> torch.Tensor:
     dtype, low, high = DTYPES[wanted.datatype], wanted.random.low, wanted.random.high
     precise = torch.float64 if wanted.datatype is Datatype.FP64 else torch.float32
     if low is None or high is None:
@@ -94,17 +94,17 @@ def _drawn_floats(wanted: RandomTensor, generator: torch.Generator) -> torch.Ten
     return (torch.rand(wanted.shape, generator=generator, dtype=precise) * (high - low) + low).to(dtype)
 
 
-def _read(file: BinaryIO, name: str) -> dict[str | None, torch.Tensor]:
+def _read_tensors(file: BinaryIO, name: str) -> dict[str | None, torch.Tensor]:
     """The file's tensors by their keys; the key of the only one in a `.npy`, or in a `.pt` with a bare one, is None."""
     try:
-        return _tensors(_loaded(file, name.lower()))
+        return _tensors(_load_file(file, name.lower()))
     except Exception as error:
         if is_out_of_memory(error):
-            raise out_of_memory(error) from error
-        raise InputsUnreadable(f"{name!r} cannot be read: {user_lines.text_of(error)}", file=name) from error
+            raise out_of_memory_error(error) from error
+        raise InputsUnreadable(f"{name!r} cannot be read: {user_lines.error_text(error)}", file=name) from error
 
 
-def _loaded(file: BinaryIO, name: str) -> Any:
+def _load_file(file: BinaryIO, name: str) -> Any:
     if name.endswith(".safetensors"):
         return safetensors.torch.load(file.read())
     if name.endswith((".npz", ".npy")):

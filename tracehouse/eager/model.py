@@ -19,8 +19,8 @@ import torch
 from torch.nn.parameter import UninitializedParameter
 
 from tracehouse.eager.call import Call
-from tracehouse.eager.copies import copied, uncopied
-from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.copies import copy_model, find_uncopyable
+from tracehouse.eager.error_translation import translate_errors
 from tracehouse.eager.shared_state import SharedState
 from tracehouse.eager.source import Source, seed_all
 from tracehouse.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelNotCopyable, ModelRaised
@@ -56,19 +56,19 @@ class Model:
     def set_mode(self, training: Training) -> None:
         """Of every submodule; `as-is` leaves each as the source left it."""
         self._training = training
-        with blamed(InitFailed, "setting the model's mode raised"):
+        with translate_errors(InitFailed, "setting the model's mode raised"):
             self._in_mode(self.module)
 
     def cast(self, dtype: torch.dtype | None) -> None:
         """Its floating-point parameters and buffers, copies that are made from now on included; None leaves them."""
         self._dtype = dtype
-        with blamed(InitFailed, f"casting the model to {dtype} raised", dtype=str(dtype)):
+        with translate_errors(InitFailed, f"casting the model to {dtype} raised", dtype=str(dtype)):
             self._in_precision(self.module)
 
     def move(self, device: str) -> None:
         """To where it is traced, copies that are made from now on included; it is made where the source makes it."""
         self._device = device
-        with blamed(InitFailed, f"moving the model to {device} raised"):
+        with translate_errors(InitFailed, f"moving the model to {device} raised"):
             self._moved(self.module)
 
     def remade(self, remake: Callable[[torch.nn.Module], torch.nn.Module]) -> Self:
@@ -91,7 +91,7 @@ class Model:
         if any(isinstance(parameter, UninitializedParameter) for parameter in self.module.parameters()):
             seed_all(seed)
             for call in calls:
-                with torch.no_grad(), blamed(ModelRaised, f"{call.method} raised", method=call.method):
+                with torch.no_grad(), translate_errors(ModelRaised, f"{call.method} raised", method=call.method):
                     call.cloned().run(self.module)
 
     def fresh(self) -> torch.nn.Module:
@@ -101,7 +101,7 @@ class Model:
         """
         self.shared.restore()
         try:
-            made = copied(self.module)
+            made = copy_model(self.module)
         except Exception as error:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
             made = self._made_again(error)
         if self._remake is None:
@@ -114,16 +114,16 @@ class Model:
         if self._make is None:
             return self.module  # an instance that cannot be copied: there is only this one
         try:
-            with blamed(InitFailed, "making the model again raised"):
+            with translate_errors(InitFailed, "making the model again raised"):
                 module = self._make()
                 module = self._moved(self._in_precision(module))
                 module.load_state_dict(self.module.state_dict())
                 return self._in_mode(module)
         except InitFailed as error:
-            why = f"{type(refused).__name__}: {user_lines.text_of(refused)}"
+            why = f"{type(refused).__name__}: {user_lines.error_text(refused)}"
             raise ModelNotCopyable(
                 f"the model cannot be copied ({why}), and {error.detail}",
-                **(error.facts | {"attributes": uncopied(self.module)}),
+                **(error.facts | {"attributes": find_uncopyable(self.module)}),
             ) from error
 
     def _in_mode(self, module: torch.nn.Module) -> torch.nn.Module:
@@ -140,26 +140,26 @@ class Model:
 
 def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> Model:
     """Import the source and make the model. Raises a TraceError that names the line at fault."""
-    model = _found(source, entrypoint, init, seed)
+    model = _find_model(source, entrypoint, init, seed)
     model.set_mode(training)
     return model
 
 
-def _found(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
+def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
     module_name, _, path = entrypoint.partition(":")
     found = _resolve(source, source.import_module(module_name, seed), path, entrypoint)
     match found:
         case type() if issubclass(found, torch.nn.Module):
-            _check_takes(found, init, entrypoint)
-            return _made(found, init, seed, entrypoint)
+            _check_accepts(found, init, entrypoint)
+            return _make_model(found, init, seed, entrypoint)
         case type():
-            raise _unusable(entrypoint, f"{path!r} is a class, but not one of nn.Module")
+            raise _unusable_entrypoint(entrypoint, f"{path!r} is a class, but not one of nn.Module")
         case torch.nn.Module():
-            return _as_it_is(found, None, init, entrypoint)
+            return _wrap_instance(found, None, init, entrypoint)
         case MethodType(__self__=torch.nn.Module() as owner):
-            return _as_it_is(owner, found.__name__, init, entrypoint)
+            return _wrap_instance(owner, found.__name__, init, entrypoint)
         case torch._C.ScriptMethod():
-            raise _unusable(
+            raise _unusable_entrypoint(
                 entrypoint,
                 f"{path!r} is a method of a ScriptModule",
                 remedy="let the entrypoint be the ScriptModule, and name the method under `methods`",
@@ -168,15 +168,15 @@ def _found(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
             _check_no_init(init, entrypoint)
             return Model(Function(found))
     if not callable(found):
-        raise _unusable(entrypoint, f"{path!r} is of type {type(found).__name__}")
+        raise _unusable_entrypoint(entrypoint, f"{path!r} is of type {type(found).__name__}")
     if inspect.isfunction(found) and _is_unbound(found):
-        raise _unusable(
+        raise _unusable_entrypoint(
             entrypoint,
             f"{path!r} is a method of a class",
             remedy="let the entrypoint be the class, and name the method under `methods`",
         )
-    if _takes(found, init):
-        return _made(found, init, seed, entrypoint)
+    if _accepts(found, init):
+        return _make_model(found, init, seed, entrypoint)
     if init.args or init.kwargs:
         raise InitFailed(f"{path!r} does not take the arguments in `init`", parameters=_parameters(found))
     return Model(Function(found))
@@ -185,7 +185,7 @@ def _found(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
 def _resolve(source: Source, module: ModuleType, path: str, entrypoint: str) -> Any:
     found: Any = module
     for name in path.split("."):
-        with blamed(InitFailed, f"reading {entrypoint!r} raised"):
+        with translate_errors(InitFailed, f"reading {entrypoint!r} raised"):
             try:
                 found = getattr(found, name)
             except AttributeError as error:
@@ -208,12 +208,12 @@ def _names(owner: Any) -> list[str]:
     return (defined or names)[:_NAMES_MAX]
 
 
-def _made(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -> Model:
+def _make_model(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -> Model:
     """Called once now, and again for a copy if the model refuses to be copied."""
 
     def make() -> Any:
         seed_all(seed)
-        with blamed(InitFailed, f"making {entrypoint!r} raised"):
+        with translate_errors(InitFailed, f"making {entrypoint!r} raised"):
             return factory(*copy.deepcopy(init.args), **copy.deepcopy(init.kwargs))
 
     result = make()
@@ -225,10 +225,12 @@ def _made(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -
         return Model(Function(result))
     if _parameters(factory) and not (init.args or init.kwargs or isinstance(factory, type)):
         return Model(Function(factory))
-    raise _unusable(entrypoint, f"{entrypoint!r} was called as a factory, and returned a {type(result).__name__}")
+    raise _unusable_entrypoint(
+        entrypoint, f"{entrypoint!r} was called as a factory, and returned a {type(result).__name__}"
+    )
 
 
-def _as_it_is(module: torch.nn.Module, method: str | None, init: Init, entrypoint: str) -> Model:
+def _wrap_instance(module: torch.nn.Module, method: str | None, init: Init, entrypoint: str) -> Model:
     _check_no_init(init, entrypoint)
     return Model(module, method)
 
@@ -238,16 +240,16 @@ def _check_no_init(init: Init, entrypoint: str) -> None:
         raise InitFailed(f"{entrypoint!r} is a model already: it takes no `init`", entrypoint=entrypoint)
 
 
-def _check_takes(factory: Callable[..., Any], init: Init, entrypoint: str) -> None:
-    if not _takes(factory, init):
+def _check_accepts(factory: Callable[..., Any], init: Init, entrypoint: str) -> None:
+    if not _accepts(factory, init):
         raise InitFailed(
             f"{entrypoint!r} does not take the arguments in `init`: {_mismatch(factory, init)}",
             parameters=_parameters(factory),
-            **user_lines.where(user_lines.of_function(getattr(factory, "__init__", None))),
+            **user_lines.line_facts(user_lines.line_of_function(getattr(factory, "__init__", None))),
         )
 
 
-def _takes(function: Callable[..., Any], init: Init) -> bool:
+def _accepts(function: Callable[..., Any], init: Init) -> bool:
     return _mismatch(function, init) is None
 
 
@@ -277,5 +279,5 @@ def _is_unbound(function: FunctionType) -> bool:
     return isinstance(holder, type) and inspect.isfunction(inspect.getattr_static(holder, name, None))
 
 
-def _unusable(entrypoint: str, detail: str, **facts: Any) -> EntrypointUnusable:
+def _unusable_entrypoint(entrypoint: str, detail: str, **facts: Any) -> EntrypointUnusable:
     return EntrypointUnusable(detail, entrypoint=entrypoint, **facts)

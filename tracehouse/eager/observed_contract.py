@@ -12,7 +12,7 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import Argument, same_arguments
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.error_translation import translate_errors
 from tracehouse.errors import (
     ArgumentMismatch,
     OutputNotJson,
@@ -34,15 +34,17 @@ _REMEDY_OF_CONTAINER = (
 
 def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
     """From one call of each method and what eager answered."""
-    return Contract(methods={method: _observed(call, outputs[method]) for method, call in calls.items()})
+    return Contract(methods={method: _observe_method(call, outputs[method]) for method, call in calls.items()})
 
 
-def same(example: Call, call: Call) -> bool:
+def is_same_contract(example: Call, call: Call) -> bool:
     """Whether a call lies inside the contract that the example makes."""
-    return same_arguments(arguments(example), arguments(call)) and _specs(example.tensors) == _specs(call.tensors)
+    return same_arguments(describe_arguments(example), describe_arguments(call)) and _specs(example.tensors) == _specs(
+        call.tensors
+    )
 
 
-def arguments(call: Call) -> list[Argument]:
+def describe_arguments(call: Call) -> list[Argument]:
     """The call's arguments, and how they nest."""
     return [
         Argument(name=name, structure=structure.describe(value, name, scripted=call.scripted))
@@ -52,44 +54,46 @@ def arguments(call: Call) -> list[Argument]:
 
 def check_inputs(call: Call) -> None:
     """Raises ArgumentMismatch where two leaves would have one name."""
-    twice = _twice([path for name, value in call.arguments.items() for path, _ in structure.leaves(value, name)])
+    twice = _find_duplicates(
+        [path for name, value in call.arguments.items() for path, _ in structure.leaves(value, name)]
+    )
     if twice:
         raise ArgumentMismatch(f"two inputs are called {twice[0]!r}", method=call.method, names=twice)
 
 
 def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: bool) -> None:
     """Raises UnsupportedOutput where the eager model returns what an artifact cannot, or with `strict` a trace."""
-    line = user_lines.of_function(getattr(module, call.function, None))
-    where: dict[str, Any] = {"method": call.method, **user_lines.where(line)}
+    line = user_lines.line_of_function(getattr(module, call.function, None))
+    where: dict[str, Any] = {"method": call.method, **user_lines.line_facts(line)}
     leaves = list(structure.leaves(outputs, "output"))
     if not leaves:
         raise UnsupportedOutput("the model returns no tensors", remedy="return at least one tensor", **where)
     for name, leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
             raise OutputNotTensor(
-                f"{name!r} is {_kind(leaf)}; an artifact returns tensors alone",
-                output=name, actual=type(leaf).__name__, remedy=_remedy(leaf), **where,
+                f"{name!r} is {_describe_leaf(leaf)}; an artifact returns tensors alone",
+                output=name, actual=type(leaf).__name__, remedy=_remedy_for_leaf(leaf), **where,
             )  # fmt: skip
         _check_tensor(name, leaf, **where)
     check_output_names(outputs, **where)
-    if strict and not call.scripted and (container := _loose_container(outputs)) is not None:
+    if strict and not call.scripted and (container := _find_loose_container(outputs)) is not None:
         raise UnsupportedOutput(
             f"the model returns a {container}, whose size a trace cannot keep",
             actual=container, remedy=_REMEDY_OF_CONTAINER, **where,
         )  # fmt: skip
 
 
-def check_told(outputs: Any, *, method: str) -> None:
+def check_eager_outputs(outputs: Any, *, method: str) -> None:
     """In mode eager, where what is no tensor is told as a constant. Raises UnsupportedOutput where it cannot be."""
-    with blamed(OutputNotJson, "to name what it returned raised", method=method):
+    with translate_errors(OutputNotJson, "to name what it returned raised", method=method):
         leaves = list(structure.leaves(outputs, "output"))
         check_output_names(outputs, method=method)
     for name, leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             _check_tensor(name, leaf, method=method)
             continue
-        with blamed(OutputNotJson, f"to write {name!r} as JSON raised", method=method, output=name):
-            orjson.dumps(structure.constant(leaf))
+        with translate_errors(OutputNotJson, f"to write {name!r} as JSON raised", method=method, output=name):
+            orjson.dumps(structure.describe_constant(leaf))
 
 
 def _check_tensor(name: str, tensor: torch.Tensor, **where: Any) -> None:
@@ -97,23 +101,23 @@ def _check_tensor(name: str, tensor: torch.Tensor, **where: Any) -> None:
         kind = f"{tensor.dtype}, {tensor.layout}"
         raise OutputWithoutDatatype(
             f"{name!r} is {kind}, which has no datatype",
-            output=name, actual=kind, remedy=_remedy_of_datatype(tensor), **where,
+            output=name, actual=kind, remedy=_remedy_for_datatype(tensor), **where,
         )  # fmt: skip
     if tensor.is_meta:
         raise OutputWithoutValues(f"{name!r} is on the device meta, and has no values", output=name, **where)
 
 
-def _kind(leaf: Any) -> str:
+def _describe_leaf(leaf: Any) -> str:
     return "None" if leaf is None else f"of type {type(leaf).__name__}"
 
 
-def _remedy(leaf: Any) -> str:
+def _remedy_for_leaf(leaf: Any) -> str:
     if leaf is None:
         return "return a tensor on the example, an empty one where there is nothing, or leave that output out"
     return "return tensors, in tuples, lists or dicts"
 
 
-def _remedy_of_datatype(leaf: torch.Tensor) -> str:
+def _remedy_for_datatype(leaf: torch.Tensor) -> str:
     if leaf.is_complex():
         return "return torch.view_as_real(y), whose last dimension is the real and the imaginary part"
     if leaf.is_quantized:
@@ -123,9 +127,9 @@ def _remedy_of_datatype(leaf: torch.Tensor) -> str:
     return "return y.to_dense()" if leaf.layout is not torch.strided else "return y.to(torch.float32)"
 
 
-def _observed(call: Call, outputs: Any) -> MethodContract:
+def _observe_method(call: Call, outputs: Any) -> MethodContract:
     return MethodContract(
-        arguments=arguments(call),
+        arguments=describe_arguments(call),
         inputs=[InputSpec.from_example(spec) for spec in _specs(call.tensors)],
         outputs=[OutputSpec.from_example(spec) for spec in _specs(structure.tensors(outputs, "output"))],
         returns=structure.describe(outputs, "output"),
@@ -141,21 +145,21 @@ def check_output_names(outputs: Any, **where: Any) -> None:
     for name in structure.names(outputs, "output"):
         if name != (shown := name.encode(errors="backslashreplace").decode()):
             raise OutputNotJson(f"the name {shown!r} has lone surrogates, which no text has", output=shown, **where)
-    if twice := _twice([name for name, _ in structure.leaves(outputs, "output")]):
+    if twice := _find_duplicates([name for name, _ in structure.leaves(outputs, "output")]):
         raise UnsupportedOutput(f"two outputs are called {twice[0]!r}", names=twice, **where)
 
 
-def _twice(names: list[str]) -> list[str]:
+def _find_duplicates(names: list[str]) -> list[str]:
     """A dict's keys may have dots, and make two leaves of one name."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
-def _loose_container(value: Any) -> str | None:
+def _find_loose_container(value: Any) -> str | None:
     match value:
         case Mapping():
             return "dict"
         case list():
             return "list"
         case tuple():
-            return next((found for item in value if (found := _loose_container(item)) is not None), None)
+            return next((found for item in value if (found := _find_loose_container(item)) is not None), None)
     return None

@@ -18,7 +18,7 @@ from typing import BinaryIO, Self
 import numpy as np
 import torch
 
-from tracehouse.eager.error_translation import blamed, is_out_of_memory, out_of_memory, remedy_of
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error, remedy_of, translate_errors
 from tracehouse.eager.shadowed_packages import ShadowedPackages
 from tracehouse.errors import (
     EntrypointNotFound,
@@ -66,7 +66,7 @@ class Source(MetaPathFinder, InspectLoader):
     def uploaded(cls, file: BinaryIO, name: str, module: str, max_bytes: int) -> Self:
         """A `.zip`, or one Python file, which is the entrypoint's module whatever it is called."""
         if name.lower().endswith(".zip"):
-            return cls(_unpacked(file, max_bytes))
+            return cls(_unpack(file, max_bytes))
         text = file.read(max_bytes + 1)
         if len(text) > max_bytes:
             raise SourceTooLarge(f"the source has more than {max_bytes} bytes", limit_bytes=max_bytes)
@@ -102,16 +102,16 @@ class Source(MetaPathFinder, InspectLoader):
                 modules=sorted(self._modules)[:50],
             )
         seed_all(seed)
-        with blamed(SourceRaised, f"importing {name!r} raised"):
+        with translate_errors(SourceRaised, f"importing {name!r} raised"):
             try:
                 return importlib.import_module(name)
             except SyntaxError as error:
-                raise SourceSyntaxError(_syntax_text(error), **user_lines.facts_of(error)) from error
+                raise SourceSyntaxError(_syntax_text(error), **user_lines.error_facts(error)) from error
             except ImportError as error:
-                facts = user_lines.facts_of(error)
+                facts = user_lines.error_facts(error)
                 where = f" ({facts['file']}, line {facts['line']})" if "line" in facts else ""
                 raise SourceImportFailed(
-                    user_lines.text_of(error) + where, module=error.name, **facts, **remedy_of(error)
+                    user_lines.error_text(error) + where, module=error.name, **facts, **remedy_of(error)
                 ) from error
 
     def modules_in(self, package: str) -> list[str]:
@@ -182,7 +182,7 @@ def _syntax_text(error: SyntaxError) -> str:
     return f"{error.msg} ({error.filename}, line {error.lineno})"
 
 
-def _unpacked(file: BinaryIO, max_bytes: int) -> dict[str, bytes]:
+def _unpack(file: BinaryIO, max_bytes: int) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(file) as archive:
             return _read_all(archive, max_bytes)
@@ -190,9 +190,9 @@ def _unpacked(file: BinaryIO, max_bytes: int) -> dict[str, bytes]:
         raise
     except Exception as error:  # a submitted file: zipfile and its decompressors raise nearly everything
         if is_out_of_memory(error):
-            raise out_of_memory(error) from error
+            raise out_of_memory_error(error) from error
         raise SourceUnreadable(
-            f"the source is not a zip archive that can be read: {user_lines.text_of(error)}"
+            f"the source is not a zip archive that can be read: {user_lines.error_text(error)}"
         ) from error
 
 

@@ -17,7 +17,7 @@ def of(findings: Iterable[Finding]) -> bytes:
     kept: dict[str, str] = {}
     left = SOURCES_MAX_BYTES
     for path in sorted(set(named) & files.keys(), key=named.count, reverse=True):
-        text = user_lines.cleaned("".join(linecache.getlines(files[path])))
+        text = user_lines.clean_text("".join(linecache.getlines(files[path])))
         left -= len(orjson.dumps(text))
         if left < 0:
             break

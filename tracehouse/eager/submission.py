@@ -12,7 +12,7 @@ import torch
 
 from tracehouse.eager import inputs, model, observed_contract, precision, uploaded_archive, weights
 from tracehouse.eager.call import Call, CheckCall, bind
-from tracehouse.eager.declared_sizes import resized
+from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.eager.source import Source
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.spec.conversion import Conversion
@@ -21,7 +21,7 @@ from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedSubmission:
     """`uploaded` reads the archive where one was submitted, which then is the model."""
 
     model: model.Model
@@ -30,7 +30,7 @@ class Loaded:
     check_calls: list[CheckCall]
     uploaded: Callable[[], bytes] | None = None
 
-    def as_scripted(self) -> "Loaded":
+    def as_scripted(self) -> "LoadedSubmission":
         """Of methods that are compiled as they are written."""
         calls = {method: call.as_scripted() for method, call in self.calls.items()}
         check_calls = [CheckCall(given.name, given.call.as_scripted()) for given in self.check_calls]
@@ -56,7 +56,7 @@ class Submission:
         self._source_max_bytes = source_max_bytes
         self._installed: Source | None = None
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedSubmission:
         """Raises a TraceError that names the line at fault."""
         spec, seed = self._spec, self._spec.options.seed
         loaded = self._from_source() if spec.source.archive is None else self._from_archive(spec.source.archive)
@@ -67,7 +67,7 @@ class Submission:
         loaded.initialise(calls.values(), seed)
         name = spec.source.archive
         uploaded = None if name is None else lambda: self._open(name).read()
-        made = Loaded(loaded, fit, calls, check_calls, uploaded)
+        made = LoadedSubmission(loaded, fit, calls, check_calls, uploaded)
         return made.as_scripted() if self._conversion.mode == "script" or loaded.is_compiled else made
 
     def forget(self) -> None:
@@ -117,7 +117,8 @@ class Submission:
 
         sizes = self._conversion.sizes
         calls = {
-            method: resized(bound(method, given), given.dynamic, sizes) for method, given in self._spec.calls.items()
+            method: resize_call(bound(method, given), given.dynamic, sizes)
+            for method, given in self._spec.calls.items()
         }
         for call in calls.values():
             observed_contract.check_inputs(call)

@@ -4,7 +4,7 @@ from typing import BinaryIO
 
 import torch
 
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.eager.model import Model
 from tracehouse.errors import ArchiveUnreadable
 from tracehouse.findings import submissions
@@ -18,8 +18,8 @@ def load(file: BinaryIO, name: str) -> Model:
         module: torch.jit.ScriptModule = torch.jit.load(file, map_location="cpu")
     except Exception as error:  # what torch raises for a file that is none is of many kinds
         if is_out_of_memory(error):
-            raise out_of_memory(error) from error
-        first = user_lines.text_of(error).strip().partition("\n")[0]
+            raise out_of_memory_error(error) from error
+        first = user_lines.error_text(error).strip().partition("\n")[0]
         raise ArchiveUnreadable(f"{name!r} cannot be loaded: {first}", file=name) from error
     return Model(module)
 

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from torch.nn.parameter import is_lazy
 
-from tracehouse.eager.error_translation import blamed, is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error, translate_errors
 from tracehouse.errors import WeightsMismatch, WeightsUnreadable
 from tracehouse.frozen import Frozen
 from tracehouse.introspection import user_lines
@@ -33,8 +33,8 @@ class Fit(Frozen):
 
 def read(file: BinaryIO, name: str) -> StateDict:
     """A `.safetensors` file, or one that torch.load takes with `weights_only`. Raises WeightsUnreadable."""
-    loaded = _loaded(file, name)
-    state = _state_dict(loaded)
+    loaded = _load_file(file, name)
+    state = _find_state_dict(loaded)
     if state is None:
         raise WeightsUnreadable(
             f"{name!r} holds no state dict, which maps names to tensors",
@@ -59,7 +59,7 @@ def fit(module: torch.nn.Module, state: StateDict, *, strict: bool) -> Fit:
             f"{len(other_shapes)} of the weights have another shape than the model's",
             mismatched=other_shapes[:_NAMES_MAX],
         )
-    with blamed(WeightsMismatch, "loading the weights raised"):
+    with translate_errors(WeightsMismatch, "loading the weights raised"):
         result = module.load_state_dict(state, strict=False)
     fitted = Fit(missing=list(result.missing_keys), unexpected=list(result.unexpected_keys))
     if strict and (fitted.missing or fitted.unexpected):
@@ -72,24 +72,24 @@ def fit(module: torch.nn.Module, state: StateDict, *, strict: bool) -> Fit:
     return fitted
 
 
-def _loaded(file: BinaryIO, name: str) -> Any:
+def _load_file(file: BinaryIO, name: str) -> Any:
     try:
         if name.lower().endswith(".safetensors"):
             return safetensors.torch.load(file.read())
         return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         if is_out_of_memory(error):
-            raise out_of_memory(error) from error
+            raise out_of_memory_error(error) from error
         raise WeightsUnreadable(
-            f"{name!r} cannot be read: {_cause(error)}",
+            f"{name!r} cannot be read: {_cause_of(error)}",
             file=name,
             remedy="save the weights alone: torch.save(model.state_dict(), file)",
         ) from error
 
 
-def _cause(error: Exception) -> str:
+def _cause_of(error: Exception) -> str:
     """One line. torch wraps it in advice to switch its protection off."""
-    text = user_lines.text_of(error)
+    text = user_lines.error_text(error)
     if (pickled := _PICKLED.search(text)) is not None:
         return f"it holds a pickled {pickled[1]}, not tensors alone"
     if "TorchScript archive" in text:
@@ -98,12 +98,12 @@ def _cause(error: Exception) -> str:
     return cause.strip().partition("\n")[0] or type(error).__name__
 
 
-def _state_dict(loaded: Any) -> StateDict | None:
+def _find_state_dict(loaded: Any) -> StateDict | None:
     if not isinstance(loaded, Mapping):
         return None
     if all(isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in loaded.items()):
         return dict(loaded)
-    wrapped = [state for key in _WRAPPERS if (state := _state_dict(loaded.get(key))) is not None]
+    wrapped = [state for key in _WRAPPERS if (state := _find_state_dict(loaded.get(key))) is not None]
     return wrapped[0] if len(wrapped) == 1 else None
 
 

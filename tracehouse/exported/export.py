@@ -36,7 +36,7 @@ from tracehouse.eager.model import Model
 from tracehouse.eager.source import seed_all
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torch_values.compare import compare
-from tracehouse.torchscript.trace import Traced
+from tracehouse.torchscript.trace import TraceResult
 
 _CANNOT_IMPORT = (
     "not all of torch.export can be imported here: where submitted code has no files at all, as in the sandbox's tier "
@@ -74,7 +74,7 @@ class Export:
         model: Model,
         calls: Mapping[str, Call],
         outputs: Mapping[str, Any],
-        traced: Traced,
+        traced: TraceResult,
         form: Form,
         *,
         tolerance: float,
@@ -101,15 +101,15 @@ class Export:
     def _attempt(self, method: str, way: ExportWay) -> Exported:
         """Raises nothing that submitted code or torch raises."""
         if way == "source-to-source" and method != "forward":
-            return Exported(_told(method, way, "not-tried", detail=_FORWARD_ALONE))
+            return Exported(_report(method, way, "not-tried", detail=_FORWARD_ALONE))
         try:
-            with _quiet():
+            with _silence():
                 return self._attempted(method, way)
         except ImportError as error:
             of_torch = (error.name or "").startswith("torch.")
             if not of_torch:
                 return Exported(self._failed(method, way, error))
-            return Exported(_told(method, way, "not-tried", detail=_CANNOT_IMPORT))
+            return Exported(_report(method, way, "not-tried", detail=_CANNOT_IMPORT))
         except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
             return Exported(self._failed(method, way, error))
 
@@ -122,7 +122,7 @@ class Export:
         call = self._calls[method]
         match way:
             case "direct":
-                program, (args, kwargs) = self._direct(call), _given(call)
+                program, (args, kwargs) = self._direct(call), _eager_arguments(call)
             case "trace-then-export":
                 program, (args, kwargs) = self._of_traced(call), (call.cloned().handed_over(), {})
             case "source-to-source":
@@ -134,17 +134,17 @@ class Export:
             answer = program.module()(*args, **kwargs)
         difference = compare(self._outputs[method], answer, self._tolerance, sides=self._sides).difference
         if difference is not None:
-            return Exported(_told(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))
+            return Exported(_report(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))
         if way != "direct":
-            return Exported(_told(method, way, "succeeded", detail=self._kept()))
-        return _saved(method, program)
+            return Exported(_report(method, way, "succeeded", detail=self._kept()))
+        return _save(method, program)
 
     def _direct(self, call: Call) -> Any:
         module = self._model.fresh()
         method = getattr(module, call.function)
         if call.function != "forward" or not isinstance(method, FunctionType | MethodType):
             module = _Method(module, method)
-        args, kwargs = _given(call)
+        args, kwargs = _eager_arguments(call)
         return torch.export.export(module, args, kwargs, strict=False)
 
     def _of_traced(self, call: Call) -> Any:
@@ -155,11 +155,11 @@ class Export:
     def _failed(self, method: str, way: ExportWay, error: BaseException) -> ExportAttempt:
         name = type(error).__name__[:ERROR_MAX_CHARACTERS]
         line = _line_of(error) or self._line_of_node(method, error)
-        return _told(method, way, "failed", error=name, detail=_words(error), line=line)
+        return _report(method, way, "failed", error=name, detail=_error_words(error), line=line)
 
     def _line_of_node(self, method: str, error: BaseException) -> user_lines.Line | None:
         """Of the first such node as could not be translated: torch names its kind alone."""
-        untranslated = _UNTRANSLATED.search(user_lines.text_of(error))
+        untranslated = _UNTRANSLATED.search(user_lines.error_text(error))
         if untranslated is None:
             return None
         nodes = script_graphs.nodes(script_graphs.methods(self._traced)[method].inlined_graph)
@@ -198,28 +198,28 @@ class _Traced(torch.nn.Module):
         return getattr(self.owner, self._method)(*args)
 
 
-def _given(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _eager_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What eager is called with, for a callee that may write into it."""
     cloned = call.cloned()
     args, kwargs = cloned.given(cloned.arguments)
     return tuple(args), kwargs
 
 
-def _saved(method: str, program: Any) -> Exported:
+def _save(method: str, program: Any) -> Exported:
     """What it was exported to be kept as. A program of objects that torch cannot write is one all the same."""
     buffer = io.BytesIO()
     try:
         torch.export.save(program, buffer)
     except Exception as error:  # noqa: BLE001 - of submitted code's objects: anything may come out
-        detail = f"it cannot be saved: {type(error).__name__}: {_words(error)}"
-        return Exported(_told(method, "direct", "succeeded", detail=detail))
+        detail = f"it cannot be saved: {type(error).__name__}: {_error_words(error)}"
+        return Exported(_report(method, "direct", "succeeded", detail=detail))
     if (byte_size := buffer.tell()) > EXPORTED_MAX_BYTES:
         detail = f"it cannot be saved: it has {byte_size} bytes, of at most {EXPORTED_MAX_BYTES}"
-        return Exported(_told(method, "direct", "succeeded", detail=detail))
-    return Exported(_told(method, "direct", "succeeded"), buffer.getvalue())
+        return Exported(_report(method, "direct", "succeeded", detail=detail))
+    return Exported(_report(method, "direct", "succeeded"), buffer.getvalue())
 
 
-def _told(
+def _report(
     method: str,
     way: ExportWay,
     outcome: ExportOutcome,
@@ -240,9 +240,9 @@ def _told(
     )
 
 
-def _words(error: BaseException) -> str:
+def _error_words(error: BaseException) -> str:
     """What it says, without torch's advice, this machine's paths, and numbers that change with each run."""
-    text = user_lines.text_of(error)
+    text = user_lines.error_text(error)
     if _INTERPRETER in text:
         text = text.rpartition("\nRuntimeError: ")[2]
     text = _ADVICE.split(text)[0].strip()
@@ -252,10 +252,10 @@ def _words(error: BaseException) -> str:
 
 def _line_of(error: BaseException) -> user_lines.Line | None:
     """The user's line that raised; of a node that could not be translated, the line that made it."""
-    line = user_lines.of_error(error)
+    line = user_lines.line_of_error(error)
     if line is not None and not line.file.startswith(_ARITHMETIC):
         return line
-    places = _NODE_PLACE.findall(user_lines.text_of(error))
+    places = _NODE_PLACE.findall(user_lines.error_text(error))
     return next(
         (user_lines.line_at(file, int(number)) for file, number in places if file in user_lines.submitted), None
     )
@@ -276,7 +276,7 @@ def _without_remote_modules() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence() -> Iterator[None]:
     """torch prints the graphs that it could not export, and the model says once more what it said before."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

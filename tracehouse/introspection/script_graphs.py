@@ -20,7 +20,7 @@ def parts(module: torch.jit.ScriptModule) -> Iterator[tuple[str, torch.jit.Scrip
             yield path, part
 
 
-def dotted(path: str, name: str) -> str:
+def join_path(path: str, name: str) -> str:
     """What a part has under that name; the model itself has the path ""."""
     return f"{path}.{name}" if path else name
 
@@ -59,4 +59,4 @@ def line_of(node: Node) -> user_lines.Line | None:
 @lru_cache(maxsize=10_000)
 def _line_of(source_range: str) -> user_lines.Line | None:
     """Neighbouring nodes share their stacks."""
-    return user_lines.of_stack(source_range)
+    return user_lines.line_of_stack(source_range)

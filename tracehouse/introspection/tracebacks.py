@@ -12,27 +12,27 @@ from tracehouse.introspection import paths, user_lines
 _IMPORTING = str(Path(importlib.__file__).parent) + os.sep  # as Python leaves it out itself
 
 
-def show(error: BaseException) -> None:
+def print_traceback(error: BaseException) -> None:
     """On standard error, with what it was caused by."""
     told = TracebackException.from_exception(error)
-    for each in _all(told):
-        each.stack[:] = [_shortened(frame) for frame in each.stack if _is_shown(frame)]
+    for each in _with_causes(told):
+        each.stack[:] = [_shorten_path(frame) for frame in each.stack if _is_shown(frame)]
     sys.stderr.writelines(told.format())
 
 
-def _all(told: TracebackException | None) -> Iterator[TracebackException]:
+def _with_causes(told: TracebackException | None) -> Iterator[TracebackException]:
     if told is None:
         return
     yield told
     for other in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
-        yield from _all(other)
+        yield from _with_causes(other)
 
 
 def _is_shown(frame: FrameSummary) -> bool:
     return not (user_lines.is_ours(frame.filename) or frame.filename.startswith((_IMPORTING, "<frozen")))
 
 
-def _shortened(frame: FrameSummary) -> FrameSummary:
+def _shorten_path(frame: FrameSummary) -> FrameSummary:
     _ = frame.line  # is looked up under the name that the file has here
     frame.filename = paths.without_path(frame.filename)
     return frame

@@ -52,12 +52,12 @@ class Line(Frozen):
     source: str
 
 
-def of_frame(frame: FrameType | None) -> Line | None:
+def line_of_frame(frame: FrameType | None) -> Line | None:
     """The user's line that a running frame is, or was called from."""
     return _nearest(_frames(frame))
 
 
-def of_stack(text: str) -> Line | None:
+def line_of_stack(text: str) -> Line | None:
     """The user's line in a stack as torch prints it with a node, innermost frame first; or in a script."""
     return _nearest(frames_of_stack(text))
 
@@ -69,25 +69,25 @@ def frames_of_stack(text: str) -> list[tuple[str, int]]:
     return [(file, int(line)) for file, line in inside if is_user(file)]
 
 
-def of_comment(node: str) -> Line | None:
+def line_of_comment(node: str) -> Line | None:
     """The submitted line behind a node as a graph's text has it, which names the innermost frame alone."""
     place = _NODE_COMMENT.search(node)
     return line_at(place[1], int(place[2])) if place and place[1] in submitted else None
 
 
-def of_compiler(text: str) -> Line | None:
+def line_of_compiler_error(text: str) -> Line | None:
     """The user's line in what torch's compiler says: the nearest in a submitted file, where there is one."""
     frames = [(file, int(number)) for file, number in _SCRIPT_LINE.findall(text) if is_user(file)]
     return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 
-def of_function(function: object) -> Line | None:
+def line_of_function(function: object) -> Line | None:
     """The line where a function is defined."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return None if code is None or not is_user(code.co_filename) else line_at(code.co_filename, code.co_firstlineno)
 
 
-def of_attribute(kind: type, name: str) -> Line | None:
+def line_of_attribute(kind: type, name: str) -> Line | None:
     """The line where a class's methods name an attribute first, to assign or register it; else where it is defined."""
     for function in filter(inspect.isfunction, [part for one in kind.__mro__ for part in vars(one).values()]):
         code = function.__code__
@@ -97,63 +97,63 @@ def of_attribute(kind: type, name: str) -> Line | None:
             if instruction.argval == name and instruction.opname in ("STORE_ATTR", "LOAD_CONST"):
                 number = instruction.positions.lineno if instruction.positions else None
                 return line_at(code.co_filename, number or code.co_firstlineno)
-    return of_function(getattr(kind, "__init__", None))
+    return line_of_function(getattr(kind, "__init__", None))
 
 
-def of_error(error: BaseException) -> Line | None:
+def line_of_error(error: BaseException) -> Line | None:
     """The user's line that raised, or that called what raised; or the one that torch's compiler did not take."""
     if isinstance(error, SyntaxError) and error.filename in submitted and error.lineno is not None:
         return line_at(error.filename, error.lineno)
     innermost_first = _traceback(error)[::-1]
     raised_in_torch_jit = bool(innermost_first) and innermost_first[0][0].startswith(_TORCH_JIT)
-    if raised_in_torch_jit and (compiled := of_compiler(whole_text_of(error))) is not None:
+    if raised_in_torch_jit and (compiled := line_of_compiler_error(full_error_text(error))) is not None:
         return compiled
     frames = [(file, number) for file, number in innermost_first if is_user(file)]
     return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 
-def facts_of(error: BaseException) -> dict[str, JsonValue]:
+def error_facts(error: BaseException) -> dict[str, JsonValue]:
     """What a user can act on: the exception, the line, and the traceback's frames that are the user's."""
-    line = of_error(error)
+    line = line_of_error(error)
     frames = [line_at(file, number) for file, number in _traceback(error) if is_user(file)]
     return {
         "exception": type(error).__name__,
-        "message": shown_text_of(error),
-        **where(line),
+        "message": public_error_text(error),
+        **line_facts(line),
         "traceback": [frame.model_dump() for frame in frames[-_TRACEBACK_MAX_FRAMES:]],
     }
 
 
-def where(line: Line | None) -> dict[str, Any]:
+def line_facts(line: Line | None) -> dict[str, Any]:
     """As an error and a finding have it among their facts; nothing where no line is known."""
     return {} if line is None else line.model_dump()
 
 
-def text_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What the exception says, of what is long the beginning."""
-    return shortened(whole_text_of(error), _TEXT_MAX_CHARACTERS)
+    return shorten(full_error_text(error), _TEXT_MAX_CHARACTERS)
 
 
-def shown_text_of(error: BaseException) -> str:
+def public_error_text(error: BaseException) -> str:
     """The same as a user is shown it, without this machine's paths."""
-    return shortened(paths.without_paths_in_stacks(whole_text_of(error)), _TEXT_MAX_CHARACTERS)
+    return shorten(paths.without_paths_in_stacks(full_error_text(error)), _TEXT_MAX_CHARACTERS)
 
 
-def whole_text_of(error: BaseException) -> str:
+def full_error_text(error: BaseException) -> str:
     """What the exception says; an exception that cannot say it is a submitted one."""
     try:
         text = str(error)
     except Exception as unprintable:  # noqa: BLE001 - submitted code: __str__ may raise anything
         text = f"<its __str__ raised {type(unprintable).__name__}>"
-    return without_addresses(cleaned(text))
+    return without_addresses(clean_text(text))
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Without codes for a terminal, and without lone surrogates, which cannot be sent as JSON."""
     return _TERMINAL_CODE.sub("", text).encode(errors="backslashreplace").decode()
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Of what is longer, the beginning."""
     return text if len(text) <= most else text[:most] + " ..."
 

@@ -29,18 +29,20 @@ def compare(
     if found is not None:
         return ComparisonResult(None, found)
     expected, actual = structure.tensors(eager, name), structure.tensors(artifact, name)
-    return combine_comparisons(_compared(path, expected[path], actual[path], tolerance, sides) for path in expected)
+    return combine_comparisons(
+        _compare_tensors(path, expected[path], actual[path], tolerance, sides) for path in expected
+    )
 
 
-def copied(value: Any) -> Any:
+def copy_outputs(value: Any) -> Any:
     """The outputs as they are now: a later call may write into the memory that they show."""
-    return structure.mapped(value, "", lambda _, tensor: tensor.detach().clone())
+    return structure.map_tensors(value, "", lambda _, tensor: tensor.detach().clone())
 
 
-def _compared(
+def _compare_tensors(
     path: str, eager: torch.Tensor, artifact: torch.Tensor, tolerance: float, sides: AnswerNames
 ) -> ComparisonResult:
-    first, second = _leaf(path, eager), _leaf(path, artifact)
+    first, second = _pack_leaf(path, eager), _pack_leaf(path, artifact)
     if first is not None and second is not None:
         return compare_leaf(first, second, tolerance, sides)
     kinds = [f"{side.dtype}, {side.layout}" for side in (eager, artifact)]
@@ -48,6 +50,6 @@ def _compared(
     return ComparisonResult(None, Difference(path, what))
 
 
-def _leaf(name: str, tensor: torch.Tensor) -> Tensor | None:
+def _pack_leaf(name: str, tensor: torch.Tensor) -> Tensor | None:
     datatype = datatype_of(tensor)
     return None if datatype is None else Tensor(name, datatype, tuple(tensor.shape), to_bytes(tensor))

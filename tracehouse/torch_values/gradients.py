@@ -17,7 +17,7 @@ from tracehouse.errors import AnswerTooLarge
 from tracehouse.tensors.gradient_names import GRADIENT_PREFIX
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values import structure
-from tracehouse.torch_values.tensors import datatype_of, packed
+from tracehouse.torch_values.tensors import datatype_of, pack
 
 Named = dict[str, torch.Tensor]
 _Place = tuple[Any, ...]  # in memory
@@ -46,20 +46,20 @@ def differentiate(
         # The call may write into its inputs, as autograd forbids with those that it goes back to.
         returned = run({name: leaves[name].clone() if name in leaves else tensor for name, tensor in inputs.items()})
         outputs = structure.tensors(returned, "output")
-        found = _back(outputs, [*leaves.values(), *parameters.values()], seed)
+        found = _backward(outputs, [*leaves.values(), *parameters.values()], seed)
     named = {f"{GRADIENT_PREFIX}input.{name}": found.get(id(leaf)) for name, leaf in leaves.items()}
     named |= {
-        f"{GRADIENT_PREFIX}parameter.{name}": gradient for name, gradient in _of_shared(parameters, found).items()
+        f"{GRADIENT_PREFIX}parameter.{name}": gradient for name, gradient in _sum_shared(parameters, found).items()
     }
     given = {name: gradient for name, gradient in named.items() if gradient is not None}
     comparable = {name: tensor for name, tensor in outputs.items() if datatype_of(tensor) is not None}
-    gradients = Gradients(packed(comparable | given), [name for name, gradient in named.items() if gradient is None])
+    gradients = Gradients(pack(comparable | given), [name for name, gradient in named.items() if gradient is None])
     if gradients.byte_size > most:
         raise _too_large(gradients.byte_size, most)
     return gradients
 
 
-def _back(outputs: Named, sources: Iterable[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
+def _backward(outputs: Named, sources: Iterable[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
     """The gradients of those that have one, by their identities."""
     weights = _weights(outputs, seed)
     reached = [name for name in weights if outputs[name].requires_grad]
@@ -86,21 +86,21 @@ def _weights(outputs: Named, seed: int) -> Named:
     }
 
 
-def _of_shared(
+def _sum_shared(
     parameters: Mapping[str, torch.Tensor], found: Mapping[int, torch.Tensor]
 ) -> dict[str, torch.Tensor | None]:
     """A parameter that has two names is one in Python, and may be two in an archive, in the same memory: their sum."""
     there: dict[_Place, dict[int, torch.Tensor]] = {}
     for parameter in parameters.values():
-        there.setdefault(_place(parameter), {})[id(parameter)] = parameter
+        there.setdefault(_memory_of(parameter), {})[id(parameter)] = parameter
     summed: dict[_Place, torch.Tensor | None] = {}
     for place, together in there.items():
         gradients = [found[identity] for identity in together if identity in found]
         summed[place] = torch.stack(gradients).sum(0) if len(gradients) > 1 else next(iter(gradients), None)
-    return {name: summed[_place(parameter)] for name, parameter in parameters.items()}
+    return {name: summed[_memory_of(parameter)] for name, parameter in parameters.items()}
 
 
-def _place(tensor: torch.Tensor) -> _Place:
+def _memory_of(tensor: torch.Tensor) -> _Place:
     """What is empty has no memory to share."""
     return (tensor.data_ptr() or id(tensor), tensor.dtype, tuple(tensor.shape), tensor.stride())
 

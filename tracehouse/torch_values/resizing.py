@@ -10,29 +10,29 @@ _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: t
 _SORTED_MAX = 2**16
 
 
-def resized(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tensor:
+def resize(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tensor:
     """Its own values, left off or repeated: floats a little moved within their range, integers legal and in order where
     they were in order."""
     made = tensor.detach()
     for place, size in enumerate(shape):
         if size != made.shape[place]:
-            made = along(made, place, size)
+            made = resize_dim(made, place, size)
     if made is tensor or tuple(shape) == tuple(tensor.shape):
         made = tensor.detach().clone()
     made = made.contiguous()
     if made.is_floating_point():
-        return _moved(made, tensor.detach(), seed)
-    return _in_order(made, tensor)
+        return _add_noise(made, tensor.detach(), seed)
+    return _keep_order(made, tensor)
 
 
-def within(tensor: torch.Tensor, was: int, size: int) -> torch.Tensor:
+def fit_to_size(tensor: torch.Tensor, was: int, size: int) -> torch.Tensor:
     """Integers that told of a size and are to tell of another one: lengths up to it, places below it."""
     most = int(tensor.max()) if tensor.numel() else 0
     held = tensor.clamp(max=size if most >= was else max(size - 1, 0))
     return torch.where(tensor == was, torch.full_like(tensor, size), held)
 
 
-def tells_of(tensor: torch.Tensor, size: int) -> bool:
+def may_describe_size(tensor: torch.Tensor, size: int) -> bool:
     """Whether its values could be lengths up to that size, or places below it."""
     whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype is not torch.bool
     if not whole or not 0 < tensor.numel() <= _SORTED_MAX or tensor.dtype in _SIGNED:
@@ -40,7 +40,7 @@ def tells_of(tensor: torch.Tensor, size: int) -> bool:
     return bool(tensor.min() >= 0) and 0 < int(tensor.max()) <= size
 
 
-def taken(tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> torch.Tensor:
+def take(tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> torch.Tensor:
     """The values at those places along a dim."""
     signed = _SIGNED.get(tensor.dtype)
     plain = tensor if signed is None else tensor.view(signed)
@@ -56,16 +56,16 @@ def is_mask(tensor: torch.Tensor) -> bool:
     return bool(marks.all()) and not bool((values == values[0]).all())
 
 
-def along(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
+def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
     """So long in one dim: its own values again and again, or cut off."""
     old = tensor.shape[place]
     if old == 0:
         shape = [*tensor.shape[:place], size, *tensor.shape[place + 1 :]]
         return tensor.new_zeros(shape)
-    return taken(tensor, torch.arange(size, device=tensor.device) % old, place)
+    return take(tensor, torch.arange(size, device=tensor.device) % old, place)
 
 
-def _moved(made: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
+def _add_noise(made: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
     """Not where they look like a mask: zeros, ones and infinities."""
     finite = like[like.isfinite()].double()
     if finite.numel() == 0 or is_mask(like):
@@ -81,7 +81,7 @@ def _moved(made: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
     return torch.where(made.isfinite(), moved.to(made.dtype), made)
 
 
-def _in_order(made: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def _keep_order(made: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Lengths that were given in order stay so."""
     if made.dim() != 1 or made.dtype in _SIGNED or made.dtype is torch.bool or made.is_complex() or like.numel() < 2:
         return made

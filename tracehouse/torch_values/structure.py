@@ -57,15 +57,15 @@ def tensors(value: Any, name: str) -> dict[str, torch.Tensor]:
     return {path: leaf for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
 
 
-def mapped(value: Any, name: str, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Any:
+def map_tensors(value: Any, name: str, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Any:
     """The value with other tensors; `change` is told of each one's path as well."""
     match value:
         case Mapping():
-            return {key: mapped(item, f"{name}.{key_of(key)}", change) for key, item in value.items()}
+            return {key: map_tensors(item, f"{name}.{key_of(key)}", change) for key, item in value.items()}
         case tuple():
-            return tuple(mapped(item, f"{name}.{index}", change) for index, item in enumerate(value))
+            return tuple(map_tensors(item, f"{name}.{index}", change) for index, item in enumerate(value))
         case list():
-            return [mapped(item, f"{name}.{index}", change) for index, item in enumerate(value)]
+            return [map_tensors(item, f"{name}.{index}", change) for index, item in enumerate(value)]
         case torch.Tensor():
             return change(name, value)
     return value
@@ -74,30 +74,30 @@ def mapped(value: Any, name: str, change: Callable[[str, torch.Tensor], torch.Te
 def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
     """What the contract says of a value that stands under that path."""
     if isinstance(value, LeftOut):
-        return _of_default(value, name, scripted=scripted)
+        return _describe_default(value, name, scripted=scripted)
     if not scripted and not has_tensors(value):
-        return BakedLeaf(baked=constant(value))
+        return BakedLeaf(baked=describe_constant(value))
     match value:
         case Mapping():
             named = {key_of(key): item for key, item in value.items()}
             inner = {key: describe(item, f"{name}.{key}", scripted=scripted) for key, item in named.items()}
             return DictNode(mapping=inner)
         case tuple():
-            return TupleNode(tuple=_each(value, name, scripted=scripted))
+            return TupleNode(tuple=_describe_items(value, name, scripted=scripted))
         case list():
-            return ListNode(list=_each(value, name, scripted=scripted))
+            return ListNode(list=_describe_items(value, name, scripted=scripted))
         case torch.Tensor():
             return TensorLeaf(tensor=name)
-    return FixedLeaf(fixed=constant(value))
+    return FixedLeaf(fixed=describe_constant(value))
 
 
-def constant(value: Any) -> Any:
+def describe_constant(value: Any) -> Any:
     """What the contract says of a value without tensors: as JSON has it, else as Python prints it."""
     match value:
         case Mapping():
-            return {key_of(key): constant(item) for key, item in value.items()}
+            return {key_of(key): describe_constant(item) for key, item in value.items()}
         case list() | tuple():
-            return [constant(item) for item in value]
+            return [describe_constant(item) for item in value]
         case float():  # numpy's too
             return float(value) if math.isfinite(value) else repr(float(value))
         case None | bool() | int() | str():
@@ -136,13 +136,13 @@ def has_tensors(value: Any) -> bool:
     return any(isinstance(leaf, torch.Tensor) for _, leaf in leaves(value, ""))
 
 
-def only_tensors(value: Any) -> bool:
+def has_only_tensors(value: Any) -> bool:
     """Whether it is handed over whole."""
     match value:
         case Mapping():
-            return bool(value) and all(only_tensors(item) for item in value.values())
+            return bool(value) and all(has_only_tensors(item) for item in value.values())
         case list() | tuple():
-            return bool(value) and all(only_tensors(item) for item in value)
+            return bool(value) and all(has_only_tensors(item) for item in value)
     return isinstance(value, torch.Tensor)
 
 
@@ -153,42 +153,42 @@ def is_handed_over(value: Any, *, scripted: bool) -> bool:
     return scripted or has_tensors(value)
 
 
-def handed_over(value: Any, *, scripted: bool = False) -> Any:
+def strip_baked(value: Any, *, scripted: bool = False) -> Any:
     """The value without what is baked in; one that `is_handed_over`."""
     if scripted:
         return value.default if isinstance(value, LeftOut) else value
     match value:
         case Mapping():
-            return {key: handed_over(item) for key, item in value.items() if has_tensors(item)}
+            return {key: strip_baked(item) for key, item in value.items() if has_tensors(item)}
         case tuple():
-            return tuple(handed_over(item) for item in value if has_tensors(item))
+            return tuple(strip_baked(item) for item in value if has_tensors(item))
         case list():
-            return [handed_over(item) for item in value if has_tensors(item)]
+            return [strip_baked(item) for item in value if has_tensors(item)]
     return value
 
 
-def completed(example: Any, given: Any) -> Any:
+def fill_in(example: Any, given: Any) -> Any:
     """`handed_over` undone: what was given, with everything else as in the example."""
     if not has_tensors(example):
         return example
     match example:
         case Mapping():
-            return {key: completed(item, given[key]) if has_tensors(item) else item for key, item in example.items()}
+            return {key: fill_in(item, given[key]) if has_tensors(item) else item for key, item in example.items()}
         case list() | tuple():
             remaining = iter(given)
-            items = [completed(item, next(remaining)) if has_tensors(item) else item for item in example]
+            items = [fill_in(item, next(remaining)) if has_tensors(item) else item for item in example]
             return tuple(items) if isinstance(example, tuple) else items
     return given
 
 
-def _each(values: list[Any] | tuple[Any, ...], name: str, *, scripted: bool) -> list[Structure]:
+def _describe_items(values: list[Any] | tuple[Any, ...], name: str, *, scripted: bool) -> list[Structure]:
     return [describe(item, f"{name}.{index}", scripted=scripted) for index, item in enumerate(values)]
 
 
-def _of_default(left_out: LeftOut, name: str, *, scripted: bool) -> Structure:
+def _describe_default(left_out: LeftOut, name: str, *, scripted: bool) -> Structure:
     """A scripted method takes a plain one like any value; another one is in its schema, as it is in a trace."""
     if not _is_short(left_out.default):
-        return BakedLeaf(baked=_shown(left_out.default))
+        return BakedLeaf(baked=_describe_object(left_out.default))
     return describe(left_out.default, name, scripted=scripted)
 
 
@@ -216,7 +216,7 @@ def _is_plain(leaf: Any) -> bool:
     return leaf is None or type(leaf) is bool
 
 
-def _shown(value: Any) -> str:
+def _describe_object(value: Any) -> str:
     """Short, and the same in each process: many an object's repr is its address."""
     match value:
         case torch.Tensor():

@@ -45,7 +45,7 @@ def to_bytes(tensor: torch.Tensor) -> memoryview:
     return _bytes_of(tensor.detach().cpu().resolve_neg().contiguous()).data
 
 
-def packed(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
+def pack(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
     """As they travel; each must have a datatype. Their bytes may be the tensors' own, as those of `to_bytes`."""
     specs = [spec_of(name, tensor) for name, tensor in named.items()]
     return [
@@ -53,7 +53,7 @@ def packed(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
     ]
 
 
-def unpacked(tensors: Iterable[Tensor], device: str = "cpu") -> dict[str, torch.Tensor]:
+def unpack(tensors: Iterable[Tensor], device: str = "cpu") -> dict[str, torch.Tensor]:
     """As torch's own on that device, by their names."""
     return {tensor.name: from_bytes(tensor.datatype, tensor.shape, tensor.data).to(device) for tensor in tensors}
 

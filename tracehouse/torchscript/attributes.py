@@ -20,7 +20,7 @@ class Attribute(NamedTuple):
     value: Any
 
 
-def held_by(module: torch.jit.ScriptModule) -> Iterator[Attribute]:
+def attributes_of(module: torch.jit.ScriptModule) -> Iterator[Attribute]:
     """Not those of its submodules."""
     concrete: Any = torch._C.ConcreteModuleType.from_jit_type(module._c._type())
     for name, (kind, _) in sorted(concrete.get_attributes().items()):
@@ -29,23 +29,23 @@ def held_by(module: torch.jit.ScriptModule) -> Iterator[Attribute]:
             yield Attribute(name, kind.annotation_str, module._c.getattr(name))
 
 
-def tensor_values(module: torch.jit.ScriptModule) -> int:
+def count_tensor_values(module: torch.jit.ScriptModule) -> int:
     """How many there are in the tensors among them."""
-    return sum(_count(attribute.value) for attribute in held_by(module) if "Tensor" in attribute.type)
+    return sum(_count(attribute.value) for attribute in attributes_of(module) if "Tensor" in attribute.type)
 
 
-def short(value: Any) -> str:
+def shorten_value(value: Any) -> str:
     match value:
         case torch.Tensor():
-            text = tensor_constants.described(value)
+            text = tensor_constants.describe_tensor(value)
         case list() | tuple():
-            text = _listed(map(short, islice(value, _ITEMS_MAX)), len(value), "[]")
+            text = _join_items(map(shorten_value, islice(value, _ITEMS_MAX)), len(value), "[]")
         case dict():
-            items = (f"{short(key)}: {short(item)}" for key, item in islice(value.items(), _ITEMS_MAX))
-            text = _listed(items, len(value), "{}")
+            items = (f"{shorten_value(key)}: {shorten_value(item)}" for key, item in islice(value.items(), _ITEMS_MAX))
+            text = _join_items(items, len(value), "{}")
         case _:
-            text = user_lines.cleaned(str(value))
-    return user_lines.shortened(text, _VALUE_MAX_CHARACTERS)
+            text = user_lines.clean_text(str(value))
+    return user_lines.shorten(text, _VALUE_MAX_CHARACTERS)
 
 
 def _count(value: Any) -> int:
@@ -59,6 +59,6 @@ def _count(value: Any) -> int:
     return 0
 
 
-def _listed(items: Iterable[str], count: int, brackets: str) -> str:
+def _join_items(items: Iterable[str], count: int, brackets: str) -> str:
     more = [f"... ({count} items)"] if count > _ITEMS_MAX else []
     return f"{brackets[0]}{', '.join([*items, *more])}{brackets[1]}"

@@ -12,13 +12,13 @@ from tracehouse.artifact.manifest import Form
 from tracehouse.eager import uploaded_archive
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
-from tracehouse.eager.submission import Loaded
+from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.findings import submissions
 from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.conversion import Conversion, ScriptTarget
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript import script, script_targets
-from tracehouse.torchscript.trace import Retrace, Traced, again, trace
+from tracehouse.torchscript.trace import Retrace, TraceResult, retrace, trace
 
 
 @dataclass(frozen=True)
@@ -28,43 +28,57 @@ class Candidate:
     `retrace` traces a method of it once more; None where nothing was traced.
     """
 
-    traced: Traced
+    traced: TraceResult
     form: Form
     findings: list[Finding] = field(default_factory=list)
     retrace: Retrace | None = None
 
 
 def candidate_of(
-    loaded: Loaded, options: TraceOptions, check: CheckOptions, conversion: Conversion, outputs: Mapping[str, Any]
+    loaded: LoadedSubmission,
+    options: TraceOptions,
+    check: CheckOptions,
+    conversion: Conversion,
+    outputs: Mapping[str, Any],
 ) -> Candidate:
     """Return what the conversion makes of a fresh copy of the model.
 
     `outputs` are the eager model's on the examples, by method. Raises TraceError.
     """
     if loaded.model.is_compiled:
-        return _kept(loaded)
-    return _scripted(loaded) if conversion.mode == "script" else _traced(loaded, options, check, conversion, outputs)
+        return _keep_compiled(loaded)
+    return (
+        _script_model(loaded)
+        if conversion.mode == "script"
+        else _trace_model(loaded, options, check, conversion, outputs)
+    )
 
 
-def _kept(loaded: Loaded) -> Candidate:
+def _keep_compiled(loaded: LoadedSubmission) -> Candidate:
     """Of a model that is compiled already: there is nothing to make of it. What was uploaded stays byte by byte."""
     module = loaded.model.fresh()
     assert isinstance(module, torch.jit.ScriptModule)  # as what it is a copy of
     if loaded.uploaded is not None:
-        return Candidate(script.untraced(module, loaded.uploaded()), "uploaded", uploaded_archive.findings(module))
-    return Candidate(script.as_it_is(module, loaded.calls), "scripted", [submissions.already_scripted()])
+        return Candidate(
+            script.result_without_trace(module, loaded.uploaded()), "uploaded", uploaded_archive.findings(module)
+        )
+    return Candidate(script.keep_compiled(module, loaded.calls), "scripted", [submissions.already_scripted()])
 
 
-def _scripted(loaded: Loaded) -> Candidate:
+def _script_model(loaded: LoadedSubmission) -> Candidate:
     """The calls of what is loaded must be scripted ones."""
     return Candidate(script.script(loaded.model, loaded.calls), "scripted")
 
 
-def _traced(
-    loaded: Loaded, options: TraceOptions, check: CheckOptions, conversion: Conversion, outputs: Mapping[str, Any]
+def _trace_model(
+    loaded: LoadedSubmission,
+    options: TraceOptions,
+    check: CheckOptions,
+    conversion: Conversion,
+    outputs: Mapping[str, Any],
 ) -> Candidate:
     made = trace(
-        _with_scripted(loaded.model, conversion.scripted),
+        _with_scripted_targets(loaded.model, conversion.scripted),
         loaded.calls,
         options,
         outputs=outputs,
@@ -74,11 +88,11 @@ def _traced(
         gradients=check.gradients,
     )
     loaded.model.shared.restore()  # the functions that were scripted
-    retrace = partial(_traced_again, loaded.model, options, check, conversion)
+    retrace = partial(_trace_again, loaded.model, options, check, conversion)
     return Candidate(made, "mixed" if conversion.scripted else "traced", retrace=retrace)
 
 
-def _traced_again(
+def _trace_again(
     model: Model,
     options: TraceOptions,
     check: CheckOptions,
@@ -87,10 +101,16 @@ def _traced_again(
     within: AbstractContextManager[Any],
 ) -> torch.jit.ScriptModule:
     try:
-        return again(_with_scripted(model, conversion.scripted), call, options, within, gradients=check.gradients)
+        return retrace(
+            _with_scripted_targets(model, conversion.scripted), call, options, within, gradients=check.gradients
+        )
     finally:
         model.shared.restore()
 
 
-def _with_scripted(model: Model, wanted: Sequence[ScriptTarget]) -> Model:
-    return model.remade(lambda copy: script_targets.scripted(copy, wanted, script.part)) if wanted else model
+def _with_scripted_targets(model: Model, wanted: Sequence[ScriptTarget]) -> Model:
+    return (
+        model.remade(lambda copy: script_targets.script_in_place(copy, wanted, script.script_target))
+        if wanted
+        else model
+    )

@@ -43,21 +43,21 @@ def constants(module: torch.jit.ScriptModule) -> list[TensorConstant]:
 
 def _attributes(module: torch.jit.ScriptModule) -> Iterator[ModuleAttribute]:
     for path, part in script_graphs.parts(module):
-        for held in module_attributes.held_by(part):
-            name = script_graphs.dotted(path, held.name)
+        for held in module_attributes.attributes_of(part):
+            name = script_graphs.join_path(path, held.name)
             if _are_short(name, held.type):
-                yield ModuleAttribute(name=name, type=held.type, value=module_attributes.short(held.value))
+                yield ModuleAttribute(name=name, type=held.type, value=module_attributes.shorten_value(held.value))
 
 
 def _constants(module: torch.jit.ScriptModule) -> Iterator[TensorConstant]:
     for path, part in script_graphs.parts(module):
         for method, compiled in script_graphs.methods(part).items():
-            _, held = tensor_constants.of_method(compiled)
+            _, held = tensor_constants.code_and_constants(compiled)
             for name, tensor in held.items():
                 if _are_short(path, method):
                     yield TensorConstant(
                         name=name,
-                        datatype=tensor_constants.datatype(tensor),
+                        datatype=tensor_constants.datatype_name(tensor),
                         shape=() if tensor.is_nested else tuple(tensor.shape),
                         method=method,
                         submodule=path,

@@ -12,19 +12,19 @@ from tracehouse.torchscript.scopes import Place
 _ATTRIBUTE_MAX_CHARACTERS = 120
 
 
-class Where(Protocol):
+class PlaceFinder(Protocol):
     """Asked for one node after the other, in their order."""
 
     def place(self, node: script_graphs.Node) -> Place: ...
 
 
-def of_graph(graph: script_graphs.Graph, where: Where) -> list[GraphNode]:
+def describe_nodes(graph: script_graphs.Graph, where: PlaceFinder) -> list[GraphNode]:
     """In the order of the graph's text; the nodes of blocks stand behind the node that has them."""
     told: list[GraphNode] = []
 
     def tell(node: script_graphs.Node, parent: int | None, block: int | None) -> None:
         place = len(told)
-        told.append(_told(node, where.place(node), parent, block))
+        told.append(_describe_node(node, where.place(node), parent, block))
         for number, nested in enumerate(node.blocks()):
             for each in (nested.paramNode(), *nested.nodes(), nested.returnNode()):
                 tell(each, place, number)
@@ -34,7 +34,7 @@ def of_graph(graph: script_graphs.Graph, where: Where) -> list[GraphNode]:
     return told
 
 
-def _told(node: script_graphs.Node, place: Place, parent: int | None, block: int | None) -> GraphNode:
+def _describe_node(node: script_graphs.Node, place: Place, parent: int | None, block: int | None) -> GraphNode:
     outputs = list(node.outputs())
     line = script_graphs.line_of(node) or place.called_at
     return GraphNode(
@@ -60,7 +60,7 @@ def _type(kind: Any) -> str:
 
 
 def _attributes(node: script_graphs.Node) -> dict[str, str]:
-    return {name: _short(_value(node, name)) for name in node.attributeNames()}
+    return {name: _shorten_value(_value(node, name)) for name in node.attributeNames()}
 
 
 def _value(node: script_graphs.Node, name: str) -> Any:
@@ -72,12 +72,12 @@ def _value(node: script_graphs.Node, name: str) -> Any:
     return getattr(node, kind)(name) if kind in ("i", "f", "s", "t", "is", "fs", "ss", "ival") else kind
 
 
-def _short(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     match value:
         case torch.Tensor():
-            text = tensor_constants.described(value)
+            text = tensor_constants.describe_tensor(value)
         case str():
-            text = user_lines.cleaned(value)
+            text = user_lines.clean_text(value)
         case _:
             text = str(value)
-    return user_lines.shortened(text, _ATTRIBUTE_MAX_CHARACTERS)
+    return user_lines.shorten(text, _ATTRIBUTE_MAX_CHARACTERS)

@@ -10,23 +10,23 @@ import torch
 from tracehouse.introspection import script_graphs
 
 
-def lowered(module: torch.jit.ScriptModule, method: str) -> script_graphs.Graph | None:
+def lower(module: torch.jit.ScriptModule, method: str) -> script_graphs.Graph | None:
     """The inputs that were parameters and buffers bear their names. None of a script that torch cannot make flat."""
     try:
-        return _lowered(module, module._c, method)
+        return _lower_module(module, module._c, method)
     except RuntimeError:  # torch only takes tensors for inputs, and a script reads other attributes as well
-        return _of_frozen(module, method)
+        return _lower_frozen(module, method)
 
 
-def _of_frozen(module: torch.jit.ScriptModule, method: str) -> script_graphs.Graph | None:
+def _lower_frozen(module: torch.jit.ScriptModule, method: str) -> script_graphs.Graph | None:
     """As torch.onnx does it with scripts: other attributes than parameters become constants."""
     try:
-        return _lowered(module, torch._C._freeze_module(module._c, [method], preserveParameters=True), method)
+        return _lower_module(module, torch._C._freeze_module(module._c, [method], preserveParameters=True), method)
     except RuntimeError:  # it is in training mode, or writes what it holds
         return None
 
 
-def _lowered(module: torch.jit.ScriptModule, of: Any, method: str) -> script_graphs.Graph:
+def _lower_module(module: torch.jit.ScriptModule, of: Any, method: str) -> script_graphs.Graph:
     graph, tensors = torch._C._jit_pass_lower_graph(of._get_method(method).graph, of)
     # torch has one Python object for a tensor as long as somebody holds it.
     held = {id(tensor): (name, tensor) for name, tensor in [*module.named_buffers(), *module.named_parameters()]}

@@ -68,16 +68,16 @@ class Scopes:
 
 
 @dataclass(frozen=True)
-class Stay:
+class FixedPlace:
     """In a graph into which nothing was inlined: all is that submodule's."""
 
     path: str
 
     def place(self, node: script_graphs.Node) -> Place:
-        return Place(of_name(node.scopeName()) or self.path)
+        return Place(path_of_scope(node.scopeName()) or self.path)
 
 
-class Walk:
+class InlinedWalk:
     """Through one inlined graph, node by node in its order."""
 
     def __init__(self, scopes: Scopes, path: str, method: str) -> None:
@@ -87,7 +87,7 @@ class Walk:
 
     def place(self, node: script_graphs.Node) -> Place:
         if scope := node.scopeName():
-            return Place(of_name(scope))
+            return Place(path_of_scope(scope))
         hierarchy = node.getModuleHierarchy()
         if hierarchy == self._hierarchy:
             return self._frames[-1].place
@@ -122,7 +122,7 @@ class Walk:
         return _Frame(name, place, self._scopes.calls(call.path, call.method))
 
 
-def of_name(name: str) -> str:
+def path_of_scope(name: str) -> str:
     """`__module.layer/__module.layer.0` → `layer.0`: the last one is the whole path."""
     return name.rpartition("/")[2].removeprefix("__module").removeprefix(".")
 
@@ -135,7 +135,7 @@ def _calls_in(graph: script_graphs.Graph, path: str) -> list[_Call]:
         match node.kind():
             case "prim::GetAttr":
                 if (holder := modules.get(node.input().debugName())) is not None:
-                    modules[node.output().debugName()] = script_graphs.dotted(holder, node.s("name"))
+                    modules[node.output().debugName()] = script_graphs.join_path(holder, node.s("name"))
             case "prim::CallMethod":
                 calls.append(_call_of_method(node, modules, itself, path))
             case "prim::CallFunction":

@@ -14,12 +14,12 @@ import torch.jit._recursive
 from torch._jit_internal import FunctionModifiers, get_torchscript_modifier
 
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.eager.model import Function, Model
 from tracehouse.errors import MethodNotCompiled, ScriptingFailed, TraceError
 from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, script_graphs, user_lines
-from tracehouse.torchscript.trace import Traced, check_names
+from tracehouse.torchscript.trace import TraceResult, check_names
 
 # Under which torch finds the text of what is written here.
 _SERVED = "<a function as a module>"
@@ -54,17 +54,17 @@ _REMEDY_OF_A_DEFAULT = (
 )
 
 
-def script(model: Model, calls: Mapping[str, Call]) -> Traced:
+def script(model: Model, calls: Mapping[str, Call]) -> TraceResult:
     """Compile the model, and of its methods all that are called. Raises ScriptingFailed and MethodNotCompiled."""
     check_names(model, calls)
     if isinstance(model.module, Function):
-        module = _compiled_function(model.module, calls["forward"])
+        module = _compile_function(model.module, calls["forward"])
     else:
-        module = _compiled(model.fresh(), calls)
-    return as_it_is(module, calls)
+        module = _compile_module(model.fresh(), calls)
+    return keep_compiled(module, calls)
 
 
-def as_it_is(module: torch.jit.ScriptModule, calls: Mapping[str, Call]) -> Traced:
+def keep_compiled(module: torch.jit.ScriptModule, calls: Mapping[str, Call]) -> TraceResult:
     """A module that is compiled. Raises ScriptingFailed where it cannot be saved, and MethodNotCompiled."""
     compiled = [name for name in script_graphs.methods(module) if not name.startswith("_")]
     for method in calls:
@@ -72,14 +72,14 @@ def as_it_is(module: torch.jit.ScriptModule, calls: Mapping[str, Call]) -> Trace
             there = ", ".join(compiled) or "none"
             raise MethodNotCompiled(f"{method!r} is not compiled; of its methods, {there} are", methods=compiled)
     _check_keywords(module)
-    with _refused():
+    with _translate_refusals():
         archive = module.save_to_buffer()
-    return untraced(module, archive)
+    return result_without_trace(module, archive)
 
 
-def untraced(module: torch.jit.ScriptModule, archive: bytes) -> Traced:
+def result_without_trace(module: torch.jit.ScriptModule, archive: bytes) -> TraceResult:
     """In the same words as a trace, of which there are none: no tracer warned, and torch checks traces alone."""
-    return Traced(module, archive, warnings=[], torch_check=TorchCheck(ran=False))
+    return TraceResult(module, archive, warnings=[], torch_check=TorchCheck(ran=False))
 
 
 def _check_keywords(module: torch.jit.ScriptModule) -> None:
@@ -89,7 +89,7 @@ def _check_keywords(module: torch.jit.ScriptModule) -> None:
             has_default = False
             for argument in method.schema.arguments:
                 if has_default and argument.kwarg_only:
-                    full = script_graphs.dotted(path, name)
+                    full = script_graphs.join_path(path, name)
                     raise ScriptingFailed(
                         f"torch cannot load an archive in which the keyword-only parameter {argument.name!r} of {full} "
                         "comes after one with a default",
@@ -100,22 +100,22 @@ def _check_keywords(module: torch.jit.ScriptModule) -> None:
                 has_default = has_default or argument.has_default_value()
 
 
-def part(part: Any) -> Any:
+def script_target(part: Any) -> Any:
     """A submodule of a model, or a function that it calls. Raises ScriptingFailed."""
-    with _refused(), _with_types_of_its_own():
+    with _translate_refusals(), _separate_type_store():
         return torch.jit.script(part)
 
 
-def _compiled(module: torch.nn.Module, calls: Mapping[str, Call]) -> torch.jit.ScriptModule:
+def _compile_module(module: torch.nn.Module, calls: Mapping[str, Call]) -> torch.jit.ScriptModule:
     for call in calls.values():
         if call.method != call.function:  # a bound method, for which forward stands
             module.__dict__[call.method] = getattr(module, call.function)
-    with _refused(), _with_types_of_its_own(), _exported(module, list(calls)):
+    with _translate_refusals(), _separate_type_store(), _mark_exported(module, list(calls)):
         compiled: torch.jit.ScriptModule = torch.jit.script(module)
         return compiled
 
 
-def _compiled_function(function: Function, call: Call) -> torch.jit.ScriptModule:
+def _compile_function(function: Function, call: Call) -> torch.jit.ScriptModule:
     """A module whose forward hands to the function what the artifact is handed over."""
     original: Any = function.forward
     if not isinstance(original, FunctionType | MethodType | torch.jit.ScriptFunction):
@@ -123,15 +123,15 @@ def _compiled_function(function: Function, call: Call) -> torch.jit.ScriptModule
             f"torch.jit.script compiles functions and modules, and this is of type {type(original).__name__}",
             remedy="let the entrypoint be a function or an nn.Module, or trace it",
         )
-    with _refused(), _with_types_of_its_own():
+    with _translate_refusals(), _separate_type_store():
         scripted = torch.jit.script(original)
-        forward = _forward_of(scripted, _types(original), list(call.handed_over_by_name()))
+        forward = _write_forward(scripted, _annotations_of(original), list(call.handed_over_by_name()))
         served = type("Function", (torch.nn.Module,), {"forward": forward})()
         compiled: torch.jit.ScriptModule = torch.jit.script(served.eval())
         return compiled
 
 
-def _forward_of(scripted: Any, types: Mapping[str, Any], names: Sequence[str]) -> Callable[..., Any]:
+def _write_forward(scripted: Any, types: Mapping[str, Any], names: Sequence[str]) -> Callable[..., Any]:
     """Written as text, for torch compiles nothing else."""
     words = {argument.name: argument.type.annotation_str for argument in scripted.schema.arguments}
     known = {f"type_{name}": kind for name, kind in types.items()}
@@ -145,7 +145,7 @@ def _forward_of(scripted: Any, types: Mapping[str, Any], names: Sequence[str]) -
     return forward
 
 
-def _types(function: Any) -> dict[str, Any]:
+def _annotations_of(function: Any) -> dict[str, Any]:
     """The annotations as Python objects, for torch's own names of a source's types cannot be written in a source."""
     try:
         return typing.get_type_hints(function)
@@ -154,7 +154,7 @@ def _types(function: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _with_types_of_its_own() -> Iterator[None]:
+def _separate_type_store() -> Iterator[None]:
     """torch compiles a class of modules once, with the methods that it was first asked for."""
     recursive = torch.jit._recursive
     before = recursive.concrete_type_store
@@ -166,7 +166,7 @@ def _with_types_of_its_own() -> Iterator[None]:
 
 
 @contextmanager
-def _exported(module: torch.nn.Module, methods: Sequence[str]) -> Iterator[None]:
+def _mark_exported(module: torch.nn.Module, methods: Sequence[str]) -> Iterator[None]:
     """As if the source had marked these methods with torch.jit.export, until they are compiled."""
     marked = []
     for method in methods:
@@ -183,7 +183,7 @@ def _exported(module: torch.nn.Module, methods: Sequence[str]) -> Iterator[None]
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
+def _translate_refusals() -> Iterator[None]:
     """What torch raises while it compiles or saves."""
     try:
         yield
@@ -191,14 +191,16 @@ def _refused() -> Iterator[None]:
         raise
     except Exception as error:
         if is_out_of_memory(error):
-            raise out_of_memory(error) from error
+            raise out_of_memory_error(error) from error
         raise _refusal(error) from error
 
 
 def _refusal(error: Exception) -> ScriptingFailed:
-    text = user_lines.text_of(error).strip()
-    said = _said(text) or type(error).__name__
-    facts: dict[str, Any] = user_lines.facts_of(error) | user_lines.where(user_lines.of_compiler(text))
+    text = user_lines.error_text(error).strip()
+    said = _headline(text) or type(error).__name__
+    facts: dict[str, Any] = user_lines.error_facts(error) | user_lines.line_facts(
+        user_lines.line_of_compiler_error(text)
+    )
     facts["message"] = paths.without_paths_in_stacks(text)
     if _LACKS_A_DEFAULT.match(text):
         facts["remedy"] = _REMEDY_OF_A_DEFAULT
@@ -207,7 +209,7 @@ def _refusal(error: Exception) -> ScriptingFailed:
     return ScriptingFailed(f"torch cannot script this: {paths.without_paths_in_stacks(said)}", **facts)
 
 
-def _said(text: str) -> str:
+def _headline(text: str) -> str:
     """Its first line; where that is the signature of what was called, the reason stands in the next one."""
     first, second, *_ = [*(line.strip() for line in text.splitlines() if line.strip()), "", ""]
     return f"{second.rstrip('.')}: {first.rstrip(':')}" if _SIGNATURE.fullmatch(first) else first.rstrip(":")

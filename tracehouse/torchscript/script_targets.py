@@ -18,17 +18,17 @@ from tracehouse.spec.conversion import TARGETS_MAX, ScriptTarget
 Compile = Callable[[Any], Any]
 
 
-def at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
+def find_targets(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
     """The parts that the lines are in, each once; none where one is in the model's own methods, or in no part.
 
     Nor where a part has a name that no Part has, as a ModuleDict's keys may be.
     """
     with suppress(ValidationError):
-        return _at(model, wanted)
+        return _find_targets(model, wanted)
     return []
 
 
-def scripted(model: torch.nn.Module, parts: Sequence[ScriptTarget], compiled: Compile) -> torch.nn.Module:
+def script_in_place(model: torch.nn.Module, parts: Sequence[ScriptTarget], compiled: Compile) -> torch.nn.Module:
     """The same model, changed. Functions are changed where they are defined, for whoever puts them back."""
     modules = {part.name: model.get_submodule(part.name) for part in parts if not part.is_function}
     made = {id(module): compiled(module) for module in modules.values()}  # one that has two names stays one
@@ -37,11 +37,11 @@ def scripted(model: torch.nn.Module, parts: Sequence[ScriptTarget], compiled: Co
         setattr(model.get_submodule(parent), last, made[id(module)])
     for part in parts:
         if part.is_function:
-            _replace(part.name, compiled)
+            _replace_function(part.name, compiled)
     return model
 
 
-def _at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
+def _find_targets(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
     parts: dict[ScriptTarget, None] = {}
     for line in wanted:
         here = [*_submodules_at(model, line), *_functions_at(line)] if line else []
@@ -53,7 +53,7 @@ def _at(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> lis
 
 def _submodules_at(model: torch.nn.Module, line: user_lines.Line) -> Iterator[ScriptTarget]:
     for name, module in model.named_modules(remove_duplicate=False):
-        if name and any(_holds(function, line) for function in _methods(type(module))):
+        if name and any(_contains_line(function, line) for function in _methods(type(module))):
             yield ScriptTarget(name=name)
 
 
@@ -66,7 +66,7 @@ def _methods(kind: type) -> Iterator[FunctionType]:
 
 def _functions_at(line: user_lines.Line) -> Iterator[ScriptTarget]:
     for name, module, function in _functions():
-        if function.__module__ == module and _holds(function, line):
+        if function.__module__ == module and _contains_line(function, line):
             yield ScriptTarget(name=f"{module}.{name}", is_function=True)
 
 
@@ -78,7 +78,7 @@ def _functions() -> Iterator[tuple[str, str, FunctionType]]:
                 yield name, module, value
 
 
-def _replace(name: str, compiled: Compile) -> None:
+def _replace_function(name: str, compiled: Compile) -> None:
     module, _, function_name = name.rpartition(".")
     function = getattr(sys.modules[module], function_name)
     made = compiled(function)
@@ -87,15 +87,15 @@ def _replace(name: str, compiled: Compile) -> None:
             setattr(sys.modules[other_module], other_name, made)
 
 
-def _holds(function: FunctionType, line: user_lines.Line) -> bool:
+def _contains_line(function: FunctionType, line: user_lines.Line) -> bool:
     code = inspect.unwrap(function).__code__
     return user_lines.is_user(code.co_filename) and any(
-        user_lines.line_at(code.co_filename, number) == line for number in _numbers(code)
+        user_lines.line_at(code.co_filename, number) == line for number in _line_numbers(code)
     )
 
 
-def _numbers(code: CodeType) -> set[int]:
+def _line_numbers(code: CodeType) -> set[int]:
     """Of the lines that its instructions are on, those of functions inside it too."""
     own = {number for _, _, number in code.co_lines() if number is not None}
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return own.union(*map(_numbers, inner))
+    return own.union(*map(_line_numbers, inner))

@@ -10,29 +10,29 @@ from tracehouse.torch_values.tensors import datatype_of
 _VALUES_MAX = 16
 
 
-def of_method(method: Any) -> tuple[str, dict[str, torch.Tensor]]:
+def code_and_constants(method: Any) -> tuple[str, dict[str, torch.Tensor]]:
     """Its code, and the tensors that stand there as CONSTANTS, by their names."""
     code, table = method.code_with_constants
-    return code, {name: tensor for name, value in table.items() if (tensor := _tensor(value)) is not None}
+    return code, {name: tensor for name, value in table.items() if (tensor := _tensor_of(value)) is not None}
 
 
-def datatype(tensor: torch.Tensor) -> str:
+def datatype_name(tensor: torch.Tensor) -> str:
     """The protocol's word, and torch's own where it has none."""
     known = datatype_of(tensor)
     return known.value if known else str(tensor.dtype).removeprefix("torch.")
 
 
-def described(tensor: torch.Tensor) -> str:
+def describe_tensor(tensor: torch.Tensor) -> str:
     """`FP32 [2]: 0.5, 1`; of many values the first ones."""
-    what = f"{datatype(tensor)} {list(tensor.shape)}"
+    what = f"{datatype_name(tensor)} {list(tensor.shape)}"
     if datatype_of(tensor) is None or tensor.numel() == 0:
         return what
-    shown = [_number(tensor, value) for value in tensor.detach().reshape(-1)[:_VALUES_MAX].tolist()]
+    shown = [_format_number(tensor, value) for value in tensor.detach().reshape(-1)[:_VALUES_MAX].tolist()]
     more = [f"... ({tensor.numel()} values)"] if tensor.numel() > _VALUES_MAX else []
     return f"{what}: {', '.join([*shown, *more])}"
 
 
-def _tensor(value: Any) -> torch.Tensor | None:
+def _tensor_of(value: Any) -> torch.Tensor | None:
     """torch hands a constant over as a number where the model's code had one beside a tensor."""
     match value:
         case torch.Tensor():
@@ -44,7 +44,7 @@ def _tensor(value: Any) -> torch.Tensor | None:
     return None
 
 
-def _number(tensor: torch.Tensor, value: float) -> str:
+def _format_number(tensor: torch.Tensor, value: float) -> str:
     """With no more digits than a number of that datatype has."""
     if not tensor.is_floating_point() or datatype_of(tensor) is Datatype.FP64:
         return str(value)

@@ -62,7 +62,7 @@ _OUTPUT_DIFFERS = re.compile(
 
 
 @dataclass(frozen=True)
-class Warned:
+class RecordedWarning:
     """A TracerWarning: the user's line that caused it, and the method that torch was recording or checking."""
 
     message: str
@@ -84,14 +84,14 @@ class Warned:
         return self.kind in _OF_CHECK
 
 
-def not_run(warned: Sequence[Warned]) -> TorchCheck:
+def report_not_run(warned: Sequence[RecordedWarning]) -> TorchCheck:
     return TorchCheck(ran=False, warnings=_warnings(warned))
 
 
-def told(
+def report(
     module: torch.jit.ScriptModule,
     outputs: Mapping[str, Any],
-    warned: Sequence[Warned],
+    warned: Sequence[RecordedWarning],
     failed: Exception | None,
     error: str | None,
 ) -> TorchCheck:
@@ -102,9 +102,9 @@ def told(
     refused = isinstance(failed, TracingCheckError)
     if failed is not None and not refused and error is None:
         error = f"torch's check could not be brought to its end: it raised {type(failed).__name__}; ours decides"
-    text = _text(failed)
+    text = _text_of(failed)
     differing = [one for one in warned if one.of_check]
-    method = None if failed is None else method_checked(failed)
+    method = None if failed is None else find_checked_method(failed)
     messages = [*filter(None, [text]), *(one.message for one in differing)]
     return TorchCheck(
         ran=True,
@@ -112,15 +112,15 @@ def told(
         error=error,
         message=paths.without_paths_in_stacks("\n".join(messages)) or None,
         method=method,
-        **_compared(text if refused else ""),
-        nondeterministic=_nondeterministic(module, {one.method for one in differing}),
-        outputs=[found for one in differing if (found := _output(one, outputs)) is not None],
-        not_compared=_not_compared(outputs, method, reached=refused and _RAISED not in text),
+        **_parse_comparison(text if refused else ""),
+        nondeterministic=_nondeterministic_nodes(module, {one.method for one in differing}),
+        outputs=[found for one in differing if (found := _parse_output_difference(one, outputs)) is not None],
+        not_compared=_find_uncompared(outputs, method, reached=refused and _RAISED not in text),
         warnings=_warnings(warned),
     )
 
 
-def method_recorded(frame: FrameType | None) -> str | None:
+def find_recorded_method(frame: FrameType | None) -> str | None:
     """The method that torch is recording, or is checking the outputs of, in a frame or in one that called it."""
     while frame is not None:
         if frame.f_code is _TRACE_MODULE:
@@ -129,13 +129,13 @@ def method_recorded(frame: FrameType | None) -> str | None:
     return None
 
 
-def method_checked(error: BaseException) -> str | None:
+def find_checked_method(error: BaseException) -> str | None:
     """The method that was checked: the check records all of them once more."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     return next((_method_in(frame) for frame in frames if frame.f_code is _TRACE_MODULE), None)
 
 
-def line_of_parting(graph_diff: str) -> user_lines.Line | None:
+def line_of_divergence(graph_diff: str) -> user_lines.Line | None:
     """Where two graphs part, whatever their values are called.
 
     The operators that torch blames are often those that fetch a submodule, whose class it names anew in each trace.
@@ -143,7 +143,7 @@ def line_of_parting(graph_diff: str) -> user_lines.Line | None:
     diff = graph_diff.splitlines(keepends=True)
     for nodes in zip(difflib.restore(diff, 1), difflib.restore(diff, 2), strict=False):
         if len({_VALUE_NAME.sub("%", node) for node in nodes}) > 1:
-            return next((line for node in nodes if (line := user_lines.of_comment(node)) is not None), None)
+            return next((line for node in nodes if (line := user_lines.line_of_comment(node)) is not None), None)
     return None
 
 
@@ -152,22 +152,22 @@ def _method_in(frame: FrameType) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _text(failed: Exception | None) -> str:
+def _text_of(failed: Exception | None) -> str:
     if isinstance(failed, TracingCheckError):
-        return user_lines.whole_text_of(failed)  # it shows two graphs, and then where they part
-    return "" if failed is None else f"{type(failed).__name__}: {user_lines.text_of(failed)}"
+        return user_lines.full_error_text(failed)  # it shows two graphs, and then where they part
+    return "" if failed is None else f"{type(failed).__name__}: {user_lines.error_text(failed)}"
 
 
-def _warnings(warned: Sequence[Warned]) -> list[TracerWarning]:
+def _warnings(warned: Sequence[RecordedWarning]) -> list[TracerWarning]:
     return [
-        TracerWarning(method=one.method, kind=one.kind, message=one.message, **user_lines.where(one.line))
+        TracerWarning(method=one.method, kind=one.kind, message=one.message, **user_lines.line_facts(one.line))
         for one in warned
     ]
 
 
-def _compared(text: str) -> dict[str, Any]:
+def _parse_comparison(text: str) -> dict[str, Any]:
     """Of a TracingCheckError: how the graphs differ, where they part, and the constant that differs."""
-    said = _sections(text)
+    said = _parse_sections(text)
     found: dict[str, Any] = {}
     if "Graph diff" in said:
         found["graph_diff"] = paths.without_paths_in_stacks(said["Graph diff"])
@@ -184,7 +184,7 @@ def _compared(text: str) -> dict[str, Any]:
     return found
 
 
-def _sections(text: str) -> dict[str, str]:
+def _parse_sections(text: str) -> dict[str, str]:
     """What stands under each heading. Headings are indented once, and what they head is twice."""
     sections: dict[str, list[str]] = {}
     under: list[str] = []
@@ -205,11 +205,11 @@ def _node(text: str, stack: str) -> TracedNode:
     return TracedNode(
         operator=operator[1] if operator else "",
         text=paths.without_paths(text).strip(),
-        **user_lines.where(user_lines.of_stack(stack)),
+        **user_lines.line_facts(user_lines.line_of_stack(stack)),
     )
 
 
-def _nondeterministic(module: torch.jit.ScriptModule, methods: set[str | None]) -> list[TracedNode]:
+def _nondeterministic_nodes(module: torch.jit.ScriptModule, methods: set[str | None]) -> list[TracedNode]:
     """Of the methods whose outputs differ. torch lists only those that stand in no submodule."""
     return [
         _node(str(node), node.sourceRange())
@@ -220,12 +220,12 @@ def _nondeterministic(module: torch.jit.ScriptModule, methods: set[str | None]) 
     ]
 
 
-def _output(warned: Warned, outputs: Mapping[str, Any]) -> OutputDifference | None:
+def _parse_output_difference(warned: RecordedWarning, outputs: Mapping[str, Any]) -> OutputDifference | None:
     said = _OUTPUT_DIFFERS.match(warned.message)
     if said is None:
         return None
     number = int(said[1])
-    names = _looked_at(outputs.get(warned.method or ""))
+    names = _compared_names(outputs.get(warned.method or ""))
     return OutputDifference(
         method=warned.method,
         number=number,
@@ -235,20 +235,20 @@ def _output(warned: Warned, outputs: Mapping[str, Any]) -> OutputDifference | No
     )
 
 
-def _looked_at(output: Any) -> list[str]:
+def _compared_names(output: Any) -> list[str]:
     """The names of those leaves that the check compares, in its order."""
     if isinstance(output, tuple):
         return [f"output.{place}" for place, item in enumerate(output) if isinstance(item, torch.Tensor)]
     return ["output"] if isinstance(output, torch.Tensor) else []
 
 
-def _not_compared(outputs: Mapping[str, Any], stopped_at: str | None, *, reached: bool) -> list[OutputRef]:
+def _find_uncompared(outputs: Mapping[str, Any], stopped_at: str | None, *, reached: bool) -> list[OutputRef]:
     """`reached`: whether the outputs of the method that it stopped at were compared still."""
     left: list[OutputRef] = []
     stopped = False
     for method, output in outputs.items():
         stopped = stopped or (method == stopped_at and not reached)
-        looked_at = [] if stopped else _looked_at(output)
+        looked_at = [] if stopped else _compared_names(output)
         left += [
             OutputRef(method=method, output=name)
             for name in structure.tensors(output, "output")

@@ -20,21 +20,21 @@ from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, user_lines
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.torchscript import torch_check
-from tracehouse.torchscript.torch_check import Warned
-from tracehouse.torchscript.trace_errors import refusal
+from tracehouse.torchscript.torch_check import RecordedWarning
+from tracehouse.torchscript.trace_errors import translate_refusal
 
 
 @dataclass(frozen=True)
-class Traced:
+class TraceResult:
     module: torch.jit.ScriptModule
     archive: bytes
-    warnings: list[Warned]  # of what could not be recorded
+    warnings: list[RecordedWarning]  # of what could not be recorded
     torch_check: TorchCheck
 
 
 # Traces one method once more, on another call, under a context. Raises what tracing raises.
 Retrace = Callable[[Call, AbstractContextManager[Any]], torch.jit.ScriptModule]
-_Warnings = dict[Warned, None]  # in order, each once: the check traces again
+_Warnings = dict[RecordedWarning, None]  # in order, each once: the check traces again
 
 
 def trace(
@@ -47,7 +47,7 @@ def trace(
     tolerance: float,
     check_calls: Sequence[CheckCall] = (),
     gradients: bool = False,
-) -> Traced:
+) -> TraceResult:
     """Trace the calls' methods. Raises UntraceableModel or UnsupportedOutput.
 
     `outputs` are eager's, by method. What torch's own check finds is reported, and decides nothing.
@@ -56,22 +56,22 @@ def trace(
     recording = _Recording(model, calls, check_calls, options, tolerance, gradients)
     warned: _Warnings = {}
     failed: Exception | None = None
-    with _recorded(warned):
+    with _record_warnings(warned):
         try:
             module = recording.traced(check=check)
         except Exception as error:
             if not check:
-                raise refusal(error, model, calls) from error
+                raise translate_refusal(error, model, calls) from error
             failed = error
             module = recording.unchecked()
         archive = recording.saved(module)
         erred = recording.error_of_check(failed)
     said = [*warned]
-    told = torch_check.told(module, outputs, said, failed, erred) if check else torch_check.not_run(said)
-    return Traced(module, archive, [one for one in said if not one.of_check], told)
+    told = torch_check.report(module, outputs, said, failed, erred) if check else torch_check.report_not_run(said)
+    return TraceResult(module, archive, [one for one in said if not one.of_check], told)
 
 
-def again(
+def retrace(
     model: Model, call: Call, options: TraceOptions, within: AbstractContextManager[Any], *, gradients: bool
 ) -> torch.jit.ScriptModule:
     """The call's method alone, traced once more as it was, in a context. Raises whatever tracing raises."""
@@ -119,7 +119,7 @@ class _Recording:
         with torch.set_grad_enabled(self.gradients if gradients is None else gradients), within or nullcontext():
             traced: torch.jit.ScriptModule = torch.jit.trace_module(
                 module,
-                _handed_over(self.calls),
+                _artifact_args(self.calls),
                 check_trace=check,
                 check_inputs=self._check_inputs() if check else None,
                 check_tolerance=self.tolerance,
@@ -132,24 +132,31 @@ class _Recording:
     def _check_inputs(self) -> list[dict[str, tuple[Any, ...]]]:
         """Each for all methods, as torch wants them, and none that it could not call the trace with."""
         fitting = [given.call for given in self.check_calls if self._fits(given.call)]
-        return [_handed_over(calls) for calls in (self.calls, *({**self.calls, call.method: call} for call in fitting))]
+        return [
+            _artifact_args(calls) for calls in (self.calls, *({**self.calls, call.method: call} for call in fitting))
+        ]
 
     def _fits(self, call: Call) -> bool:
         example = self.calls[call.method]
-        return compare_baked_arguments(observed_contract.arguments(example), observed_contract.arguments(call)) is None
+        return (
+            compare_baked_arguments(
+                observed_contract.describe_arguments(example), observed_contract.describe_arguments(call)
+            )
+            is None
+        )
 
     def unchecked(self) -> torch.jit.ScriptModule:
         try:
             return self.traced(check=False)
         except Exception as error:
-            raise refusal(error, self.model, self.calls) from error
+            raise translate_refusal(error, self.model, self.calls) from error
 
     def saved(self, module: torch.jit.ScriptModule) -> bytes:
         """What torch.jit.save writes, without its copies."""
         try:
             archive: bytes = module.save_to_buffer()
         except Exception as error:
-            raise refusal(error, self.model, self.calls) from error
+            raise translate_refusal(error, self.model, self.calls) from error
         return archive
 
     def error_of_check(self, failed: Exception | None) -> str | None:
@@ -167,12 +174,12 @@ class _Recording:
         )
 
 
-def _handed_over(calls: Mapping[str, Call]) -> dict[str, tuple[Any, ...]]:
+def _artifact_args(calls: Mapping[str, Call]) -> dict[str, tuple[Any, ...]]:
     return {method: call.cloned().handed_over() for method, call in calls.items()}
 
 
 @contextmanager
-def _recorded(warned: _Warnings) -> Iterator[None]:
+def _record_warnings(warned: _Warnings) -> Iterator[None]:
     with warnings.catch_warnings():
         # torch hides what its own libraries cause by a filter on "torch.(?!jit)", which hides torchvision's as well.
         warnings.filterwarnings("always", category=TracerWarning)
@@ -194,14 +201,14 @@ def _recorded(warned: _Warnings) -> Iterator[None]:
                 return
             if not user_lines.is_library_of_torch(filename):
                 caller = sys._getframe(1)
-                warned[_warned(str(message), caller)] = None
+                warned[_describe_warning(str(message), caller)] = None
 
         warnings.showwarning = show
         yield
 
 
-def _warned(message: str, caller: FrameType) -> Warned:
-    text = paths.without_paths_in_stacks(user_lines.cleaned(message)).strip()
-    found = Warned(text, user_lines.of_frame(caller), torch_check.method_recorded(caller))
+def _describe_warning(message: str, caller: FrameType) -> RecordedWarning:
+    text = paths.without_paths_in_stacks(user_lines.clean_text(message)).strip()
+    found = RecordedWarning(text, user_lines.line_of_frame(caller), torch_check.find_recorded_method(caller))
     # What the check warns of is said of a whole method, and has no line.
     return replace(found, line=None) if found.of_check else found

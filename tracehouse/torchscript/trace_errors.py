@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.eager.model import Function, Model
 from tracehouse.errors import (
     BackwardHooks,
@@ -54,28 +54,28 @@ _REMEDIES = {
     "Only tensors, lists, tuples of tensors": "return tensors, in tuples, lists or dicts",
     "List trace inputs must have elements": "leave empty lists out of what is returned",
 }
-_OF_A_FUNCTION = (
+_REMEDY_FOR_FUNCTION = (
     "let the entrypoint be an nn.Module that makes it, or the module that holds it, in __init__; or detach it"
 )
 _FUNCTION_NAME = re.compile(r"Could not export Python function call '(.*?)'")
 
 
-def refusal(error: Exception, model: Model, calls: Mapping[str, Call]) -> TraceError:
+def translate_refusal(error: Exception, model: Model, calls: Mapping[str, Call]) -> TraceError:
     """What torch raised while it traced or saved."""
     if isinstance(error, TraceError):
         return error
     if is_out_of_memory(error):
-        return out_of_memory(error)
-    text = user_lines.whole_text_of(error)  # torch prints values first, and whole
-    method = torch_check.method_checked(error)
-    facts = user_lines.facts_of(error) | ({"method": method} if method else {})
+        return out_of_memory_error(error)
+    text = user_lines.full_error_text(error)  # torch prints values first, and whole
+    method = torch_check.find_checked_method(error)
+    facts = user_lines.error_facts(error) | ({"method": method} if method else {})
     for words, kind in _NAMED:
         if words in text:
-            return _named(kind, words, text, facts, model, calls)
-    return UntraceableModel(f"tracing raised {type(error).__name__}: {user_lines.shown_text_of(error)}", **facts)
+            return _named_error(kind, words, text, facts, model, calls)
+    return UntraceableModel(f"tracing raised {type(error).__name__}: {user_lines.public_error_text(error)}", **facts)
 
 
-def _named(
+def _named_error(
     kind: type[TraceError], words: str, text: str, facts: dict[str, Any], model: Model, calls: Mapping[str, Call]
 ) -> TraceError:
     # What is wrong stands in one line, among values, stacks and graphs.
@@ -84,15 +84,19 @@ def _named(
     if kind is MixedOutput and (mixed := next(_mixed_inputs(calls), None)) is not None:
         kind, facts = MixedInput, facts | mixed
     if kind is ConstantRequiresGrad and isinstance(model.module, Function):
-        remedy = {"remedy": _OF_A_FUNCTION}
-    seen = _SEEN[kind](model.module, text) if kind in _SEEN else {}
+        remedy = {"remedy": _REMEDY_FOR_FUNCTION}
+    seen = _FACTS_OF_MODEL[kind](model.module, text) if kind in _FACTS_OF_MODEL else {}
     where = _line_of_method(model, calls.get(facts.get("method", "")))
     return kind(f"torch refused: {detail}", **(where | facts | seen | remedy))
 
 
 def _line_of_method(model: Model, call: Call | None) -> dict[str, Any]:
     """Where torch raised in no line of the user's."""
-    return {} if call is None else user_lines.where(user_lines.of_function(getattr(model.module, call.function, None)))
+    return (
+        {}
+        if call is None
+        else user_lines.line_facts(user_lines.line_of_function(getattr(model.module, call.function, None)))
+    )
 
 
 def _shared_parameters(module: torch.nn.Module, _: str) -> dict[str, Any]:
@@ -102,8 +106,8 @@ def _shared_parameters(module: torch.nn.Module, _: str) -> dict[str, Any]:
             if tensor is None:
                 continue
             if id(tensor) in names:
-                both = [script_graphs.dotted(path, one) for one in (names[id(tensor)], name)]
-                return {"names": both, **user_lines.where(user_lines.of_attribute(type(part), name))}
+                both = [script_graphs.join_path(path, one) for one in (names[id(tensor)], name)]
+                return {"names": both, **user_lines.line_facts(user_lines.line_of_attribute(type(part), name))}
             names[id(tensor)] = name
     return {}
 
@@ -111,17 +115,17 @@ def _shared_parameters(module: torch.nn.Module, _: str) -> dict[str, Any]:
 def _backward_hooks(module: torch.nn.Module, _: str) -> dict[str, Any]:
     for path, part in module.named_modules():
         for hook in part._backward_hooks.values():
-            return {"module": path, **user_lines.where(user_lines.of_function(hook))}
+            return {"module": path, **user_lines.line_facts(user_lines.line_of_function(hook))}
     return {}
 
 
 def _autograd_function(_: torch.nn.Module, text: str) -> dict[str, Any]:
     name = _FUNCTION_NAME.search(text)
-    return {"function": name[1] if name else None, **user_lines.where(user_lines.of_stack(text))}
+    return {"function": name[1] if name else None, **user_lines.line_facts(user_lines.line_of_stack(text))}
 
 
 # What torch does not say, to be seen in the model or in its text.
-_SEEN: dict[type[TraceError], Callable[[torch.nn.Module, str], dict[str, Any]]] = {
+_FACTS_OF_MODEL: dict[type[TraceError], Callable[[torch.nn.Module, str], dict[str, Any]]] = {
     SharedParameters: _shared_parameters,
     BackwardHooks: _backward_hooks,
     CustomAutogradFunction: _autograd_function,
@@ -131,11 +135,11 @@ _SEEN: dict[type[TraceError], Callable[[torch.nn.Module, str], dict[str, Any]]] 
 def _mixed_inputs(calls: Mapping[str, Call]) -> Iterator[dict[str, Any]]:
     for call in calls.values():
         for name, value in call.arguments.items():
-            if (path := _mixed(value, name)) is not None:
+            if (path := _find_mixed(value, name)) is not None:
                 yield {"method": call.method, "input": path}
 
 
-def _mixed(value: Any, path: str) -> str | None:
+def _find_mixed(value: Any, path: str) -> str | None:
     """The list or dict in it whose tensors and containers are not all alike."""
     match value:
         case Mapping():
@@ -147,7 +151,7 @@ def _mixed(value: Any, path: str) -> str | None:
     kinds = {_kind(item) for _, item in items} - {None}
     if len(kinds) > 1 and not isinstance(value, tuple):
         return path
-    return next((found for key, item in items if (found := _mixed(item, f"{path}.{key}")) is not None), None)
+    return next((found for key, item in items if (found := _find_mixed(item, f"{path}.{key}")) is not None), None)
 
 
 def _kind(value: Any) -> Any:

@@ -29,7 +29,7 @@ _NORMS = {"aten::batch_norm": (5, 3), "aten::instance_norm": (5, 3)}
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _TrainingNode:
     """A node of a submodule that is in train mode."""
 
     method: str
@@ -39,7 +39,7 @@ class _Seen:
     line: user_lines.Line | None
 
 
-def found(model: torch.nn.Module, traced: torch.jit.ScriptModule) -> list[Finding]:
+def find_train_mode(model: torch.nn.Module, traced: torch.jit.ScriptModule) -> list[Finding]:
     """For each method, what draws random numbers and what goes by the batch; nothing where all are in eval mode."""
     parts = dict(model.named_modules(remove_duplicate=False))
     if not any(map(_in_train_mode, parts.values())):
@@ -47,20 +47,20 @@ def found(model: torch.nn.Module, traced: torch.jit.ScriptModule) -> list[Findin
     known = scopes.Scopes(traced)
     findings: list[Finding] = []
     for name, method in script_graphs.methods(traced).items():
-        drawing: dict[tuple[str, str], _Seen] = {}
-        updating: dict[tuple[str, str], _Seen] = {}
-        for node, place in _placed(known, name, method.inlined_graph):
+        drawing: dict[tuple[str, str], _TrainingNode] = {}
+        updating: dict[tuple[str, str], _TrainingNode] = {}
+        for node, place in _place_nodes(known, name, method.inlined_graph):
             part = parts.get(place.scope)
             if part is None or not _in_train_mode(part):
                 continue
             line = script_graphs.line_of(node) or place.called_at
-            seen = _Seen(name, place.scope, type(part).__name__, node.kind(), line)
+            seen = _TrainingNode(name, place.scope, type(part).__name__, node.kind(), line)
             if _draws(node):
                 drawing.setdefault((seen.path, seen.operator), seen)
-            elif _goes_by_the_batch(node):
+            elif _normalises_by_batch(node):
                 updating.setdefault((seen.path, seen.operator), seen)
-        findings += [_drawn(list(drawing.values()))] if drawing else []
-        findings += [_updated(list(updating.values()))] if updating else []
+        findings += [_drawing_finding(list(drawing.values()))] if drawing else []
+        findings += [_updating_finding(list(updating.values()))] if updating else []
     return findings
 
 
@@ -69,8 +69,8 @@ def _in_train_mode(part: torch.nn.Module) -> bool:
     return bool(getattr(part, "training", False))
 
 
-def _placed(known: scopes.Scopes, method: str, graph: Any) -> Iterator[tuple[script_graphs.Node, scopes.Place]]:
-    walk = scopes.Walk(known, "", method)
+def _place_nodes(known: scopes.Scopes, method: str, graph: Any) -> Iterator[tuple[script_graphs.Node, scopes.Place]]:
+    walk = scopes.InlinedWalk(known, "", method)
     for node in script_graphs.nodes(graph):
         yield node, walk.place(node)
 
@@ -87,7 +87,7 @@ def _draws(node: script_graphs.Node) -> bool:
     return _is_set(node, mode) and _is_set(node, probability)
 
 
-def _goes_by_the_batch(node: script_graphs.Node) -> bool:
+def _normalises_by_batch(node: script_graphs.Node) -> bool:
     if node.kind() not in _NORMS:
         return False
     mode, running = _NORMS[node.kind()]
@@ -102,7 +102,7 @@ def _is_set(node: script_graphs.Node, place: int | None) -> bool:
     return value is None or bool(value)
 
 
-def _drawn(seen: list[_Seen]) -> Finding:
+def _drawing_finding(seen: list[_TrainingNode]) -> Finding:
     return _finding(
         seen,
         "draws" if len(seen) == 1 else "draw",
@@ -111,7 +111,7 @@ def _drawn(seen: list[_Seen]) -> Finding:
     )
 
 
-def _updated(seen: list[_Seen]) -> Finding:
+def _updating_finding(seen: list[_TrainingNode]) -> Finding:
     return _finding(
         seen,
         "normalises" if len(seen) == 1 else "normalise",
@@ -121,7 +121,7 @@ def _updated(seen: list[_Seen]) -> Finding:
     )
 
 
-def _finding(seen: list[_Seen], does: str, what: str, remedy: str) -> Finding:
+def _finding(seen: list[_TrainingNode], does: str, what: str, remedy: str) -> Finding:
     named = ", ".join(f"{one.path or 'the model'} ({one.type})" for one in seen[:_NAMED_MAX])
     more = f" and {len(seen) - _NAMED_MAX} more" if len(seen) > _NAMED_MAX else ""
     line = next((one.line for one in seen if one.line is not None), None)
@@ -130,5 +130,5 @@ def _finding(seen: list[_Seen], does: str, what: str, remedy: str) -> Finding:
         for one in seen[:_SHOWN_MAX]
     ]
     return repeatability.training_mode(
-        seen[0].method, f"{named}{more}", f"{does} {what}", remedy, modules, user_lines.where(line)
+        seen[0].method, f"{named}{more}", f"{does} {what}", remedy, modules, user_lines.line_facts(line)
     )

@@ -3,7 +3,7 @@
 import traceback
 
 from service.sandbox.channel import MalformedFrame
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import LimitExceeded, ModelExited, ModelRaised, ServiceError, TracerLost
 from tracehouse.introspection import user_lines
 
@@ -15,15 +15,15 @@ def error_of(error: BaseException) -> ServiceError:
             return error
         case SystemExit():
             return ModelExited(
-                f"the model code called sys.exit({user_lines.text_of(error)})", **user_lines.facts_of(error)
+                f"the model code called sys.exit({user_lines.error_text(error)})", **user_lines.error_facts(error)
             )
         case RecursionError():
-            return ModelRaised("what the model code gave nests too deeply", **user_lines.facts_of(error))
+            return ModelRaised("what the model code gave nests too deeply", **user_lines.error_facts(error))
         case MalformedFrame():  # all that is sent here is well-formed, but may be too much
             return LimitExceeded(f"the artifact is too large: {error}", limit="result")
         case Exception():
             if is_out_of_memory(error):
-                return out_of_memory(error)
+                return out_of_memory_error(error)
             traceback.print_exception(error)
-            return TracerLost(f"the tracer failed: {type(error).__name__}", **user_lines.facts_of(error))
-    return ModelExited(f"the model code raised {type(error).__name__}", **user_lines.facts_of(error))
+            return TracerLost(f"the tracer failed: {type(error).__name__}", **user_lines.error_facts(error))
+    return ModelExited(f"the model code raised {type(error).__name__}", **user_lines.error_facts(error))

@@ -21,13 +21,13 @@ from tracehouse.check.calls import Answer, call_model, differentiate_model
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.eager import jit_switch, observed_contract
 from tracehouse.eager.call import Call, CheckCall
-from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.error_translation import translate_errors
 from tracehouse.eager.submission import Submission
 from tracehouse.errors import AnswerTooLarge, LimitExceeded, ModelRaised, OutputWithoutValues, ServiceError, TraceError
 from tracehouse.introspection import tracebacks
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import structure
-from tracehouse.torch_values.tensors import datatype_of, packed, unpacked
+from tracehouse.torch_values.tensors import datatype_of, pack, unpack
 from workers.programs.last_word import error_of
 from workers.programs.request import submission_of
 
@@ -51,7 +51,7 @@ def main(channel: Channel, files: list[int]) -> None:
         return  # it was asked all that there was to ask
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
         if eager and error.__cause__ is not None:
-            tracebacks.show(error.__cause__)
+            tracebacks.print_traceback(error.__cause__)
         channel.send(FailureReply.of(error_of(error)).model_dump(mode="json"))
 
 
@@ -81,7 +81,7 @@ class Reference:
             self._say_bound(case, method, call)
             began = time.monotonic()
             answer = call_model(self._module, call, seed, within_s=None)
-            observed_contract.check_told(answer.outputs, method=method)
+            observed_contract.check_eager_outputs(answer.outputs, method=method)
             self._say(answer, _outputs(call, answer, OutputWithoutValues), time.monotonic() - began)
 
     def _refuse_too_large(self) -> None:
@@ -93,16 +93,16 @@ class Reference:
             )  # fmt: skip
 
     def _say_bound(self, case: str, method: str, call: Call) -> None:
-        inputs = packed(call.tensors)
+        inputs = pack(call.tensors)
         specs = [tensor.spec for tensor in inputs]
-        bound = CallReply(case=case, method=method, arguments=observed_contract.arguments(call), inputs=specs)
+        bound = CallReply(case=case, method=method, arguments=observed_contract.describe_arguments(call), inputs=specs)
         self._channel.send(bound.model_dump(mode="json"), *(tensor.data for tensor in inputs))
 
     def answer(self) -> None:
         """Wait to be asked, and answer."""
         header, body = self._channel.receive()
         asked = to_reference.validate_python(header)
-        call = self._cases[asked.case, asked.method].with_tensors(unpacked(split(asked.inputs, body), self._device))
+        call = self._cases[asked.case, asked.method].with_tensors(unpack(split(asked.inputs, body), self._device))
         match asked:
             case Ask():
                 self._answer(call, asked.seed, asked.within_s)
@@ -163,8 +163,10 @@ def _outputs(call: Call, answer: Answer, without_values: type[TraceError]) -> li
             raise ModelRaised(f"{call.method} returned {name!r} as {tensor.dtype}, which has no datatype")
     outputs: list[Tensor] = []
     for name, tensor in named.items():
-        with blamed(without_values, f"to read the values of {name!r} raised", method=call.method, output=name):
-            outputs += packed({name: tensor})
+        with translate_errors(
+            without_values, f"to read the values of {name!r} raised", method=call.method, output=name
+        ):
+            outputs += pack({name: tensor})
     byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > ANSWER_MAX_BYTES:
         raise LimitExceeded(

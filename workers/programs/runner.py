@@ -79,7 +79,7 @@ class LoadedArtifact:
         }
         function: Any = self._methods[method]
         try:
-            return script_calls.call(function, function.schema, values)
+            return script_calls.call_method(function, function.schema, values)
         except Exception as error:
             raise GraphRaised(f"the artifact raised: {_text_of(error)}", method=method) from error
 
@@ -106,14 +106,14 @@ class LoadedArtifact:
         """Call the golden cases without comparing: for an artifact that is known to disagree with the eager model."""
         for case in _repeat_until_specialised(cases):
             with suppress(GraphRaised):
-                self.infer(case.method, tensors.unpacked(case.inputs))
+                self.infer(case.method, tensors.unpack(case.inputs))
 
     def _replay(self, case: golden.Case, tolerance: float) -> None:
         try:
-            outputs = self.infer(case.method, tensors.unpacked(case.inputs))
+            outputs = self.infer(case.method, tensors.unpack(case.inputs))
         except GraphRaised as error:
             raise GoldenCaseFailed(f"a golden case failed: {error.detail}", method=case.method) from error
-        compared = compare(tensors.unpacked(case.outputs), outputs, tolerance)
+        compared = compare(tensors.unpack(case.outputs), outputs, tolerance)
         if compared.difference is not None:
             raise GoldenCaseFailed(
                 f"a golden case differs in {compared.difference.leaf!r}: {compared.difference.what}",
@@ -171,7 +171,7 @@ def _read_golden_cases(file: int, contract: Contract) -> list[golden.Case]:
 def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
     header, body = channel.receive()
     request = to_runner.validate_python(header)
-    inputs = tensors.unpacked(split(request.inputs, body))
+    inputs = tensors.unpack(split(request.inputs, body))
     reply: OutputReply | GradientReply
     try:
         match request:
@@ -221,7 +221,7 @@ def _pack(method: str, outputs: Mapping[str, torch.Tensor]) -> list[Tensor]:
     if lacking := [name for name, tensor in outputs.items() if tensors.datatype_of(tensor) is None]:
         dtype = outputs[lacking[0]].dtype
         raise GraphRaised(f"the artifact returned {lacking[0]!r} as {dtype}, which has no datatype", method=method)
-    return tensors.packed(outputs)
+    return tensors.pack(outputs)
 
 
 def _peak_bytes() -> int:

@@ -27,10 +27,10 @@ from tracehouse.exported.export import Export
 from tracehouse.findings import submissions
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.conversion import ScriptTarget
-from tracehouse.torch_values.tensors import packed
+from tracehouse.torch_values.tensors import pack
 from tracehouse.torchscript import metadata, printouts, script_targets
 from tracehouse.torchscript.candidate import Candidate
-from tracehouse.torchscript.trace import Traced as Recorded
+from tracehouse.torchscript.trace import TraceResult as Recorded
 from workers.programs.last_word import error_of
 from workers.programs.request import submission_of
 
@@ -88,7 +88,7 @@ class Tracing:
 
         self._progress(Stage.PRINTING, 0.8)
         module = candidate.traced.module
-        self._send_file("printouts", printouts.take(module))
+        self._send_file("printouts", printouts.print_all(module))
         self._send_file("sources", source_excerpts.of(trace_check.findings))
         for offered in checked.offered:
             self._send_case(offered)
@@ -112,7 +112,7 @@ class Tracing:
 
     def _in_doubt(self, traced: Recorded) -> list[ScriptTarget]:
         read = [warned.line for warned in traced.warnings if warned.reads_value]
-        return script_targets.at(self._loaded.model.module, read)
+        return script_targets.find_targets(self._loaded.model.module, read)
 
     def _exporting(self, candidate: Candidate, outputs: Mapping[str, Any]) -> Export:
         tolerance, seed = self._spec.check.check_tolerance, self._spec.options.seed
@@ -142,6 +142,6 @@ class Tracing:
         self._channel.send(File(name=name).model_dump(mode="json"), data)
 
     def _send_case(self, offered: Offered) -> None:
-        inputs = packed(offered.call.tensors)
+        inputs = pack(offered.call.tensors)
         case = Case(name=offered.name, method=offered.call.method, inputs=[tensor.spec for tensor in inputs])
         self._channel.send(case.model_dump(mode="json"), *(tensor.data for tensor in inputs))

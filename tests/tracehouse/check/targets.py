@@ -13,7 +13,7 @@ from tracehouse.eager.call import Call, bind
 from tracehouse.eager.model import Model
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.torchscript import trace
-from tracehouse.torchscript.torch_check import Warned
+from tracehouse.torchscript.torch_check import RecordedWarning
 
 Load = Callable[..., Model]
 TOLERANCE = 1e-5
@@ -47,13 +47,13 @@ def make_retraceable(model: Model, *args: Any, **kwargs: Any) -> Target:
     options = TraceOptions(strict=False)
 
     def retrace(again: Call, within: AbstractContextManager[Any]) -> torch.jit.ScriptModule:
-        return trace.again(model, again, options, within, gradients=False)
+        return trace.retrace(model, again, options, within, gradients=False)
 
-    artifact = trace.again(model, call, options, torch.no_grad(), gradients=False)
+    artifact = trace.retrace(model, call, options, torch.no_grad(), gradients=False)
     return Target(model, call, EagerOracle(model, 0), artifact, "traced", retrace, TOLERANCE, 0)
 
 
-def trace_target(model: Model, *args: Any) -> tuple[Target, list[Warned]]:
+def trace_target(model: Model, *args: Any) -> tuple[Target, list[RecordedWarning]]:
     """Return a target that can be traced again, traced as the service traces it, and the tracer's warnings."""
     call = bind(model.module, "forward", model.method_name("forward"), args, {})
     eager = EagerOracle(model, 0)
@@ -62,6 +62,6 @@ def trace_target(model: Model, *args: Any) -> tuple[Target, list[Warned]]:
     traced = trace.trace(model, {"forward": call}, options, outputs=outputs, check=False, tolerance=TOLERANCE)
 
     def retrace(again: Call, within: AbstractContextManager[Any]) -> torch.jit.ScriptModule:
-        return trace.again(model, again, options, within, gradients=False)
+        return trace.retrace(model, again, options, within, gradients=False)
 
     return Target(model, call, eager, traced.module, "traced", retrace, TOLERANCE, 0), traced.warnings

@@ -9,7 +9,7 @@ import torch
 from tracehouse.differential import golden
 from tracehouse.differential.golden import Case
 from tracehouse.tensors.tensor import Tensor
-from tracehouse.torch_values.tensors import packed, unpacked
+from tracehouse.torch_values.tensors import pack, unpack
 
 
 def read(path: Path, data: bytes) -> list[Case]:
@@ -18,7 +18,7 @@ def read(path: Path, data: bytes) -> list[Case]:
 
 
 def case(method: str, inputs: dict[str, torch.Tensor], outputs: dict[str, torch.Tensor]) -> Case:
-    return Case(method, packed(inputs), packed(outputs))
+    return Case(method, pack(inputs), pack(outputs))
 
 
 def test_cases_come_back_as_they_were_kept(tmp_path: Path) -> None:
@@ -29,16 +29,16 @@ def test_cases_come_back_as_they_were_kept(tmp_path: Path) -> None:
     kept = read(tmp_path / "golden", golden.encode([first, second]))
 
     assert [case.method for case in kept] == ["forward", "encode"]
-    assert torch.equal(unpacked(kept[0].inputs)["pair.1"], shared.T)
-    assert torch.equal(unpacked(kept[0].outputs)["output"], torch.tensor(1.5))
+    assert torch.equal(unpack(kept[0].inputs)["pair.1"], shared.T)
+    assert torch.equal(unpack(kept[0].outputs)["output"], torch.tensor(1.5))
     assert [tensor.shape for tensor in kept[1].inputs] == [(0, 2)]
-    assert unpacked(kept[1].outputs)["output.a"].dtype is torch.bool
+    assert unpack(kept[1].outputs)["output.a"].dtype is torch.bool
 
 
 def test_every_datatype_is_kept_as_safetensors_reads_it(every_datatype: list[Tensor]) -> None:
     written = safetensors.torch.load(golden.encode([Case("forward", every_datatype, [])]))
 
-    expected = unpacked(every_datatype)
+    expected = unpack(every_datatype)
     assert len(written) == len(expected) == 13
     for name, tensor in expected.items():
         found = written[f"0.forward.input.{name}"]
@@ -51,4 +51,4 @@ def test_more_than_ten_cases_keep_their_order(tmp_path: Path) -> None:
 
     kept = read(tmp_path / "golden", golden.encode(cases))
 
-    assert [float(unpacked(case.inputs)["x"]) for case in kept] == [float(n) for n in range(12)]
+    assert [float(unpack(case.inputs)["x"]) for case in kept] == [float(n) for n in range(12)]

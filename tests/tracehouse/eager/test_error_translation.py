@@ -2,7 +2,7 @@
 
 import pytest
 
-from tracehouse.eager.error_translation import blamed
+from tracehouse.eager.error_translation import translate_errors
 from tracehouse.errors import LimitExceeded, SourceRaised
 
 
@@ -16,7 +16,7 @@ from tracehouse.errors import LimitExceeded, SourceRaised
     ],
 )
 def test_what_torchs_allocators_say_is_a_limit(text: str) -> None:
-    with pytest.raises(LimitExceeded) as raised, blamed(SourceRaised, "importing raised"):
+    with pytest.raises(LimitExceeded) as raised, translate_errors(SourceRaised, "importing raised"):
         raise RuntimeError(text)
     assert raised.value.facts["limit"] == "memory"
 
@@ -32,13 +32,13 @@ def test_what_torchs_allocators_say_is_a_limit(text: str) -> None:
     ids=["a file", "a socket or a process", "a file that is not there", "a host"],
 )
 def test_what_the_sandbox_refuses_is_explained(error: OSError) -> None:
-    with pytest.raises(SourceRaised) as raised, blamed(SourceRaised, "importing raised"):
+    with pytest.raises(SourceRaised) as raised, translate_errors(SourceRaised, "importing raised"):
         raise error
     assert "no files, no network" in raised.value.facts["remedy"]
 
 
 def test_a_file_missing_from_the_source_is_not_laid_to_the_sandbox() -> None:
-    with pytest.raises(SourceRaised) as raised, blamed(SourceRaised, "importing raised"):
+    with pytest.raises(SourceRaised) as raised, translate_errors(SourceRaised, "importing raised"):
         raise FileNotFoundError(2, "No such file or directory", "vocabulary.txt")
     assert "remedy" not in raised.value.facts
 
@@ -47,6 +47,6 @@ def test_a_remedy_is_found_behind_a_librarys_own_error() -> None:
     error = ImportError("could not import")
     error.__cause__ = RuntimeError("operator torchvision::nms does not exist")
 
-    with pytest.raises(SourceRaised) as raised, blamed(SourceRaised, "importing raised"):
+    with pytest.raises(SourceRaised) as raised, translate_errors(SourceRaised, "importing raised"):
         raise error
     assert "torchvision_operators" in raised.value.facts["remedy"]

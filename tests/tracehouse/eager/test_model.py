@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tracehouse.eager import model
-from tracehouse.eager.copies import copied
+from tracehouse.eager.copies import copy_model
 from tracehouse.eager.model import Function, Model
 from tracehouse.eager.source import Source
 from tracehouse.errors import EntrypointNotFound, EntrypointUnusable, InitFailed
@@ -100,7 +100,7 @@ def test_a_copy_of_a_script_module_has_state_of_its_own(load: Load) -> None:
 def test_a_model_is_copied_with_the_compiled_functions_that_it_holds(load: Load) -> None:
     module = load("scripted_already", "WithParts").module
 
-    assert copied(module).functions[0] is module.functions[0]
+    assert copy_model(module).functions[0] is module.functions[0]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ X = torch.ones(2)
 
 
 def call(module: Any, **handed_over: Any) -> Any:
-    return script_calls.call(module.forward, module.forward.schema, handed_over)
+    return script_calls.call_method(module.forward, module.forward.schema, handed_over)
 
 
 def test_parameters_that_are_given_by_name_alone_are(load: Load) -> None:

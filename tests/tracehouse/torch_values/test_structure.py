@@ -22,8 +22,8 @@ VALUES = [
 
 @pytest.mark.parametrize(("value", "traced"), VALUES)
 def test_only_tensors_are_handed_over_nested_as_they_were(value: Any, traced: Any) -> None:
-    assert structure.handed_over(value) == traced
-    assert structure.completed(value, traced) == value
+    assert structure.strip_baked(value) == traced
+    assert structure.fill_in(value, traced) == value
 
 
 @pytest.mark.parametrize(("value", "traced"), VALUES)
@@ -48,7 +48,7 @@ def test_what_holds_no_tensor_is_baked_in_whole(value: Any) -> None:
     ("value", "whole"), [(A, True), ((A, [B]), True), ((A, []), False), ([A, 1], False), ([], False)]
 )
 def test_whether_a_value_is_handed_over_whole(value: Any, whole: bool) -> None:
-    assert structure.only_tensors(value) == whole
+    assert structure.has_only_tensors(value) == whole
 
 
 class Mode(IntEnum):
@@ -70,7 +70,7 @@ def test_a_plain_default_is_baked_in_a_trace_and_an_argument_of_a_script(default
     assert structure.describe(left_out, "x") == baked
     assert not structure.is_handed_over(left_out, scripted=False)
     assert structure.describe(left_out, "x", scripted=True) == fixed
-    assert structure.assemble(fixed, {}) == structure.handed_over(left_out, scripted=True) == default
+    assert structure.assemble(fixed, {}) == structure.strip_baked(left_out, scripted=True) == default
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from tracehouse.eager.call import bind
 from tracehouse.eager.model import Model
 from tracehouse.errors import BackwardHooks, ConstantRequiresGrad, UnsupportedOutput, UntraceableModel
 from tracehouse.spec.trace_spec import TraceOptions
-from tracehouse.torchscript.trace import Traced, trace
+from tracehouse.torchscript.trace import TraceResult, trace
 
 Load = Callable[..., Model]
 
 
-def traced(model: Model, *args: Any, check: bool = True, **options: Any) -> Traced:
+def traced(model: Model, *args: Any, check: bool = True, **options: Any) -> TraceResult:
     calls = {"forward": bind(model.module, "forward", model.method_name("forward"), args, {})}
     return trace(model, calls, TraceOptions(**options), outputs={}, check=check, tolerance=1e-5)
 

@@ -168,13 +168,13 @@ def test_tensor_constants_stand_below_the_code(run: Run) -> None:
 
 
 def test_a_long_constant_is_shortened() -> None:
-    assert tensor_constants.described(torch.arange(1000)) == (
+    assert tensor_constants.describe_tensor(torch.arange(1000)) == (
         "INT64 [1000]: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, ... (1000 values)"
     )
-    assert tensor_constants.described(torch.tensor(0.1)) == "FP32 []: 0.1"
-    assert tensor_constants.described(torch.tensor(0.1, dtype=torch.float64)) == "FP64 []: 0.1"
-    assert tensor_constants.described(torch.ones(2, 0)) == "FP32 [2, 0]"
-    assert tensor_constants.described(torch.ones(2, dtype=torch.complex64)) == "complex64 [2]"
+    assert tensor_constants.describe_tensor(torch.tensor(0.1)) == "FP32 []: 0.1"
+    assert tensor_constants.describe_tensor(torch.tensor(0.1, dtype=torch.float64)) == "FP64 []: 0.1"
+    assert tensor_constants.describe_tensor(torch.ones(2, 0)) == "FP32 [2, 0]"
+    assert tensor_constants.describe_tensor(torch.ones(2, dtype=torch.complex64)) == "complex64 [2]"
 
 
 def test_a_dump_shows_the_modules_and_no_address_in_memory(run: Run) -> None:
@@ -190,7 +190,7 @@ def test_a_dump_shows_the_modules_and_no_address_in_memory(run: Run) -> None:
 def test_a_dump_does_not_show_a_million_values() -> None:
     part = torch.jit.script(HoldsATable())
 
-    dumps = {each.submodule: each.text for each in read_printouts(printouts.take(part)) if each.kind == "dump"}
+    dumps = {each.submodule: each.text for each in read_printouts(printouts.print_all(part)) if each.kind == "dump"}
 
     assert dumps[""].startswith("[left out")
     assert dumps["other"].startswith("module __torch__")
@@ -216,7 +216,7 @@ def test_an_archive_that_was_loaded_has_the_scopes_and_lines_of_its_trace(load: 
     shown, again = (
         [
             (node.operator, node.scope, node.line)
-            for each in read_printouts(printouts.take(module))
+            for each in read_printouts(printouts.print_all(module))
             if (each.kind, each.submodule) == ("inlined_graph", "")
             for node in each.nodes
             if node.operator.startswith("aten::")
@@ -237,7 +237,7 @@ def test_an_onnx_trace_is_what_torch_makes_by_tracing_once_more() -> None:
         traced = torch.jit.trace(model, x, check_trace=False)
         theirs, _ = torch.jit._get_trace_graph(model, (x,))
 
-    (ours,) = [each for each in read_printouts(printouts.take(traced)) if each.kind == "onnx_trace"]
+    (ours,) = [each for each in read_printouts(printouts.print_all(traced)) if each.kind == "onnx_trace"]
 
     def operators(kinds: Iterable[str]) -> list[str]:
         return [kind for kind in kinds if kind != "prim::Constant"]  # torch pools them
@@ -261,7 +261,7 @@ def test_no_text_shows_this_machines_paths(run: Run) -> None:
 
 
 def test_what_is_over_the_limit_is_left_out_and_says_so(activations: torch.jit.ScriptModule) -> None:
-    taken = read_printouts(printouts.take(activations, max_bytes=1000))
+    taken = read_printouts(printouts.print_all(activations, max_bytes=1000))
 
     assert len(taken) == 16
     assert taken[-1].text.startswith("[cut")
@@ -269,10 +269,10 @@ def test_what_is_over_the_limit_is_left_out_and_says_so(activations: torch.jit.S
 
 
 def test_the_text_of_one_that_is_too_large_ends_with_how_much_is_missing(activations: torch.jit.ScriptModule) -> None:
-    whole = read_printouts(printouts.take(activations))[0]
+    whole = read_printouts(printouts.print_all(activations))[0]
     limit = len(whole.model_dump_json()) - 1
 
-    cut = read_printouts(printouts.take(activations, each_max_bytes=limit))[0]
+    cut = read_printouts(printouts.print_all(activations, each_max_bytes=limit))[0]
 
     *first, last = cut.text.splitlines()
     missing = len(whole.text.splitlines()) - len(first)
@@ -286,7 +286,7 @@ def test_a_large_model_is_shown_up_to_the_limits() -> None:
         module = torch.jit.trace(ManyAdditions(), torch.ones(1), check_trace=False)
     limit = 2**18
 
-    graph, inlined, lowered, code, *_ = read_printouts(printouts.take(module, each_max_bytes=limit))
+    graph, inlined, lowered, code, *_ = read_printouts(printouts.print_all(module, each_max_bytes=limit))
 
     for cut in (graph, inlined, lowered):
         assert limit * 0.9 < len(cut.model_dump_json()) <= limit

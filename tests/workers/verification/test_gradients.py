@@ -12,7 +12,7 @@ from tracehouse.errors import AnswerTooLarge
 from tracehouse.findings.trace_check import Comparison, Finding, Verdict
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values.gradients import differentiate
-from tracehouse.torch_values.tensors import packed, unpacked
+from tracehouse.torch_values.tensors import pack, unpack
 from workers.processes.client import Gradients
 from workers.verification import gradients
 from workers.verification.gradients import compare
@@ -180,7 +180,7 @@ def test_a_parameter_of_two_names_has_the_gradient_of_both_uses() -> None:
         found = differentiate(
             lambda given, it=module: given["x"] * it.a + it.b, {"x": torch.ones(1)}, module, 0, most=99
         )
-        named = unpacked(found.tensors)
+        named = unpack(found.tensors)
         assert torch.equal(named["grad.parameter.a"], named["grad.parameter.b"])
         assert torch.allclose(named["grad.parameter.a"], 2 * named["grad.input.x"])
 
@@ -196,7 +196,7 @@ def test_more_than_may_be_answered_is_refused_before_it_is_computed() -> None:
 def told(without: tuple[str, ...] = (), **values: list[float]) -> Gradients:
     tensors: dict[str, Tensor] = {}
     for name, value in values.items():
-        tensors |= {one.name: one for one in packed({f"grad.parameter.{name}": torch.tensor(value)})}
+        tensors |= {one.name: one for one in pack({f"grad.parameter.{name}": torch.tensor(value)})}
     return Gradients(tensors, [f"grad.parameter.{name}" for name in without])
 
 
@@ -219,7 +219,7 @@ def test_what_rounding_leaves_of_a_gradient_that_is_zero_is_no_difference() -> N
 
 
 def test_a_gradient_of_integers_is_compared_as_what_it_says_it_is() -> None:
-    (integers,) = packed({"grad.parameter.a": torch.tensor([1])})
+    (integers,) = pack({"grad.parameter.a": torch.tensor([1])})
     odd = Gradients({integers.name: integers}, [])
 
     assert compare(odd, odd, 1e-5).agrees

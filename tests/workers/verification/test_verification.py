@@ -19,7 +19,7 @@ from tracehouse.differential import golden
 from tracehouse.errors import Failure
 from tracehouse.findings import differences
 from tracehouse.findings.trace_check import Verdict
-from tracehouse.torch_values.tensors import unpacked
+from tracehouse.torch_values.tensors import unpack
 from workers.verification.verification import ROUNDS_MOST
 from workers.worker import Worker
 
@@ -121,13 +121,13 @@ class Net(torch.nn.Module):
         IMPORT
         + """
 import numpy
-from tracehouse.check import check
+from tracehouse.check import comparer
 from tracehouse.differential import comparison
 from tracehouse.torch_values import compare
-same = lambda *_, **__: comparison.Compared(0.0, None)
+same = lambda *_, **__: comparison.ComparisonResult(0.0, None)
 torch.allclose = torch.equal = numpy.allclose = numpy.array_equal = lambda *_, **__: True
 torch.testing.assert_close = lambda *_, **__: None
-comparison.compare = comparison.compare_leaf = compare.compare = check.compare = same
+comparison.compare = comparison.compare_leaf = compare.compare = comparer.compare = same
 """
         + TRIPLES_WHEN_TRACED,
         {"rejected"},
@@ -250,7 +250,7 @@ Tracing._send_file = more
     ),
     "printouts without end": (
         SAYS_VERIFIED
-        + "from tracehouse.torchscript import printouts\nprintouts.take = lambda module: bytes(65 * 2**20)\n"
+        + "from tracehouse.torchscript import printouts\nprintouts.print_all = lambda module: bytes(65 * 2**20)\n"
         + DOUBLES,
         {"limit-exceeded"},
     ),
@@ -286,8 +286,9 @@ channel.send({"kind": "progress", "stage": "verifying", "progress": 0.9})
     "a part of a name that shows as another": (
         SAYS_VERIFIED
         + """
-from tracehouse.torchscript import script_targets as parts
-parts.at = lambda model, wanted: [parts.Part.model_construct(name="gate\\u202eetag\\x1b[2J", is_function=False)]
+from tracehouse.torchscript import script_targets
+target = script_targets.ScriptTarget.model_construct(name="gate\\u202eetag\\x1b[2J", is_function=False)
+script_targets.find_targets = lambda model, wanted: [target]
 """
         + DOUBLES,
         {"model-crashed"},
@@ -363,8 +364,8 @@ TRACER or channel.send({"kind": "traced", "verdict": "verified"})
         + """
 if not TRACER:
     from tracehouse.eager import observed_contract as contract
-    arguments = contract.arguments
-    contract.arguments = lambda call: arguments(call) + [contract.Argument(name="x", structure={"baked": 1})]
+    arguments = contract.describe_arguments
+    contract.describe_arguments = lambda call: arguments(call) + [contract.Argument(name="x", structure={"baked": 1})]
 """
         + DOUBLES,
         {"model-crashed"},
@@ -524,7 +525,7 @@ def test_golden_cases_are_what_the_eager_model_answered(artifact: ArtifactOf, st
     with store.blobs.open(kept.golden.digest) as file:
         cases = golden.read(os.dup(file.fileno()))
 
-    values = [(unpacked(case.inputs)["x"], unpacked(case.outputs)["output"]) for case in cases]
+    values = [(unpack(case.inputs)["x"], unpack(case.outputs)["output"]) for case in cases]
     assert values[0][0].tolist() == [1.0, 2.0]
     assert all(torch.equal(y, x * 2 if x.sum() > 0 else x - 1) for x, y in values)
     assert 1 < len(values) <= 5

@@ -24,7 +24,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Effect
 from tracehouse.introspection import user_lines
-from tracehouse.torchscript.torch_check import Warned
+from tracehouse.torchscript.torch_check import RecordedWarning
 
 # Reads whose value is not replaced: it is an address, or the tracer can often record the operator that reads it. The
 # model is traced on inputs that give another value there.
@@ -103,7 +103,9 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
             continue
         except Exception as error:  # noqa: BLE001 - submitted code: anything may follow from a value that is not there
             is_checked |= _is_check(error)
-            raised = raised if _is_check(error) else f"{type(error).__name__}: {user_lines.shown_text_of(error)[:200]}"
+            raised = (
+                raised if _is_check(error) else f"{type(error).__name__}: {user_lines.public_error_text(error)[:200]}"
+            )
             continue
         divergences = find_divergences(observation.baseline, graph, limit=1)
         if divergences:
@@ -115,7 +117,7 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
 
 
 def judge_warning(
-    warned: Warned, effects: Sequence[ReadEffect], divergences: Sequence[GraphDivergence] = ()
+    warned: RecordedWarning, effects: Sequence[ReadEffect], divergences: Sequence[GraphDivergence] = ()
 ) -> tuple[Effect, str, ReadEffect | None]:
     """Return the effect of a TracerWarning, the reason, and the read of its line that decided it.
 

@@ -16,7 +16,7 @@ from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
@@ -149,7 +149,7 @@ def _find_difference(target: Target, call: Call, eager: Answer) -> str | None:
         answer = call_artifact(target.artifact, call, target.seed)
     except Exception as error:
         if is_out_of_memory(error):
-            raise out_of_memory(error) from error
+            raise out_of_memory_error(error) from error
         return f"the artifact raised {type(error).__name__}"
     if eager.drew or answer.drew:
         return None

@@ -209,7 +209,7 @@ def _describe_value(value: Any) -> str:
 
 
 def _describe_tensor(tensor: torch.Tensor) -> str:
-    described = tensor_constants.described(tensor)
+    described = tensor_constants.describe_tensor(tensor)
     try:
         plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
         return f"{described} #{_hash(plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().data)}"
@@ -334,7 +334,7 @@ def _continues(before: _Pair, pair: _Pair) -> bool:
 
 def _shorten(operand: str) -> str:
     text = operand.removeprefix(_CONSTANT)
-    return user_lines.shortened(text, _SHOWN_MAX_CHARACTERS)
+    return user_lines.shorten(text, _SHOWN_MAX_CHARACTERS)
 
 
 def line_of(node: script_graphs.Node) -> user_lines.Line | None:

@@ -125,4 +125,4 @@ def _lines_of(divergences: Iterable[GraphDivergence]) -> list[Line]:
 
 def _line_of_error(test: SizeTest) -> Line | None:
     """Return the line of the node at which the artifact raised; TorchScript's message has the stack that led to it."""
-    return None if test.error is None else user_lines.of_stack(user_lines.whole_text_of(test.error))
+    return None if test.error is None else user_lines.line_of_stack(user_lines.full_error_text(test.error))

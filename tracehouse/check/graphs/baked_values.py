@@ -94,7 +94,7 @@ def _confirm(target: Target, baked: BakedValue) -> BakedValue:
     try:
         artifact = call_artifact(target.artifact, baked.call, target.seed)
     except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
-        raised = Difference("output", f"the artifact raised {user_lines.text_of(error)}")
+        raised = Difference("output", f"the artifact raised {user_lines.error_text(error)}")
         return replace(baked, confirmed=True, difference=raised)
     found = compare(eager.outputs, artifact.outputs, target.tolerance).difference
     return replace(baked, confirmed=found is not None, difference=found)
@@ -134,7 +134,7 @@ def _make_constant(tensor: torch.Tensor, generator: torch.Generator) -> torch.Te
 def _permute(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Return the tensor's own values in other places."""
     order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
-    return resizing.taken(tensor.reshape(-1), order).reshape(tensor.shape)
+    return resizing.take(tensor.reshape(-1), order).reshape(tensor.shape)
 
 
 _CHANGES: tuple[tuple[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]], ...] = (

@@ -317,7 +317,7 @@ class _GroupSearch:
         """
         for symbol, dim in dims_of_symbols(self.expressions).items():
             size, step = self._oracle.sizes[dim], self.steps.get(symbol, 1)
-            if any(resizing.tells_of(tensor, size) for tensor in self._oracle.call.tensors.values()):
+            if any(resizing.may_describe_size(tensor, size) for tensor in self._oracle.call.tensors.values()):
                 for smaller in dict.fromkeys((size - step, size - size // (2 * step) * step)):
                     if 0 < smaller < size:
                         self._oracle.accepts(self.expressions, {symbol: smaller})

@@ -113,7 +113,11 @@ class SizeOracle:
         for symbol in sizes:
             for leaf, tensor in self.call.tensors.items():
                 has_symbol = any(isinstance(dim, str) and symbol in dim for dim in groups.shapes[leaf])
-                if leaf not in groups.telling and not has_symbol and resizing.tells_of(tensor, groups.example[symbol]):
+                if (
+                    leaf not in groups.telling
+                    and not has_symbol
+                    and resizing.may_describe_size(tensor, groups.example[symbol])
+                ):
                     yield leaf, symbol
 
 

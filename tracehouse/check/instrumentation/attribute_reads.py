@@ -158,7 +158,7 @@ def _make_watching_class(own: Any, path: str, names: Set[str], lines: _Lines) ->
         if name in names and not writing and name not in written and (path, name) not in lines:
             reader = sys._getframe(1)
             if not _is_only_updated(own, self, reader):
-                lines[path, name] = user_lines.of_frame(reader)
+                lines[path, name] = user_lines.line_of_frame(reader)
         return own.__getattribute__(self, name)
 
     def put(self: Any, name: str, value: Any) -> None:

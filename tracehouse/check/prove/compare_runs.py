@@ -143,5 +143,5 @@ def _describe(key: Any) -> str:
             return "a constant"
         case (str() as name, *items):
             numbers = ", ".join(_describe(item) for item in items if isinstance(item, tuple))
-            return user_lines.shortened(f"{name}({numbers})", 200)
+            return user_lines.shorten(f"{name}({numbers})", 200)
     return "..."

@@ -214,7 +214,9 @@ class _Prover:
                     break
                 free.popitem()
             except Exception as error:  # noqa: BLE001 - whatever torch does not do without values
-                self._gaps.append(ProofGap(sizes, None, f"{type(error).__name__}: {user_lines.shown_text_of(error)}"))
+                self._gaps.append(
+                    ProofGap(sizes, None, f"{type(error).__name__}: {user_lines.public_error_text(error)}")
+                )
                 return None
         self._gaps.append(ProofGap(sizes, None, "there was no time left"))
         return None

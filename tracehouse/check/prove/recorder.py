@@ -215,7 +215,7 @@ class Recorder(TorchDispatchMode):
 
 def find_line_of_caller() -> user_lines.Line | None:
     """Return the line of the model's own code that is running now."""
-    return user_lines.of_frame(sys._getframe(1))
+    return user_lines.line_of_frame(sys._getframe(1))
 
 
 def _draws_random_numbers(name: str, operands: Mapping[str, Any]) -> bool:

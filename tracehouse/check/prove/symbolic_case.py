@@ -184,7 +184,7 @@ class _SymbolicCase:
             if recorder.stopped is not None:
                 raise recorder.stopped from error
             raise ModelRaisesOnSymbols(
-                f"on symbols the model raises {_describe_error(error)}", user_lines.of_error(error)
+                f"on symbols the model raises {_describe_error(error)}", user_lines.line_of_error(error)
             ) from error
         if recorder.stopped is not None:
             raise recorder.stopped
@@ -251,12 +251,12 @@ class _SymbolicCase:
         try:
             self._run_eager(OperatorPath([], []))
         except ModelRaisesOnSymbols:
-            return self._result("refused", _describe_error(error), user_lines.of_error(error))
+            return self._result("refused", _describe_error(error), user_lines.line_of_error(error))
         except Unprovable:
             pass
         self._free = {}
         self._symbols = None
-        return self._result("refused", _describe_error(error), user_lines.of_error(error))
+        return self._result("refused", _describe_error(error), user_lines.line_of_error(error))
 
     def _result(
         self, status: CaseStatus, reason: str = "", line: user_lines.Line | None = None, operator: str = ""
@@ -306,6 +306,6 @@ def _output_numbers(outputs: Any, recorder: Recorder) -> dict[str, int]:
 
 
 def _describe_error(error: BaseException) -> str:
-    return user_lines.shortened(
-        f"{type(error).__name__}: {user_lines.shown_text_of(error).strip().partition(chr(10))[0]}", 300
+    return user_lines.shorten(
+        f"{type(error).__name__}: {user_lines.public_error_text(error).strip().partition(chr(10))[0]}", 300
     )
