@@ -19,7 +19,6 @@ from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Verdict
 
 X = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
-BUDGET_S = 5.0
 
 
 class Branches(torch.nn.Module):
@@ -112,7 +111,7 @@ def test_a_function_with_keywords() -> None:
     def scale(x: torch.Tensor, *, by: float = 1.0) -> torch.Tensor:
         return x * by
 
-    report = tracehouse.check(scale, X, example_kwarg_inputs={"by": 3.0}, budget_s=BUDGET_S)
+    report = tracehouse.check(scale, X, example_kwarg_inputs={"by": 3.0})
 
     assert report.verdict is Verdict.VERIFIED
     assert report.name.endswith("scale")
@@ -120,16 +119,14 @@ def test_a_function_with_keywords() -> None:
 
 
 def test_a_bound_method_is_checked_in_the_place_of_forward() -> None:
-    report = tracehouse.check(Branches().eval().halve, X, budget_s=BUDGET_S)
+    report = tracehouse.check(Branches().eval().halve, X)
 
     assert report.verdict is Verdict.VERIFIED
     assert [*report.contract.methods] == ["forward"]
 
 
 def test_declared_sizes_are_the_contracts() -> None:
-    report = tracehouse.check(
-        torch.nn.Linear(4, 2).eval(), X, dynamic={"input": {0: "rows"}}, sizes={"rows": (1, 8)}, budget_s=BUDGET_S
-    )
+    report = tracehouse.check(torch.nn.Linear(4, 2).eval(), X, dynamic={"input": {0: "rows"}}, sizes={"rows": (1, 8)})
 
     assert [str(region) for region in report.contract.method("forward").regions] == ["rows 1 to 8"]
 
@@ -143,7 +140,7 @@ def test_a_check_input_is_compared() -> None:
 
 
 def test_a_model_in_train_mode_is_checked_in_train_mode() -> None:
-    report = tracehouse.check(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)), X, budget_s=BUDGET_S)
+    report = tracehouse.check(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)), X)
 
     assert report.verdict is Verdict.REJECTED
     assert report.training
