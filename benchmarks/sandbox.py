@@ -57,7 +57,7 @@ TRACE = Trace(
 
 def main() -> None:
     print(f"{'tier':<24} {'warm':>8} {'cold':>9} {'share':>7} {'memory of a job':>16}")
-    for tier in [*choose_tier.offered(), Tier.NONE]:
+    for tier in [*choose_tier.tiers_that_hold(), Tier.NONE]:
         cold_s = statistics.median(to_user_code_cold(tier) for _ in range(COLD_ROUNDS))
         with zygote(tier) as warm_zygote:
             warm_s = statistics.median([*warm(warm_zygote)][1:])

@@ -104,12 +104,12 @@ def _torch(tier: "Tier", limits: "Limits") -> str:
     from service.sandbox import torch_probe
 
     began = time.monotonic()
-    found = torch_probe.ask(tier, limits)
-    if not found.traces:
-        raise RuntimeError(f"torch {found.torch} does not trace here")
+    capabilities = torch_probe.ask(tier, limits)
+    if not capabilities.traces:
+        raise RuntimeError(f"torch {capabilities.torch} does not trace here")
     return (
-        f"{found.torch} traces in a child ({time.monotonic() - began:.1f} s from cold); "
-        f"devices: {', '.join(found.devices)}"
+        f"{capabilities.torch} traces in a child ({time.monotonic() - began:.1f} s from cold); "
+        f"devices: {', '.join(capabilities.devices)}"
     )
 
 

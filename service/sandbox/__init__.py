@@ -1,1 +1,1 @@
-"""A confined child and what is said to it."""
+"""Confined child processes: how they are started, jailed, talked to and ended."""

@@ -1,4 +1,4 @@
-"""Bubblewrap: starts a program in namespaces of its own, where it sees nothing but what is bound there."""
+"""Bubblewrap: runs a program in namespaces of its own, in which it sees only the paths that are bound there."""
 
 import shutil
 import sys
@@ -15,17 +15,17 @@ _NAMESPACES = (
 )
 
 
-def wrapped(program: Sequence[str], readable: Iterable[str]) -> list[str]:
-    """The program's command line, to be run so. Raises FileNotFoundError where bubblewrap is not installed."""
+def wrap_command(program: Sequence[str], readable: Iterable[str]) -> list[str]:
+    """Return the command line that runs the program in bubblewrap. Raises FileNotFoundError if there is none."""
     bubblewrap = shutil.which("bwrap")
     if bubblewrap is None:
         raise FileNotFoundError("bubblewrap is not installed")
-    # Parents before what is beneath them, or they would hide it.
+    # A directory is bound before what is beneath it, which it would hide otherwise.
     bound = sorted({*_SYSTEM, sys.prefix, sys.base_prefix, *readable})
     return [
         bubblewrap,
         *_NAMESPACES,
-        "--as-pid-1",  # so that its end is the end of every process in there
+        "--as-pid-1",  # its end ends every process in the namespace
         *(word for path in bound for word in ("--ro-bind-try", path, path)),
         "--proc", "/proc",
         "--dev", "/dev",

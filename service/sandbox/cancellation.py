@@ -9,7 +9,7 @@ Reason = Literal["cancelled", "stopping"]
 
 
 class Cancellation:
-    """Set from any thread, once: the first reason stays."""
+    """May be set from any thread; the first reason stays."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class Cancellation:
 
     @contextmanager
     def calls(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Inside, `callback` is called when this is set, at once if it is set already; never after the block.
+        """Call `callback` when this is set, or at once if it is set already; never after the block.
 
         It is called under a lock, so that a child's pid cannot be killed after the child was waited for: it must
         not wait for the block to end.

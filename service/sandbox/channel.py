@@ -1,7 +1,7 @@
 """A channel: frames between a parent and its child, over a connected unix stream socket.
 
-A frame is a JSON object and, after it, raw bytes. What the other side says is bounded before it is believed: a
-declared length costs no memory until that many bytes have come.
+A frame is a JSON object followed by raw bytes. Declared lengths are checked against bounds, and cost no memory before
+that many bytes have come.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class MalformedFrame(Exception):
 
 
 class Drain(Protocol):
-    """A descriptor to be emptied while a channel waits, because the other side may block on it being full."""
+    """A descriptor that is emptied while a channel waits, because the other side may block when it is full."""
 
     ended: bool
 
@@ -73,37 +73,37 @@ class Channel:
         self._whole = True
 
     def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
-        """Send one frame, its body the buffers one after the other. After a TimeoutError the channel is of no use."""
-        # The bounds are on what comes: what the other side takes is its own to say.
+        """Send one frame, its body the buffers one after the other. After a TimeoutError the channel is unusable."""
+        # The channel's bounds hold for what comes in; the other side checks what it takes.
         parts = pack(header, buffers, HEADER_MAX_BYTES, BODY_MAX_BYTES)
         while parts:
             try:
-                # As a file: in the jail no call is left that is for sockets alone.
+                # Written like a file: the jail allows no call that is only for sockets.
                 sent = os.writev(self._socket.fileno(), parts[:_BUFFERS_PER_CALL])
             except BlockingIOError:
                 wait_for(self._socket, select.POLLOUT, until, self._beside)
             except ConnectionError as error:
                 raise ChannelClosed("the other side is gone") from error
             else:
-                parts = _after(parts, sent)
+                parts = _drop_sent(parts, sent)
 
     def is_ready(self, until: float) -> bool:
-        """Whether a frame has begun to come by then."""
+        """Whether a frame has begun to arrive by then."""
         if not self._ahead:
             with contextlib.suppress(TimeoutError):
                 self._read_ahead(until)
         return bool(self._ahead)
 
     def receive(self, until: float | None = None) -> tuple[Header, bytearray]:
-        """The next frame. A TimeoutError before its first byte leaves the channel as it was.
+        """Receive the next frame. A TimeoutError before its first byte leaves the channel usable.
 
-        What has begun to come is had at once, also when it is past `until`; no more than that.
+        What has arrived already is read at once, also after `until`, but nothing further.
         """
         header, _ = self.receive_header(until)
         return header, self.receive_body(until)
 
     def receive_header(self, until: float | None = None) -> tuple[Header, int]:
-        """The next frame's header and the size of its body, which must be received before the next header."""
+        """Receive a header; return it with the size of the body, which must be received before the next header."""
         if not self._whole:
             raise RuntimeError("the frame before was not received whole")
         if not self._ahead:
@@ -126,7 +126,7 @@ class Channel:
         return body
 
     def copy_body(self, file: "Writable", until: float | None = None) -> None:
-        """Write the body to `file` as it comes."""
+        """Write the body to `file` as it arrives."""
         step = memoryview(bytearray(min(self._body_left, MIB)))
         while self._body_left:
             part = step[: self._body_left]
@@ -145,7 +145,7 @@ class Channel:
 
     def _read_into(self, view: memoryview, until: float | None) -> None:
         while view:
-            # A side that never stops sending is never waited for: the clock must be looked at all the same.
+            # If the other side never stops sending, this never waits: so the clock is checked here too.
             if not self._ahead and until is not None and time.monotonic() > until:
                 raise TimeoutError("not all of it came until the deadline")
             if not self._ahead and len(view) >= _SMALL_BYTES:
@@ -181,7 +181,7 @@ class Writable(Protocol):
 
 
 class AsyncChannel:
-    """The same for asyncio. A `receive` that was cancelled within a frame leaves a channel of no use."""
+    """A channel for asyncio. After a `receive` that was cancelled within a frame it is unusable."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class AsyncChannel:
         self._bounds = (header_max_bytes, body_max_bytes)
 
     async def send(self, header: Header, *buffers: Buffer) -> None:
-        # The bounds are on what comes: what the other side takes is its own to say.
+        # The channel's bounds hold for what comes in; the other side checks what it takes.
         parts = pack(header, buffers, HEADER_MAX_BYTES, BODY_MAX_BYTES)
         if sum(map(len, parts)) <= _SMALL_BYTES:
             parts = [memoryview(b"".join(parts))]  # a copy of this size is cheaper than one more system call
@@ -213,7 +213,7 @@ class AsyncChannel:
         return header, await self._read(body_bytes)
 
     def close(self) -> None:
-        """Close it at once; what was not sent yet is not sent."""
+        """Close it at once, without sending what is still buffered."""
         self._writer.transport.abort()
 
     async def _read(self, size: int) -> bytes:
@@ -226,13 +226,13 @@ class AsyncChannel:
 async def open_async(
     sock: socket.socket, *, header_max_bytes: int = HEADER_MAX_BYTES, body_max_bytes: int = BODY_MAX_BYTES
 ) -> AsyncChannel:
-    """The running loop's channel over `sock`, which is the channel's from now on."""
+    """Return a channel of the running loop over `sock`, which it owns from now on."""
     reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MIB)
     return AsyncChannel(reader, writer, header_max_bytes=header_max_bytes, body_max_bytes=body_max_bytes)
 
 
 def pack(header: Header, buffers: Sequence[Buffer], header_max_bytes: int, body_max_bytes: int) -> list[memoryview]:
-    """One frame as the parts to send, bodies uncopied."""
+    """Return one frame as the parts to send, without copying the bodies."""
     try:
         text = orjson.dumps(header)
     except TypeError as error:
@@ -263,7 +263,7 @@ def unpack_header(text: Buffer) -> Header:
 
 
 def wait_for(sock: socket.socket, event: int, until: float | None, beside: Drain | None) -> None:
-    """Wait for `event` on the socket and meanwhile drain what is beside it; TimeoutError when it is past `until`."""
+    """Wait for `event` on the socket and drain `beside` meanwhile. Raises TimeoutError after `until`."""
     while True:
         left_s = math.inf if until is None else until - time.monotonic()
         if left_s <= 0:
@@ -279,8 +279,8 @@ def wait_for(sock: socket.socket, event: int, until: float | None, beside: Drain
             return
 
 
-def _after(parts: list[memoryview], sent: int) -> list[memoryview]:
-    """What is left of `parts` when `sent` bytes of them are gone."""
+def _drop_sent(parts: list[memoryview], sent: int) -> list[memoryview]:
+    """Return what is left of `parts` after `sent` bytes."""
     for index, part in enumerate(parts):
         if sent < len(part):
             return [part[sent:], *parts[index + 1 :]]

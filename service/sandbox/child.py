@@ -1,4 +1,4 @@
-"""A child from its parent's side: a confined process to talk to, whose end can be had and is told."""
+"""A child from its parent's side: a confined process, the channel to it, and how it ended."""
 
 import asyncio
 import contextlib
@@ -30,8 +30,8 @@ class Exit(Frozen):
     signal: int | None
     maxrss_kib: NonNegativeInt
     cpu_s: NonNegativeFloat
-    over: Literal["threads"] | None = None  # the limit for which the zygote killed it
-    with_zygote: bool = False  # not by its own doing: its zygote died, and the child with it
+    over: Literal["threads"] | None = None  # the limit that it exceeded, for which the zygote killed it
+    with_zygote: bool = False  # its zygote died, and the child with it
 
 
 class Child:
@@ -64,25 +64,25 @@ class Child:
 
     @cached_property
     def channel(self) -> Channel:
-        """To talk to it; the log is drained whenever this waits."""
+        """The channel to the child. While it waits, the log is drained."""
         return Channel(self._socket, **self._bounds, beside=self.log)
 
     async def open_async(self) -> AsyncChannel:
-        """To talk to it from the running loop, which drains the log from now on."""
+        """Open a channel on the running loop, which drains the log from now on."""
         self.log.attach(asyncio.get_running_loop())
         self._async_channel = await open_async(self._socket, **self._bounds)
         return self._async_channel
 
     def kill(self) -> None:
-        """End it and all that it started. Its channel ends by this, which wakes the thread that waits there."""
+        """Kill it and all that it started. This closes its channel, which wakes a thread that waits there."""
         with contextlib.suppress(OSError):  # it was closed meanwhile, or the zygote is gone
             self._lifeline.shutdown(socket.SHUT_WR)
 
     def wait(self, until: float | None = None) -> Exit:
-        """How it ended, once it has."""
+        """Wait for its end and return it."""
         if self._exit is None:
             wait_for(self._lifeline, select.POLLIN, until, self.log)
-            self._exit = _hear_exit(self._lifeline)
+            self._exit = _receive_exit(self._lifeline)
             self.log.drain()  # what it printed last
         return self._exit
 
@@ -95,7 +95,7 @@ class Child:
         return self.wait()
 
     def close(self) -> None:
-        """Kill it if it lives, and let go of it. How it ended and the log stay known."""
+        """Kill it if it lives, and release it. Its exit and its log remain readable."""
         if self._lifeline.fileno() < 0:
             return
         self.kill()
@@ -116,7 +116,7 @@ class Child:
         except TimeoutError:
             self._log_undead()
         finally:
-            if self._lifeline.fileno() >= 0:  # else another task closed it meanwhile
+            if self._lifeline.fileno() >= 0:  # otherwise another task closed it meanwhile
                 asyncio.get_running_loop().remove_reader(self._lifeline)
             self._release()
 
@@ -150,7 +150,7 @@ class Child:
         self._on_release()
 
 
-def _hear_exit(lifeline: socket.socket) -> Exit:
+def _receive_exit(lifeline: socket.socket) -> Exit:
     try:
         message = lifeline.recv(MESSAGE_MAX_BYTES)
     except ConnectionError:

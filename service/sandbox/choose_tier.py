@@ -1,4 +1,4 @@
-"""The choice of a tier: the strongest that works on this machine, proved by attacking it."""
+"""The choice of a tier: the strongest that holds on this machine against a self-test's attacks."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from service.domain.errors import SandboxUnavailable
 from service.sandbox import landlock
 from service.sandbox.channel import ChannelClosed, MalformedFrame
 from service.sandbox.limits import Limits, Profile
-from service.sandbox.selftest import Found, World
+from service.sandbox.selftest import SelfTestReport, World
 from service.sandbox.system_calls import MACHINES
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote, ZygoteFailed
@@ -30,11 +30,11 @@ _log = logging.getLogger(__name__)
 
 
 class NoTierHolds(Exception):
-    """The text says, tier by tier, why not, and what to do."""
+    """No tier holds here. The text says why for each tier, and what to do."""
 
 
 def choose(wanted: str = "auto") -> Tier:
-    """The strongest tier that holds, or the one that is `wanted`. Raises NoTierHolds."""
+    """Return the strongest tier that holds, or the wanted one if it holds. Raises NoTierHolds."""
     if wanted == Tier.NONE:
         return Tier.NONE
     refused = {}
@@ -63,13 +63,13 @@ def _why_none(wanted: str, refused: Mapping[Tier, str]) -> str:
     )
 
 
-def offered() -> list[Tier]:
-    """Every tier that holds here, the strongest first."""
+def tiers_that_hold() -> list[Tier]:
+    """Return every tier that holds here, the strongest first."""
     return [tier for tier in Tier if tier.confines and fault_of(tier) is None]
 
 
 def fault_of(tier: Tier) -> str | None:
-    """Why the tier is not to be used here; None if its self-test is clean."""
+    """Return why the tier must not be used here; None if its self-test passes."""
     if sys.platform != "linux":
         return "it needs Linux"
     if platform.machine() not in MACHINES:
@@ -86,7 +86,7 @@ def fault_of(tier: Tier) -> str | None:
 
 
 def faults(zygote: Zygote, tier: Tier) -> Iterator[str]:
-    """What is wrong with the jail that the zygote puts its children in, as that tier promises it."""
+    """Yield where the jail of the zygote's children does not keep what the tier promises."""
     victim_program = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -95,7 +95,7 @@ def faults(zygote: Zygote, tier: Tier) -> Iterator[str]:
         secret = Path(directory, "secret")
         for profile in ("trace", "infer"):
             secret.write_text("nobody's business")
-            secret.chmod(0o644)  # so that it is the jail that keeps it
+            secret.chmod(0o644)  # so that only the jail protects it
             Path(directory).chmod(0o755)
             world = World(
                 secret=str(secret),
@@ -103,24 +103,24 @@ def faults(zygote: Zygote, tier: Tier) -> Iterator[str]:
                 reads_packages=profile == "trace" and tier.reads_packages,
                 address_space_mib=_ADDRESS_SPACE_MIB,
             )
-            yield from _attacked(zygote, profile, world)
+            yield from _attack(zygote, profile, world)
 
 
-def _attacked(zygote: Zygote, profile: Profile, world: World) -> Iterator[str]:
+def _attack(zygote: Zygote, profile: Profile, world: World) -> Iterator[str]:
     until = time.monotonic() + _TEST_S
     with zygote.fork(_PROGRAM, _LIMITS, profile=profile) as child:
         child.channel.send(world.model_dump(), until=until)
         try:
             header, _ = child.channel.receive(until)
-            found = Found.model_validate(header)
+            report = SelfTestReport.model_validate(header)
         except (ChannelClosed, MalformedFrame, TimeoutError, ValidationError):
             child.close()
             yield f"the self-test did not come to its end: {_last_line(child.log.text())}"
             return
-        if found.got_through:
-            yield f"model code {', '.join(found.got_through)} ({profile})"
-        if found.missing:
-            yield f"model code is not able {', '.join(found.missing)} ({profile})"
+        if report.got_through:
+            yield f"model code {', '.join(report.got_through)} ({profile})"
+        if report.missing:
+            yield f"model code is not able {', '.join(report.missing)} ({profile})"
         child.kill()
         try:
             child.wait(until)

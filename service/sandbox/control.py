@@ -1,12 +1,12 @@
-"""What a zygote is told: its config when it starts, and over its control socket one request for each fork."""
+"""What a parent sends a zygote: its config at the start, and over the control socket a request for each fork."""
 
 from service.sandbox.jail import Walls
 from service.sandbox.limits import Limits, Profile
 from tracehouse.frozen import Frozen
 
-# Of a datagram on the control socket or a lifeline; what is sent there is far smaller.
+# The limit of a datagram on the control socket or a lifeline; real ones are far smaller.
 MESSAGE_MAX_BYTES = 64 * 1024
-# Over the control socket instead of a request: fork no more, and end with the last child.
+# Sent over the control socket in place of a request: fork no more, and end with the last child.
 RETIRE = b"retire"
 
 
@@ -25,4 +25,4 @@ class ForkRequest(Frozen):
     program: str
     profile: Profile
     limits: Limits
-    slot: int  # no other living child of this parent's has it, whichever zygote it came from
+    slot: int  # unique among the living children of this parent, whichever zygote forked them

@@ -2,9 +2,9 @@
 
     python -I -m service.sandbox.fork_server <control descriptor> <config as JSON>
 
-Its parent is `service.sandbox.zygote`. A request comes over the control socket with its descriptors: the child's
-lifeline, its channel, its log and its files. Over the lifeline the child says that it is there, and the parent learns
-how it ended; the end of the lifeline is the child's end, and the end of the control socket is the end of all.
+Its parent is `service.sandbox.zygote`. A request comes over the control socket with descriptors: the child's lifeline,
+its channel, its log and its files. Over the lifeline the child reports that it runs, and the zygote how it ended.
+When the parent closes a lifeline, the child is killed; when it closes the control socket, everything ends.
 """
 
 import contextlib
@@ -34,29 +34,29 @@ from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkReque
 from service.sandbox.jail import Walls
 from service.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, prctl
 
-_DESCRIPTORS_MAX = 253  # the kernel takes no more at once: SCM_MAX_FD
+_DESCRIPTORS_MAX = 253  # the kernel passes no more at once: SCM_MAX_FD
 _WARNING_MAX_CHARACTERS = 4000
 # A child makes at most some ten thousand threads between two looks; each costs the kernel about 20 KiB.
-_LOOK_S = 0.1
+_CHECK_S = 0.1
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     config = Config.model_validate_json(sys.argv[2])
-    # Only the parent ends the zygote and its children, after their last answers: a signal to the whole service, such as
-    # that of a container's stop, is for the parent to act on.
+    # Only the parent ends the zygote and its children, after their last answers: it acts on a signal to the whole
+    # service, such as that of a container's stop.
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     warnings = _import(config)
     if (threads := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"{threads} threads run after the imports, and a fork would lose all but one of them")
-    _flush()  # or every child prints it again
+    _flush()  # otherwise every child prints it again
     gc.collect()
     gc.freeze()  # so that a child's collector does not copy every page that it shares with the others
-    prctl(PR_SET_DUMPABLE, 0)  # its memory is nobody's to read, not even that of its user's other processes
+    prctl(PR_SET_DUMPABLE, 0)  # no other process may read its memory, not even one of the same user
     with contextlib.suppress(ConnectionError):
-        _tell(control, warnings=[*warnings])
+        _send(control, warnings=[*warnings])
         ForkServer(control, config.modules, config.walls).serve()
 
 
@@ -74,20 +74,22 @@ def _import(config: Config) -> list[str]:
 
 
 @dataclass
-class _Living:
-    """A child of the zygote's."""
+class _RunningChild:
+    """A living child of the zygote."""
 
     lifeline: socket.socket
     threads_max: int | None
-    over: str | None = None  # the limit that it was killed for
+    over: str | None = None  # the limit that it exceeded
 
 
 class ForkServer:
+    """Forks a child for each request, and reports how each ended."""
+
     def __init__(self, control: socket.socket, programs: list[str], walls: Walls) -> None:
         self._control = control
         self._programs = programs
         self._walls = walls
-        self._children: dict[int, _Living] = {}  # by the pid, until it was reaped
+        self._children: dict[int, _RunningChild] = {}  # by the pid, until it was reaped
         self._serving = True
         self._retired = False
         self._selector = selectors.PollSelector()
@@ -95,7 +97,7 @@ class ForkServer:
     def serve(self) -> None:
         """Fork until the parent closes the control socket or is gone; then end every child.
 
-        Told to retire, it waits for its children's own ends.
+        After RETIRE, it forks no more and returns when its last child has ended.
         """
         woken, wake = os.pipe()
         os.set_blocking(woken, False)
@@ -106,9 +108,9 @@ class ForkServer:
         self._selector.register(self._control, selectors.EVENT_READ, self._answer)
         while self._serving and not (self._retired and not self._children):
             watched = any(child.threads_max for child in self._children.values())
-            for key, _ in self._selector.select(_LOOK_S if watched else None):
+            for key, _ in self._selector.select(_CHECK_S if watched else None):
                 key.data()
-            self._look()
+            self._kill_over_limits()
         self._end()
 
     def _answer(self) -> None:
@@ -125,15 +127,15 @@ class ForkServer:
             self._retired = True
             return
         if not descriptors:
-            return  # none was left for its lifeline, whose end tells the parent
+            return  # no lifeline could be passed: the parent sees that its end is closed
         lifeline = socket.socket(fileno=descriptors[0])
         request = ForkRequest.model_validate_json(message)
         if flags & socket.MSG_CTRUNC:
-            _tell_last(lifeline, error="it has too many descriptors open to take those of one more child")
+            _send_last(lifeline, error="it has too many descriptors open to take those of one more child")
         elif request.program in self._programs:
             self._fork(request, lifeline, descriptors[1:])
         else:
-            _tell_last(lifeline, error=f"{request.program} is not one of this zygote's programs")
+            _send_last(lifeline, error=f"{request.program} is not one of this zygote's programs")
         for descriptor in descriptors[1:]:
             os.close(descriptor)
 
@@ -142,22 +144,22 @@ class ForkServer:
         try:
             pid = os.fork()
         except OSError as error:
-            _tell_last(lifeline, error=f"no child could be forked: {error}")
+            _send_last(lifeline, error=f"no child could be forked: {error}")
             return
         if pid == 0:
-            _become(request, lifeline, descriptors, self._walls, zygote)
-        self._children[pid] = _Living(lifeline, request.limits.threads)
+            _run_child(request, lifeline, descriptors, self._walls, zygote)
+        self._children[pid] = _RunningChild(lifeline, request.limits.threads)
         self._selector.register(lifeline, selectors.EVENT_READ, partial(self._kill, pid))
 
-    def _look(self) -> None:
-        """Kill a child that has more threads than it may."""
+    def _kill_over_limits(self) -> None:
+        """Kill children that have more threads than they may."""
         for pid, child in self._children.items():
             if child.threads_max is not None and not child.over and _threads(pid) > child.threads_max:
                 child.over = "threads"
                 _kill_group(pid)
 
     def _kill(self, pid: int) -> None:
-        """The parent let go of this child's lifeline."""
+        """Kill a child whose lifeline the parent has closed."""
         if pid in self._children:  # it may have been reaped since the selector returned
             self._selector.unregister(self._children[pid].lifeline)
             _kill_group(pid)
@@ -175,10 +177,10 @@ class ForkServer:
                 if forked is not None:
                     self._report(forked, os.waitstatus_to_exitcode(status), used)
 
-    def _report(self, child: _Living, code: int, used: resource.struct_rusage) -> None:
+    def _report(self, child: _RunningChild, code: int, used: resource.struct_rusage) -> None:
         with contextlib.suppress(KeyError):  # unregistered when it was killed
             self._selector.unregister(child.lifeline)
-        _tell_last(
+        _send_last(
             child.lifeline,
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
@@ -188,9 +190,9 @@ class ForkServer:
         )
 
     def _kill_strays(self) -> None:
-        """Kill what dead children left behind: it is ours now, and not of a living child's session.
+        """Kill processes that dead children left: they are our children now, in no living child's session.
 
-        What those leave behind becomes ours in turn when they are reaped, and is killed then.
+        Processes that those leave in turn become our children when they are reaped, and are killed then.
         """
         for pid in _children():
             if pid not in self._children and os.getsid(pid) not in self._children:
@@ -206,25 +208,27 @@ class ForkServer:
                 os.wait()
 
 
-def _become(
+def _run_child(
     request: ForkRequest, lifeline: socket.socket, descriptors: list[int], walls: Walls, zygote: int
 ) -> NoReturn:
-    """Be the child: never return into the zygote's loop."""
+    """Run the child in this forked process, and never return into the zygote's loop."""
     status = 1
     try:
-        _tell(lifeline, forked=True)  # its own words, by which the kernel tells the parent its pid
+        _send(lifeline, forked=True)  # the child itself sends it: the kernel adds the sender's pid for the parent
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         connected, log, *files = descriptors
-        _read_nothing()
-        _print_to(log)
+        _detach_stdin()
+        _redirect_output(log)
         program = importlib.import_module(request.program)
-        channel = Channel(socket.socket(fileno=connected))  # which asks the kernel what Python code may not
+        channel = Channel(
+            socket.socket(fileno=connected)
+        )  # made before the jail, for it asks the kernel what jailed code may not
         sys.argv = [request.program]
         jail.enter(walls, request.limits, request.profile, keep=[connected, *files], slot=request.slot, parent=zygote)
         program.main(channel, files)
         status = 0
-    except BaseException:  # noqa: BLE001 - submitted code: anything may come out, and all of it ends here
+    except BaseException:  # noqa: BLE001 - submitted code may raise anything, and all of it ends here
         traceback.print_exc()
     finally:
         try:
@@ -233,23 +237,23 @@ def _become(
             os._exit(status)
 
 
-def _read_nothing() -> None:
-    """Of an open file that all children share, one could set flags that the next would find."""
+def _detach_stdin() -> None:
+    """Give the child its own standard input: on a shared open file, a child could set flags for the next one."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
 
 
-def _print_to(log: int) -> None:
+def _redirect_output(log: int) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
-    sys.stdout, sys.stderr = _lines_to(1), _lines_to(2)
-    # The Python lines that crashed it or used up its time are the most that its log can say.
+    sys.stdout, sys.stderr = _open_lines(1), _open_lines(2)
+    # So that the log has the Python lines at which it crashed or used up its time.
     faulthandler.enable()
     faulthandler.register(signal.SIGXCPU, chain=True)
 
 
-def _lines_to(descriptor: int) -> TextIO:
+def _open_lines(descriptor: int) -> TextIO:
     return open(descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
@@ -267,9 +271,9 @@ def _kill_group(pid: int) -> None:
 
 
 def _threads(pid: int) -> int:
-    """0 where this cannot be told."""
+    """Return how many threads a process has; 0 if that is unknown."""
     try:
-        # What comes after the program's name, which may hold anything; see proc_pid_stat(5).
+        # The fields follow the program's name, which may contain anything; see proc_pid_stat(5).
         return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[17])
     except OSError:
         return 0
@@ -278,17 +282,17 @@ def _threads(pid: int) -> int:
 def _children() -> list[int]:
     try:
         return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN: what left its process group is not found
+    except FileNotFoundError:  # without CONFIG_PROC_CHILDREN, processes outside of a child's group are not found
         return []
 
 
-def _tell(sock: socket.socket, **message: JsonValue) -> None:
+def _send(sock: socket.socket, **message: JsonValue) -> None:
     sock.send(orjson.dumps(message))
 
 
-def _tell_last(sock: socket.socket, **message: JsonValue) -> None:
+def _send_last(sock: socket.socket, **message: JsonValue) -> None:
     with contextlib.suppress(ConnectionError):
-        _tell(sock, **message)
+        _send(sock, **message)
     sock.close()
 
 

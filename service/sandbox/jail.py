@@ -1,6 +1,6 @@
-"""The jail: every wall around a child, put up by the child itself before it reads anything that was submitted.
+"""The jail: the walls around a child, which the child itself puts up before it reads anything submitted.
 
-The order matters: each step still needs what a later one takes away.
+The order matters: each step needs what a later one takes away.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from service.sandbox.kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_
 from service.sandbox.limits import Limits, Profile, impose
 from tracehouse.frozen import Frozen
 
-# What a zygote and its children see in place of the environment: no secrets, and one thread before a fork.
+# The environment of a zygote and its children: no secrets, and one thread before a fork.
 BARE_ENVIRONMENT = {
-    "PATH": "/nonexistent",  # no program can be started; ctypes.util.find_library, for one, would try a compiler
+    "PATH": "/nonexistent",  # no program can be started; ctypes.util.find_library, for example, would try a compiler
     "HOME": "/nonexistent",
     "LANG": "C.UTF-8",
     "OMP_NUM_THREADS": "1",
@@ -27,19 +27,19 @@ BARE_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "2",
-    "HF_HUB_OFFLINE": "1",  # or its downloads are tried for a minute, without a network
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # CUDA may be asked about, but not initialised, before a fork
+    "HF_HUB_OFFLINE": "1",  # otherwise it tries to download for a minute, without a network
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # before a fork, CUDA may be queried but not initialised
 }
-# What an operator says of the GPUs, which CUDA reads in whichever process uses it.
+# An operator's settings for GPUs, which CUDA reads in the process that uses it.
 _KEPT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-# Everything that libraries expect to find; nothing that is written there is kept.
+# Files that libraries expect to write; what is written there is not stored.
 _WRITABLE = ("/dev/null",)
 
 
 class Walls(Frozen):
-    """Which of them stand. `readable` are the directories and files that submitted Python may read.
+    """The walls that are put up. `readable` are the directories and files that submitted Python may read.
 
-    `first_uid`: each child is a user of its own, counted from there.
+    `first_uid`: each child runs as a user of its own, counted from this number.
     """
 
     readable: list[str] = []
@@ -50,9 +50,9 @@ class Walls(Frozen):
 
 
 def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int], slot: int, parent: int) -> None:
-    """Shut this process, just forked by `parent`, in; of its descriptors only 0 to 2 and `keep` stay.
+    """Put this process, just forked by `parent`, into the jail; descriptors other than 0 to 2 and `keep` are closed.
 
-    `slot` is a number that no other child has while this one lives.
+    `slot` is a number that no other living child has.
     """
     _close_all_but({0, 1, 2, *keep})
     os.setsid()
@@ -60,10 +60,10 @@ def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int]
     environment = bare_environment()
     os.environ.clear()
     os.environ.update(environment)
-    _be_the_first_to_go()
-    _give_up_privileges(walls, slot)
+    _raise_oom_score()
+    _drop_privileges(walls, slot)
     impose(limits)
-    # Over a limit, or towards a parent that is gone, a write is to raise and not to kill.
+    # A write over a limit, or to a parent that is gone, must raise and not kill.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     prctl(PR_SET_DUMPABLE, 0)
@@ -73,13 +73,13 @@ def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int]
     if walls.landlock and profile == "trace":
         landlock.restrict(walls.readable, _WRITABLE)
     elif walls.landlock:
-        landlock.restrict(())  # its files come as descriptors
+        landlock.restrict(())  # it gets its files as descriptors
     if walls.seccomp:
         seccomp.restrict(profile, os.getpid(), paths=walls.paths)
 
 
 def bare_environment() -> dict[str, str]:
-    """What is left of this process's."""
+    """Return the environment of a child, with this process's settings for GPUs."""
     return BARE_ENVIRONMENT | {name: os.environ[name] for name in _KEPT if name in os.environ}
 
 
@@ -89,14 +89,14 @@ def _close_all_but(keep: set[int]) -> None:
             os.closerange(low + 1, high)
 
 
-def _be_the_first_to_go() -> None:
-    """When the machine runs out of memory, the kernel is to take this process and not one of its parents."""
-    prctl(PR_SET_DUMPABLE, 1)  # or the file is root's
+def _raise_oom_score() -> None:
+    """Make the kernel kill this process before its parents when the machine runs out of memory."""
+    prctl(PR_SET_DUMPABLE, 1)  # otherwise root owns the file
     with contextlib.suppress(OSError):  # /proc may be missing or read-only
         Path("/proc/self/oom_score_adj").write_text("900")
 
 
-def _give_up_privileges(walls: Walls, slot: int) -> None:
+def _drop_privileges(walls: Walls, slot: int) -> None:
     if walls.first_uid is not None:
         credentials.become(walls.first_uid + slot)
     elif os.geteuid() == 0 and (walls.landlock or walls.seccomp):
@@ -104,7 +104,7 @@ def _give_up_privileges(walls: Walls, slot: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    # After everything that changes credentials, which would clear it.
+    # This comes after all changes of credentials, which would clear it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # died before the line above
+    if os.getppid() != parent:  # it died before the line above
         os._exit(1)

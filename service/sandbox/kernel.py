@@ -8,7 +8,7 @@ PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
-# Not ctypes.util.find_library, which starts a compiler to ask it.
+# ctypes.util.find_library would start a compiler.
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -20,7 +20,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def syscall(number: int, *arguments: Argument) -> int:
-    """What the call returns, or OSError. Bytes are passed by their address."""
+    """Make a system call and return its result. Raises OSError. Bytes are passed by their address."""
     result: int = _libc.syscall(ctypes.c_long(number), *map(_word, arguments))
     return _check(result)
 

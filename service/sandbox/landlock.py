@@ -1,7 +1,7 @@
-"""Landlock: a process shuts itself out of the file system, but for the paths that it names first.
+"""Landlock: a process gives up the file system, except for paths that it names before.
 
 The kernel's documentation, Documentation/userspace-api/landlock.rst, has the numbers; they are the same on every
-architecture. Each newer ABI mediates more, and all of what it knows is denied here.
+architecture. Each newer ABI mediates more, and everything that the kernel's ABI mediates is denied here.
 """
 
 import os
@@ -18,14 +18,14 @@ _PATH_BENEATH = 1
 _WRITE_FILE = 1 << 1
 _READ_FILE = 1 << 2
 _READ_DIR = 1 << 3
-# How many rights to files an ABI mediates, the first bits each: ABI 2 adds REFER, 3 TRUNCATE, 5 IOCTL_DEV.
+# How many rights to files an ABI mediates, in the lowest bits: ABI 2 adds REFER, 3 TRUNCATE, 5 IOCTL_DEV.
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _TCP = 0b11  # bind and connect, since ABI 4
 _SCOPES = 0b11  # abstract unix sockets and signals, since ABI 6
 
 
 def abi() -> int:
-    """What this kernel mediates; 0 where it has no Landlock. Asked of the kernel: /sys may be hidden."""
+    """Return the kernel's Landlock ABI; 0 if it has none. The kernel itself is asked, because /sys may be hidden."""
     try:
         return syscall(_CREATE_RULESET, None, 0, _VERSION)
     except OSError:
@@ -33,11 +33,11 @@ def abi() -> int:
 
 
 def restrict(readable: Iterable[str], writable: Iterable[str] = ()) -> None:
-    """For good: of the file system, only what is `readable` can be read, and only `writable` files also be written.
+    """Restrict this process for good: it can read only `readable` paths, and write only `writable` files.
 
-    A directory stands for all beneath it; what is not there, or out of reach, is left out. Nothing can be executed,
-    created or removed, no TCP port be used, and no process outside be signalled, as far as this kernel's ABI goes.
-    Needs no_new_privs.
+    A directory stands for all beneath it; paths that do not exist or cannot be reached are left out. Nothing can be
+    executed, created or removed, no TCP port used, and no outside process signalled, as far as the kernel's ABI
+    mediates that. Needs no_new_privs.
     """
     known = abi()
     mediated = (1 << _FILE_RIGHTS[min(known, max(_FILE_RIGHTS))]) - 1
@@ -61,7 +61,7 @@ def _create(mediated: int, known: int) -> int:
 def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except (FileNotFoundError, PermissionError):  # whoever cannot reach it needs no rule to be kept from it
+    except (FileNotFoundError, PermissionError):  # a path that cannot be reached needs no rule
         return
     try:
         if not stat.S_ISDIR(os.fstat(parent).st_mode):

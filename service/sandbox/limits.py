@@ -1,4 +1,4 @@
-"""Limits: what a child may use."""
+"""Limits: how much a child may use."""
 
 import resource
 from typing import Literal, Self
@@ -8,28 +8,28 @@ from pydantic import PositiveInt
 from tracehouse.byte_units import MIB
 from tracehouse.frozen import Frozen
 
-# What a child may do at all: run submitted Python, or only the operators of an archive that it was handed.
+# What a child does: run submitted Python, or only the operators of an archive that it was given.
 Profile = Literal["trace", "infer"]
 
 
 class Limits(Frozen):
-    """What a child may use; None is no limit. Wall clock, log and results are its parent's to watch."""
+    """How much a child may use; None is no limit. Its parent limits wall clock, log and results."""
 
     # torch itself maps well under 1 GiB of this. It counts addresses, not memory in use.
     address_space_mib: PositiveInt | None
     cpu_s: PositiveInt | None
     file_size_mib: PositiveInt | None = 1024
     open_files: PositiveInt = 128
-    # Each costs the kernel memory that no limit on addresses counts. The zygote looks now and then, and kills.
+    # A thread costs the kernel memory that no limit counts. The zygote checks from time to time, and kills.
     threads: PositiveInt | None = 256
 
     def on(self, device: str) -> Self:
-        """For a child that computes there: CUDA maps far more addresses than it uses memory."""
+        """Return the limits for a child on this device: CUDA maps far more addresses than it uses memory."""
         return self.model_copy(update={"address_space_mib": None}) if device == "cuda" else self
 
 
 def impose(limits: Limits) -> None:
-    """On this process; hard, so that it cannot raise them again."""
+    """Limit this process, with hard limits that it cannot raise again."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, limits.open_files)
     if limits.address_space_mib is not None:
@@ -37,12 +37,12 @@ def impose(limits: Limits) -> None:
     if limits.file_size_mib is not None:
         _limit(resource.RLIMIT_FSIZE, limits.file_size_mib * MIB)
     if limits.cpu_s is not None:
-        # SIGXCPU first, which tells the parent why; SIGKILL a second later for a child that ignores it.
+        # SIGXCPU comes first and tells the parent why; SIGKILL comes a second later if the child ignores it.
         _limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 1)
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
-    """Set a limit, or leave it where the system has it lower already."""
+    """Set a limit, unless the system's is lower already."""
     _, most = resource.getrlimit(kind)
     hard = soft if hard is None else hard
     if most != resource.RLIM_INFINITY:

@@ -1,4 +1,4 @@
-"""A log tail: the last of what a child printed, taken from its pipe so that the child never waits to print."""
+"""A log tail: the end of what a child printed, read from its pipe so that the child never waits."""
 
 import asyncio
 import os
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_PER_DRAIN = 16  # so that a child that never stops printing cannot keep its parent from the clock
-# Of bytes, and what makes a terminal or a browser show text in another order than it has.
+# Control characters, and those that make a terminal or a browser show text in another order.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LogTail:
-    """At most `max_bytes` are kept; `cut_bytes` tells how many came before those. `on_chunk` sees every one."""
+    """Keeps the last `max_bytes`; `cut_bytes` counts those before. `on_chunk` gets every chunk."""
 
     def __init__(self, descriptor: int, max_bytes: int, on_chunk: Callable[[bytes], None] | None = None) -> None:
         os.set_blocking(descriptor, False)
@@ -28,12 +28,12 @@ class LogTail:
         return self._descriptor
 
     def text(self) -> str:
-        """What is kept, `printable`."""
+        """Return the bytes that are kept as `printable` text."""
         text = printable(self._kept.decode(errors="backslashreplace"))
         return f"[{self.cut_bytes} bytes cut]\n{text}" if self.cut_bytes else text
 
     def drain(self) -> None:
-        """Take what is in the pipe now, up to a mebibyte."""
+        """Read what is in the pipe now, up to a mebibyte."""
         for _ in range(_CHUNKS_PER_DRAIN):
             try:
                 chunk = os.read(self._descriptor, _CHUNK_BYTES)
@@ -56,7 +56,7 @@ class LogTail:
             self._loop = None
 
     def close(self) -> None:
-        """What is kept stays readable."""
+        """Close the pipe; the text remains readable."""
         self.detach()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -73,5 +73,5 @@ class LogTail:
 
 
 def printable(text: str) -> str:
-    """With control characters escaped, for logs are shown on terminals, and PostgreSQL keeps no null character."""
+    """Escape control characters, because logs are shown on terminals, and PostgreSQL stores no null character."""
     return _CONTROL.sub(lambda control: ascii(control[0])[1:-1], text.replace("\r\n", "\n"))

@@ -1,6 +1,6 @@
-"""The self-test, a child program: attacks the jail that it is in, and says what got through.
+"""The self-test, a child program: it attacks its own jail and reports the attacks that succeed.
 
-A sample, run at each start of the service; every attack that we know of is in the tests.
+It is a sample, which runs at each start of the service; the tests have every attack that we know.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _PACKAGE = os.__file__
 
 
 class World(Frozen):
-    """What the parent lays out for it: a file that is nobody's business, and what is promised to submitted code."""
+    """What the parent prepares: a secret file, a victim process, and what submitted code is allowed."""
 
     secret: str
     victim: int  # a process
@@ -33,8 +33,8 @@ class World(Frozen):
     address_space_mib: int
 
 
-class Found(Frozen):
-    """`got_through`: attacks that succeeded; `missing`: what submitted code is promised, and did not get."""
+class SelfTestReport(Frozen):
+    """`got_through`: attacks that succeeded; `missing`: what submitted code is allowed, but could not do."""
 
     got_through: list[str]
     missing: list[str]
@@ -48,12 +48,12 @@ def main(channel: Channel, files: list[int]) -> None:  # noqa: ARG001 - it is gi
         needs["to read an installed package"] = _read_package
     else:
         attacks = {"reads an installed package": _read_package, **attacks}
-    found = Found(
+    report = SelfTestReport(
         got_through=[name for name, attempt in attacks.items() if _succeeds(attempt, world)],
         missing=[name for name, attempt in needs.items() if not _succeeds(attempt, world)],
     )
-    channel.send(found.model_dump())
-    channel.receive()  # the parent kills it here, and so sees that it can
+    channel.send(report.model_dump())
+    channel.receive()  # here the parent kills it, which tests that it can
 
 
 def _succeeds(attempt: Callable[[World], object], world: World) -> bool:
@@ -145,7 +145,7 @@ def _take_memory(world: World) -> object:
 
 
 def _execute(_: World) -> None:
-    os.execv("/bin/true", ["true"])  # if this succeeds, the parent hears nothing of it any more
+    os.execv("/bin/true", ["true"])  # if this succeeds, the parent gets no report
 
 
 _ATTACKS: dict[str, Callable[[World], object]] = {

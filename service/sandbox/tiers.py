@@ -1,4 +1,4 @@
-"""Tiers: the jails that a zygote can put its children in. `choice` finds out which of them hold on a machine."""
+"""Tiers: the jails that a zygote can put its children in. `choose_tier` finds out which hold on a machine."""
 
 import importlib.util
 import sys
@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 from service.sandbox.jail import Walls
 
-# The end of what Debian gives to users, who are counted from 1000 up: 60000 and above is for packages, and few
-# containers map more than 65536.
+# Debian numbers users from 1000 to 59999; 60000 and above are for packages, and few containers map more than 65536.
 _FIRST_UID = 59_000
 _SYSTEM = (
-    # Shared libraries, which torch and others open when they are first used.
+    # Shared libraries, which torch and others open at their first use.
     *("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache"),
     *("/usr/share/zoneinfo", "/etc/localtime"),
     *("/dev/urandom", "/dev/random", "/dev/zero"),
@@ -22,7 +21,7 @@ _SYSTEM = (
 
 
 class Tier(StrEnum):
-    """The strongest first."""
+    """The tiers, the strongest first."""
 
     BUBBLEWRAP = "bubblewrap"
     UIDS = "uids"
@@ -31,7 +30,7 @@ class Tier(StrEnum):
     NONE = "i-accept-no-isolation"
 
     def walls(self, modules: Sequence[str]) -> Walls:
-        """Around children that run these modules. Looks on the disk for what they may read."""
+        """Return the walls for children that run these modules; looks on the disk for what they may read."""
         return Walls(
             readable=readable(modules) if self.confines else [],
             landlock=self.has_landlock,
@@ -55,16 +54,16 @@ class Tier(StrEnum):
 
     @property
     def description(self) -> str:
-        return _DESCRIPTIONS[self].stands
+        return _DESCRIPTIONS[self].walls
 
     @property
     def not_covered(self) -> list[str]:
-        """What submitted code can do all the same."""
+        """What submitted code can still do."""
         return _DESCRIPTIONS[self].not_covered
 
 
 class _Description(NamedTuple):
-    stands: str
+    walls: str
     not_covered: list[str]
 
 
@@ -98,7 +97,7 @@ _DESCRIPTIONS = {
 
 
 def readable(modules: Sequence[str]) -> list[str]:
-    """What Python code needs to run here: the standard library, installed packages, shared libraries; no project."""
+    """Return what Python code needs to run: standard library, packages and shared libraries, but no project."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     paths |= {str(Path(sys.base_prefix, "lib")), *_SYSTEM}
@@ -107,6 +106,6 @@ def readable(modules: Sequence[str]) -> list[str]:
 
 
 def _package(name: str) -> list[str]:
-    """Its directories alone: beside them, in a checkout, lies whatever a developer has there."""
+    """Return the package's own directories: in a checkout, a developer's files lie beside them."""
     spec = importlib.util.find_spec(name)
     return [] if spec is None else [*(spec.submodule_search_locations or [])]

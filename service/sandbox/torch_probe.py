@@ -1,4 +1,4 @@
-"""What torch can do on this machine, asked of a child: parents never load it."""
+"""A probe of torch on this machine, made in a child, because parents never load torch."""
 
 import time
 
@@ -14,11 +14,11 @@ _ANSWER_S = 60.0
 
 
 class NoGpu(Exception):
-    """The text says why no child can compute on a GPU here, and what to do."""
+    """No child can use a GPU here. The text says why, and what to do."""
 
 
-class TorchHere(Frozen):
-    """`devices` as torch names them; `traces`: it traced a small model."""
+class TorchCapabilities(Frozen):
+    """What torch can do here. `devices` have torch's names; `traces`: it traced a small model."""
 
     torch: str
     devices: list[str]
@@ -29,23 +29,26 @@ class TorchHere(Frozen):
         return any(device.startswith("cuda") for device in self.devices)
 
 
-def ask(tier: Tier, limits: Limits) -> TorchHere:
-    """Takes as long as torch takes to load. Raises ZygoteFailed, SandboxUnavailable, ChannelClosed and TimeoutError."""
+def ask(tier: Tier, limits: Limits) -> TorchCapabilities:
+    """Ask torch in a child, which takes as long as torch takes to load.
+
+    Raises ZygoteFailed, SandboxUnavailable, ChannelClosed and TimeoutError.
+    """
     with Zygote([_PROGRAM], tier=tier) as zygote, zygote.fork(_PROGRAM, limits) as child:
-        found, _ = child.channel.receive(until=time.monotonic() + _ANSWER_S)
-        return TorchHere.model_validate(found)
+        answer, _ = child.channel.receive(until=time.monotonic() + _ANSWER_S)
+        return TorchCapabilities.model_validate(answer)
 
 
 def require_gpu(tier: Tier, limits: Limits) -> None:
-    """Raises NoGpu where the children of this tier could not use one."""
+    """Raises NoGpu if the children of this tier cannot use a GPU."""
     if tier.confines:
         raise NoGpu(
-            f"GPU_SLOTS needs SANDBOX={Tier.NONE.value}, for no jail here lets CUDA in: whatever is submitted can then "
-            "do what you can. With GPU_SLOTS=0, trace requests that ask for cuda wait."
+            f"GPU_SLOTS needs SANDBOX={Tier.NONE.value}, for no sandbox lets CUDA in: submitted code can then do "
+            "what you can. With GPU_SLOTS=0, trace requests that ask for cuda wait."
         )
     try:
-        found = ask(tier, limits)
+        capabilities = ask(tier, limits)
     except (ZygoteFailed, SandboxUnavailable, ChannelClosed, TimeoutError) as error:
         raise NoGpu(f"GPU_SLOTS is set, and torch could not be asked for a GPU: {error}") from error
-    if not found.has_gpu:
-        raise NoGpu(f"GPU_SLOTS is set, and torch {found.torch} finds no GPU here. Let it be 0.")
+    if not capabilities.has_gpu:
+        raise NoGpu(f"GPU_SLOTS is set, and torch {capabilities.torch} finds no GPU here. Set it to 0.")

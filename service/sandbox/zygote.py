@@ -1,10 +1,10 @@
-"""A zygote from its parent's side: the process to fork children from, started again when it is found dead or old.
+"""A zygote from its parent's side: the process that forks children, and is replaced when it is dead or old.
 
     with zygote.fork("workers.programs.tracer", limits, files=[weights]) as child:
         child.channel.send(request)
         header, body = child.channel.receive(until=deadline)
 
-However a child behaves, leaving the block ends it, and all that it started.
+Leaving the block ends the child and all that it started, however it behaves.
 """
 
 import contextlib
@@ -38,12 +38,12 @@ from tracehouse.byte_units import MIB
 
 LOG_MAX_BYTES = MIB
 START_TIMEOUT_S = 120.0
-# Children of one zygote share its address layout, so that what one of them learns of it would serve the next: it is
-# replaced now and then.
+# Children of one zygote share its address layout, and what one learns of it would help the next: so the zygote is
+# replaced after so many forks.
 FORKS_MAX = 1500
-# Each holds some 200 MiB for as long as a runner that it forked lives: with so many of them, the newest goes on.
+# A retired zygote holds some 200 MiB until its last runner ends: with so many of them, the newest is not replaced.
 RETIRED_MAX = 2
-# A fork takes milliseconds; a zygote that says nothing for so long hangs, or its machine does nothing but swap.
+# A fork takes milliseconds; a zygote that does not answer for so long hangs, or its machine only swaps.
 _ANSWER_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
 _LOG_TAIL_BYTES = 4000
@@ -53,19 +53,19 @@ _log = logging.getLogger(__name__)
 
 
 class ZygoteFailed(Exception):
-    """The zygote did not start; the text is the end of what it printed."""
+    """The zygote did not start. The text is the end of what it printed."""
 
 
 class ZygoteLost(ZygoteFailed):
-    """The zygote was there before, and died or no longer answers."""
+    """The zygote had started, and died or no longer answers."""
 
 
 class Zygote:
-    """A process that imported `modules`, the programs among them, and forks. All threads may share one.
+    """A process that has imported `modules`, which include the programs, and forks children. Threads may share one.
 
-    A failure of the operator's `preload` file is among the `warnings`. When the process is found dead, `fork` starts
-    another one, which takes as long as the imports do. After `forks_max` forks another one is started beside it and
-    takes its place; the old one ends with its last child.
+    A failure of the operator's `preload` file is among the `warnings`. If the process is dead, `fork` starts another,
+    which takes as long as the imports do. After `forks_max` forks, a new process takes its place; the old one ends with
+    its last child.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class Zygote:
         self._forks_max = forks_max
         self._start_timeout_s = start_timeout_s
         self._lock = threading.RLock()
-        self._slots: set[int] = set()  # of the children that were not let go of yet
+        self._slots: set[int] = set()  # of children that are not released yet
         self._process: _Process | None = None
         self._retired: list[_Process] = []
         self._closed = False
         self.warnings: list[str] = []
 
     def start(self) -> None:
-        """Start the process and wait until its imports are done, so that the first fork need not. Or ZygoteFailed."""
+        """Start the process and wait for its imports, so that the first fork need not. Raises ZygoteFailed."""
         with self._lock:
-            self._living()
+            self._running_process()
 
     def fork(
         self,
@@ -111,7 +111,7 @@ class Zygote:
         header_max_bytes: int = HEADER_MAX_BYTES,
         body_max_bytes: int = BODY_MAX_BYTES,
     ) -> Child:
-        """A child that runs `program.main(channel, files)`, with descriptors of its own for `files`.
+        """Fork a child that runs `program.main(channel, files)` with its own descriptors for `files`.
 
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
@@ -123,7 +123,7 @@ class Zygote:
                 pid, lifeline, sock, log = self._fork(request, files)
             except ZygoteFailed as error:
                 raise SandboxUnavailable(f"There is no zygote to fork from: {error}") from error
-            except OSError as error:  # too many descriptors: in this process, or to be sent at once
+            except OSError as error:  # too many descriptors are open, or to be sent at once
                 raise SandboxUnavailable(f"The zygote could not be asked: {error}") from error
             unless_forked.pop_all()
         return Child(
@@ -170,7 +170,7 @@ class Zygote:
 
     def _fork_once(self, request: ForkRequest, files: Sequence[int]) -> "_Forked":
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-            lifeline, their_lifeline = _telling_pids()
+            lifeline, their_lifeline = _pid_reporting_pair()
             ours.enter_context(lifeline)
             theirs.enter_context(their_lifeline)
             sock, their_sock = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -181,14 +181,14 @@ class Zygote:
             theirs.callback(os.close, their_log)
 
             process = self._ask(request, [their_lifeline.fileno(), their_sock.fileno(), their_log, *files])
-            theirs.close()  # theirs must be the last, or we never see the end of what they hold
-            pid = self._hear_pid(lifeline, process)
+            theirs.close()  # while we hold their ends too, we would never see them close
+            pid = self._receive_pid(lifeline, process)
             ours.pop_all()
             return _Forked(pid, lifeline, sock, log)
 
     def _ask(self, request: ForkRequest, descriptors: list[int]) -> "_Process":
         with self._lock:
-            process = self._living()
+            process = self._running_process()
             try:
                 socket.send_fds(process.control, [request.model_dump_json().encode()], descriptors)
             except (ConnectionError, TimeoutError) as error:
@@ -198,10 +198,10 @@ class Zygote:
                 threading.Thread(target=self._replace, args=(process,), name="zygote-replacement", daemon=True).start()
             return process
 
-    def _hear_pid(self, lifeline: socket.socket, process: "_Process") -> int:
+    def _receive_pid(self, lifeline: socket.socket, process: "_Process") -> int:
         lifeline.settimeout(_ANSWER_TIMEOUT_S)
         try:
-            message, pid = _hear(lifeline)
+            message, pid = _receive_with_pid(lifeline)
         except (ConnectionError, TimeoutError) as error:
             raise self._lost(process) from error
         if pid is None:
@@ -211,27 +211,27 @@ class Zygote:
             raise SandboxUnavailable(f"The zygote did not fork: {answer.get('error', 'the child died at once')}")
         return pid
 
-    def _living(self) -> "_Process":
+    def _running_process(self) -> "_Process":
         if self._closed:
             raise ZygoteFailed("it was closed")
         if self._process is None:
-            self._process = self._started()
+            self._process = self._start_process()
         return self._process
 
-    def _started(self) -> "_Process":
+    def _start_process(self) -> "_Process":
         try:
             process = _Process(self._config, self._tier)
         except OSError as error:
             raise ZygoteFailed(f"it cannot be started here: {error}") from error
-        self.warnings = process.ready(self._start_timeout_s)
+        self.warnings = process.wait_until_ready(self._start_timeout_s)
         return process
 
     def _replace(self, old: "_Process") -> None:
-        """Beside the work, which goes on with the old one until then."""
+        """Start a new process while the old one goes on forking, then retire the old one."""
         try:
-            new = self._started()
+            new = self._start_process()
         except ZygoteFailed as error:
-            _log.warning("zygote not replaced", extra={"error": str(error)})  # to be tried again after as many forks
+            _log.warning("zygote not replaced", extra={"error": str(error)})  # it is tried again after as many forks
             return
         with self._lock:
             if self._closed or self._process is not old:
@@ -240,7 +240,7 @@ class Zygote:
             self._process = new
             self._retired.append(old)
             old.retire()
-        old.wait()  # for its last child; then nothing of it is kept
+        old.wait()  # until its last child has ended
         with self._lock:
             if old in self._retired:
                 self._retired.remove(old)
@@ -256,7 +256,7 @@ class Zygote:
 
 
 class _Forked(NamedTuple):
-    """A child's pid, and our ends of what connects us."""
+    """A child's pid, and our ends of its connections."""
 
     pid: int
     lifeline: socket.socket
@@ -264,15 +264,15 @@ class _Forked(NamedTuple):
     log: int
 
 
-def _telling_pids() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a connection. With what comes to the first, the kernel says from which process, as seen from here."""
+def _pid_reporting_pair() -> tuple[socket.socket, socket.socket]:
+    """Make a connection. The kernel adds the sender's pid, in our numbering, to messages that our end receives."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return ours, theirs
 
 
-def _hear(sock: socket.socket) -> tuple[bytes, int | None]:
-    """The next message and its sender's pid; nothing of both at the end."""
+def _receive_with_pid(sock: socket.socket) -> tuple[bytes, int | None]:
+    """Receive a message and its sender's pid; an empty message and None at the end."""
     message, ancillary, _, _ = sock.recvmsg(MESSAGE_MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
@@ -282,20 +282,20 @@ def _hear(sock: socket.socket) -> tuple[bytes, int | None]:
 
 
 class _Process:
-    """One life of a zygote."""
+    """One process of a zygote."""
 
     def __init__(self, config: Config, tier: Tier) -> None:
-        self.control, theirs = _telling_pids()
+        self.control, theirs = _pid_reporting_pair()
         self.forks = 0
         self.last_words = ""
         self._pid: int | None = None
         self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it lives as long as this
         with theirs:
-            # -I keeps the working directory and PYTHON* away from its imports; -B writes no bytecode beside them.
+            # -I keeps the working directory and PYTHON* out of its imports; -B writes no bytecode.
             module = ["-I", "-B", "-m", "service.sandbox.fork_server"]
             program = [sys.executable, *module, str(theirs.fileno()), config.model_dump_json()]
             if tier is Tier.BUBBLEWRAP:
-                program = bubblewrap.wrapped(program, _needed(config))
+                program = bubblewrap.wrap_command(program, _paths_read_by_zygote(config))
             self._popen = subprocess.Popen(
                 program,
                 env=bare_environment(),
@@ -304,23 +304,23 @@ class _Process:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a Ctrl-C on the service's terminal is the service's
+                start_new_session=True,  # Ctrl-C on the service's terminal must only reach the service
             )
 
     @property
     def status(self) -> int | None:
         return self._popen.poll()
 
-    def ready(self, timeout_s: float) -> list[str]:
-        """Wait until it can fork; what it has to warn of."""
+    def wait_until_ready(self, timeout_s: float) -> list[str]:
+        """Wait until it can fork, and return its warnings."""
         self.control.settimeout(timeout_s)
         try:
-            message, self._pid = _hear(self.control)
+            message, self._pid = _receive_with_pid(self.control)
         except (ConnectionError, TimeoutError):
             message = b""
         if not message:
             self.end(grace_s=0)
-            raise ZygoteFailed(self.last_words or f"nothing was heard of it within {timeout_s:g} s")
+            raise ZygoteFailed(self.last_words or f"it did not answer within {timeout_s:g} s")
         self.control.settimeout(_ANSWER_TIMEOUT_S)
         return [str(warning) for warning in orjson.loads(message)["warnings"]]
 
@@ -332,7 +332,7 @@ class _Process:
         self._popen.wait()
 
     def end(self, grace_s: float) -> None:
-        """Let go of it, so that it ends by itself; after the grace, kill it."""
+        """Close its control socket, so that it ends by itself; kill it after the grace."""
         self.control.close()
         try:
             self._popen.wait(grace_s)
@@ -345,14 +345,14 @@ class _Process:
         self.last_words = tail.decode(errors="backslashreplace").strip()
 
     def _kill(self) -> None:
-        """What was started may only wrap it: then it is not reaped before its end is that of both."""
+        """Kill it; if what was started is bubblewrap around it, kill both."""
         if self._pid is not None and self.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
         self._popen.kill()
 
 
-def _needed(config: Config) -> list[str]:
-    """What the zygote itself reads: more than its children may, for what the operator preloads may lie anywhere."""
+def _paths_read_by_zygote(config: Config) -> list[str]:
+    """Return what the zygote itself reads: more than its children, for the preload file may be anywhere."""
     preloaded = [str(Path(config.preload).parent)] if config.preload else []
     return [*config.walls.readable, *config.path, *preloaded]

@@ -31,7 +31,7 @@ sys.path.append(str(HERE))  # the attacks have the same names here as in their z
 @cache
 def offered() -> list[Tier]:
     """Every tier that holds here, found out once: it takes a zygote for each."""
-    return choose_tier.offered()
+    return choose_tier.tiers_that_hold()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

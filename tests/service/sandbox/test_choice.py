@@ -37,7 +37,7 @@ def no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_strongest_that_holds_is_chosen():
-    assert choose() is choose_tier.offered()[0]
+    assert choose() is choose_tier.tiers_that_hold()[0]
 
 
 def test_without_bubblewrap_the_next_one_is_chosen(no_programs):
@@ -56,7 +56,7 @@ def test_a_weaker_tier_can_be_asked_for():
 
 def test_no_isolation_is_taken_only_where_it_was_asked_for():
     assert choose("i-accept-no-isolation") is Tier.NONE
-    assert Tier.NONE not in choose_tier.offered()
+    assert Tier.NONE not in choose_tier.tiers_that_hold()
 
 
 @pytest.mark.parametrize("profile", ["trace", "infer"])

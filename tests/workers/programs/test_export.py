@@ -278,7 +278,7 @@ class Net(torch.nn.Module):
     assert request.failure.slug == "model-crashed"
 
 
-@pytest.mark.parametrize("jail", choose_tier.offered())
+@pytest.mark.parametrize("jail", choose_tier.tiers_that_hold())
 def test_every_jail_lets_a_model_be_exported_or_says_what_it_needs(
     store: Store, add: Callable[..., str], jail: Tier
 ) -> None:
