@@ -1,4 +1,4 @@
-"""What a proof says of a model: where it differs and at which line, what it could not prove and why, where to try."""
+"""A proof says where the artifact differs and at which line, what is not proven and why, and which sizes to try."""
 
 from collections.abc import Callable
 from typing import Any
@@ -76,7 +76,7 @@ def test_what_eager_refuses_is_neither_proven_nor_a_fault(load: Load) -> None:
         ("GoesThroughNumpy", "return x + torch.from_numpy(x.detach().numpy().mean(keepdims=True))"),
     ],
 )
-def test_where_there_is_no_proof_the_line_is_told(load: Load, name: str, line: str) -> None:
+def test_a_proof_that_fails_names_the_line(load: Load, name: str, line: str) -> None:
     proof = proof_of(load("wrong_at_other_sizes", name).module)
 
     assert lines_of(proof) == {line}
@@ -84,7 +84,7 @@ def test_where_there_is_no_proof_the_line_is_told(load: Load, name: str, line: s
     assert proof.proven <= 64 * 12  # of batches with the few lengths that come out alike
 
 
-def test_a_difference_that_shows_is_told_with_its_sizes(load: Load) -> None:
+def test_a_refutation_has_its_sizes(load: Load) -> None:
     proof = proof_of(load("wrong_at_other_sizes", "BranchesAtOneLength").module)
 
     assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 6 or 8 to 256"]
@@ -92,7 +92,7 @@ def test_a_difference_that_shows_is_told_with_its_sizes(load: Load) -> None:
     assert proof.refutations[0].operator == "add"
 
 
-def test_a_threshold_is_told_with_sizes_on_both_of_its_sides(load: Load) -> None:
+def test_a_threshold_has_sizes_on_both_of_its_sides(load: Load) -> None:
     proof = proof_of(load("wrong_at_other_sizes", "BranchesAtALength").module)
 
     threshold = proof.thresholds[0]
@@ -116,7 +116,7 @@ def test_a_script_is_proven_through_its_branches_and_loops(load: Load) -> None:
     assert [str(region) for region in proof.regions] == ["batch 1 to 64, length 1 to 256"]
 
 
-def test_what_is_left_when_a_proof_ends_is_told_once(load: Load) -> None:
+def test_what_is_left_when_a_proof_ends_is_reported_once(load: Load) -> None:
     proof = proof_of(load("right_at_every_size", "Steps").module, scripted=True)
 
     assert proof.uncovered > 0
@@ -133,7 +133,7 @@ def test_a_model_that_remembers_its_first_size_is_not_proven(load: Load) -> None
     assert "what a call leaves in the model" in proof.gaps[-1].reason
 
 
-def test_nothing_is_proven_without_time_and_that_is_said(load: Load) -> None:
+def test_nothing_is_proven_without_time_and_the_reason_is_reported(load: Load) -> None:
     budget = Budget(0)
     proof = proof_of(load("right_at_every_size", "Linear").module, shape=("batch", 4), budget=budget)
 

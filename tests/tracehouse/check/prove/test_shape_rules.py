@@ -1,4 +1,4 @@
-"""Shapes of tensors without values: what torch gives of real ones, and nothing asked of the sizes on the way."""
+"""Shape rules give the shapes that torch gives for real tensors, and put no conditions on the sizes."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ class Residual(torch.nn.Module):
 
 
 class Mixed(torch.nn.Module):
-    """Layers of tensors whose dims stand in another order."""
+    """Layers on tensors whose dims are permuted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,12 +89,14 @@ def proof_of(module: torch.nn.Module) -> Proof:
     return prove(target, groups, {"batch": range(1, 9), "height": range(1, 65), "width": range(1, 65)}, Budget(60))
 
 
-def real(name: str) -> torch.Tensor:
+def real_tensor(name: str) -> torch.Tensor:
     return torch.randn([SIZES[dim] if isinstance(dim, str) else dim for dim in SHAPES[name]])
 
 
-def asked(operator: Any, given: tuple[Any, ...], keywords: dict[str, Any], *, flipped: bool = False) -> tuple[Any, int]:
-    """What it gives on symbols, and how many conditions there were on the way; `flipped` as well."""
+def run_on_symbols(
+    operator: Any, given: tuple[Any, ...], keywords: dict[str, Any], *, flipped: bool = False
+) -> tuple[Any, int]:
+    """Return the operator's result on symbols, and how many conditions it added; `flipped` swaps the last two dims."""
     symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
     like = torch.empty(())
     inputs = [symbols.empty(SHAPES[one], like) if isinstance(one, str) else one for one in given]
@@ -108,7 +110,7 @@ def _flipped(value: Any) -> Any:
     return value.transpose(-1, -2) if isinstance(value, torch.Tensor) and value.dim() > 1 else value
 
 
-def told(tensor: torch.Tensor) -> tuple[list[int], list[int], torch.dtype]:
+def layout_of(tensor: torch.Tensor) -> tuple[list[int], list[int], torch.dtype]:
     return [int(size) for size in tensor.shape], [int(stride) for stride in tensor.stride()], tensor.dtype
 
 
@@ -116,22 +118,22 @@ def told(tensor: torch.Tensor) -> tuple[list[int], list[int], torch.dtype]:
 def test_an_operator_element_by_element_asks_nothing_of_the_sizes(
     operator: Any, given: tuple[Any, ...], keywords: dict[str, Any]
 ) -> None:
-    expected = operator(*(real(one) if isinstance(one, str) else one for one in given), **keywords)
+    expected = operator(*(real_tensor(one) if isinstance(one, str) else one for one in given), **keywords)
 
-    made, conditions = asked(operator, given, keywords)
+    made, conditions = run_on_symbols(operator, given, keywords)
 
-    assert (told(made), conditions) == (told(expected), 0)
+    assert (layout_of(made), conditions) == (layout_of(expected), 0)
 
 
 @pytest.mark.parametrize(("operator", "given", "keywords"), PLAIN[:7], ids=[f"{one[0]}" for one in PLAIN[:7]])
 def test_of_tensors_in_another_order_its_result_is_as_torch_lays_it_out(
     operator: Any, given: tuple[Any, ...], keywords: dict[str, Any]
 ) -> None:
-    expected = operator(*(_flipped(real(one)) if isinstance(one, str) else one for one in given), **keywords)
+    expected = operator(*(_flipped(real_tensor(one)) if isinstance(one, str) else one for one in given), **keywords)
 
-    made, _ = asked(operator, given, keywords, flipped=True)
+    made, _ = run_on_symbols(operator, given, keywords, flipped=True)
 
-    assert told(made) == told(expected)
+    assert layout_of(made) == layout_of(expected)
 
 
 def test_what_torch_pools_is_known_to_be_contiguous() -> None:
@@ -143,8 +145,8 @@ def test_what_torch_pools_is_known_to_be_contiguous() -> None:
         made = torch.cat([torch.relu(pooled), torch.sigmoid(pooled) + pooled], dim=-3)
     conditions = len(symbols.conditions()) - before
 
-    expected = torch.nn.functional.avg_pool2d(real("image"), 2)
-    assert (conditions, told(made)) == (0, told(torch.cat([expected, expected], dim=-3)))
+    expected = torch.nn.functional.avg_pool2d(real_tensor("image"), 2)
+    assert (conditions, layout_of(made)) == (0, layout_of(torch.cat([expected, expected], dim=-3)))
 
 
 def test_a_layer_of_a_tensor_in_another_order_asks_nothing_of_the_sizes() -> None:
@@ -156,13 +158,13 @@ def test_a_layer_of_a_tensor_in_another_order_asks_nothing_of_the_sizes() -> Non
         made = layer(image.permute(0, 3, 2, 1)[:, ::2])
     asked_of_sizes = [one for one in symbols.conditions()[before:] if "Mod" in str(one) or "Ne" in str(one)]
 
-    assert (asked_of_sizes, told(made)) == ([], told(layer(real("image").permute(0, 3, 2, 1)[:, ::2])))
+    assert (asked_of_sizes, layout_of(made)) == ([], layout_of(layer(real_tensor("image").permute(0, 3, 2, 1)[:, ::2])))
 
 
 @pytest.mark.parametrize("given", [("row", "image"), ("image", "wider")])
 def test_what_does_not_fit_into_the_tensor_that_is_written_is_refused(given: tuple[str, str]) -> None:
     with pytest.raises(RuntimeError):
-        asked(aten.add_.Tensor, given, {})
+        run_on_symbols(aten.add_.Tensor, given, {})
 
 
 def test_a_tensor_that_was_turned_in_place_is_no_longer_taken_as_it_was() -> None:
@@ -173,7 +175,7 @@ def test_a_tensor_that_was_turned_in_place_is_no_longer_taken_as_it_was() -> Non
         made.transpose_(1, 2)
         again = torch.relu(made)
 
-    assert told(again) == told(torch.relu(real("image").transpose_(1, 2)))
+    assert layout_of(again) == layout_of(torch.relu(real_tensor("image").transpose_(1, 2)))
 
 
 @pytest.mark.parametrize("network", [Residual, Mixed])

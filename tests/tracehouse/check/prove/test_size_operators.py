@@ -1,4 +1,4 @@
-"""Proofs against the truth: at every size that is held to be proven, eager and the artifact must agree."""
+"""Proofs against the truth: at every size that is proven, eager and the artifact must agree."""
 
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -89,7 +89,7 @@ def points(region: Region) -> list[dict[str, int]]:
 
 
 def assert_agree(target: Target, shapes: Mapping[str, SymbolicShape], proof: Proof, most: int = 60) -> None:
-    """At so many of the proven sizes, evenly among them."""
+    """Compare at so many of the proven sizes, evenly spread over them."""
     proven = [point for region in proof.regions for point in points(region)]
     for sizes in proven[:: max(1, len(proven) // most)]:
         call = target.call.with_tensors(dict(zip(shapes, tensors(shapes, sizes), strict=True)))

@@ -14,39 +14,39 @@ class Stopped(Exception):
 
 
 @pytest.fixture
-def met() -> Iterator[list[str]]:
-    """What came, in its order; an alarm stops what it meets."""
-    met: list[str] = []
+def events() -> Iterator[list[str]]:
+    """The events in their order. An alarm raises Stopped."""
+    events: list[str] = []
 
     def stop(*_: object) -> None:
-        met.append("stopped")
+        events.append("stopped")
         raise Stopped
 
     before = signal.signal(signal.SIGALRM, stop)
-    yield met
+    yield events
     signal.signal(signal.SIGALRM, before)
 
 
-def alarmed_in_torch(met: list[str]) -> None:
-    """The alarm comes while a line of torch's own runs."""
+def raise_alarm_in_torch(events: list[str]) -> None:
+    """Raise the alarm while a line of torch's own code runs."""
     call = compile("raise_signal(SIGALRM)", torch.__file__, "exec")
     exec(call, {"raise_signal": signal.raise_signal, "SIGALRM": signal.SIGALRM})
-    met.append("went on")
+    events.append("went on")
 
 
-def test_an_alarm_in_torch_is_put_off_to_the_next_operator(met: list[str]) -> None:
+def test_an_alarm_in_torch_is_put_off_to_the_next_operator(events: list[str]) -> None:
     with pytest.raises(Stopped), stop_between_operators():
-        run(met)
-    assert met == ["went on", "stopped"]
+        run(events)
+    assert events == ["went on", "stopped"]
 
 
-def run(met: list[str]) -> None:
-    alarmed_in_torch(met)
+def run(events: list[str]) -> None:
+    raise_alarm_in_torch(events)
     stop_if_late()
-    met.append("not stopped")
+    events.append("not stopped")
 
 
-def test_an_alarm_in_the_models_code_stops_at_once(met: list[str]) -> None:
+def test_an_alarm_in_the_models_code_stops_at_once(events: list[str]) -> None:
     with pytest.raises(Stopped), stop_between_operators():
         signal.raise_signal(signal.SIGALRM)
-    assert met == ["stopped"]
+    assert events == ["stopped"]
