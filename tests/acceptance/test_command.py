@@ -144,7 +144,7 @@ def test_every_option_reaches_the_manifest(service: Service, here: Path) -> None
         (["returns_dict.py:Net", "--input", "1x2"], ["remedy: "]),
         (["net.py:Net", "--input", "1x2", "--name", "a/b"], ["/model: a name is"]),
         (["net.py:Net", "--input", "1x2", "--mode", "scripted"], ["/mode: "]),
-        (["net.py:Net", "--input", "1x2", "--training", "--freeze"], ["eval mode alone"]),
+        (["net.py:Net", "--input", "1x2", "--training", "--freeze"], ["eval mode only"]),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
