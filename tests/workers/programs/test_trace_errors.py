@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, int | None, str]] = {
     ),
     "a part that torch.compile made": (
         submitted(forward("return self.f(x)", init="self.f = torch.compile(torch.sin, backend='eager')")),
-        "compiled-model", 9, "before torch.compile",
+        "compiled-model", 9, "without torch.compile",
     ),
     "a number among the outputs": (submitted(forward("return x, 3")), "output-not-tensor", 8, "tensors"),
     "nothing among the outputs": (submitted(forward("return x, None")), "output-not-tensor", 8, "tensor"),
