@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import orjson
 
-from service.cli.contract_table import sizes_of
+from service.cli.contract_table import size_lines
 
 HERE = Path(__file__).parent
 MODELS = HERE / "models"
@@ -81,7 +81,7 @@ def show(client: httpx.Client, demo: Demo) -> None:
         f"verdict: {request['verdict']}, by {len(artifact['check']['comparisons'])} comparisons with the eager model; "
         f"model {demo.name}:{request['model']['version']}, after {seconds:.1f} s"
     )
-    print(*sizes_of(artifact["contract"]), sep="\n")
+    print(*size_lines(artifact["contract"]), sep="\n")
     for finding in request["findings"]:
         if finding["effect"] != "harmless":
             where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
