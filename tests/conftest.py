@@ -154,7 +154,7 @@ def _trace(
     bake(module, {"forward": call})
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        inputs = {"forward": call.handed_over()}
+        inputs = {"forward": call.artifact_args}
         torch.jit.save(torch.jit.trace_module(module, inputs, strict=False, check_trace=False), archive)
     return make_artifact(
         contract=observed_contract.observe({"forward": call}, {"forward": outputs}),

@@ -45,7 +45,7 @@ def load(installed: Callable[[Source], Source]) -> Callable[..., Model]:
     """The model of one of tests/models."""
 
     def load(name: str, entrypoint: str = "Net", *args: Any, seed: int = 0, **kwargs: Any) -> Model:
-        source = installed(Source.inline({f"{name}.py": text(name)}))
+        source = installed(Source.from_text({f"{name}.py": text(name)}))
         return model.load(source, f"{name}:{entrypoint}", Init(args=list(args), kwargs=kwargs), seed)
 
     return load

@@ -80,7 +80,7 @@ def test_a_model_and_its_copies_are_where_it_was_moved(load: Callable[..., Model
 
     model.move("meta")
 
-    for module in (model.module, model.fresh()):
+    for module in (model.module, model.copy_module()):
         assert {parameter.device.type for parameter in module.parameters()} == {"meta"}
 
 

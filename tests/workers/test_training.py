@@ -98,7 +98,7 @@ def test_a_model_that_is_made_again_is_in_the_same_mode(load: Any, training: Tra
     model.module.train()
     model.set_mode(training)
 
-    assert model.fresh().training is mode
+    assert model.copy_module().training is mode
 
 
 def test_numbers_that_are_drawn_and_show_in_no_answer_are_told(run: Callable[..., Told]) -> None:

@@ -36,7 +36,7 @@ def call_model(
     with the user's line if the model raises, and TooSlow after `within_s` seconds.
     """
     with time_limit(within_s):
-        cloned = call.cloned()
+        cloned = call.clone()
         if seeded:
             seed_all(seed)
         before = _read_generators()
@@ -69,7 +69,7 @@ def differentiate_model(
 
 def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
     """Return the artifact's answer. The inputs are copied first. Whatever the artifact raises comes out as it is."""
-    cloned = call.cloned()
+    cloned = call.clone()
     seed_all(seed)
     before = _read_generators()
     with torch.no_grad():

@@ -104,7 +104,7 @@ class EagerOracle:
             return self._observe(call, nullcontext())
 
     def _observe(self, call: Call, mode: AbstractContextManager[Any]) -> CallObservation:
-        module = self._model.fresh()
+        module = self._model.copy_module()
         first = call_model(module, call, self._seed)
         before = self._mark(module)
         with mode as detector:
@@ -135,7 +135,7 @@ class EagerOracle:
 
     def find_draw_line(self, call: Call) -> user_lines.Line | None:
         """Return the first line on which Python or NumPy draws a random number; None if there is none."""
-        module = self._model.fresh()
+        module = self._model.copy_module()
         with suppress(ModelRaised):
             return attribute_reads.find_line_that_draws(lambda: call_model(module, call, self._seed, seeded=False))
         return None
@@ -146,7 +146,7 @@ class EagerOracle:
         Raises TooSlow if the three calls together take longer than `within_s` seconds, and ModelRaised if the model
         refuses `call` before it was called on `other`.
         """
-        module = self._model.fresh()
+        module = self._model.copy_module()
         with time_limit(within_s):
             first = call_model(module, call, self._seed)
             with suppress(ModelRaised):
@@ -176,7 +176,7 @@ class EagerOracle:
 
         Raises ModelRaised.
         """
-        module = self._model.fresh()
+        module = self._model.copy_module()
         return [call_model(module, call, self._seed + time) for time in range(times)]
 
     def _find_reads_before_writes(
@@ -199,7 +199,7 @@ class EagerOracle:
         return True
 
     def _copy(self) -> tuple[torch.nn.Module, _Marks]:
-        module = self._model.fresh()
+        module = self._model.copy_module()
         return module, self._mark(module)
 
     def _mark(self, module: torch.nn.Module) -> _Marks:

@@ -36,7 +36,7 @@ def found(module: torch.jit.ScriptModule, methods: Sequence[str]) -> list[Findin
 
 def drawing(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
     """The nodes that draw random numbers, where nothing in the graph says that they do not."""
-    return (node for node in _nodes(graph) if node.isNondeterministic() and not train_mode.is_off(node))
+    return (node for node in _nodes(graph) if node.isNondeterministic() and not train_mode.is_inactive_dropout(node))
 
 
 def _frozen(module: torch.jit.ScriptModule, methods: Sequence[str]) -> Graphs:

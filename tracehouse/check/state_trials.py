@@ -100,7 +100,7 @@ class StateTrials:
         """Return the outputs of all calls, each of a new copy that has `value` in the place of the state."""
         outputs = []
         for call in self._calls:
-            module = self._model.fresh()
+            module = self._model.copy_module()
             self._write(module, key, copy.deepcopy(value), is_shared)
             outputs.append(self._call(module, call, within_s).outputs)
         self._model.shared.restore()

@@ -55,16 +55,16 @@ class Call:
         """The same call of a method that is compiled as it is written."""
         return replace(self, scripted=True)
 
-    def cloned(self) -> "Call":
+    def clone(self) -> "Call":
         """For a callee that may write into its inputs."""
         return self.with_tensors({name: tensor.clone() for name, tensor in self.tensors.items()})
 
     def run(self, module: torch.nn.Module) -> Any:
         """Call the eager model."""
-        args, kwargs = self.given(self.arguments)
+        args, kwargs = self.split_arguments(self.arguments)
         return _callee(module, self.function)(*args, **kwargs)
 
-    def given(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def split_arguments(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Those arguments as this call gives them: by position or by name, as a model's hooks may tell them apart."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
@@ -80,17 +80,19 @@ class Call:
     def run_traced(self, module: torch.nn.Module) -> Any:
         """Call the artifact."""
         schema = getattr(module, self.method).schema
-        return script_calls.call_method(_callee(module, self.method), schema, self.handed_over_by_name())
+        return script_calls.call_method(_callee(module, self.method), schema, self.artifact_args_by_name)
 
-    def handed_over(self) -> tuple[Any, ...]:
+    @property
+    def artifact_args(self) -> tuple[Any, ...]:
         """What the artifact is called with."""
-        return tuple(self.handed_over_by_name().values())
+        return tuple(self.artifact_args_by_name.values())
 
-    def handed_over_by_name(self) -> dict[str, Any]:
+    @property
+    def artifact_args_by_name(self) -> dict[str, Any]:
         return {
             name: structure.strip_baked(value, scripted=self.scripted)
             for name, value in self.arguments.items()
-            if structure.is_handed_over(value, scripted=self.scripted)
+            if structure.is_passed_to_artifact(value, scripted=self.scripted)
         }
 
 
@@ -175,7 +177,7 @@ def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) ->
             name: structure.fill_in(example, values[name]) if name in values else example
             for name, example in call.arguments.items()
         }
-        args, kwargs = call.given(completed)
+        args, kwargs = call.split_arguments(completed)
         within.append(call.method)
         try:
             return original(*args, **kwargs)

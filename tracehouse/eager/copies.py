@@ -14,7 +14,7 @@ _DEPTH = 4  # of containers and closures in one another
 
 def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
     """deepcopy takes a function as it is: a hook that closes over the model would go on writing into the original."""
-    memo = _memo_of_shared(module) if share_parameters else _not_copied(module)
+    memo = _memo_of_shared(module) if share_parameters else _memo_of_uncopyable(module)
     own = {id(part) for part in module.modules()}
     functions: dict[int, FunctionType] = {}
     for part in module.modules():
@@ -52,10 +52,10 @@ def _is_copyable(value: Any) -> bool:
 
 def _memo_of_shared(module: torch.nn.Module) -> dict[int, Any]:
     """Return deepcopy's memo, with what a copy is not to copy, the parameters among it."""
-    return {id(parameter): parameter for parameter in module.parameters()} | _not_copied(module)
+    return {id(parameter): parameter for parameter in module.parameters()} | _memo_of_uncopyable(module)
 
 
-def _not_copied(module: torch.nn.Module) -> dict[int, Any]:
+def _memo_of_uncopyable(module: torch.nn.Module) -> dict[int, Any]:
     """Return deepcopy's memo, with what deepcopy refuses to copy."""
     memo: dict[int, Any] = {}
     for part in module.modules():

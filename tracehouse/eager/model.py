@@ -51,30 +51,30 @@ class Model:
         self._device = "cpu"
         self._dtype: torch.dtype | None = None
         self._training: Training = "as-is"
-        self._remake: Callable[[torch.nn.Module], torch.nn.Module] | None = None
+        self._change_copy: Callable[[torch.nn.Module], torch.nn.Module] | None = None
 
     def set_mode(self, training: Training) -> None:
         """Of every submodule; `as-is` leaves each as the source left it."""
         self._training = training
         with translate_errors(InitFailed, "setting the model's mode raised"):
-            self._in_mode(self.module)
+            self._apply_mode(self.module)
 
     def cast(self, dtype: torch.dtype | None) -> None:
         """Its floating-point parameters and buffers, copies that are made from now on included; None leaves them."""
         self._dtype = dtype
         with translate_errors(InitFailed, f"casting the model to {dtype} raised", dtype=str(dtype)):
-            self._in_precision(self.module)
+            self._apply_precision(self.module)
 
     def move(self, device: str) -> None:
         """To where it is traced, copies that are made from now on included; it is made where the source makes it."""
         self._device = device
         with translate_errors(InitFailed, f"moving the model to {device} raised"):
-            self._moved(self.module)
+            self._apply_device(self.module)
 
-    def remade(self, remake: Callable[[torch.nn.Module], torch.nn.Module]) -> Self:
+    def with_changed_copies(self, change: Callable[[torch.nn.Module], torch.nn.Module]) -> Self:
         """The same model, whose copies are changed by `remake`."""
         other = copy.copy(self)
-        other._remake = remake
+        other._change_copy = change
         return other
 
     @property
@@ -92,9 +92,9 @@ class Model:
             seed_all(seed)
             for call in calls:
                 with torch.no_grad(), translate_errors(ModelRaised, f"{call.method} raised", method=call.method):
-                    call.cloned().run(self.module)
+                    call.clone().run(self.module)
 
-    def fresh(self) -> torch.nn.Module:
+    def copy_module(self) -> torch.nn.Module:
         """A copy that shares nothing but the parameters: they are large, and a call that writes them is found out.
 
         What the source's globals and classes hold is put back too, so an older copy is not to be called again.
@@ -103,22 +103,22 @@ class Model:
         try:
             made = copy_model(self.module)
         except Exception as error:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
-            made = self._made_again(error)
-        if self._remake is None:
+            made = self._make_again(error)
+        if self._change_copy is None:
             return made
         if made is self.module:
             raise ModelNotCopyable("the model cannot be copied, so that none of its parts can be scripted in a copy")
-        return self._remake(made)
+        return self._change_copy(made)
 
-    def _made_again(self, refused: Exception) -> torch.nn.Module:
+    def _make_again(self, refused: Exception) -> torch.nn.Module:
         if self._make is None:
             return self.module  # an instance that cannot be copied: there is only this one
         try:
             with translate_errors(InitFailed, "making the model again raised"):
                 module = self._make()
-                module = self._moved(self._in_precision(module))
+                module = self._apply_device(self._apply_precision(module))
                 module.load_state_dict(self.module.state_dict())
-                return self._in_mode(module)
+                return self._apply_mode(module)
         except InitFailed as error:
             why = f"{type(refused).__name__}: {user_lines.error_text(refused)}"
             raise ModelNotCopyable(
@@ -126,15 +126,15 @@ class Model:
                 **(error.facts | {"attributes": find_uncopyable(self.module)}),
             ) from error
 
-    def _in_mode(self, module: torch.nn.Module) -> torch.nn.Module:
+    def _apply_mode(self, module: torch.nn.Module) -> torch.nn.Module:
         if self._training == "as-is":
             return module
         return module.train() if self._training else module.eval()
 
-    def _in_precision(self, module: torch.nn.Module) -> torch.nn.Module:
+    def _apply_precision(self, module: torch.nn.Module) -> torch.nn.Module:
         return module if self._dtype is None else module.to(self._dtype)
 
-    def _moved(self, module: torch.nn.Module) -> torch.nn.Module:
+    def _apply_device(self, module: torch.nn.Module) -> torch.nn.Module:
         return module if self._device == "cpu" else module.to(self._device)
 
 

@@ -59,11 +59,11 @@ class Source(MetaPathFinder, InspectLoader):
             )
 
     @classmethod
-    def inline(cls, files: Mapping[str, str]) -> Self:
+    def from_text(cls, files: Mapping[str, str]) -> Self:
         return cls({path: text.encode(errors="surrogatepass") for path, text in files.items()})
 
     @classmethod
-    def uploaded(cls, file: BinaryIO, name: str, module: str, max_bytes: int) -> Self:
+    def from_upload(cls, file: BinaryIO, name: str, module: str, max_bytes: int) -> Self:
         """A `.zip`, or one Python file, which is the entrypoint's module whatever it is called."""
         if name.lower().endswith(".zip"):
             return cls(_unpack(file, max_bytes))

@@ -10,7 +10,7 @@ from tracehouse.findings.trace_check import Finding
 from tracehouse.introspection import paths, user_lines
 
 
-def of(findings: Iterable[Finding]) -> bytes:
+def collect_excerpts(findings: Iterable[Finding]) -> bytes:
     """Those with most findings first, as far as they may be kept."""
     named = [finding.file for finding in findings if finding.file is not None]
     files = {paths.without_path(file): file for file in user_lines.submitted}

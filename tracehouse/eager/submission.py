@@ -70,7 +70,7 @@ class Submission:
         made = LoadedSubmission(loaded, fit, calls, check_calls, uploaded)
         return made.as_scripted() if self._conversion.mode == "script" or loaded.is_compiled else made
 
-    def forget(self) -> None:
+    def uninstall_source(self) -> None:
         """Let another source have its place, after a `load` that a process outlives."""
         if self._installed is not None:
             self._installed.uninstall()
@@ -89,12 +89,12 @@ class Submission:
     def _source(self) -> Source:
         source = self._spec.source
         if source.files is not None:
-            return Source.inline(source.files)
+            return Source.from_text(source.files)
         assert source.file is not None  # as it was parsed
         assert source.entrypoint is not None
         module = source.entrypoint.partition(":")[0]
         with self._open(source.file) as file:
-            return Source.uploaded(file, source.file, module, self._source_max_bytes)
+            return Source.from_upload(file, source.file, module, self._source_max_bytes)
 
     def _weights(self, module: torch.nn.Module) -> weights.Fit:
         wanted = self._spec.weights

@@ -92,28 +92,28 @@ class Export:
         self._tolerance = tolerance
         self._seed = seed
 
-    def attempts(self) -> Iterator[Exported]:
+    def run_attempts(self) -> Iterator[Exported]:
         """Each as it was planned, one after the other, the program of one method alone with it."""
         for method, way in plan_attempts(self._calls, self._form):
-            tried = self._attempt(method, way)
+            tried = self._try_attempt(method, way)
             yield tried if method == method_to_keep(self._calls) else replace(tried, program=None)
 
-    def _attempt(self, method: str, way: ExportWay) -> Exported:
+    def _try_attempt(self, method: str, way: ExportWay) -> Exported:
         """Raises nothing that submitted code or torch raises."""
         if way == "source-to-source" and method != "forward":
             return Exported(_report(method, way, "not-tried", detail=_FORWARD_ALONE))
         try:
             with _silence():
-                return self._attempted(method, way)
+                return self._run_attempt(method, way)
         except ImportError as error:
             of_torch = (error.name or "").startswith("torch.")
             if not of_torch:
-                return Exported(self._failed(method, way, error))
+                return Exported(self._report_failure(method, way, error))
             return Exported(_report(method, way, "not-tried", detail=_CANNOT_IMPORT))
         except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
-            return Exported(self._failed(method, way, error))
+            return Exported(self._report_failure(method, way, error))
 
-    def _attempted(self, method: str, way: ExportWay) -> Exported:
+    def _run_attempt(self, method: str, way: ExportWay) -> Exported:
         # torch 2.7 wants a directory named after the user, whom the jail does not know: one that is there will do.
         environ.setdefault("TORCHINDUCTOR_CACHE_DIR", sep)
         with _without_remote_modules():
@@ -122,13 +122,13 @@ class Export:
         call = self._calls[method]
         match way:
             case "direct":
-                program, (args, kwargs) = self._direct(call), _eager_arguments(call)
+                program, (args, kwargs) = self._export_direct(call), _eager_arguments(call)
             case "trace-then-export":
-                program, (args, kwargs) = self._of_traced(call), (call.cloned().handed_over(), {})
+                program, (args, kwargs) = self._export_trace(call), (call.clone().artifact_args, {})
             case "source-to-source":
                 archived = torch.jit.load(io.BytesIO(self._archive))
-                program = TS2EPConverter(archived, call.cloned().handed_over()).convert()
-                args, kwargs = call.cloned().handed_over(), {}
+                program = TS2EPConverter(archived, call.clone().artifact_args).convert()
+                args, kwargs = call.clone().artifact_args, {}
         seed_all(self._seed)
         with torch.no_grad():
             answer = program.module()(*args, **kwargs)
@@ -136,23 +136,23 @@ class Export:
         if difference is not None:
             return Exported(_report(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))
         if way != "direct":
-            return Exported(_report(method, way, "succeeded", detail=self._kept()))
+            return Exported(_report(method, way, "succeeded", detail=self._describe_kept()))
         return _save(method, program)
 
-    def _direct(self, call: Call) -> Any:
-        module = self._model.fresh()
+    def _export_direct(self, call: Call) -> Any:
+        module = self._model.copy_module()
         method = getattr(module, call.function)
         if call.function != "forward" or not isinstance(method, FunctionType | MethodType):
             module = _Method(module, method)
         args, kwargs = _eager_arguments(call)
         return torch.export.export(module, args, kwargs, strict=False)
 
-    def _of_traced(self, call: Call) -> Any:
+    def _export_trace(self, call: Call) -> Any:
         # Optimised, it takes tensors of one number for numbers, which torch.export's tensors are not.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            return torch.export.export(_Traced(self._traced, call.method), call.cloned().handed_over(), strict=False)
+            return torch.export.export(_Traced(self._traced, call.method), call.clone().artifact_args, strict=False)
 
-    def _failed(self, method: str, way: ExportWay, error: BaseException) -> ExportAttempt:
+    def _report_failure(self, method: str, way: ExportWay, error: BaseException) -> ExportAttempt:
         name = type(error).__name__[:ERROR_MAX_CHARACTERS]
         line = _line_of(error) or self._line_of_node(method, error)
         return _report(method, way, "failed", error=name, detail=_error_words(error), line=line)
@@ -165,7 +165,7 @@ class Export:
         nodes = script_graphs.nodes(script_graphs.methods(self._traced)[method].inlined_graph)
         return next((script_graphs.line_of(node) for node in nodes if node.kind() == untranslated[1]), None)
 
-    def _kept(self) -> str | None:
+    def _describe_kept(self) -> str | None:
         if not self._warned:
             return None
         places = list(dict.fromkeys(f"{line.file}:{line.line}" for line in self._warned))
@@ -200,8 +200,8 @@ class _Traced(torch.nn.Module):
 
 def _eager_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What eager is called with, for a callee that may write into it."""
-    cloned = call.cloned()
-    args, kwargs = cloned.given(cloned.arguments)
+    cloned = call.clone()
+    args, kwargs = cloned.split_arguments(cloned.arguments)
     return tuple(args), kwargs
 
 

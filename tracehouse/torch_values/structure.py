@@ -146,7 +146,7 @@ def has_only_tensors(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def is_handed_over(value: Any, *, scripted: bool) -> bool:
+def is_passed_to_artifact(value: Any, *, scripted: bool) -> bool:
     """Whether a method takes it: what `is_traced` says of its structure."""
     if isinstance(value, LeftOut):
         return scripted and _is_short(value.default)
@@ -154,7 +154,7 @@ def is_handed_over(value: Any, *, scripted: bool) -> bool:
 
 
 def strip_baked(value: Any, *, scripted: bool = False) -> Any:
-    """The value without what is baked in; one that `is_handed_over`."""
+    """The value without what is baked in; one that `is_passed_to_artifact`."""
     if scripted:
         return value.default if isinstance(value, LeftOut) else value
     match value:

@@ -56,7 +56,7 @@ def candidate_of(
 
 def _keep_compiled(loaded: LoadedSubmission) -> Candidate:
     """Of a model that is compiled already: there is nothing to make of it. What was uploaded stays byte by byte."""
-    module = loaded.model.fresh()
+    module = loaded.model.copy_module()
     assert isinstance(module, torch.jit.ScriptModule)  # as what it is a copy of
     if loaded.uploaded is not None:
         return Candidate(
@@ -110,7 +110,7 @@ def _trace_again(
 
 def _with_scripted_targets(model: Model, wanted: Sequence[ScriptTarget]) -> Model:
     return (
-        model.remade(lambda copy: script_targets.script_in_place(copy, wanted, script.script_target))
+        model.with_changed_copies(lambda copy: script_targets.script_in_place(copy, wanted, script.script_target))
         if wanted
         else model
     )

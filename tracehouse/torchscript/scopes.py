@@ -93,12 +93,12 @@ class InlinedWalk:
             return self._frames[-1].place
         # Constants are pooled: one that stands before a call does not begin it.
         begins = node.kind() != "prim::Constant"
-        frames = self._entered(_STEP.findall(hierarchy), begins=begins)
+        frames = self._enter(_STEP.findall(hierarchy), begins=begins)
         if begins:
             self._frames, self._hierarchy = frames, hierarchy
         return frames[-1].place
 
-    def _entered(self, names: list[str], *, begins: bool) -> list[_Frame]:
+    def _enter(self, names: list[str], *, begins: bool) -> list[_Frame]:
         """The frames of those calls; one that is gone through already stays."""
         frames = self._frames[:1]
         for frame, name in zip(self._frames[1:], names, strict=False):

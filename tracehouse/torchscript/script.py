@@ -60,7 +60,7 @@ def script(model: Model, calls: Mapping[str, Call]) -> TraceResult:
     if isinstance(model.module, Function):
         module = _compile_function(model.module, calls["forward"])
     else:
-        module = _compile_module(model.fresh(), calls)
+        module = _compile_module(model.copy_module(), calls)
     return keep_compiled(module, calls)
 
 
@@ -125,7 +125,7 @@ def _compile_function(function: Function, call: Call) -> torch.jit.ScriptModule:
         )
     with _translate_refusals(), _separate_type_store():
         scripted = torch.jit.script(original)
-        forward = _write_forward(scripted, _annotations_of(original), list(call.handed_over_by_name()))
+        forward = _write_forward(scripted, _annotations_of(original), list(call.artifact_args_by_name))
         served = type("Function", (torch.nn.Module,), {"forward": forward})()
         compiled: torch.jit.ScriptModule = torch.jit.script(served.eval())
         return compiled

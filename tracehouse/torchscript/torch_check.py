@@ -79,7 +79,7 @@ class RecordedWarning:
         return reads_value(self.kind)
 
     @property
-    def of_check(self) -> bool:
+    def is_from_check(self) -> bool:
         """Whether it says what the check found, not what the tracer could not record."""
         return self.kind in _OF_CHECK
 
@@ -103,7 +103,7 @@ def report(
     if failed is not None and not refused and error is None:
         error = f"torch's check could not be brought to its end: it raised {type(failed).__name__}; ours decides"
     text = _text_of(failed)
-    differing = [one for one in warned if one.of_check]
+    differing = [one for one in warned if one.is_from_check]
     method = None if failed is None else find_checked_method(failed)
     messages = [*filter(None, [text]), *(one.message for one in differing)]
     return TorchCheck(

@@ -58,17 +58,17 @@ def trace(
     failed: Exception | None = None
     with _record_warnings(warned):
         try:
-            module = recording.traced(check=check)
+            module = recording.trace(check=check)
         except Exception as error:
             if not check:
                 raise translate_refusal(error, model, calls) from error
             failed = error
-            module = recording.unchecked()
-        archive = recording.saved(module)
-        erred = recording.error_of_check(failed)
+            module = recording.trace_unchecked()
+        archive = recording.save(module)
+        erred = recording.explain_failed_check(failed)
     said = [*warned]
     told = torch_check.report(module, outputs, said, failed, erred) if check else torch_check.report_not_run(said)
-    return TraceResult(module, archive, [one for one in said if not one.of_check], told)
+    return TraceResult(module, archive, [one for one in said if not one.is_from_check], told)
 
 
 def retrace(
@@ -77,7 +77,7 @@ def retrace(
     """The call's method alone, traced once more as it was, in a context. Raises whatever tracing raises."""
     recording = _Recording(model, {call.method: call}, (), options, 1.0, gradients)
     with warnings.catch_warnings(action="ignore"):
-        return recording.traced(check=False, within=within)
+        return recording.trace(check=False, within=within)
 
 
 def check_names(model: Model, calls: Mapping[str, Call]) -> None:
@@ -107,10 +107,10 @@ class _Recording:
     tolerance: float
     gradients: bool
 
-    def traced(
+    def trace(
         self, *, check: bool, gradients: bool | None = None, within: AbstractContextManager[Any] | None = None
     ) -> torch.jit.ScriptModule:
-        module = self.model.fresh()
+        module = self.model.copy_module()
         bake(module, self.calls)
         # Without gradients, because that is how eager is asked and how the artifact is served: a model may take another
         # path with them (nn.TransformerEncoder does), and the trace would keep it. torch's own check runs without, too.
@@ -145,13 +145,13 @@ class _Recording:
             is None
         )
 
-    def unchecked(self) -> torch.jit.ScriptModule:
+    def trace_unchecked(self) -> torch.jit.ScriptModule:
         try:
-            return self.traced(check=False)
+            return self.trace(check=False)
         except Exception as error:
             raise translate_refusal(error, self.model, self.calls) from error
 
-    def saved(self, module: torch.jit.ScriptModule) -> bytes:
+    def save(self, module: torch.jit.ScriptModule) -> bytes:
         """What torch.jit.save writes, without its copies."""
         try:
             archive: bytes = module.save_to_buffer()
@@ -159,13 +159,13 @@ class _Recording:
             raise translate_refusal(error, self.model, self.calls) from error
         return archive
 
-    def error_of_check(self, failed: Exception | None) -> str | None:
+    def explain_failed_check(self, failed: Exception | None) -> str | None:
         """Why the check failed where it is the check's doing: it records without gradients, whatever the trace did."""
         if failed is None or not self.gradients:
             return None
         try:
             with warnings.catch_warnings(action="ignore"):
-                self.traced(check=True, gradients=False)
+                self.trace(check=True, gradients=False)
         except Exception:  # noqa: BLE001 - torch's check fails for another reason, or the model's code raises
             return None
         return (
@@ -175,7 +175,7 @@ class _Recording:
 
 
 def _artifact_args(calls: Mapping[str, Call]) -> dict[str, tuple[Any, ...]]:
-    return {method: call.cloned().handed_over() for method, call in calls.items()}
+    return {method: call.clone().artifact_args for method, call in calls.items()}
 
 
 @contextmanager
@@ -211,4 +211,4 @@ def _describe_warning(message: str, caller: FrameType) -> RecordedWarning:
     text = paths.without_paths_in_stacks(user_lines.clean_text(message)).strip()
     found = RecordedWarning(text, user_lines.line_of_frame(caller), torch_check.find_recorded_method(caller))
     # What the check warns of is said of a whole method, and has no line.
-    return replace(found, line=None) if found.of_check else found
+    return replace(found, line=None) if found.is_from_check else found

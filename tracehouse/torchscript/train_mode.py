@@ -75,7 +75,7 @@ def _place_nodes(known: scopes.Scopes, method: str, graph: Any) -> Iterator[tupl
         yield node, walk.place(node)
 
 
-def is_off(node: script_graphs.Node) -> bool:
+def is_inactive_dropout(node: script_graphs.Node) -> bool:
     """Whether it is a dropout that is known to drop nothing."""
     return node.kind() in _DROPOUTS and not _draws(node)
 

@@ -89,7 +89,7 @@ class Tracing:
         self._progress(Stage.PRINTING, 0.8)
         module = candidate.traced.module
         self._send_file("printouts", printouts.print_all(module))
-        self._send_file("sources", source_excerpts.of(trace_check.findings))
+        self._send_file("sources", source_excerpts.collect_excerpts(trace_check.findings))
         for offered in checked.offered:
             self._send_case(offered)
         self._export = self._exporting(candidate, check.outputs)
@@ -123,14 +123,14 @@ class Tracing:
         """After the last word, for it must not harm what was traced: nothing that it says is waited for any longer."""
         if not self._spec.options.exportability:
             return
-        for tried in self._export.attempts():
+        for tried in self._export.run_attempts():
             if tried.program is not None:
                 self._send_file("exported", tried.program)
             self._channel.send(TriedExport(attempt=tried.attempt).model_dump(mode="json"))
 
     def forget(self) -> None:
         """Let another source have its place, after a `run` that a process outlives."""
-        self._submission.forget()
+        self._submission.uninstall_source()
 
     def _progress(self, stage: Stage, progress: float) -> None:
         self._channel.send(Progress(stage=stage, progress=progress).model_dump(mode="json"))

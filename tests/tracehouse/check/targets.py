@@ -26,9 +26,9 @@ def make_target(module: torch.nn.Module, *args: Any, scripted: bool = False) -> 
     call = bind(module, "forward", "forward", args, {})
     with torch.no_grad(), warnings.catch_warnings(action="ignore"):
         if scripted:
-            artifact = torch.jit.script(model.fresh())
+            artifact = torch.jit.script(model.copy_module())
         else:
-            artifact = torch.jit.trace(model.fresh(), call.cloned().handed_over(), check_trace=False, strict=False)
+            artifact = torch.jit.trace(model.copy_module(), call.clone().artifact_args, check_trace=False, strict=False)
     return Target(
         model=model,
         call=call.as_scripted() if scripted else call,

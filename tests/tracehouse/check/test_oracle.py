@@ -53,8 +53,8 @@ def test_a_call_of_another_size_that_changes_later_answers_is_noticed(load: Load
 def test_a_call_that_is_refused_leaves_the_copy_to_be_used_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     target = make_retraceable(load("refuses_negatives"), torch.ones(2, 3))
     made = []
-    fresh = Model.fresh
-    monkeypatch.setattr(Model, "fresh", lambda model: made.append(model) or fresh(model))
+    copy_module = Model.copy_module
+    monkeypatch.setattr(Model, "copy_module", lambda model: made.append(model) or copy_module(model))
     for _ in range(3):
         with pytest.raises(Exception, match="raised"):
             target.eager.answer(target.call.with_tensors({"x": -torch.ones(2, 3)}))

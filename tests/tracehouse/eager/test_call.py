@@ -71,7 +71,7 @@ def test_a_builtin_has_arguments_by_their_place() -> None:
 
 def test_a_call_is_cloned_whole(load: Load) -> None:
     call = bound(load("nested_input"), (X, X), {"scale": X}, 2.0)
-    for tensor in call.cloned().tensors.values():
+    for tensor in call.clone().tensors.values():
         tensor.zero_()
 
     assert X.tolist() == [1.0, 1.0]

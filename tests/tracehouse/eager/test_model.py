@@ -85,14 +85,14 @@ def test_a_script_module_stays_one_in_its_copies(load: Load, entrypoint: str) ->
     model = load("scripted_already", entrypoint)
 
     assert model.is_compiled
-    assert isinstance(model.fresh(), torch.jit.ScriptModule)
-    parameters, copied = dict(model.module.named_parameters()), dict(model.fresh().named_parameters())
+    assert isinstance(model.copy_module(), torch.jit.ScriptModule)
+    parameters, copied = dict(model.module.named_parameters()), dict(model.copy_module().named_parameters())
     assert all(parameter is copied[name] for name, parameter in parameters.items())
 
 
 def test_a_copy_of_a_script_module_has_state_of_its_own(load: Load) -> None:
     model = load("counts_in_a_script", "net")
-    model.fresh()(torch.ones(2))
+    model.copy_module()(torch.ones(2))
 
     assert (model.module.calls, model.module.total.item()) == (0, 0.0)
 
@@ -140,23 +140,23 @@ def test_the_seed_decides_the_weights(load: Load) -> None:
 @pytest.mark.parametrize("name", ["counts_calls_in_a_buffer", "normalised_weight", "refuses_to_be_copied"])
 def test_a_fresh_copy_has_seen_nothing(load: Load, name: str) -> None:
     model = load(name)
-    used, x = model.fresh(), torch.ones(1, 4)
+    used, x = model.copy_module(), torch.ones(1, 4)
     with torch.no_grad():
         first = used(x)
         used(x)
 
-        assert torch.equal(model.fresh()(x), first)
+        assert torch.equal(model.copy_module()(x), first)
 
 
 def test_copies_share_their_parameters(load: Load) -> None:
     model = load("linear")
 
-    assert model.fresh().layer.weight is model.module.layer.weight
+    assert model.copy_module().layer.weight is model.module.layer.weight
 
 
 def test_a_hook_that_closes_over_the_model_goes_with_the_copy(load: Load) -> None:
     model = load("hooks_itself")
-    copied = model.fresh()
+    copied = model.copy_module()
     copied(torch.ones(1, 3))
 
     assert copied.kept.shape == (1, 3)
@@ -165,7 +165,7 @@ def test_a_hook_that_closes_over_the_model_goes_with_the_copy(load: Load) -> Non
 
 def test_a_model_that_can_be_neither_copied_nor_made_again_is_to_blame(load: Load) -> None:
     with pytest.raises(InitFailed, match="only one") as raised:
-        load("cannot_be_made_again").fresh()
+        load("cannot_be_made_again").copy_module()
     assert raised.value.facts["line"] == 15
 
 
@@ -174,7 +174,7 @@ def test_a_function_is_a_module_without_parameters() -> None:
 
 
 def test_a_package_without_the_name_lists_its_modules(installed: Callable[[Source], Source]) -> None:
-    source = installed(Source.inline({"pkg/__init__.py": "", "pkg/net.py": ""}))
+    source = installed(Source.from_text({"pkg/__init__.py": "", "pkg/net.py": ""}))
     with pytest.raises(EntrypointNotFound) as raised:
         model.load(source, "pkg:Net", Init(), 0)
     assert raised.value.facts["modules"] == ["pkg.net"]

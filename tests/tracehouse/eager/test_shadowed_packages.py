@@ -44,13 +44,13 @@ def test_a_module_of_the_source_wins_in_the_source(installed: Install, name: str
         f"{name}/errors.py": "MINE = True\n",
         "net.py": f"from {name}.errors import MINE",
     }
-    source = installed(Source.inline(files))
+    source = installed(Source.from_text(files))
 
     assert source.import_module("net", 0).MINE
 
 
 def test_the_program_goes_on_importing_its_own(installed: Install) -> None:
-    source = installed(Source.inline({"tracehouse/__init__.py": "MINE = True\n", "net.py": "import tracehouse\n"}))
+    source = installed(Source.from_text({"tracehouse/__init__.py": "MINE = True\n", "net.py": "import tracehouse\n"}))
     theirs = source.import_module("net", 0).tracehouse
 
     assert theirs.MINE
@@ -64,7 +64,7 @@ def test_the_program_imports_what_it_never_imported_before(installed: Install) -
     loaded = [name for name in sys.modules if name.partition(".")[0] == "texttable"]
     for name in loaded:
         del sys.modules[name]
-    source = installed(Source.inline({"texttable.py": "MINE = True\n", "net.py": "import texttable\n"}))
+    source = installed(Source.from_text({"texttable.py": "MINE = True\n", "net.py": "import texttable\n"}))
 
     assert not hasattr(imported_by("torch", "import texttable", "texttable"), "MINE")
     assert source.import_module("net", 0).texttable.MINE
@@ -74,7 +74,7 @@ def test_the_program_imports_what_it_never_imported_before(installed: Install) -
 
 def test_relative_imports_of_the_program_stay_in_its_packages(installed: Install) -> None:
     source = installed(
-        Source.inline({"jinja2/__init__.py": "", "jinja2/utils.py": "", "net.py": "import jinja2.utils"})
+        Source.from_text({"jinja2/__init__.py": "", "jinja2/utils.py": "", "net.py": "import jinja2.utils"})
     )
     source.import_module("net", 0)
     there = {"__name__": "jinja2.somewhere", "__package__": "jinja2", "__builtins__": builtins}
@@ -84,7 +84,7 @@ def test_relative_imports_of_the_program_stay_in_its_packages(installed: Install
 
 
 def test_torch_finds_what_only_the_source_has(installed: Install) -> None:
-    source = installed(Source.inline({"service/net.py": "class Net: pass\n", "service/__init__.py": ""}))
+    source = installed(Source.from_text({"service/net.py": "class Net: pass\n", "service/__init__.py": ""}))
     net = source.import_module("service.net", 0)
 
     assert imported_by("torch", "import service.net as found", "found") is net
@@ -92,7 +92,9 @@ def test_torch_finds_what_only_the_source_has(installed: Install) -> None:
 
 def test_what_looks_a_class_up_by_its_module_finds_the_sources(installed: Install) -> None:
     text = "from dataclasses import dataclass\n@dataclass\nclass Size:\n    of: 'Size | None' = None\n"
-    size = installed(Source.inline({"service/log.py": text, "service/__init__.py": ""})).import_module("service.log", 0)
+    size = installed(Source.from_text({"service/log.py": text, "service/__init__.py": ""})).import_module(
+        "service.log", 0
+    )
 
     assert pickle.loads(pickle.dumps(size.Size())) == size.Size()
     assert typing.get_type_hints(size.Size) == {"of": size.Size | types.NoneType}
@@ -100,7 +102,7 @@ def test_what_looks_a_class_up_by_its_module_finds_the_sources(installed: Instal
 
 def test_everything_is_as_before_when_the_source_is_uninstalled() -> None:
     before, python_import = dict(sys.modules), builtins.__import__
-    source = Source.inline({"service/__init__.py": "", "service/log.py": "MINE = True\n", "igraph.py": ""})
+    source = Source.from_text({"service/__init__.py": "", "service/log.py": "MINE = True\n", "igraph.py": ""})
     source.install()
     assert source.import_module("service.log", 0).MINE
     source.uninstall()
@@ -112,7 +114,7 @@ def test_everything_is_as_before_when_the_source_is_uninstalled() -> None:
 
 def test_nothing_is_replaced_for_a_source_that_shadows_nothing(installed: Install) -> None:
     python_import = builtins.__import__
-    installed(Source.inline({"a_name_of_its_own.py": ""}))
+    installed(Source.from_text({"a_name_of_its_own.py": ""}))
 
     assert builtins.__import__ is python_import
 

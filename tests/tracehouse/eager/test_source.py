@@ -49,7 +49,7 @@ PACKAGE = [
 
 
 def test_a_zipped_package_imports_with_relative_imports_and_its_data(installed: Install) -> None:
-    source = installed(Source.uploaded(zipped(*PACKAGE), "shapes.zip", "shapes", MIB))
+    source = installed(Source.from_upload(zipped(*PACKAGE), "shapes.zip", "shapes", MIB))
     shapes = source.import_module("shapes", 0)
 
     assert shapes.area() == 4
@@ -58,7 +58,7 @@ def test_a_zipped_package_imports_with_relative_imports_and_its_data(installed: 
 
 
 def test_nothing_is_left_when_a_source_is_uninstalled() -> None:
-    source = Source.inline({"net.py": "X = 1\n"})
+    source = Source.from_text({"net.py": "X = 1\n"})
     source.install()
     source.import_module("net", 0)
     source.uninstall()
@@ -69,7 +69,7 @@ def test_nothing_is_left_when_a_source_is_uninstalled() -> None:
 
 
 def test_lines_are_there_for_inspect_and_for_tracebacks(installed: Install) -> None:
-    net = installed(Source.inline({"net.py": "def f():\n    raise KeyError('x')\n"})).import_module("net", 0)
+    net = installed(Source.from_text({"net.py": "def f():\n    raise KeyError('x')\n"})).import_module("net", 0)
 
     with pytest.raises(KeyError) as raised:
         net.f()
@@ -80,13 +80,13 @@ def test_lines_are_there_for_inspect_and_for_tracebacks(installed: Install) -> N
 
 
 def test_one_uploaded_file_is_the_entrypoints_module_whatever_its_name(installed: Install) -> None:
-    source = installed(Source.uploaded(io.BytesIO(b"X = 1\n"), "my net-v2.py", "net", MIB))
+    source = installed(Source.from_upload(io.BytesIO(b"X = 1\n"), "my net-v2.py", "net", MIB))
 
     assert source.import_module("net", 0).X == 1
 
 
 def test_a_submitted_module_wins_over_an_installed_one_of_its_name(installed: Install) -> None:
-    source = installed(Source.inline({"igraph.py": "MINE = True\n"}))
+    source = installed(Source.from_text({"igraph.py": "MINE = True\n"}))
 
     assert source.import_module("igraph", 0).MINE
 
@@ -94,12 +94,12 @@ def test_a_submitted_module_wins_over_an_installed_one_of_its_name(installed: In
 @pytest.mark.parametrize("path", ["torch.py", "json/__init__.py", "numpy.py", "random.py"])
 def test_a_module_named_as_one_of_pythons_torchs_or_numpys_is_refused(path: str) -> None:
     with pytest.raises(SourceUnsafe) as refused:
-        Source.inline({"net.py": "", path: ""})
+        Source.from_text({"net.py": "", path: ""})
     assert refused.value.facts["names"] == [path.partition("/")[0].removesuffix(".py")]
 
 
 def test_a_folder_without_modules_may_have_any_name() -> None:
-    source = Source.inline({"net.py": "", "json/words.txt": "one two"})
+    source = Source.from_text({"net.py": "", "json/words.txt": "one two"})
 
     assert source.get_data("json/words.txt") == b"one two"
 
@@ -115,12 +115,12 @@ def link(name: str) -> zipfile.ZipInfo:
 )
 def test_names_that_leave_the_archive_are_refused(name: str | zipfile.ZipInfo) -> None:
     with pytest.raises(SourceUnsafe):
-        Source.uploaded(zipped((name, "x")), "net.zip", "net", MIB)
+        Source.from_upload(zipped((name, "x")), "net.zip", "net", MIB)
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused() -> None:
     with pytest.raises(SourceTooLarge) as refused:
-        Source.uploaded(zipped(("net.py", "#" * (2 * MIB))), "net.zip", "net", MIB)
+        Source.from_upload(zipped(("net.py", "#" * (2 * MIB))), "net.zip", "net", MIB)
     assert refused.value.facts["limit_bytes"] == MIB
 
 
@@ -130,12 +130,12 @@ def test_the_sizes_that_an_archive_declares_are_not_believed() -> None:
     packed[declared : declared + 4] = (10).to_bytes(4, "little")
 
     with pytest.raises((SourceTooLarge, SourceUnreadable)):
-        Source.uploaded(io.BytesIO(packed), "net.zip", "net", MIB)
+        Source.from_upload(io.BytesIO(packed), "net.zip", "net", MIB)
 
 
 def test_too_many_files_are_refused() -> None:
     with pytest.raises(SourceTooLarge):
-        Source.uploaded(zipped(*[(f"f{n}.py", "") for n in range(FILES_MAX + 1)]), "net.zip", "net", MIB)
+        Source.from_upload(zipped(*[(f"f{n}.py", "") for n in range(FILES_MAX + 1)]), "net.zip", "net", MIB)
 
 
 def test_damaged_data_in_an_archive_is_unreadable() -> None:
@@ -143,7 +143,7 @@ def test_damaged_data_in_an_archive_is_unreadable() -> None:
     packed[60:90] = b"\xff" * 30
 
     with pytest.raises(SourceUnreadable):
-        Source.uploaded(io.BytesIO(packed), "net.zip", "net", MIB)
+        Source.from_upload(io.BytesIO(packed), "net.zip", "net", MIB)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_damaged_data_in_an_archive_is_unreadable() -> None:
 )
 def test_what_is_no_zip_is_refused(content: bytes) -> None:
     with pytest.raises(SourceUnreadable):
-        Source.uploaded(io.BytesIO(content), "net.zip", "net", MIB)
+        Source.from_upload(io.BytesIO(content), "net.zip", "net", MIB)
 
 
 @pytest.mark.parametrize(
@@ -168,19 +168,19 @@ def test_a_source_that_cannot_be_imported_shows_its_line(
     installed: Install, source: str, error: type[TraceError], line: int
 ) -> None:
     with pytest.raises(error) as raised:
-        installed(Source.inline({"net.py": source})).import_module("net", 0)
+        installed(Source.from_text({"net.py": source})).import_module("net", 0)
     assert (raised.value.facts["file"], raised.value.facts["line"]) == ("net.py", line)
 
 
 def test_an_import_that_fails_names_the_module(installed: Install) -> None:
     with pytest.raises(SourceImportFailed) as raised:
-        installed(Source.inline({"net.py": "import no_such_package.part\n"})).import_module("net", 0)
+        installed(Source.from_text({"net.py": "import no_such_package.part\n"})).import_module("net", 0)
     assert raised.value.facts["module"] == "no_such_package"
 
 
 def test_a_source_that_raises_shows_only_the_users_frames(installed: Install) -> None:
     with pytest.raises(SourceRaised) as raised:
-        installed(Source.inline({"net.py": text("raises_on_import")})).import_module("net", 0)
+        installed(Source.from_text({"net.py": text("raises_on_import")})).import_module("net", 0)
     frames = raised.value.facts["traceback"]
     assert [(frame["line"], frame["source"]) for frame in frames] == [
         (10, "fail()"),
@@ -190,14 +190,14 @@ def test_a_source_that_raises_shows_only_the_users_frames(installed: Install) ->
 
 def test_a_module_that_was_not_submitted_is_no_entrypoint(installed: Install) -> None:
     with pytest.raises(EntrypointNotFound) as raised:
-        installed(Source.inline({"net.py": ""})).import_module("json", 0)
+        installed(Source.from_text({"net.py": ""})).import_module("json", 0)
     assert raised.value.facts["modules"] == ["net"]
 
 
 def test_an_exception_that_cannot_be_shown_is_told_all_the_same(installed: Install) -> None:
     evil = "class Evil(Exception):\n    def __str__(self): raise KeyError\nraise Evil()\n"
     with pytest.raises(SourceRaised) as raised:
-        installed(Source.inline({"net.py": evil})).import_module("net", 0)
+        installed(Source.from_text({"net.py": evil})).import_module("net", 0)
     assert raised.value.facts["exception"] == "Evil"
 
 
@@ -212,7 +212,7 @@ def test_library_files_are_shown_without_this_machines_paths() -> None:
 
 
 def test_an_import_that_fails_names_the_line_and_what_to_do(installed: Install) -> None:
-    source = installed(Source.inline({"net.py": text("needs_what_is_not_there")}))
+    source = installed(Source.from_text({"net.py": text("needs_what_is_not_there")}))
     with pytest.raises(SourceImportFailed) as raised:
         source.import_module("net", 0)
     assert "net.py, line 2" in raised.value.detail
@@ -221,7 +221,7 @@ def test_an_import_that_fails_names_the_line_and_what_to_do(installed: Install) 
 
 def test_a_torchvision_of_another_torch_is_named(installed: Install) -> None:
     failing = 'raise RuntimeError("operator torchvision::nms does not exist")\n'
-    source = installed(Source.inline({"net.py": failing}))
+    source = installed(Source.from_text({"net.py": failing}))
     with pytest.raises(SourceRaised) as raised:
         source.import_module("net", 0)
     assert "torchvision" in raised.value.facts["remedy"]
@@ -229,5 +229,5 @@ def test_a_torchvision_of_another_torch_is_named(installed: Install) -> None:
 
 def test_a_file_called_as_pythons_own_module_is_to_be_renamed() -> None:
     with pytest.raises(SourceUnsafe) as raised:
-        Source.inline({"types.py": ""})
+        Source.from_text({"types.py": ""})
     assert "rename the file" in raised.value.detail

@@ -68,7 +68,7 @@ def test_a_plain_default_is_baked_in_a_trace_and_an_argument_of_a_script(default
     left_out = LeftOut(default)
 
     assert structure.describe(left_out, "x") == baked
-    assert not structure.is_handed_over(left_out, scripted=False)
+    assert not structure.is_passed_to_artifact(left_out, scripted=False)
     assert structure.describe(left_out, "x", scripted=True) == fixed
     assert structure.assemble(fixed, {}) == structure.strip_baked(left_out, scripted=True) == default
 
@@ -90,7 +90,7 @@ def test_a_plain_default_is_baked_in_a_trace_and_an_argument_of_a_script(default
 def test_any_other_default_is_shown_short_and_never_handed_over(default: Any, shown: str) -> None:
     for scripted in (False, True):
         assert structure.describe(LeftOut(default), "x", scripted=scripted) == BakedLeaf(baked=shown)
-        assert not structure.is_handed_over(LeftOut(default), scripted=scripted)
+        assert not structure.is_passed_to_artifact(LeftOut(default), scripted=scripted)
 
 
 @pytest.mark.parametrize(("value", "_"), VALUES)

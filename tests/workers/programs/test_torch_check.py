@@ -24,7 +24,7 @@ Run = Callable[..., Told]
 def checked(model: Model, *args: Any, gradients: bool = False, methods: tuple[str, ...] = ("forward",)) -> TorchCheck:
     calls = {name: bind(model.module, name, name, args, {}) for name in methods}
     with torch.no_grad():
-        outputs = {name: call.run(model.fresh()) for name, call in calls.items()}
+        outputs = {name: call.run(model.copy_module()) for name, call in calls.items()}
     random.seed(1)  # the first two numbers lie on either side of a half
     return trace(
         model, calls, TraceOptions(), outputs=outputs, check=True, tolerance=1e-5, gradients=gradients

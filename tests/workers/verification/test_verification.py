@@ -61,7 +61,7 @@ IMPORT = "import torch\n"
 
 def saved_as(archive: str) -> str:
     """The archive that is sent, in the place of the one that was traced."""
-    return f"from tracehouse.torchscript.trace import _Recording\n_Recording.saved = lambda self, module: {archive}\n"
+    return f"from tracehouse.torchscript.trace import _Recording\n_Recording.save = lambda self, module: {archive}\n"
 
 
 def offering(datatype: str, shape: list[int], body: str, times: int = 1) -> str:
@@ -671,7 +671,7 @@ from tracehouse.torchscript.trace import _Recording
 def training(self, module):
     module.train()
     return module.save_to_buffer()
-_Recording.saved = training
+_Recording.save = training
 """
     request = work(hostile(failing, options={"freeze": True}))
 

@@ -55,7 +55,7 @@ def find_size_relations(target: Target, call: Call, within_s: float) -> Relation
     symbols: dict[Dim, str] = {}
     try:
         fakes = {name: _fake(mode, name, tensor, symbols) for name, tensor in call.tensors.items()}
-        module = target.model.fresh()
+        module = target.model.copy_module()
         seed_all(target.seed)
         # If the model raises, the run ends, and the conditions met until then hold.
         rules = ShapeRuleMode()  # type: ignore[no-untyped-call]

@@ -102,7 +102,7 @@ class _ValueTester:
         self.target = target
         self.groups = groups
         self._budget = budget
-        self._module = target.model.fresh()
+        self._module = target.model.copy_module()
         self._within_s = CALL_LIMITS.integers.seconds
 
     def check(self) -> None:

@@ -19,7 +19,7 @@ class ModelCopies:
     def take(self) -> torch.nn.Module:
         """Return a copy whose state is that of the model: the last one again, if no call has changed it."""
         if self._last is None or not self.is_unchanged():
-            module = self._model.fresh()
+            module = self._model.copy_module()
             self._last = module, self._marks(module)
         self._is_unchanged = None
         return self._last[0]

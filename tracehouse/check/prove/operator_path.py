@@ -53,7 +53,7 @@ def comparable_operators(operators: list[str]) -> list[str]:
 
 def record_path(module: torch.nn.Module, call: Call, seed: int) -> OperatorPath:
     """Run a call on its real tensors and return its path. Raises whatever the model raises."""
-    cloned = call.cloned()
+    cloned = call.clone()
     seed_all(seed)
     recorder = _PathRecorder()
     with torch.no_grad(), enable_python_dispatcher(), keep_composite_operators(), recorder:

@@ -217,7 +217,7 @@ class _SymbolicCase:
         symbols.find_lines_with(find_line)
         try:
             with symbols.activate(), share_views(), recorder:
-                arguments = self._call.with_tensors(inputs).handed_over_by_name()
+                arguments = self._call.with_tensors(inputs).artifact_args_by_name
                 outputs = self._setting.program.run(arguments, recorder)
         except Unsupported as error:
             raise Unprovable(f"the artifact has what is not run on symbols: {error}", find_line()) from error

@@ -8,7 +8,7 @@ from tracehouse.check.inputs.layouts import vary_layouts
 
 def test_the_values_stay_and_the_strides_do_not() -> None:
     image = torch.randn(2, 3, 4, 5)
-    found = {name: probe.cloned().tensors["x0"] for name, probe in vary_layouts(call(image))}
+    found = {name: probe.clone().tensors["x0"] for name, probe in vary_layouts(call(image))}
 
     assert [*found] == [
         "probe: inputs in another order in memory", "probe: inputs with channels last",
