@@ -165,7 +165,7 @@ class Check:
 
 def _read_graphs(traced: TraceResult, methods: Sequence[str], ledger: Ledger) -> None:
     """Report what the graphs show, of which the calls have shown nothing."""
-    for finding in scripted_graphs.found(traced.module, methods):
+    for finding in scripted_graphs.inspect_graphs(traced.module, methods):
         method = str(finding.evidence["method"])
         is_drawn = any(ledger.has(kind, method) for kind in (Kind.NONDETERMINISTIC, Kind.DRAWS_RANDOM_NUMBERS))
         if not ledger.has(finding.kind, method) and not (finding.kind == Kind.MAY_DRAW and is_drawn):

@@ -1,4 +1,4 @@
-"""The claim: which sizes the artifact is right for, made of what was proven and of what was tried."""
+"""The claim: which sizes the artifact is right for, by what was proven and by the calls that were compared."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,56 +12,61 @@ from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, f
 
 
 @dataclass(frozen=True)
-class Tried:
-    """Sizes of all symbols on which eager answered: whether the artifact agreed."""
+class ComparedSizes:
+    """Sizes of all symbols at which eager answered, and whether the artifact agreed with it."""
 
     sizes: Mapping[str, int]
     agrees: bool
 
 
-def voided(proven: Iterable[Region], tried: Sequence[Tried]) -> list[tuple[Region, Tried]]:
-    """The proven regions in which a call has differed all the same, and the call."""
-    differing = [one for one in tried if not one.agrees]
-    found = ((region, next((one for one in differing if region.contains(one.sizes)), None)) for region in proven)
-    return [(region, one) for region, one in found if one is not None]
+def find_contradicted(
+    proven: Iterable[Region], compared: Sequence[ComparedSizes]
+) -> list[tuple[Region, ComparedSizes]]:
+    """Return each proven region in which the artifact differed all the same, with the first sizes that show it."""
+    differing = [one for one in compared if not one.agrees]
+    pairs = ((region, next((one for one in differing if region.contains(one.sizes)), None)) for region in proven)
+    return [(region, one) for region, one in pairs if one is not None]
 
 
-def claim(
+def make_claim(
     groups: Groups,
-    tried: Sequence[Tried],
+    compared: Sequence[ComparedSizes],
     proven: Sequence[Region],
     *,
     values: Mapping[str, ValueRange] | None = None,
     batch: Batch | None = None,
 ) -> MethodClaim:
-    """Of the proven regions those that no call has contradicted, and beside them the very sizes that were tried."""
-    contradicted = [region for region, _ in voided(proven, tried)]
-    held = [region for region in proven if region not in contradicted]
-    agreed = [one.sizes for one in tried if one.agrees]
-    closed: dict[str, Reason] = {
-        symbol: _reason(symbol, groups, tried)
+    """Return the claim: the proven regions that no call contradicts, and the single sizes at which a call agreed.
+
+    A symbol of which no size but the example's came out right is fixed at it, with the reason.
+    """
+    contradicted = [region for region, _ in find_contradicted(proven, compared)]
+    uncontradicted = [region for region in proven if region not in contradicted]
+    agreed = [one.sizes for one in compared if one.agrees]
+    fixed: dict[str, Reason] = {
+        symbol: _reason(symbol, groups, compared)
         for symbol in groups.symbols
-        if not _is_open(symbol, groups, held, agreed)
+        if not _is_open(symbol, groups, uncontradicted, agreed)
     }
-    left = [symbol for symbol in groups.symbols if symbol not in closed]
-    regions = [fix_region(region, closed) for region in held if _has_example(region, groups, closed)]
-    own = {symbol: groups.example[symbol] for symbol in closed}
-    as_own = [sizes for sizes in agreed if own.items() <= sizes.items()]
-    beside = [{symbol: sizes[symbol] for symbol in left} for sizes in as_own] if left else []
+    free = [symbol for symbol in groups.symbols if symbol not in fixed]
+    regions = [fix_region(region, fixed) for region in uncontradicted if _has_example(region, groups, fixed)]
+    own = {symbol: groups.example[symbol] for symbol in fixed}
+    at_fixed = [sizes for sizes in agreed if own.items() <= sizes.items()]
+    free_sizes = [{symbol: sizes[symbol] for symbol in free} for sizes in at_fixed] if free else []
     regions += size_samples.tested_regions(
-        [sizes for sizes in beside if not any(region.contains(sizes) for region in regions)]
+        [sizes for sizes in free_sizes if not any(region.contains(sizes) for region in regions)]
     )
     return MethodClaim(
         shapes={name: fix_shape(shape, own) for name, shape in groups.shapes.items()},
-        fixed=collect_fixed_dims(groups.shapes, groups.fixed, closed),
+        fixed=collect_fixed_dims(groups.shapes, groups.fixed, fixed),
         values=dict(values or {}),
         regions=regions[:REGIONS_MAX],
-        batch=batch if batch is not None and batch.symbol in left else None,
+        batch=batch if batch is not None and batch.symbol in free else None,
     )
 
 
 def _is_open(symbol: str, groups: Groups, proven: Iterable[Region], agreed: Iterable[Mapping[str, int]]) -> bool:
-    """Whether another size than the example's came out right."""
+    """Whether the artifact is known to be right for a size of this symbol other than the example's."""
     example = groups.example[symbol]
     if any(sizes[symbol] != example for sizes in agreed):
         return True
@@ -69,11 +74,11 @@ def _is_open(symbol: str, groups: Groups, proven: Iterable[Region], agreed: Iter
     return any((span.low, span.high) != (example, example) for span in spans)
 
 
-def _reason(symbol: str, groups: Groups, tried: Iterable[Tried]) -> Reason:
-    if any(not one.agrees and one.sizes[symbol] != groups.example[symbol] for one in tried):
+def _reason(symbol: str, groups: Groups, compared: Iterable[ComparedSizes]) -> Reason:
+    if any(not one.agrees and one.sizes[symbol] != groups.example[symbol] for one in compared):
         return "trace"
-    return "model" if symbol in groups.refused else "untried"
+    return "model" if symbol in groups.refusals else "untried"
 
 
-def _has_example(region: Region, groups: Groups, closed: Mapping[str, Reason]) -> bool:
-    return all(any(groups.example[symbol] in span for span in region.spans[symbol]) for symbol in closed)
+def _has_example(region: Region, groups: Groups, fixed: Mapping[str, Reason]) -> bool:
+    return all(any(groups.example[symbol] in span for span in region.spans[symbol]) for symbol in fixed)

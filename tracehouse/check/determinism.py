@@ -76,7 +76,7 @@ class Determinism:
         """Report random numbers that showed in no answer, as those of a dropout that drops next to nothing."""
         for method in methods:
             if method in self._ledger.random_methods and not self._ledger.has(Kind.NONDETERMINISTIC, method):
-                drawing = next(scripted_graphs.drawing(self._graph(method)), None)
+                drawing = next(scripted_graphs.find_draws(self._graph(method)), None)
                 self._ledger.findings.append(findings.draws_random_numbers(method, drawing))
 
     def _compare(self, call: Call, first: Answer, again: Answer, other: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from tracehouse.check.claim import Tried
+from tracehouse.check.claim import ComparedSizes
 from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
@@ -80,7 +80,7 @@ class ProveEvidence:
     calls: Sequence[SizeTest] = ()
     baked_sizes: Sequence[BakedSize] | None = None
     size_state: SizeState | None = None
-    voided: Sequence[tuple[Region, Tried]] = ()
+    contradicted: Sequence[tuple[Region, ComparedSizes]] = ()
     summary: str = ""
 
 
@@ -135,9 +135,9 @@ class Evidence:
         return [*self.graphs.calls, *self.prove.calls]
 
     @property
-    def compared_sizes(self) -> list[Tried]:
+    def compared_sizes(self) -> list[ComparedSizes]:
         """The sizes at which the eager model answered, and whether the artifact agreed."""
-        return [Tried(one.sizes, one.agrees) for one in self.size_calls if one.agrees or one.is_wrong]
+        return [ComparedSizes(one.sizes, one.agrees) for one in self.size_calls if one.agrees or one.is_wrong]
 
     @property
     def baked_sizes(self) -> Sequence[BakedSize]:

@@ -1,4 +1,4 @@
-"""Observing the eager model on its example: the values that it reads in Python, and what it asks for besides."""
+"""The observe layer: which values the model reads in Python on its example, and what it asks of its surroundings."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -30,50 +30,54 @@ from tracehouse.torch_values.compare import compare
 
 @dataclass(frozen=True)
 class Observation:
-    """`baseline` is the graph of a trace whose reads were watched, to compare others with that are watched as well."""
+    """What one eager call and one trace of the example showed.
+
+    `baseline` is the graph of that trace. Other traces made under a `ReadRecorder` are compared with it.
+    """
 
     answer: Answer | None
     reads: list[ValueRead]
-    recorded: frozenset[ReadSite]  # of the reads, those that a trace comes by
+    recorded: frozenset[ReadSite]  # the sites of those reads that happen during a trace too
     ambient: list[AmbientEffect]
     contexts: list[ContextRead]
-    traced_otherwise: str | None  # how the answer differs where the model is told that it is being traced
-    numbers: frozenset[float]  # that tensors were compared with
+    tracing_difference: str | None  # how the answer differs if torch.jit.is_tracing() says yes
+    numbers: frozenset[float]  # the numbers that tensors were compared with
     baseline: CanonicalGraph | None
     in_torch: bool  # whether operators could be watched
-    trace_s: float = 0.0  # what the baseline took
+    trace_s: float = 0.0  # how long the baseline took to trace
 
     @property
     def hands_memory_out(self) -> bool:
-        """Code that is not torch's may go to an address that it was given."""
+        """Whether the model gives a tensor's memory to code that is not torch's, which may then read or write it."""
         by_function = any(one.name == TO_DLPACK for one in self.contexts)
         return by_function or any(read.site.kind in MEMORY_METHODS for read in self.reads)
 
     @property
-    def within_s(self) -> float:
-        """For a trace in which something is changed."""
+    def retrace_s(self) -> float:
+        """How many seconds a trace may take in which something is changed."""
         return CALL_LIMITS.changed_trace.after(self.trace_s)
 
 
 def observe(target: Target, budget: Budget) -> Observation:
-    """Nothing that the model raises comes out. What it asks for is tried within the budget."""
+    """Watch one eager call and one trace of the example, and try replacements for what the model asks of its
+    surroundings, within the budget. Raises nothing that the model raises."""
     asking = AmbientRecorder()
-    answer, reading = _eager_reads(target, asking)
+    answer, reading = _watch_eager(target, asking)
     if target.retrace is None:
+        ambient = _test_ambient_reads(target, answer, asking.reads, None, budget)
         return Observation(
-            answer, [], frozenset(), _ambient(target, answer, asking.reads, None, budget), [*asking.contexts], None,
-            frozenset(), None, in_torch=False,
-        )  # fmt: skip
+            answer, [], frozenset(), ambient, [*asking.contexts], None, frozenset(), None, in_torch=False
+        )
     started = time.monotonic()
-    baseline, recorded, in_torch = _traced_reads(target)
+    baseline, recorded, in_torch = _watch_example_trace(target)
     trace_s = time.monotonic() - started
     return Observation(
         answer=answer,
-        reads=_merged(recorded.reads if recorded else {}, reading.reads if reading else {}),
+        reads=_merge_reads(recorded.reads if recorded else {}, reading.reads if reading else {}),
         recorded=frozenset(recorded.reads) if recorded else frozenset(),
-        ambient=_ambient(target, answer, asking.reads, baseline, budget),
+        ambient=_test_ambient_reads(target, answer, asking.reads, baseline, budget),
         contexts=[*asking.contexts],
-        traced_otherwise=_traced_otherwise(target, answer, asking.contexts, budget),
+        tracing_difference=_compare_while_tracing(target, answer, asking.contexts, budget),
         numbers=frozenset(reading.taint.numbers) if reading else frozenset(),
         baseline=baseline,
         in_torch=in_torch,
@@ -81,27 +85,27 @@ def observe(target: Target, budget: Budget) -> Observation:
     )
 
 
-def watched_trace(
+def watch_trace(
     target: Target,
     reading: ReadRecorder,
     call: Call | None = None,
     within_s: float = CALL_LIMITS.observed_s,
     world: AbstractContextManager[Any] | None = None,
 ) -> CanonicalGraph:
-    """The graph of a new trace, on the example or on another call, in a world of its own. Raises what tracing raises,
-    and TooSlow."""
+    """Trace the example or another call again under `reading` and `world`, and return the graph. Raises what tracing
+    raises, and TooSlow."""
     with time_limit(within_s):
-        module = target.traced_again(call, within=_both(reading, world or nullcontext()))
+        module = target.trace_again(call, within=_enter_both(reading, world or nullcontext()))
     return canonicalize(module, target.method)
 
 
 @contextmanager
-def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+def _enter_both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
     with first, second:
         yield
 
 
-def _eager_reads(target: Target, asking: AmbientRecorder) -> tuple[Answer | None, ReadRecorder | None]:
+def _watch_eager(target: Target, asking: AmbientRecorder) -> tuple[Answer | None, ReadRecorder | None]:
     for in_torch in (True, False):
         reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
@@ -112,18 +116,18 @@ def _eager_reads(target: Target, asking: AmbientRecorder) -> tuple[Answer | None
     return None, None
 
 
-def _traced_reads(target: Target) -> tuple[CanonicalGraph | None, ReadRecorder | None, bool]:
+def _watch_example_trace(target: Target) -> tuple[CanonicalGraph | None, ReadRecorder | None, bool]:
     for in_torch in (True, False):
         reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
-            return watched_trace(target, reading), reading, in_torch
+            return watch_trace(target, reading), reading, in_torch
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             continue
     return None, None, False
 
 
-def _merged(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, ValueRead]) -> list[ValueRead]:
-    """What the two saw at a site. A size is a number in eager, and a tensor while it is traced."""
+def _merge_reads(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, ValueRead]) -> list[ValueRead]:
+    """Merge what the trace and the eager call read, by site. A size is a number in eager, and a tensor in a trace."""
     for site, read in eager.items():
         if site in recorded:
             recorded[site].numbers |= read.numbers
@@ -134,13 +138,13 @@ def _merged(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, ValueRead
     return [*recorded.values(), *only_eager]
 
 
-def _ambient(
+def _test_ambient_reads(
     target: Target, answer: Answer | None, asked: Iterable[AmbientRead], baseline: CanonicalGraph | None, budget: Budget
 ) -> list[AmbientEffect]:
-    return [_tried(target, answer, one, baseline, budget) for one in asked]
+    return [_test_ambient_read(target, answer, one, baseline, budget) for one in asked]
 
 
-def _tried(
+def _test_ambient_read(
     target: Target, answer: Answer | None, asked: AmbientRead, baseline: CanonicalGraph | None, budget: Budget
 ) -> AmbientEffect:
     if not can_be_replaced(asked):
@@ -151,9 +155,9 @@ def _tried(
             budget.leave_out(f"{asked.name} at {asked.line.file}:{asked.line.line}, from {name!r} on")
             return AmbientEffect(asked, "unknown", "there was no time to put all others in its place")
         try:
-            differs = None if answer is None else _answers_otherwise(target, answer, world, budget)
+            differs = None if answer is None else _describe_other_answer(target, answer, world, budget)
             if differs is None and baseline is not None and tried == 0:
-                differs = _traces_otherwise(
+                differs = _describe_other_graph(
                     target, baseline, next(other for _, other in make_alternatives(asked)), budget
                 )
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: such a world is none for this model
@@ -166,38 +170,38 @@ def _tried(
     return AmbientEffect(asked, "harmless", "the answer and the graph are the same where another is found")
 
 
-def _answers_otherwise(
+def _describe_other_answer(
     target: Target, answer: Answer, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
-    """The seed is the same, and so are the random numbers that are drawn by it."""
+    """Return how eager's answer in `world` differs, or None. Both calls have the same seed, so they draw alike."""
     again = target.eager.answer(target.call, within_s=_within_s(budget), world=world)
-    found = compare(answer.outputs, again.outputs, 0.0 if answer.drew else target.tolerance).difference
-    return None if found is None else f"{found.leaf} differs: {found.what}"
+    difference = compare(answer.outputs, again.outputs, 0.0 if answer.drew else target.tolerance).difference
+    return None if difference is None else f"{difference.leaf} differs: {difference.what}"
 
 
 def _within_s(budget: Budget) -> float:
-    """In another world a loop may not end."""
+    """Return how many seconds a call in another world may take: there, a loop may not end."""
     return min(CALL_LIMITS.observed_s, max(CALL_LIMITS.changed_trace.seconds, budget.left_s))
 
 
-def _traces_otherwise(
+def _describe_other_graph(
     target: Target, baseline: CanonicalGraph, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
-    graph = watched_trace(target, ReadRecorder(target.call), within_s=_within_s(budget), world=world)
-    parted = find_divergences(baseline, graph, limit=1)
-    return f"another graph is recorded: {shown(parted[0])}" if parted else None
+    graph = watch_trace(target, ReadRecorder(target.call), within_s=_within_s(budget), world=world)
+    divergences = find_divergences(baseline, graph, limit=1)
+    return f"another graph is recorded: {describe_divergence(divergences[0])}" if divergences else None
 
 
-def _traced_otherwise(
+def _compare_while_tracing(
     target: Target, answer: Answer | None, contexts: Iterable[ContextRead], budget: Budget
 ) -> str | None:
     if answer is None or not any(one.name == "torch.jit.is_tracing" for one in contexts):
         return None
     try:
-        return _answers_otherwise(target, answer, pretend_tracing(), budget)
+        return _describe_other_answer(target, answer, pretend_tracing(), budget)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
         return None
 
 
-def shown(parting: GraphDivergence) -> str:
-    return f"{parting.operator}: {parting.was} became {parting.is_}"
+def describe_divergence(divergence: GraphDivergence) -> str:
+    return f"{divergence.operator}: {divergence.was} became {divergence.is_}"

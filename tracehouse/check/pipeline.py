@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from tracehouse.check import findings
 from tracehouse.check.batch import certificate
 from tracehouse.check.calls import call_artifact
-from tracehouse.check.claim import voided
+from tracehouse.check.claim import find_contradicted
 from tracehouse.check.evidence import (
     BatchEvidence,
     Evidence,
@@ -180,7 +180,7 @@ class Pipeline:
             for state in self._size_states(calls):
                 yield (result := replace(result, size_state=state))
         compared = replace(evidence, prove=result).compared_sizes
-        yield (result := replace(result, voided=voided(proof.regions, compared)))
+        yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))
         for gap in proof.gaps:
             where = f" at {gap.line.file}:{gap.line.line}" if gap.line else ""
             budget.leave_out(f"not proven from {format_sizes(gap.sizes)} on: {gap.reason}{where}")

@@ -1,6 +1,6 @@
-"""Compiled code: what its graphs show of the calls that nobody has tried, where a script keeps its branches.
+"""Scripted graphs: findings on the branches of a script, which no call may have taken.
 
-They are read in a frozen copy, in which there is nothing left of what only train mode does.
+The graphs are those of a frozen copy, which has nothing left that happens in train mode alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import train_mode
 
 _NORMS = ("__torch__.torch.nn.modules.batchnorm.", "__torch__.torch.nn.modules.instancenorm.")
-# What makes Python's numbers of a tensor, and what soon leaves 64 bits.
+# Operators that turn a tensor into Python numbers, and operators whose results soon exceed 64 bits.
 _READS_A_NUMBER = {"aten::Int", "aten::IntImplicit", "aten::item", "aten::ScalarImplicit", "prim::tolist"}
 _GROWS = {"aten::mul", "aten::pow", "aten::__lshift__"}
 _NUMBERS = {"IntType", "NumberType"}
@@ -24,62 +24,64 @@ State = tuple[str, str]  # a type of modules, and an attribute of it
 Graphs = Mapping[str, script_graphs.Graph]  # by method
 
 
-def found(module: torch.jit.ScriptModule, methods: Sequence[str]) -> list[Finding]:
-    """Of the methods that are served, and of all that they call."""
-    frozen = _frozen(module, methods)
+def inspect_graphs(module: torch.jit.ScriptModule, methods: Sequence[str]) -> list[Finding]:
+    """Return the findings on these methods, and on all that they call: state that one call leaves to another, random
+    numbers, and integers that may exceed 64 bits."""
+    frozen = _freeze(module, methods)
     return [
-        *_carried(frozen),
-        *_each(frozen, drawing, _may_draw),
-        *_each(_of_methods(module, methods), _outgrowing, _is_64_bit),
+        *_find_shared_state(frozen),
+        *_find_in_each(frozen, find_draws, _may_draw),
+        *_find_in_each(_graphs_of(module, methods), _find_growing_numbers, _is_64_bit),
     ]
 
 
-def drawing(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
-    """The nodes that draw random numbers, where nothing in the graph says that they do not."""
+def find_draws(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
+    """Yield the nodes that draw random numbers, unless the graph shows that they are turned off."""
     return (node for node in _nodes(graph) if node.isNondeterministic() and not train_mode.is_inactive_dropout(node))
 
 
-def _frozen(module: torch.jit.ScriptModule, methods: Sequence[str]) -> Graphs:
+def _freeze(module: torch.jit.ScriptModule, methods: Sequence[str]) -> Graphs:
     try:
         # It takes the gradients off tensors in lists, which the copy shares: all that needs them came before.
         frozen = torch.jit.freeze(module, preserved_attrs=[*methods], optimize_numerics=False)
-        return _of_methods(frozen, methods)
+        return _graphs_of(frozen, methods)
     except Exception:  # noqa: BLE001 - in train mode, frozen already, or of a kind that torch does not freeze
-        return _of_methods(module, methods)
+        return _graphs_of(module, methods)
 
 
-def _of_methods(module: torch.jit.ScriptModule, methods: Sequence[str]) -> Graphs:
+def _graphs_of(module: torch.jit.ScriptModule, methods: Sequence[str]) -> Graphs:
     compiled = script_graphs.methods(module)
     return {method: compiled[method].inlined_graph for method in methods if method in compiled}
 
 
 def _nodes(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
-    """With those of what is forked, which no block has."""
+    """Yield all nodes, with those of forked graphs, which no block has."""
     for node in script_graphs.nodes(graph):
         yield node
         if node.kind() == "prim::fork":
             yield from _nodes(node.g("Subgraph"))
 
 
-def _each(
-    of: Graphs,
-    seen: Callable[[script_graphs.Graph], Iterator[script_graphs.Node]],
+def _find_in_each(
+    graphs: Graphs,
+    find: Callable[[script_graphs.Graph], Iterator[script_graphs.Node]],
     finding: Callable[[str, script_graphs.Node], Finding],
 ) -> list[Finding]:
-    """One for each method, of the first node."""
-    first = {method: next(seen(graph), None) for method, graph in of.items()}
+    """Return a finding on the first such node of each method."""
+    first = {method: next(find(graph), None) for method, graph in graphs.items()}
     return [finding(method, node) for method, node in first.items() if node is not None]
 
 
-def _carried(of: Graphs) -> list[Finding]:
-    """State that one method writes and one reads, which may be the same, and be served to another client."""
+def _find_shared_state(graphs: Graphs) -> list[Finding]:
+    """Return findings on state that a method writes and the same or another one reads: one client's calls would change
+    the answers of another."""
     readers: dict[State, list[str]] = {}
-    for method, graph in of.items():
-        for state in dict.fromkeys(_read(graph)):
+    for method, graph in graphs.items():
+        for state in dict.fromkeys(_find_reads(graph)):
             readers.setdefault(state, []).append(method)
     findings = []
-    for method, graph in of.items():
-        writes = {state: node for state, node in _written(graph) if state in readers}
+    for method, graph in graphs.items():
+        writes = {state: node for state, node in _find_writes(graph) if state in readers}
         if writes:
             findings.append(
                 _state_written(method, writes, sorted({name for state in writes for name in readers[state]}))
@@ -87,20 +89,20 @@ def _carried(of: Graphs) -> list[Finding]:
     return findings
 
 
-def _read(graph: script_graphs.Graph) -> Iterator[State]:
+def _find_reads(graph: script_graphs.Graph) -> Iterator[State]:
     for node in _nodes(graph):
         if node.kind() == "prim::GetAttr" and not all(map(_only_writes, node.output().uses())):
             yield _state(node)
 
 
-def _written(graph: script_graphs.Graph) -> Iterator[tuple[State, script_graphs.Node]]:
-    """Assigned, or written into, be it in a view."""
+def _find_writes(graph: script_graphs.Graph) -> Iterator[tuple[State, script_graphs.Node]]:
+    """Yield the state that is assigned or written into, through views too, with the node that does it."""
     for node in _nodes(graph):
         if node.kind() == "prim::SetAttr" and _is_kept(node):
             yield _state(node), node
             continue
         for place in _written_arguments(node):
-            source = _viewed(node.inputsAt(place)).node()
+            source = _follow_views(node.inputsAt(place)).node()
             if source.kind() == "prim::GetAttr" and _is_kept(source) and not _state(source)[0].startswith(_NORMS):
                 yield _state(source), node
 
@@ -110,10 +112,10 @@ def _state(node: script_graphs.Node) -> State:
 
 
 def _is_kept(node: script_graphs.Node) -> bool:
-    """Whether the attribute is the module's, or of an object that it holds: not of one that the call has made."""
-    owner = _viewed(node.inputsAt(0)).node()
+    """Whether the attribute belongs to the module or an object that it holds, not to an object that the call made."""
+    owner = _follow_views(node.inputsAt(0)).node()
     while owner.kind() == "prim::GetAttr":
-        owner = _viewed(owner.inputsAt(0)).node()
+        owner = _follow_views(owner.inputsAt(0)).node()
     return owner.kind() in ("prim::Param", "prim::Constant")
 
 
@@ -126,8 +128,8 @@ def _written_arguments(node: script_graphs.Node) -> list[int]:
     return [place for place, is_write in enumerate(_aliases(node.schema())) if is_write]
 
 
-def _viewed(value: Any) -> Any:
-    """What a chain of views looks into."""
+def _follow_views(value: Any) -> Any:
+    """Return the value that a chain of views looks into."""
     while (aliases := _aliases(value.node().schema())) and aliases[0] is not None:
         value = value.node().inputsAt(0)
     return value
@@ -135,33 +137,34 @@ def _viewed(value: Any) -> Any:
 
 @lru_cache(maxsize=2000)
 def _aliases(schema: str) -> list[bool | None]:
-    """Of each argument, whether it is written into; None of what is no alias. Control flow has no schema."""
+    """Return for each argument whether it is written into, None if it is no alias. Control flow has no schema."""
     if not schema.startswith("aten::"):
         return []
     arguments = torch._C.parse_schema(schema).arguments
     return [one.alias_info.is_write if one.alias_info is not None else None for one in arguments]
 
 
-def _outgrowing(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
-    """Where whole numbers that come from a tensor's values are multiplied, shifted or raised to a power."""
-    known = _numbers_read(graph)
+def _find_growing_numbers(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
+    """Yield the nodes that multiply, shift or raise to a power an integer that comes from a tensor's values."""
+    known = _find_numbers_read(graph)
     for node in script_graphs.nodes(graph) if known else ():
-        if node.kind() in _GROWS and _is_number(node.output()) and _reached(node, known):
+        if node.kind() in _GROWS and _is_number(node.output()) and _depends_on(node, known):
             yield node
 
 
-def _numbers_read(graph: script_graphs.Graph) -> set[str]:
-    """The values that are such numbers, through loops and branches, until there are no more."""
+def _find_numbers_read(graph: script_graphs.Graph) -> set[str]:
+    """Return the names of the values that come from numbers read out of tensors, through loops and branches too."""
     known = {node.output().debugName() for node in script_graphs.nodes(graph) if node.kind() in _READS_A_NUMBER}
     before = 0
     while len(known) > before:
         before = len(known)
         for node in script_graphs.nodes(graph):
-            known |= _passed_on(node, known)
+            known |= _pass_on(node, known)
     return known
 
 
-def _passed_on(node: script_graphs.Node, known: set[str]) -> set[str]:
+def _pass_on(node: script_graphs.Node, known: set[str]) -> set[str]:
+    """Return the names of the values that this node makes of those known."""
     match node.kind():
         case "prim::Loop":
             (body,) = node.blocks()
@@ -171,12 +174,12 @@ def _passed_on(node: script_graphs.Node, known: set[str]) -> set[str]:
         case "prim::If":
             pairs = [pair for block in node.blocks() for pair in zip(block.outputs(), node.outputs(), strict=True)]
         case _:
-            reached = _reached(node, known)
-            return {value.debugName() for value in node.outputs() if reached and (_is_number(value) or _is_list(value))}
+            depends = _depends_on(node, known)
+            return {value.debugName() for value in node.outputs() if depends and (_is_number(value) or _is_list(value))}
     return {to.debugName() for source, to in pairs if source.debugName() in known}
 
 
-def _reached(node: script_graphs.Node, known: set[str]) -> bool:
+def _depends_on(node: script_graphs.Node, known: set[str]) -> bool:
     return any(value.debugName() in known for value in node.inputs())
 
 
@@ -185,7 +188,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    """Of whole numbers."""
+    """Whether the value is a list of integers."""
     return bool(value.type().annotation_str == "List[int]")
 
 
@@ -197,7 +200,7 @@ def _state_written(method: str, writes: Mapping[State, script_graphs.Node], read
 
 
 def _line_of(write: script_graphs.Node) -> user_lines.Line | None:
-    """An assignment has none itself: that of what is assigned."""
+    """Return the line of a write. An assignment has none itself, so it gets the line of the assigned value."""
     return script_graphs.line_of(write) or script_graphs.line_of([*write.inputs()][-1].node())
 
 

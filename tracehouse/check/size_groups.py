@@ -27,60 +27,62 @@ class Groups:
     shapes: dict[str, SymbolicShape]
     example: dict[str, int]
     fixed: dict[str, dict[str, Reason]]
-    # Of a symbol that cannot have every size: from one that eager takes to the next, counted from the example's.
+    # For a symbol that cannot have every size: the distance between sizes that eager takes, counted from the example's.
     steps: dict[str, int] = field(default_factory=dict)
     # Sizes that the eager model compares a symbol with.
     edges: dict[str, list[int]] = field(default_factory=dict)
-    # Inputs of integers that tell of a size, such as lengths, and its symbol: they change with it.
-    telling: dict[str, str] = field(default_factory=dict)
-    # Of symbols that were declared: eager takes none of the other sizes that were tried.
-    refused: dict[str, ModelRaised] = field(default_factory=dict)
+    # Integer inputs whose values describe a size, such as lengths, and the symbol of that size: they change with it.
+    lengths: dict[str, str] = field(default_factory=dict)
+    # Declared symbols of which eager refused every other size that was tried, with its first error.
+    refusals: dict[str, ModelRaised] = field(default_factory=dict)
 
     @property
     def symbols(self) -> list[str]:
         return list(self.example)
 
-    def dims_of(self, symbol: str) -> str:
-        """Where it is a size of, as sentences have it: `dim 1 of ids and dim 1 of mask`."""
+    def describe_dims(self, symbol: str) -> str:
+        """Return the dims that have the symbol, for use in a sentence: `dim 1 of ids and dim 1 of mask`."""
         dims = [
             f"dim {place} of {name}"
             for name, shape in self.shapes.items()
             for place, dim in enumerate(shape)
             if symbol in symbols_of([dim])
         ]
-        return _joined(dims)
+        return _join_texts(dims)
 
-    def shapes_of(self, symbols: Iterable[str], sizes: Mapping[str, int]) -> str:
-        """The shapes at these sizes that have one of the symbols: `ids [2, 5] and mask [2, 5]`."""
+    def describe_shapes(self, symbols: Iterable[str], sizes: Mapping[str, int]) -> str:
+        """Return the shapes at these sizes of the inputs that have one of the symbols: `ids [2, 5] and mask [2, 5]`."""
         full = self.sizes(sizes)
-        of_them = [name for name, shape in self.shapes.items() if {*symbols} & symbols_of(shape)]
-        return _joined([f"{name} {full[name]}" for name in of_them])
+        concerned = [name for name, shape in self.shapes.items() if {*symbols} & symbols_of(shape)]
+        return _join_texts([f"{name} {full[name]}" for name in concerned])
 
     def step(self, symbol: str) -> int:
         return self.steps.get(symbol, 1)
 
     def sizes(self, sizes: Mapping[str, int]) -> dict[str, list[int]]:
-        """Each leaf's shape at these sizes of symbols, the others as in the example. Raises ValueError below 0."""
+        """Return each leaf's shape at these sizes; other symbols are as in the example. Raises ValueError below 0."""
         full = {**self.example, **sizes}
-        found = {name: [*shape_at(shape, full)] for name, shape in self.shapes.items()}
-        if any(size < 0 for shape in found.values() for size in shape):
+        shapes = {name: [*shape_at(shape, full)] for name, shape in self.shapes.items()}
+        if any(size < 0 for shape in shapes.values() for size in shape):
             raise ValueError(f"a dim would be negative where {format_sizes(sizes)}")
-        return found
+        return shapes
 
-    def resized(self, call: Call, sizes: Mapping[str, int], seed: int) -> Call:
-        """The call with these sizes of symbols, the others as in the example: values of its own, repeated or left off,
-        floats a little moved. Raises ValueError where a dim would be negative."""
-        given = call.tensors
-        made = dict(given)
+    def resize(self, call: Call, sizes: Mapping[str, int], seed: int) -> Call:
+        """Return the call at these sizes; other symbols are as in the example.
+
+        The values are the call's own, repeated or cut off, floats with a little noise. Raises ValueError where a dim
+        would be negative.
+        """
+        tensors = dict(call.tensors)
         for place, (name, shape) in enumerate(self.sizes(sizes).items()):
-            made[name] = resizing.resize(given[name], shape, seed + place)
-        for name, symbol in self.telling.items():
+            tensors[name] = resizing.resize(tensors[name], shape, seed + place)
+        for name, symbol in self.lengths.items():
             was = self.example[symbol]
-            made[name] = resizing.fit_to_size(made[name], was, sizes.get(symbol, was))
-        return call.with_tensors(made)
+            tensors[name] = resizing.fit_to_size(tensors[name], was, sizes.get(symbol, was))
+        return call.with_tensors(tensors)
 
     def is_affordable(self, call: Call, sizes: Mapping[str, int]) -> bool:
-        """Whether no input becomes much larger than the example's, and none of its dims negative."""
+        """Whether no input becomes much larger than the example's, and no dim negative."""
         try:
             shapes = self.sizes(sizes)
         except ValueError:
@@ -91,8 +93,8 @@ class Groups:
         )
 
 
-def _joined(texts: Sequence[str]) -> str:
-    """As sentences have them; of many the first."""
+def _join_texts(texts: Sequence[str]) -> str:
+    """Join texts for use in a sentence: the first few, and how many more there are."""
     many = len(texts) > _SHOWN + 1
     shown = [*texts[:_SHOWN], f"{len(texts) - _SHOWN} more"] if many else texts
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
@@ -102,34 +104,34 @@ def _bytes_max(example: int) -> int:
     return max(example, min(BYTES_MAX, max(TIMES_EXAMPLE_MAX * example, _SMALL_BYTES)))
 
 
-def declared(call: Call, said: Mapping[str, Mapping[str, str]]) -> Groups:
-    """As a person said it, by leaf and place. Raises ValueError where the example is not so."""
-    given = call.tensors
-    for name, dims in said.items():
-        if name not in given:
+def make_declared_groups(call: Call, declarations: Mapping[str, Mapping[str, str]]) -> Groups:
+    """Return the groups that a person declared, by leaf and dim. Raises ValueError where the example contradicts."""
+    tensors = call.tensors
+    for name, dims in declarations.items():
+        if name not in tensors:
             raise ValueError(f"there is no input {name!r}")
-        if beyond := [place for place in dims if int(place) >= given[name].dim()]:
+        if beyond := [place for place in dims if int(place) >= tensors[name].dim()]:
             raise ValueError(f"{name!r} has no dim {beyond[0]}")
     shapes: dict[str, SymbolicShape] = {
-        name: tuple(said.get(name, {}).get(str(place), size) for place, size in enumerate(tensor.shape))
-        for name, tensor in given.items()
+        name: tuple(declarations.get(name, {}).get(str(place), size) for place, size in enumerate(tensor.shape))
+        for name, tensor in tensors.items()
     }
-    example = solve([(shape, given[name].shape) for name, shape in shapes.items()])
+    example = solve([(shape, tensors[name].shape) for name, shape in shapes.items()])
     if example is None:
         raise ValueError("the example's sizes do not fit those expressions")
-    return Groups(shapes, example, reasons(shapes, lambda _: "untried"))
+    return Groups(shapes, example, find_reasons(shapes, lambda _: "untried"))
 
 
-def reasons(
+def find_reasons(
     shapes: Mapping[str, SymbolicShape], why: Callable[[tuple[str, int]], Reason]
 ) -> dict[str, dict[str, Reason]]:
-    """Why each dim that is a number is one."""
+    """Return the reason of each dim that has one size alone, by leaf and dim."""
     return {
         name: {str(place): why((name, place)) for place, dim in enumerate(shape) if isinstance(dim, int)}
         for name, shape in shapes.items()
     }
 
 
-def shape_of(dims: Mapping[tuple[str, int], Linear], name: str, sizes: "list[int]") -> SymbolicShape:
-    """A leaf's shape in symbols, of the dims that are told by some."""
+def make_symbolic_shape(dims: Mapping[tuple[str, int], Linear], name: str, sizes: "list[int]") -> SymbolicShape:
+    """Return a leaf's shape, in which each dim that has an expression in `dims` is that expression as text."""
     return tuple(str(dims[name, place]) if (name, place) in dims else size for place, size in enumerate(sizes))

@@ -22,7 +22,7 @@ from tracehouse.torchscript.trace import Retrace
 
 @dataclass(frozen=True)
 class Target:
-    """`retrace` is None where nothing was traced: the artifact was scripted or uploaded."""
+    """One method, its example and its artifact. `retrace` is None if the artifact was scripted or uploaded."""
 
     model: Model
     call: Call  # the example
@@ -39,7 +39,7 @@ class Target:
 
     @cached_property
     def graph(self) -> CanonicalGraph:
-        """The artifact's."""
+        """The artifact's canonical graph."""
         return canonicalize(self.artifact, self.method)
 
     @property
@@ -49,7 +49,7 @@ class Target:
 
     @property
     def call_s(self) -> float:
-        """How long eager may take for another call. Raises ModelRaised."""
+        """How many seconds eager may take for another call. Raises ModelRaised."""
         return CALL_LIMITS.resized.after(self._timed_example[1])
 
     @cached_property
@@ -57,14 +57,14 @@ class Target:
         started = time.monotonic()
         return self.eager.answer(self.call), time.monotonic() - started
 
-    def traced_again(
+    def trace_again(
         self,
         call: Call | None = None,
         within: AbstractContextManager[Any] | None = None,
         *,
         within_s: float | None = None,
     ) -> torch.jit.ScriptModule:
-        """A new trace, of a fresh copy of the model: on the example, or on another call. Raises TooSlow."""
+        """Trace a fresh copy of the model on the example, or on another call. Raises TooSlow."""
         assert self.retrace is not None
         with forget_stale_index(), time_limit(within_s):
             return self.retrace(call or self.call, within or nullcontext())

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tracehouse.check import findings
-from tracehouse.check.claim import claim
+from tracehouse.check.claim import make_claim
 from tracehouse.check.evidence import Evidence, SizeState
 from tracehouse.check.flip import flip
 from tracehouse.check.flip.flip import ReadEffect
@@ -52,7 +52,7 @@ def claim_of(evidence: Evidence) -> MethodClaim | None:
         return None
     proven = [*proof.regions, *_sampled_regions(evidence, proof)] if proof is not None else []
     values, batch = evidence.probe.values.ranges, evidence.batch.batch
-    return claim(groups, evidence.compared_sizes, proven, values=values, batch=batch)
+    return make_claim(groups, evidence.compared_sizes, proven, values=values, batch=batch)
 
 
 def answers_of(evidence: Evidence, claim: MethodClaim) -> Answers:
@@ -70,23 +70,23 @@ def _of_observe(evidence: Evidence) -> Iterator[Finding]:
     if observation is not None:
         yield from (findings.ambient_read(method, one) for one in observation.ambient if one.effect != "harmless")
         asks = next((one.line for one in observation.contexts if one.name == "torch.jit.is_tracing"), None)
-        if observation.traced_otherwise is not None and asks is not None:
-            yield findings.tracing_flag(method, observation.traced_otherwise, asks)
+        if observation.tracing_difference is not None and asks is not None:
+            yield findings.tracing_flag(method, observation.tracing_difference, asks)
     yield from _failure(evidence, "observe")
 
 
 def _of_graphs(evidence: Evidence) -> Iterator[Finding]:
     groups, method = evidence.groups, evidence.method
     if groups is not None:
-        for symbol, error in groups.refused.items():
-            yield findings.dynamic_refused(method, symbol, groups.dims_of(symbol), error)
+        for symbol, error in groups.refusals.items():
+            yield findings.dynamic_refused(method, symbol, groups.describe_dims(symbol), error)
     yield from _of_size_state(evidence, evidence.graphs.size_state)
     yield from _failure(evidence, "graphs")
 
 
 def _of_prove(evidence: Evidence) -> Iterator[Finding]:
     yield from _of_size_state(evidence, evidence.prove.size_state)
-    yield from (coverage.proof_void(evidence.method, region, one.sizes) for region, one in evidence.prove.voided)
+    yield from (coverage.proof_void(evidence.method, region, one.sizes) for region, one in evidence.prove.contradicted)
     yield from _failure(evidence, "prove")
 
 

@@ -119,7 +119,7 @@ def test_the_clock_and_the_environment_are_as_they_were_afterwards(load: Load) -
 def test_a_model_that_computes_something_else_when_it_is_traced_is_seen(load: Load) -> None:
     seen = observed(load, "asks_whether_it_is_traced")
 
-    assert seen.traced_otherwise is not None
+    assert seen.tracing_difference is not None
     assert [(one.name, one.line.line) for one in seen.contexts] == [("torch.jit.is_tracing", 6)]
 
 

@@ -12,7 +12,7 @@ from tracehouse.check.instrumentation.tracked_values import (
     track_functions,
 )
 from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replay, ValueRead
-from tracehouse.check.observe import Observation, watched_trace
+from tracehouse.check.observe import Observation, watch_trace
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
@@ -91,7 +91,7 @@ def _make_recorder(
 
 def _trace(target: Target, recorder: ReadRecorder, observation: Observation, worlds: _Worlds) -> CanonicalGraph | None:
     try:
-        return watched_trace(target, recorder, within_s=observation.within_s, world=_enter_all(worlds))
+        return watch_trace(target, recorder, within_s=observation.retrace_s, world=_enter_all(worlds))
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
         return None
 

@@ -17,7 +17,7 @@ from tracehouse.check.flip.remedies import suggest_remedy
 from tracehouse.check.flip.replacements import propose_neighbours, propose_replacements
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replacement, ValueRead
-from tracehouse.check.observe import Observation, shown, watched_trace
+from tracehouse.check.observe import Observation, describe_divergence, watch_trace
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
@@ -131,7 +131,7 @@ def judge_warning(
         return worst.effect, worst.reason, worst
     divergence = next((one for one in divergences if one.line == warned.line), None)
     if divergence is not None:
-        return "harmful", f"traced on other values, {shown(divergence)}", worst
+        return "harmful", f"traced on other values, {describe_divergence(divergence)}", worst
     match warned.kind:
         case "constant-registered":
             if worst is not None and worst.effect != "harmless":
@@ -205,8 +205,8 @@ def _judge_flip(read: ValueRead, flipped: FlipResult) -> ReadEffect | None:
         return None
     if flipped.divergence is None:
         return ReadEffect(read, "harmless", f"the model takes no other size: {flipped.raised or 'it was not tried'}")
-    return ReadEffect(read, "unknown", f"the trace keeps what follows from this size: {shown(flipped.divergence)}",
-                  divergence=flipped.divergence)  # fmt: skip
+    reason = f"the trace keeps what follows from this size: {describe_divergence(flipped.divergence)}"
+    return ReadEffect(read, "unknown", reason, divergence=flipped.divergence)
 
 
 def _judge_search(read: ValueRead, flipped: FlipResult, result: SearchResult, *, both_sides: bool) -> ReadEffect:
@@ -215,7 +215,7 @@ def _judge_search(read: ValueRead, flipped: FlipResult, result: SearchResult, *,
     `both_sides` says whether some of these inputs also take another side of the branch.
     """
     if flipped.divergence is not None:
-        went = f"where another value is read, the trace is another one: {shown(flipped.divergence)}"
+        went = f"where another value is read, the trace is another one: {describe_divergence(flipped.divergence)}"
     else:
         went = f"no other value could be put in its place: {flipped.raised}" if flipped.raised else "the trace keeps it"
     if result.counterexample is not None:
@@ -264,7 +264,7 @@ def _has_other_side(target: Target, result: SearchResult, observation: Observati
 
 
 def _trace_on(target: Target, call: Call, observation: Observation) -> CanonicalGraph:
-    return watched_trace(target, ReadRecorder(call, in_torch=observation.in_torch), call, observation.within_s)
+    return watch_trace(target, ReadRecorder(call, in_torch=observation.in_torch), call, observation.retrace_s)
 
 
 def _can_be_flipped(read: ValueRead, observation: Observation) -> bool:
@@ -277,7 +277,7 @@ def _can_be_flipped(read: ValueRead, observation: Observation) -> bool:
 
 def _trace_flipped(target: Target, replacement: Replacement, observation: Observation) -> CanonicalGraph:
     recorder = ReadRecorder(target.call, replacement, in_torch=observation.in_torch)
-    return watched_trace(target, recorder, within_s=observation.within_s)
+    return watch_trace(target, recorder, within_s=observation.retrace_s)
 
 
 def _make_replacements(read: ValueRead) -> Iterator[Replacement]:

@@ -85,16 +85,8 @@ class CanonicalGraph:
 
     @cached_property
     def computation(self) -> list[tuple[str, list[str]]]:
-        """Each step's operation and operands: equal for graphs that compute the same."""
+        """The operation and operands of each step: equal for graphs that compute the same."""
         return [(step.operation, step.operands) for step in self.steps]
-
-    @cached_property
-    def fingerprint(self) -> bytes:
-        """A digest of the computation."""
-        digest = hashlib.blake2b(digest_size=16)
-        for operation, operands in self.computation:
-            digest.update("\0".join([operation, *operands, "\n"]).encode(errors="surrogatepass"))
-        return digest.digest()
 
 
 def canonicalize(module: torch.jit.ScriptModule, method: str) -> CanonicalGraph:

@@ -80,8 +80,8 @@ class _LineFinder:
             [line] if line else _lines_of(divergences),
             [test.sizes for test in wrong],
             right,
-            dims=" and ".join(self._groups.dims_of(symbol) for symbol in symbols),
-            shapes=self._groups.shapes_of(symbols, counterexample.sizes),
+            dims=" and ".join(self._groups.describe_dims(symbol) for symbol in symbols),
+            shapes=self._groups.describe_shapes(symbols, counterexample.sizes),
         )
 
     def _retrace_nearest(self, wrong: Sequence[SizeTest]) -> tuple[SizeTest, list[GraphDivergence]]:
@@ -105,7 +105,7 @@ class _LineFinder:
             return []
         try:
             with time_limit(max(self._budget.left_s, CALL_LIMITS.line_trace_s)):
-                graph = canonicalize(target.traced_again(test.call), target.method)
+                graph = canonicalize(target.trace_again(test.call), target.method)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
             return []
         divergences = find_divergences(target.graph, graph, limit=_DIVERGENCES_MAX)

@@ -75,7 +75,7 @@ def _trace(target: Target, call: Call, within_s: float) -> CanonicalGraph | None
     try:
         # Other values can make one of the model's loops very long.
         with time_limit(within_s):
-            return canonicalize(target.traced_again(call), target.method)
+            return canonicalize(target.trace_again(call), target.method)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
         return None
 

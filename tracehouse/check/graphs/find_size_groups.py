@@ -18,7 +18,7 @@ from tracehouse.check.graphs.size_oracle import (
     symbol_of,
 )
 from tracehouse.check.graphs.size_relations import Dim, Relations, find_size_relations
-from tracehouse.check.size_groups import Groups, declared
+from tracehouse.check.size_groups import Groups, make_declared_groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.dims import Linear
@@ -49,7 +49,7 @@ def find_size_groups(target: Target, declarations: Mapping[str, Mapping[str, str
 
 
 def _check_declared(oracle: SizeOracle, declarations: Mapping[str, Mapping[str, str]]) -> Groups:
-    groups = declared(oracle.call, declarations)
+    groups = make_declared_groups(oracle.call, declarations)
     for symbol, size in groups.example.items():
         candidates = [
             {symbol: other} for other in _other_sizes(size) if groups.is_affordable(oracle.call, {symbol: other})
@@ -65,7 +65,7 @@ def _check_declared(oracle: SizeOracle, declarations: Mapping[str, Mapping[str, 
                 break
             errors.append(error)
         if len(errors) == len(candidates) and errors:
-            groups.refused[symbol] = errors[0]
+            groups.refusals[symbol] = errors[0]
     return groups
 
 
@@ -98,7 +98,7 @@ def _avoid_ones(oracle: SizeOracle, dims: Sequence[Dim]) -> None:
                     if size not in others and oracle.accepts(expressions, {"one": size})
                 ]
                 size = next(iter(unused), _OTHER_THAN_ONE[-1])
-                oracle.begin_from(oracle.groups(expressions).resized(oracle.call, {"one": size}, oracle.target.seed))
+                oracle.begin_from(oracle.groups(expressions).resize(oracle.call, {"one": size}, oracle.target.seed))
         except OutOfTime:
             return
 

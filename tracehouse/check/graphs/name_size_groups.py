@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tracehouse.check.graphs.size_oracle import Expressions, SizeOracle, dims_of_symbols, is_symbol, symbol_of
 from tracehouse.check.graphs.size_relations import Dim, Relations
-from tracehouse.check.size_groups import Groups, reasons, shape_of
+from tracehouse.check.size_groups import Groups, find_reasons, make_symbolic_shape
 from tracehouse.contract.dims import Linear, SymbolicShape
 from tracehouse.contract.input_spec import Reason
 
@@ -32,7 +32,9 @@ def name_size_groups(
         dim: Linear(tuple((names[symbol], times) for symbol, times in expression.terms), expression.plus)
         for dim, expression in fitting.items()
     }
-    symbolic: dict[str, SymbolicShape] = {name: shape_of(named, name, [*shape]) for name, shape in shapes.items()}
+    symbolic: dict[str, SymbolicShape] = {
+        name: make_symbolic_shape(named, name, [*shape]) for name, shape in shapes.items()
+    }
 
     def reason(dim: Dim) -> Reason:
         return "untried" if dim in untried or dim in expressions else "model"
@@ -40,10 +42,10 @@ def name_size_groups(
     return Groups(
         symbolic,
         {names[symbol]: sizes[dim] for symbol, dim in dims_of_symbols(fitting).items()},
-        reasons(symbolic, reason),
+        find_reasons(symbolic, reason),
         steps={names[symbol]: step for symbol, step in steps.items() if symbol in names and step > 1},
         edges={symbol: edges for symbol, edges in _edges_by_symbol(relations, named).items() if edges},
-        telling={leaf: symbol_of(named[dim]) for leaf, dim in oracle.dims_of_lengths.items() if dim in named},
+        lengths={leaf: symbol_of(named[dim]) for leaf, dim in oracle.dims_of_lengths.items() if dim in named},
     )
 
 

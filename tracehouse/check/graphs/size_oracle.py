@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.graphs.size_relations import Dim
-from tracehouse.check.size_groups import Groups, shape_of
+from tracehouse.check.size_groups import Groups, make_symbolic_shape
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.dims import Linear
@@ -62,18 +62,20 @@ class SizeOracle:
 
     def groups(self, expressions: Expressions) -> Groups:
         """Return the groups that the expressions make, in the sizes of the call."""
-        shapes = {name: shape_of(expressions, name, [*tensor.shape]) for name, tensor in self.call.tensors.items()}
+        shapes = {
+            name: make_symbolic_shape(expressions, name, [*tensor.shape]) for name, tensor in self.call.tensors.items()
+        }
         example = {symbol: self.sizes[dim] for symbol, dim in dims_of_symbols(expressions).items()}
-        telling = {
+        lengths = {
             leaf: symbol_of(expressions[dim])
             for leaf, dim in self.dims_of_lengths.items()
             if dim in expressions and is_symbol(expressions[dim])
         }
-        return Groups(shapes, example, {}, telling=telling)
+        return Groups(shapes, example, {}, lengths=lengths)
 
     def artifact_raises(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
         """Whether the artifact raises an error where the symbols have these sizes."""
-        call = self.groups(expressions).resized(self.call, sizes, self.target.seed)
+        call = self.groups(expressions).resize(self.call, sizes, self.target.seed)
         try:
             call_artifact(self.target.artifact, call, self.target.seed)
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
@@ -86,7 +88,7 @@ class SizeOracle:
         Raises TooSlow.
         """
         try:
-            call = groups.resized(self.call, sizes, self.target.seed)
+            call = groups.resize(self.call, sizes, self.target.seed)
             within_s = min(self.target.call_s, max(self.budget.left_s, CALL_LIMITS.resized_least_s))
             self.target.eager.answer(call, within_s=within_s)
         except ModelRaised as error:
@@ -98,7 +100,7 @@ class SizeOracle:
             if self.find_refusal(groups, sizes) is None:
                 return True
             for leaf, symbol in self._possible_lengths(groups, sizes):
-                if self.find_refusal(replace(groups, telling={**groups.telling, leaf: symbol}), sizes) is None:
+                if self.find_refusal(replace(groups, lengths={**groups.lengths, leaf: symbol}), sizes) is None:
                     self.dims_of_lengths[leaf] = _first_dim(groups, symbol)
                     return True
         except TooSlow:
@@ -114,7 +116,7 @@ class SizeOracle:
             for leaf, tensor in self.call.tensors.items():
                 has_symbol = any(isinstance(dim, str) and symbol in dim for dim in groups.shapes[leaf])
                 if (
-                    leaf not in groups.telling
+                    leaf not in groups.lengths
                     and not has_symbol
                     and resizing.may_describe_size(tensor, groups.example[symbol])
                 ):

@@ -99,7 +99,7 @@ class _SizeTester:
         if self._budget.is_spent:
             self._omitted |= dict.fromkeys(sizes)
             return
-        call = self._groups.resized(self._target.call, sizes, self._target.seed + len(self.tests))
+        call = self._groups.resize(self._target.call, sizes, self._target.seed + len(self.tests))
         self.tests.append(self._test(full, call))
 
     def report_omissions(self) -> None:

@@ -112,7 +112,7 @@ def _resize(call: Call, groups: Groups, sizes: dict[str, int]) -> Iterator[Call]
         for from_end in (False, True):
             cut = {path: _cut(tensors[path], shape, from_end) for path, shape in shapes.items()}
             yield call.with_tensors({**tensors, **cut})
-    yield groups.resized(call, sizes, 0)
+    yield groups.resize(call, sizes, 0)
 
 
 def _cut(tensor: torch.Tensor, shape: list[int], from_end: bool) -> torch.Tensor:

@@ -251,7 +251,7 @@ def _make_other_calls(tester: _ValueTester) -> Iterator[Call]:
         for symbol in tester.groups.symbols[:_OTHER_SIZES]:
             sizes = {symbol: tester.groups.example[symbol] + tester.groups.step(symbol)}
             if tester.groups.is_affordable(example, sizes):
-                yield tester.groups.resized(example, sizes, tester.target.seed)
+                yield tester.groups.resize(example, sizes, tester.target.seed)
     yield from (call for _, call in islice(generate_probes(example, searching=False), _OTHER_VALUES))
 
 

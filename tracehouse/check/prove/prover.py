@@ -207,7 +207,7 @@ class _Prover:
         while not self._budget.is_spent:
             try:
                 with _limit_time(self._budget.share(0.5 if free else 1.0)):
-                    call = self._groups.resized(self._target.call, sizes, self._target.seed)
+                    call = self._groups.resize(self._target.call, sizes, self._target.seed)
                     return cases.run(call, sizes, free)
             except _TimeIsOver:
                 if not free:

@@ -7,7 +7,7 @@ from tests.tracehouse.check.targets import Load, trace_target
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.flip.flip import ReadEffect, judge_reads, judge_warning
 from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replacement
-from tracehouse.check.observe import observe, watched_trace
+from tracehouse.check.observe import observe, watch_trace
 from tracehouse.differential.budget import Budget
 from tracehouse.torch_values.compare import compare
 
@@ -160,7 +160,7 @@ def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> 
     target, _ = trace_target(load("marks_its_ids"), torch.tensor([3, 1, 2]))
     (read, *_) = observe(target, Budget(BUDGET_S)).reads
     with pytest.raises(IndexError):
-        watched_trace(target, ReadRecorder(target.call, Replacement(read.site, lambda _: 1)))
+        watch_trace(target, ReadRecorder(target.call, Replacement(read.site, lambda _: 1)))
     recorded = torch.jit.trace(lambda x, place: x[place], (X, torch.tensor(1)), check_trace=False)
 
     assert torch.equal(recorded(X, torch.tensor(0)), X[0])

@@ -15,7 +15,7 @@ Load = Callable[..., Model]
 
 def graph(target: Target, *shape: int) -> CanonicalGraph:
     call = target.call.with_tensors({"x": torch.randn(shape)}) if shape else target.call
-    return canonicalize(target.traced_again(call), "forward")
+    return canonicalize(target.trace_again(call), "forward")
 
 
 def parted(target: Target, *shape: int) -> list[GraphDivergence]:
@@ -26,7 +26,7 @@ def test_two_traces_of_one_example_compute_the_same(load: Load) -> None:
     for name in ("bakes_a_size", "loops_over_its_rows", "makes_numbers_of_sizes"):
         target = make_retraceable(load(name), torch.randn(4, 4))
         assert find_divergences(graph(target), graph(target)) == []
-        assert graph(target).fingerprint == graph(target).fingerprint
+        assert graph(target).computation == graph(target).computation
 
 
 def test_the_artifact_keeps_its_graph(load: Load) -> None:

@@ -51,8 +51,8 @@ def test_lengths_change_with_the_size_that_they_tell_of(load: Load) -> None:
     target = make_retraceable(load("packs_by_lengths"), torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
     groups = found(target)
     assert groups.shapes == {"x": ("batch", "seq", 4), "lengths": ("batch",)}
-    assert groups.telling == {"lengths": "seq"}
-    shorter = groups.resized(target.call, {"seq": 4, "batch": 5}, 0)
+    assert groups.lengths == {"lengths": "seq"}
+    shorter = groups.resize(target.call, {"seq": 4, "batch": 5}, 0)
     assert shorter.tensors["lengths"].tolist() == [4, 4, 4, 4, 2]
 
 
@@ -61,7 +61,7 @@ def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: 
     target = make_retraceable(model, torch.randn(3, 7, 4), torch.tensor([7, 5, 2]))
     groups = found(target)
     assert groups.shapes == {"x": ("batch", "seq", "n0"), "lengths": ("batch",)}
-    assert groups.telling == {"lengths": "seq"}
+    assert groups.lengths == {"lengths": "seq"}
 
 
 @pytest.mark.parametrize(("new", "past"), [(1, 3), (1, 5), (2, 3), (3, 3)])
@@ -78,13 +78,13 @@ def test_what_is_declared_is_taken_as_it_is(load: Load) -> None:
     groups = found(target, {"ids": {"1": "new"}, "mask": {"1": "new+old"}, "past": {"1": "old"}})
     assert groups.shapes == {"ids": (2, "new"), "mask": (2, "new+old"), "past": (2, "old", 8)}
     assert groups.fixed["past"] == {"0": "untried", "2": "untried"}
-    assert groups.refused == {}
+    assert groups.refusals == {}
 
 
 def test_sizes_that_are_declared_and_eager_refuses_are_told_with_its_error(load: Load) -> None:
     target = make_retraceable(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3))
     groups = found(target, {"ids": {"1": "seq"}})
-    assert "must match the size" in str(groups.refused["seq"].facts["message"])
+    assert "must match the size" in str(groups.refusals["seq"].facts["message"])
 
 
 @pytest.mark.parametrize("said", [{"rows": {"0": "n"}}, {"ids": {"2": "n"}}, {"ids": {"0": "n", "1": "n"}}])
@@ -106,14 +106,14 @@ def test_without_time_every_dim_is_left_untried(load: Load) -> None:
 def test_integers_and_masks_stay_legal_where_sizes_change() -> None:
     groups = Groups({"ids": ("n",), "mask": ("n",), "x": ("n",)}, {"n": 3}, {})
     given = {"ids": torch.tensor([7, 0, 9]), "mask": torch.tensor([1.0, 0.0, 1.0]), "x": torch.tensor([0.5, 1.5, 9.0])}
-    made = groups.resized(_Tensors(given), {"n": 7}, 0).tensors  # type: ignore[arg-type]
+    made = groups.resize(_Tensors(given), {"n": 7}, 0).tensors  # type: ignore[arg-type]
     assert made["ids"].tolist() == [7, 0, 9, 7, 0, 9, 7]
     assert made["mask"].tolist() == [1, 0, 1, 1, 0, 1, 1]
     assert made["x"].shape == (7,)
     assert made["x"].min() >= 0.5
     assert made["x"].max() <= 9
     assert made["x"][0] != made["x"][3]
-    assert groups.resized(_Tensors(given), {"n": 0}, 0).tensors["ids"].shape == (0,)  # type: ignore[arg-type]
+    assert groups.resize(_Tensors(given), {"n": 0}, 0).tensors["ids"].shape == (0,)  # type: ignore[arg-type]
 
 
 class _Tensors:
