@@ -29,18 +29,18 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 # Raise it with every change after which the same model may get another verdict or contract, between releases as well.
 CHECK_VERSION = 1
 
-# Of a line that the tracer warned of, or that reads a value out of a tensor.
+# What a value read, or a line that the tracer warned of, does to the artifact.
 Effect = Literal["harmless", "harmful", "unknown"]
 
 
 class Comparison(Frozen):
     """One call of the eager model and of the artifact on the same inputs.
 
-    `case` is "example", "check_inputs[0]", what the check offered ("probe: zeros", "size: ...", "counterexample: ..."),
-    or "fresh 1" or "fresh at batch 3" for inputs that were drawn when the artifact was there already. Behind it stands
-    ", again" where it was asked once more after all others, ", as traced" of the archive itself where another form
-    of it is served, and ", gradients" where the way back is what was compared. `largest_difference` is the largest
-    absolute difference over all output leaves, null where they cannot be subtracted.
+    `case` names the inputs: "example", "check_inputs[0]", inputs that the check made ("probe: zeros", "size: ...",
+    "counterexample: ..."), or inputs drawn after the artifact was made ("fresh 1", "fresh at batch 3"). A suffix says
+    what else was compared: ", again" a second call after all others, ", as traced" the archive itself if another form
+    of it is served, ", gradients" the gradients. `largest_difference` is the largest absolute difference over all
+    output leaves, or null if they cannot be subtracted.
     """
 
     method: str
@@ -56,21 +56,21 @@ class Finding(Frozen):
 
     kind: str = Field(description="Its stable name, such as `tracer-warning` or `output-differs`.")
     detail: str
-    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    file: str | None = Field(None, description="The file, of the source or of a library that it uses.")
     line: int | None = None
     source: str | None = Field(None, description="The text of that line.")
     confirmed: bool | None = Field(None, description="True where inputs were found that show it; null where unknown.")
     evidence: dict[str, JsonValue] = Field({}, description="What shows it: the method, the output, what each gave.")
     remedy: str | None = Field(None, description="What to write instead.")
     effect: Effect | None = Field(
-        None, description="Of a TracerWarning, or another read of a value: whether the artifact is wrong by it."
+        None, description="Whether a TracerWarning, or another read of a value, makes the artifact wrong."
     )
     reason: str | None = Field(None, description="How the effect is known.")
     counterexample: int | None = Field(None, description="The artifact's counterexample that shows it, by its number.")
 
 
 class Layer(Frozen):
-    """One layer of the check, of one method: what it did, how long that took, and what the budget left undone."""
+    """One layer of the check of one method: what it did, how long it took, and what it left out for lack of time."""
 
     name: Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
     method: str
@@ -100,7 +100,7 @@ class TracerWarning(Frozen):
         "`nondeterministic-nodes`, or `other`."
     )
     message: str
-    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    file: str | None = Field(None, description="The file, of the source or of a library that it uses.")
     line: int | None = None
     source: str | None = Field(None, description="The text of that line.")
 
@@ -110,27 +110,27 @@ class TracedNode(Frozen):
 
     operator: str
     text: str = Field(description="The node as torch prints it.")
-    file: str | None = Field(None, description="Of the source, or of a library that it uses.")
+    file: str | None = Field(None, description="The file, of the source or of a library that it uses.")
     line: int | None = None
     source: str | None = Field(None, description="The text of that line.")
 
 
 class Divergence(Frozen):
-    """Where the graph of the trace and that of the check's own trace part: the first nodes that are not the same."""
+    """The first nodes that differ between the graph of the trace and that of the check's own trace."""
 
     trace: TracedNode
     check: TracedNode
 
 
 class DifferingConstant(Frozen):
-    """A tensor that the trace has as a constant, and that was another one in the check's own trace."""
+    """A tensor that is a constant in the trace, and had another value in the check's own trace."""
 
     node: TracedNode
     difference: str = Field(description="What differed, as torch says it.")
 
 
 class OutputDifference(Frozen):
-    """A top-level output of the artifact that is not the one of the Python function, or of the check's own trace."""
+    """A top-level output of the artifact that differs from that of the Python function, or of the check's own trace."""
 
     method: str | None = None
     number: int = Field(description="As torch counts the method's top-level tensors, from 1.")
@@ -147,15 +147,15 @@ class OutputRef(Frozen):
 
 
 class TorchCheck(Frozen):
-    """What torch's own check said, as data and in its own words. Ours decides.
+    """The result of torch's own check, as data and in its own words. It does not decide the verdict.
 
-    It traces once more on the examples, and on each check input that nests as they do, and compares the graphs, their
-    constants, and the top-level outputs.
+    torch traces once more on the examples, and on each check input that nests as they do, and compares the graphs,
+    their constants, and the top-level outputs.
     """
 
     ran: bool
     passed: bool | None = Field(None, description="Null where it did not run, or could not be brought to its end.")
-    error: str | None = Field(None, description="Why what it says is not to be taken at its word.")
+    error: str | None = Field(None, description="Why its result cannot be relied on.")
     message: str | None = Field(None, description="What it said, as text.")
     method: str | None = Field(None, description="The method whose trace it refused; those after it were not checked.")
     graph_diff: str | None = Field(None, description="How the two graphs differ, line by line as difflib.ndiff has it.")
@@ -172,7 +172,8 @@ class TorchCheck(Frozen):
 
 
 class TraceCheck(Frozen):
-    """`tolerance` is the relative one of every comparison here, and of the golden cases when they are replayed."""
+    """The verdict, and what it rests on. `tolerance` is the relative tolerance of every comparison here, and of the
+    replayed golden cases."""
 
     verdict: Verdict
     tolerance: float = 1e-5
