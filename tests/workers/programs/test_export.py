@@ -46,7 +46,7 @@ from tracehouse.artifact.exportability import ExportAttempt
 from tracehouse.exported import export
 def said(method, program):
     return export.Exported(ExportAttempt(%s), b"x" * %d)
-export._saved = said
+export._save = said
 class Net(torch.nn.Module):
     def forward(self, x):
         return x * 2

@@ -261,17 +261,16 @@ OFFERING = """
 import numpy
 from types import SimpleNamespace
 from workers.programs.tracer import Tracing
-run = Tracing._checked
+exporting = Tracing._exporting
 def send_case(self):
     data = numpy.full((3, 5), 60, numpy.float32).tobytes()
     x = {"name": "x", "datatype": "FP32", "shape": [3, 5]}
     case = {"kind": "case", "name": "counterexample: large", "method": "forward", "inputs": [x]}
     self._channel.send(case, data)
-def checked(self, candidate, say):
-    found = run(self, candidate, say)
+def send_case_first(self, candidate, outputs):
     send_case(self)
-    return found
-Tracing._checked = checked
+    return exporting(self, candidate, outputs)
+Tracing._exporting = send_case_first
 """
 
 
