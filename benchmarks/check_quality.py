@@ -45,8 +45,10 @@ from benchmarks.trace_requests import Done, requests, takes  # noqa: E402
 from tests.corpus import specimen  # noqa: E402
 from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
 from tracehouse.contract.contract import MethodContract  # noqa: E402
+from tracehouse.findings.finding import Finding  # noqa: E402
 from tracehouse.findings.kinds import Kind, speaks_against  # noqa: E402
-from tracehouse.findings.trace_check import Finding, TraceCheck, Verdict  # noqa: E402
+from tracehouse.findings.trace_check import TraceCheck  # noqa: E402
+from tracehouse.findings.verdict import Verdict  # noqa: E402
 from tracehouse.spec.trace_spec import BUDGET_S  # noqa: E402
 
 # Of a wrong model of these kinds no single call shows that it is wrong: only a rejection keeps it from being asked.

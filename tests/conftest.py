@@ -18,7 +18,8 @@ from service.storage.database import Store
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact, Versions
 from tracehouse.contract.contract import Contract
-from tracehouse.findings.trace_check import TorchCheck, TraceCheck, Verdict
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
+from tracehouse.findings.verdict import Verdict
 
 if TYPE_CHECKING:
     import torch

@@ -24,7 +24,7 @@ from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOL
 from tracehouse.contract.contract import Contract
 from tracehouse.differential import golden
 from tracehouse.errors import GoldenCaseFailed
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from workers.contract_check import CheckFailed, CheckLine, Mark, MethodCheck, translate_errors
 from workers.processes import packer
 from workers.processes.artifact import RUNNER

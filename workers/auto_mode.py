@@ -11,7 +11,8 @@ from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import ArchiveUnusable, ModelCrashed, TraceError, UnsupportedOutput, UntraceableModel
 from tracehouse.findings.kinds import BAKED, Kind
-from tracehouse.findings.trace_check import TraceCheck, Verdict, reads_value
+from tracehouse.findings.trace_check import TraceCheck, reads_value
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
 from workers.device_trace import DeviceResult
 

@@ -12,9 +12,9 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.regions import Span
 from tracehouse.errors import TraceError
 from tracehouse.findings import submissions
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import LIST_BUCKETS
-from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
 from workers.device_trace import DeviceResult

@@ -19,7 +19,9 @@ from service.storage.blobs import StagedBlob
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.exportability import Exportability
 from tracehouse.errors import TraceError
-from tracehouse.findings.trace_check import Finding, TraceCheck, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import TraceCheck
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
 from workers.limits import TraceLimits

@@ -28,7 +28,7 @@ from service.domain.errors import (
 )
 from service.domain.model import Alias, Bucket, Model, ModelVersion
 from tracehouse.errors import InvalidRequest
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import ModelName
 

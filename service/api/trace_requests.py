@@ -40,7 +40,8 @@ from service.domain.idempotency import Idempotency
 from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
 from service.engine.queue import Engine
 from tracehouse.errors import InvalidRequest
-from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import ModelName
 

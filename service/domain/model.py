@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Self
 
 from service.domain.errors import InvalidName
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import NAME_PATTERN
 

@@ -9,7 +9,8 @@ from service.domain.model import Bucket
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import Failure
-from tracehouse.findings.trace_check import Finding, Verdict, worst
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict, worst
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import ModelName
 from tracehouse.spec.trace_spec import TraceSpec

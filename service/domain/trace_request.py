@@ -15,7 +15,9 @@ from pydantic import Field
 from service.domain.api_key import TenantName
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure
-from tracehouse.findings.trace_check import CHECK_VERSION, Finding, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import CHECK_VERSION
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.trace_spec import TraceSpec
 

@@ -11,8 +11,9 @@ from pydantic import JsonValue, ValidationError
 
 from tracehouse.byte_units import MIB
 from tracehouse.errors import Failure
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Divergence, Finding, Layer, TorchCheck, TraceCheck, TracedNode
+from tracehouse.findings.trace_check import Divergence, Layer, TorchCheck, TraceCheck, TracedNode
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.json_text import levels
 

@@ -16,7 +16,7 @@ from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import AcceptedInputs, Contract, MethodContract
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
 
 UNSOUND = "the check rejected this version: its answers are not known to be right"

@@ -23,7 +23,7 @@ from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Tensor, split
 

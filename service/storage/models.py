@@ -22,7 +22,7 @@ from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.page import Cursor, Page
 from service.storage.transactions import AnyRow, Transactions, upsert
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.model_name import ModelName
 
 _model = tables.models.c

@@ -27,8 +27,8 @@ from service.domain.model import Bucket
 from service.domain.trace_request import DeviceArtifact
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, ServiceError
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.submissions import findings_unreadable
-from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.trace_spec import TraceSpec
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from tests.submissions import spec
 from tests.workers.conftest import LIMITS
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import ShapeMismatch
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 from workers.worker import Worker

@@ -23,7 +23,10 @@ from tracehouse.artifact.manifest import Artifact, Printout
 from tracehouse.artifact.printouts import Printouts
 from tracehouse.eager.source import Source
 from tracehouse.errors import Failure
-from tracehouse.findings.trace_check import Comparison, Finding, Layer, Verdict
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import Layer
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import split

@@ -21,7 +21,7 @@ from tests.conftest import PATIENCE_S, TENANT, wait_until
 from tests.submissions import spec, tensor, text
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.errors import Failure
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])

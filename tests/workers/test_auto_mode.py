@@ -8,7 +8,7 @@ from service.storage.database import Store
 from tests.conftest import TENANT
 from tests.submissions import spec, tensor
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 Work = Callable[..., TraceRequest]
 

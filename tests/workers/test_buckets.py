@@ -20,7 +20,7 @@ from tracehouse.contract.structure import Argument, TensorLeaf
 from tracehouse.eager.call import bind
 from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.errors import ArgumentMismatch
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype
 from workers.buckets import takes
 

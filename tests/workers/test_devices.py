@@ -18,7 +18,7 @@ from tests.workers.conftest import LIMITS, MIB, Work
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.eager.inputs import InputFiles, materialise
 from tracehouse.eager.model import Model
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.example_inputs import InlineTensor, RandomTensor
 from workers.programs.runner import LoadedArtifact
 from workers.worker import Worker

@@ -6,7 +6,7 @@ import pytest
 
 from tests.submissions import spec, tensor
 from tests.workers.conftest import Told
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])

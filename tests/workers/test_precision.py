@@ -12,7 +12,7 @@ from service.storage.database import Store
 from tests.submissions import spec, tensor
 from tests.workers.conftest import ArtifactOf, Work
 from tracehouse.differential import golden
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype
 
 X = tensor([[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 2.5, -2.0]])

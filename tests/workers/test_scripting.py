@@ -20,7 +20,7 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.structure import Argument
 from tracehouse.differential import golden
 from tracehouse.errors import GraphRaised
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype
 from workers.programs.runner import LoadedArtifact
 

@@ -18,7 +18,7 @@ from tests.conftest import TENANT
 from tests.submissions import tensor
 from tests.workers.conftest import ArtifactOf, Told, Work
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
 

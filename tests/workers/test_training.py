@@ -9,7 +9,8 @@ from tests.submissions import spec, tensor
 from tests.workers.conftest import ArtifactOf, Told
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.eager import model as models
-from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import Training
 
 X = tensor([[1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 0.0, -1.0], [0.0, 1.0, 5.0, 2.0]])

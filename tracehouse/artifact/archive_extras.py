@@ -4,7 +4,8 @@ torch.jit.load reads them: `torch.jit.load(file, _extra_files={"contract.json": 
 """
 
 from tracehouse.artifact.manifest import Form, Versions
-from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.trace_spec import DeviceName, ServedForm
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracehouse.check import findings, scripted_graphs, verdicts
+from tracehouse.check import conclusions, findings, scripted_graphs
 from tracehouse.check.comparer import Comparer, suspected_line
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
@@ -23,8 +23,10 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import Model
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Finding, Layer, TraceCheck, verdict_of
+from tracehouse.findings.trace_check import Layer, TraceCheck
+from tracehouse.findings.verdict import verdict_of
 from tracehouse.spec.trace_spec import CheckOptions
 from tracehouse.torchscript import train_mode
 from tracehouse.torchscript.candidate import Candidate
@@ -111,9 +113,9 @@ class Check:
             layers=layers,
             budget_s=options.budget_s,
         )
-        claims = {method: claim for method, one in evidence.items() if (claim := verdicts.claim_of(one)) is not None}
+        claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
-        answers = {method: verdicts.answers_of(evidence[method], claim) for method, claim in claims.items()}
+        answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
         return Checked(check, offered, claims, answers)
 
     def _evidence(
@@ -177,7 +179,7 @@ def _findings_of_layers(evidence: Mapping[str, Evidence], ledger: Ledger) -> lis
     return [
         finding
         for method, one in evidence.items()
-        for finding in verdicts.findings_of(one)
+        for finding in conclusions.findings_of(one)
         if finding.kind not in (Kind.HIDDEN_STATE, Kind.KEEPS_A_SIZE) or not ledger.has(Kind.HIDDEN_STATE, method)
     ]
 
@@ -186,7 +188,7 @@ def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger
     """Return the tracer's warnings as the layers judge them, each once, or as far as the comparisons tell."""
     differs = any(finding.kind == Kind.OUTPUT_DIFFERS for finding in ledger.findings)
     suspect = suspected_line(traced)
-    found = [warning for one in evidence for warning in verdicts.warnings_of(one)] or [
+    found = [warning for one in evidence for warning in conclusions.warnings_of(one)] or [
         findings.tracer_warning(warned, confirmed=True if differs and warned.line == suspect else None)
         for warned in traced.warnings
     ]

@@ -10,8 +10,8 @@ from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import coverage, differences, repeatability
+from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Comparison
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.trace import TraceResult

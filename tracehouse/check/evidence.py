@@ -18,7 +18,7 @@ from tracehouse.contract.contract import Batch
 from tracehouse.contract.regions import Region
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.introspection.user_lines import Line
 from tracehouse.torchscript.torch_check import RecordedWarning
 

@@ -19,8 +19,9 @@ from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import baked, coverage, differences, repeatability, torch_messages
+from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.remedies import KEEP_SIZE_DYNAMIC
-from tracehouse.findings.trace_check import Effect, Finding, TorchCheck
+from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import torch_check
 from tracehouse.torchscript.torch_check import RecordedWarning

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS, CASES_MAX, CASES_MAX_BYTES
 from tracehouse.eager.call import Call
-from tracehouse.findings.trace_check import Comparison, Finding
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
 
 # Of the probes that agreed, so many are offered, to be kept as golden cases: fresh inputs show more.
 AGREEING_OFFERED = 1

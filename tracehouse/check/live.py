@@ -40,7 +40,7 @@ from tracehouse.eager.model import Function, Model
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.eager.weights import Fit
 from tracehouse.errors import ModelNotCopyable, ModelRaised
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.introspection import paths, user_lines
 from tracehouse.reproducer.counterexamples import (
     FoundCounterexample,

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from tracehouse.artifact.manifest import Form, Versions
 from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
-from tracehouse.findings.trace_check import Finding, TraceCheck, Verdict
+from tracehouse.findings.trace_check import TraceCheck
+from tracehouse.findings.verdict import Verdict
 from tracehouse.report.markup import Html, code, section, table
 from tracehouse.report.report import Page, render_page
 from tracehouse.report.report_source import weight_of

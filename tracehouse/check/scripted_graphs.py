@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tracehouse.findings import repeatability
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import train_mode
 

@@ -19,7 +19,7 @@ from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
 from tracehouse.errors import ModelRaised
-from tracehouse.findings.trace_check import Effect
+from tracehouse.findings.finding import Effect
 from tracehouse.introspection import script_graphs, user_lines
 
 # The path of a submodule, or the name of what all copies share; and the name of an attribute of it.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import orjson
 
 from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.introspection import paths, user_lines
 
 

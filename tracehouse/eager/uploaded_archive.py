@@ -8,7 +8,7 @@ from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_e
 from tracehouse.eager.model import Model
 from tracehouse.errors import ArchiveUnreadable
 from tracehouse.findings import submissions
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
 
 

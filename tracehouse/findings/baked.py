@@ -7,10 +7,10 @@ from pydantic import JsonValue
 from tracehouse.contract.regions import Region
 from tracehouse.differential.comparison import Difference
 from tracehouse.errors import Failure
+from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import FIND_THE_CAUSE, KEEP_SIZE_DYNAMIC, RENEW_WHAT_IS_KEPT, SETTLE_VALUE_READ
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
-from tracehouse.findings.trace_check import Effect, Finding
 from tracehouse.tensors.tensor import TensorSpec
 
 _SHAPES_SHOWN = 4

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
 from tracehouse.errors import Failure
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import FIX_CHECK_INPUT, VARY_INPUTS
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
-from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import TensorSpec
 
 

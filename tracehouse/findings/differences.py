@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from tracehouse.differential.comparison import Difference
 from tracehouse.errors import Failure
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import (
     CHECK_BEFORE_ASKING,
@@ -19,7 +20,6 @@ from tracehouse.findings.remedies import (
     USE_EVAL_MODE,
 )
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
-from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.trace_spec import ServedForm, TraceSpec
 
 # What an artifact raises that calls a function marked @torch.jit.unused or @torch.jit.ignore; torch gives it no type.

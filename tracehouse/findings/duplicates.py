@@ -1,7 +1,7 @@
 """Duplicates: whether a finding says anything that a known one does not."""
 
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import BAKED, Kind
-from tracehouse.findings.trace_check import Finding
 
 # A model that answers differently each time differs from its artifact, too, wherever the two are compared.
 _UNREPEATABLE = {Kind.NONDETERMINISTIC, Kind.HIDDEN_STATE}

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from tracehouse.differential.comparison import Difference
+from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import CONTROL_RANDOMNESS, PASS_STATE
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine
-from tracehouse.findings.trace_check import Effect, Finding
 
 
 def nondeterministic(

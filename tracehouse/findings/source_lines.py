@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tracehouse.errors import Failure
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Finding
 
 SourceLine = Mapping[str, Any]
 UNKNOWN_LINE: SourceLine = {}

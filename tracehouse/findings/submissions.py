@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions, TraceSpec
 
 _DETAIL_MAX_CHARACTERS = 1000

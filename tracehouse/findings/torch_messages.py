@@ -1,8 +1,9 @@
 """Findings about what torch itself says: the tracer's warnings, and torch's own check."""
 
+from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.source_lines import SourceLine
-from tracehouse.findings.trace_check import Effect, Finding, TorchCheck, reads_value
+from tracehouse.findings.trace_check import TorchCheck, reads_value
 
 # By the kind of the tracer's warning.
 _REMEDIES = {

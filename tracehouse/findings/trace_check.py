@@ -1,72 +1,16 @@
 """The trace check: everything that was compared, what differed, by how much, and where in the source."""
 
-from collections.abc import Iterable
-from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, model_validator
 
-from tracehouse.findings.kinds import Weight, decides_alone
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen, with_new_names
-
-
-class Verdict(StrEnum):
-    """verified: it agrees with the eager model wherever both were asked.
-    restricted: it disagrees outside a boundary that the contract states and enforces.
-    rejected: it disagrees in a way that no boundary on the inputs excludes.
-    """
-
-    VERIFIED = "verified"
-    RESTRICTED = "restricted"
-    REJECTED = "rejected"
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst of these verdicts. `Verdict` lists them from the best to the worst."""
-    return max(verdicts, key=[*Verdict].index)
-
 
 # Raise it with every change after which the same model may get another verdict or contract, between releases as well.
 CHECK_VERSION = 1
-
-# What a value read, or a line that the tracer warned of, does to the artifact.
-Effect = Literal["harmless", "harmful", "unknown"]
-
-
-class Comparison(Frozen):
-    """One call of the eager model and of the artifact on the same inputs.
-
-    `case` names the inputs: "example", "check_inputs[0]", inputs that the check made ("probe: zeros", "size: ...",
-    "counterexample: ..."), or inputs drawn after the artifact was made ("fresh 1", "fresh at batch 3"). A suffix says
-    what else was compared: ", again" a second call after all others, ", as traced" the archive itself if another form
-    of it is served, ", gradients" the gradients. `largest_difference` is the largest absolute difference over all
-    output leaves, or null if they cannot be subtracted.
-    """
-
-    method: str
-    case: str
-    in_contract: bool = Field(description="Whether the contract takes these inputs. Elsewhere a difference restricts.")
-    agrees: bool
-    largest_difference: float | None = None
-    difference: str | None = Field(None, description="The first output leaf that differs, and how.")
-
-
-class Finding(Frozen):
-    """Something about the trace that a person must know: what, which line, how it is known, what to write instead."""
-
-    kind: str = Field(description="Its stable name, such as `tracer-warning` or `output-differs`.")
-    detail: str
-    file: str | None = Field(None, description="The file, of the source or of a library that it uses.")
-    line: int | None = None
-    source: str | None = Field(None, description="The text of that line.")
-    confirmed: bool | None = Field(None, description="True where inputs were found that show it; null where unknown.")
-    evidence: dict[str, JsonValue] = Field({}, description="What shows it: the method, the output, what each gave.")
-    remedy: str | None = Field(None, description="What to write instead.")
-    effect: Effect | None = Field(
-        None, description="Whether a TracerWarning, or another read of a value, makes the artifact wrong."
-    )
-    reason: str | None = Field(None, description="How the effect is known.")
-    counterexample: int | None = Field(None, description="The artifact's counterexample that shows it, by its number.")
 
 
 class Layer(Frozen):
@@ -182,16 +126,3 @@ class TraceCheck(Frozen):
     torch: TorchCheck
     layers: list[Layer] = []
     budget_s: float | None = None
-
-
-def verdict_of(comparisons: Iterable[Comparison], findings: Iterable[Finding]) -> Verdict:
-    """Return the verdict that follows from all comparisons, and from the findings that weigh without one.
-
-    A difference on inputs that the contract takes rejects the trace; one on other inputs restricts it.
-    """
-    kinds = {finding.kind for finding in findings}
-    differing = [one for one in comparisons if not one.agrees]
-    if any(one.in_contract for one in differing) or any(decides_alone(kind, Weight.REJECTS) for kind in kinds):
-        return Verdict.REJECTED
-    restricts = differing or any(decides_alone(kind, Weight.RESTRICTS) for kind in kinds)
-    return Verdict.RESTRICTED if restricts else Verdict.VERIFIED

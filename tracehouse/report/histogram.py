@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import floor, isfinite, log10
 
-from tracehouse.findings.trace_check import Comparison
+from tracehouse.findings.comparison import Comparison
 from tracehouse.report.markup import Html, text
 
 _LOWEST, _HIGHEST = -12, 6  # the outermost bins count everything beyond

@@ -18,8 +18,11 @@ from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of, path_of
-from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, TraceCheck, Verdict
+from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
+from tracehouse.findings.verdict import Verdict
 from tracehouse.report import histogram, report_source
 from tracehouse.report.markup import Html, code, element, facts, folded, join, prose, section, table, text
 from tracehouse.report.report_source import weight_of

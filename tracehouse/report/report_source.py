@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import speaks_against
-from tracehouse.findings.trace_check import Finding
 from tracehouse.report.markup import Html, element, join, section, text
 
 # A longer file is shown around the lines that findings name.

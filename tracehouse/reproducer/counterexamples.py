@@ -17,8 +17,8 @@ from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, Difference
 from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers
 from tracehouse.differential.offered_cases import shows_value_read
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Finding
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
 COUNTEREXAMPLES_MAX = 4

@@ -12,8 +12,8 @@ from textwrap import fill
 from typing import Any
 
 from tracehouse.differential.comparison import closeness_bounds
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Finding
 from tracehouse.reproducer import pytest_templates
 from tracehouse.reproducer.counterexamples import FoundCounterexample
 from tracehouse.spec.conversion import Conversion

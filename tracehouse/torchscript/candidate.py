@@ -14,7 +14,7 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.model import Model
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.findings import submissions
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.spec.conversion import Conversion, ScriptTarget
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript import script, script_targets

@@ -8,7 +8,7 @@ import torch
 from pydantic import JsonValue
 
 from tracehouse.findings import repeatability
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import scopes
 

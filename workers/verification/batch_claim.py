@@ -10,7 +10,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import Answer
 from tracehouse.differential.size_samples import Sizes
 from tracehouse.findings import coverage
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.tensors.tensor import Tensor
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.sized_inputs import SizedInputs

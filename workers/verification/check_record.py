@@ -7,9 +7,12 @@ from tracehouse.differential.comparison import ComparisonResult, Difference
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.findings import differences
+from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.duplicates import repeats
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.source_lines import only_warned_line
-from tracehouse.findings.trace_check import Comparison, Finding, TraceCheck, verdict_of, worst
+from tracehouse.findings.trace_check import TraceCheck
+from tracehouse.findings.verdict import verdict_of, worst
 from tracehouse.spec.trace_spec import TraceSpec
 
 

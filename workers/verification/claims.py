@@ -19,7 +19,7 @@ from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, fix_shape
 from tracehouse.differential.size_samples import Sizes
 from tracehouse.findings import baked, coverage
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.tensors.tensor import TensorSpec, array
 from workers.verification.batch_claim import BatchVerifier
 from workers.verification.differential_runs import DifferentialTester

@@ -37,7 +37,9 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf, TupleNode
 from tracehouse.errors import SourceSyntaxError
-from tracehouse.findings.trace_check import Finding, TorchCheck, TraceCheck, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
 
 ARCHIVE = bytes(range(256)) * 40

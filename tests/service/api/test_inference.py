@@ -35,7 +35,8 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract, MethodClaim
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.regions import Region, Span
-from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
 
 X = [[1.0, 2.0], [3.0, 4.0]]

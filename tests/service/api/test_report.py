@@ -21,7 +21,10 @@ from tracehouse.contract.input_spec import InputSpec, ValueRange
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf
-from tracehouse.findings.trace_check import Comparison, Finding, Layer, TorchCheck, TraceCheck, TracerWarning, Verdict
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck, TracerWarning
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 SOURCE = """\

@@ -30,7 +30,7 @@ from tests.service.api.conftest import Tracer, authorized, local, make_context, 
 from tests.service.api.test_access import DOCUMENT, PROTECTED, PUBLIC
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact, GraphNode, Printout
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 SECRET = f"s{uuid4().hex}"  # in the source, the log, the printouts, the picture and the manifest
 NAME = f"m{uuid4().hex}"

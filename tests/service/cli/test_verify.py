@@ -25,7 +25,7 @@ from tracehouse.contract.contract import MethodContract
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 
 class Doubled(torch.nn.Module):

@@ -5,7 +5,9 @@ import pytest
 from service.domain.outcome import Succeeded
 from tests.conftest import make_artifact
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.trace_check import Finding, TorchCheck, TraceCheck, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
 
 SOURCE = {"files": {"net.py": ""}, "entrypoint": "net:Net"}

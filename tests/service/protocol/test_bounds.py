@@ -9,19 +9,19 @@ from service.protocol.bounds import FACTS_MAX_BYTES, FINDINGS_MAX, cut_check, cu
 from service.protocol.messages import FailureReply
 from service.protocol.tracer import from_tracer
 from tracehouse.errors import Failure, ModelRaised
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import (
-    Comparison,
     DifferingConstant,
     Divergence,
-    Finding,
     OutputDifference,
     OutputRef,
     TorchCheck,
     TraceCheck,
     TracedNode,
     TracerWarning,
-    Verdict,
 )
+from tracehouse.findings.verdict import Verdict
 
 
 def nested(levels: int) -> Any:

@@ -21,7 +21,7 @@ from tests.conftest import PATIENCE_S, keep, parent_of
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype, Tensor, unpack
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,9 @@ from service.domain.trace_request import TraceRequest
 from service.storage.database import Store
 from tests.conftest import TENANT, make_artifact
 from tracehouse.errors import ServiceError
-from tracehouse.findings.trace_check import Finding, TorchCheck, TraceCheck, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
+from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")

@@ -12,7 +12,7 @@ from service.domain.errors import (
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
 from tests.conftest import TENANT, make_artifact
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 
 def version_of(store, ref: str) -> int:

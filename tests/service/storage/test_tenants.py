@@ -26,7 +26,7 @@ from service.storage.database import Store
 from tests.conftest import make_artifact
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, NotFound
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ from service.domain.trace_request import Stage, State, TraceRequest
 from tests.conftest import TENANT, make_artifact
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure
-from tracehouse.findings.trace_check import Finding, TorchCheck, TraceCheck, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
+from tracehouse.findings.verdict import Verdict
 
 OURS = Failure(slug="tracer-lost", detail="the child vanished")
 THEIRS = Failure(slug="model-raised", detail="boom", facts={"line": 3})

@@ -7,7 +7,8 @@ from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.regions import Region, Span
-from tracehouse.findings.trace_check import Layer, Verdict
+from tracehouse.findings.trace_check import Layer
+from tracehouse.findings.verdict import Verdict
 
 
 def test_an_artifact_of_an_earlier_release_keeps_its_attempts() -> None:

@@ -16,7 +16,7 @@ import tracehouse
 from tracehouse.check.report import ONE_PROCESS
 from tracehouse.errors import ArgumentMismatch, ModelNotCopyable, ModelRaised
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 X = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
 

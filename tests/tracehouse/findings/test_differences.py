@@ -7,6 +7,7 @@ import pytest
 from tests.submissions import spec, tensor
 from tracehouse.differential.comparison import Difference
 from tracehouse.findings.differences import output_differs, with_better_remedy
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import (
     CONTROL_RANDOMNESS,
@@ -19,7 +20,6 @@ from tracehouse.findings.remedies import (
 )
 from tracehouse.findings.repeatability import nondeterministic
 from tracehouse.findings.source_lines import only_warned_line
-from tracehouse.findings.trace_check import Finding
 from tracehouse.spec.trace_spec import TraceSpec
 
 IGNORED = "the artifact raised: RuntimeError: helper is annotated to be ignored and cannot be run"

@@ -3,8 +3,8 @@
 import pytest
 
 from tracehouse.findings.duplicates import repeats
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.trace_check import Finding
 
 
 def finding(kind: Kind, detail: str = "", **evidence: str) -> Finding:

@@ -10,8 +10,10 @@ import pytest
 import service
 import tracehouse
 import workers
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import CATALOGUE, FindingKind, Kind, Weight, decides_alone, entry_of, speaks_against
-from tracehouse.findings.trace_check import Comparison, Finding, Verdict, verdict_of
+from tracehouse.findings.verdict import Verdict, verdict_of
 
 ROOTS = [Path(package.__file__ or "").parent for package in (tracehouse, service, workers)]
 

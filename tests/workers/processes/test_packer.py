@@ -26,7 +26,7 @@ from tests.submissions import spec, tensor
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from workers.processes import packer as packing
 from workers.programs import packer
 

@@ -10,7 +10,7 @@ from tracehouse.check import ledger
 from tracehouse.check.probe import probing
 from tracehouse.differential.call_limits import CallLimit, CallLimits
 from tracehouse.differential.offered_cases import CASES_MAX
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])

@@ -17,7 +17,7 @@ from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.artifact.exportability import ExportAttempt
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])

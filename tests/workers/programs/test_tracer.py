@@ -10,7 +10,7 @@ import torch
 from tests.submissions import EVERY_DATATYPE, spec, tensor
 from tests.workers.conftest import Told
 from tracehouse.contract.structure import DictNode, TensorLeaf, TupleNode
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0, 4.0], [-1.0, 0.5, 0.0, 2.0]])

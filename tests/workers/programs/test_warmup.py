@@ -13,7 +13,7 @@ from service.storage.database import Store
 from tests.conftest import TENANT
 from tests.submissions import spec
 from tests.workers.conftest import LIMITS
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from workers.worker import Worker
 
 IMAGE = {"datatype": "FP32", "shape": [2, 3, 8, 8], "random": {"seed": 0}}

@@ -10,7 +10,8 @@ from tests.submissions import tensor
 from tests.workers.conftest import ArtifactOf, Work
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import MethodContract
-from tracehouse.findings.trace_check import Finding, Verdict
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict
 
 # A check that claims this, and says nothing that would not agree with it.
 CLAIMING = """

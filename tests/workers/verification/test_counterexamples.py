@@ -18,7 +18,7 @@ from service.storage.database import Store
 from tests.submissions import tensor
 from tests.workers.conftest import ArtifactOf
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 
 X = tensor([[1.0, 2.0], [3.0, 4.0]])
 OTHER = tensor([[1.0, 2.0], [3.0, -40.0]])

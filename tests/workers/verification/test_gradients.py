@@ -9,7 +9,9 @@ from tests.submissions import spec, tensor
 from tests.workers.conftest import ArtifactOf, Work
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import AnswerTooLarge
-from tracehouse.findings.trace_check import Comparison, Finding, Verdict
+from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.finding import Finding
+from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values.gradients import differentiate
 from tracehouse.torch_values.tensors import pack, unpack

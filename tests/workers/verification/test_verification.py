@@ -18,7 +18,7 @@ from tests.workers.conftest import LIMITS, ArtifactOf, Work
 from tracehouse.differential import golden
 from tracehouse.errors import Failure
 from tracehouse.findings import differences
-from tracehouse.findings.trace_check import Verdict
+from tracehouse.findings.verdict import Verdict
 from tracehouse.torch_values.tensors import unpack
 from workers.verification.verification import ROUNDS_MOST
 from workers.worker import Worker

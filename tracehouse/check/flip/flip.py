@@ -22,7 +22,7 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
-from tracehouse.findings.trace_check import Effect
+from tracehouse.findings.finding import Effect
 from tracehouse.introspection import user_lines
 from tracehouse.torchscript.torch_check import RecordedWarning
 

@@ -21,7 +21,7 @@ import torch
 from torch._jit_internal import is_scripting
 from torch.jit._trace import is_tracing
 
-from tracehouse.findings.trace_check import Effect
+from tracehouse.findings.finding import Effect
 from tracehouse.introspection import user_lines
 
 Kind = Literal["clock", "entropy", "environment", "file", "process"]

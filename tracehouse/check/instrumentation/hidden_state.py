@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracehouse.findings.trace_check import Effect
+from tracehouse.findings.finding import Effect
 from tracehouse.torch_values.compare import compare
 
 _DEPTH = 4  # containers and objects inside one another are changed and compared so deep

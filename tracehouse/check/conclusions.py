@@ -1,4 +1,4 @@
-"""Verdicts: the findings and the claim that follow from the evidence. Nothing here calls a model."""
+"""Conclusions: the findings and the claim that follow from the evidence. Nothing here calls a model."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,13 +14,13 @@ from tracehouse.contract.dims import symbols_of
 from tracehouse.contract.output_spec import Answers
 from tracehouse.contract.regions import Region
 from tracehouse.findings import coverage
-from tracehouse.findings.trace_check import Finding
+from tracehouse.findings.finding import Finding
 from tracehouse.introspection.user_lines import Line
 from tracehouse.torchscript.torch_check import RecordedWarning
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
-    """Return what speaks against the trace, and then what else the layers report, in their order."""
+    """Return wrong value reads, values and sizes first, then each layer's own findings, in the order of the layers."""
     method = evidence.method
     return [
         *(findings.value_read(method, one) for one in evidence.wrong_reads),

@@ -1,0 +1,23 @@
+"""A comparison: one call of the eager model and of the artifact on the same inputs, and what differed."""
+
+from pydantic import Field
+
+from tracehouse.frozen import Frozen
+
+
+class Comparison(Frozen):
+    """One call of the eager model and of the artifact on the same inputs.
+
+    `case` names the inputs: "example", "check_inputs[0]", inputs that the check made ("probe: zeros", "size: ...",
+    "counterexample: ..."), or inputs drawn after the artifact was made ("fresh 1", "fresh at batch 3"). A suffix says
+    what else was compared: ", again" a second call after all others, ", as traced" the archive itself if another form
+    of it is served, ", gradients" the gradients. `largest_difference` is the largest absolute difference over all
+    output leaves, or null if they cannot be subtracted.
+    """
+
+    method: str
+    case: str
+    in_contract: bool = Field(description="Whether the contract takes these inputs. Elsewhere a difference restricts.")
+    agrees: bool
+    largest_difference: float | None = None
+    difference: str | None = Field(None, description="The first output leaf that differs, and how.")
