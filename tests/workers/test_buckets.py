@@ -193,11 +193,11 @@ def test_a_call_is_made_longer_and_shorter_with_its_own_values() -> None:
 
 
 DECLARED_OTHERWISE = [
-    ({"input3": {"0": "seq"}}, "'input3', which is no input: those of forward are input1, input2"),
+    ({"input3": {"0": "seq"}}, "'input3', which is not an input: forward has input1, input2"),
     ({"input1": {"4": "seq"}}, "dim 4 of 'input1', which has 1 dims"),
     (
         {"input1": {"0": "seq"}, "input2": {"0": "seq"}},
-        "dim 0 of 'input2' is 2 in the example; dynamic calls it seq, which has to be 3 by the other dims",
+        "dim 0 of 'input2' is 2 in the example; dynamic calls it seq, which must be 3 by the other dims",
     ),
     ({"input1": {"0": "2*seq"}}, "dim 0 of 'input1' is 3 in the example; dynamic calls it 2*seq, which cannot be told"),
 ]
@@ -220,5 +220,5 @@ def test_a_submission_without_buckets_is_held_to_what_it_declares(work: Work) ->
     assert ended.state is State.FAILED
     assert ended.failure is not None
     assert ended.failure.slug == "argument-mismatch"
-    assert "'idz', which is no input: those of forward are ids, mask" in ended.failure.detail
+    assert "'idz', which is not an input: forward has ids, mask" in ended.failure.detail
     assert "`dynamic`" in str(ended.failure.facts["remedy"])

@@ -1,7 +1,7 @@
-"""A call: one method of the model and the values it is called with, bound to its parameters' names.
+"""A call: one method of the model, and the arguments for it under its parameters' names.
 
-The eager model is called as a person would call it. A traced method takes tensors alone, in the order of the
-parameters: everything else that the call was given, or leaves to a default, is baked into it. A scripted one takes all.
+The eager model gets every argument, as a person would pass it. A traced method takes only tensors, in the order of the
+parameters; all other arguments and the defaults are baked into it. A scripted method takes all arguments.
 """
 
 import inspect
@@ -25,26 +25,31 @@ _ANNOTATION_MAX_CHARACTERS = 40
 
 @dataclass(frozen=True)
 class Call:
-    """`method` is its name in the contract, `function` its name in Python; they differ for a bound method alone."""
+    """One method and its arguments.
+
+    `method` is the method's name in the contract, `function` its name in Python. They differ only if the entrypoint is
+    a bound method, for which `forward` stands in the contract.
+    """
 
     method: str
     function: str
-    # In the order of the parameters, a LeftOut for each that is left to its default; what `*args` takes is one tuple,
-    # what `**kwargs` takes stands under its own names.
+    # In the order of the parameters. A LeftOut stands for an argument that is left to its default. The values of
+    # `*args` are one tuple; those of `**kwargs` stand under their own names.
     arguments: dict[str, Any]
-    by_name: frozenset[str]  # of the arguments, those that were given as keywords
+    by_name: frozenset[str]  # the names of the arguments that were passed as keywords
     variadic: str | None  # the name of `*args`
-    scripted: bool = False  # of a scripted method: nothing is baked into it
+    scripted: bool = False  # the method is compiled as it is written: nothing is baked in
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
+        """All tensors among the arguments, by their paths (`x`, `pair.0`)."""
         found: dict[str, torch.Tensor] = {}
         for name, value in self.arguments.items():
             found |= structure.tensors(value, name)
         return found
 
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> "Call":
-        """The same call on other tensors."""
+        """Return the same call with other tensors; `tensors` must have one for each path."""
         arguments = {
             name: structure.map_tensors(value, name, lambda path, _: tensors[path])
             for name, value in self.arguments.items()
@@ -52,20 +57,20 @@ class Call:
         return replace(self, arguments=arguments)
 
     def as_scripted(self) -> "Call":
-        """The same call of a method that is compiled as it is written."""
+        """Return the same call of a method that is compiled as it is written."""
         return replace(self, scripted=True)
 
     def clone(self) -> "Call":
-        """For a callee that may write into its inputs."""
+        """Return the call with copies of its tensors, for a model that may write into its inputs."""
         return self.with_tensors({name: tensor.clone() for name, tensor in self.tensors.items()})
 
     def run(self, module: torch.nn.Module) -> Any:
-        """Call the eager model."""
+        """Call the eager model and return its outputs. Raises whatever the model raises."""
         args, kwargs = self.split_arguments(self.arguments)
         return _callee(module, self.function)(*args, **kwargs)
 
     def split_arguments(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Those arguments as this call gives them: by position or by name, as a model's hooks may tell them apart."""
+        """Split arguments into positional and keyword ones, as this call passes them: a model's hooks may see which."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for name, value in arguments.items():
@@ -78,17 +83,18 @@ class Call:
         return args, kwargs
 
     def run_traced(self, module: torch.nn.Module) -> Any:
-        """Call the artifact."""
+        """Call the artifact and return its outputs. Raises whatever the artifact raises."""
         schema = getattr(module, self.method).schema
         return script_calls.call_method(_callee(module, self.method), schema, self.artifact_args_by_name)
 
     @property
     def artifact_args(self) -> tuple[Any, ...]:
-        """What the artifact is called with."""
+        """The artifact's positional arguments."""
         return tuple(self.artifact_args_by_name.values())
 
     @property
     def artifact_args_by_name(self) -> dict[str, Any]:
+        """The artifact's arguments by their parameters' names, without what is baked in."""
         return {
             name: structure.strip_baked(value, scripted=self.scripted)
             for name, value in self.arguments.items()
@@ -98,14 +104,18 @@ class Call:
 
 @dataclass(frozen=True)
 class CheckCall:
-    """A check input, bound."""
+    """A check input as a call; `name` is its place in the request, such as `check_inputs[0]`."""
 
     name: str
     call: Call
 
 
 def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
-    """Raises TraceMethodNotFound, and ArgumentMismatch with the names that the method knows."""
+    """Return the call of this method with these arguments.
+
+    `method` is the name in the contract, `function` the name in Python. Raises TraceMethodNotFound, and
+    ArgumentMismatch with the names of the method's parameters.
+    """
     callee = _find_method(module, method, function)
     signature = _signature_of(callee, args)
     try:
@@ -113,10 +123,10 @@ def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any
     except TypeError as error:
         known = list(signature.parameters)
         unknown = sorted(set(kwargs) - set(known))
-        # Python may speak of the one that is missing instead.
-        why = f"it knows no {unknown[0]!r}, only {', '.join(known)}" if unknown else str(error)
+        # Python may complain of a missing argument first; a misspelt name is more useful to see.
+        why = f"it has no parameter {unknown[0]!r}, only {', '.join(known)}" if unknown else str(error)
         raise ArgumentMismatch(
-            f"{method}{_format_signature(signature)} cannot be called so: {why}",
+            f"{method}{_format_signature(signature)} does not take these inputs: {why}",
             method=method,
             parameters=known,
             unknown=unknown,
@@ -126,15 +136,15 @@ def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any
 
 
 def _format_signature(signature: Signature) -> str:
-    """As Python writes it, without annotations that are long."""
+    """Return the signature as Python writes it, without long annotations."""
     parameters = [
         parameter.replace(annotation=Parameter.empty)
         if len(inspect.formatannotation(parameter.annotation)) > _ANNOTATION_MAX_CHARACTERS
         else parameter
         for parameter in signature.parameters.values()
     ]
-    shown = signature.replace(parameters=parameters, return_annotation=Signature.empty)
-    return without_addresses(str(shown))
+    shortened = signature.replace(parameters=parameters, return_annotation=Signature.empty)
+    return without_addresses(str(shortened))
 
 
 def _arguments(bound: BoundArguments) -> dict[str, Any]:
@@ -150,18 +160,19 @@ def _arguments(bound: BoundArguments) -> dict[str, Any]:
 
 
 def _variadic(bound: BoundArguments) -> str | None:
+    """Return the name of `*args` if the call passes any."""
     kinds = {name: bound.signature.parameters[name].kind for name in bound.arguments}
     return next((name for name, kind in kinds.items() if kind is Parameter.VAR_POSITIONAL), None)
 
 
 def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
-    """Let the module's methods take only what is handed over, by position; the rest is as in the calls.
+    """Replace the module's methods by ones that take only the tensors, by position; the rest is as in the calls.
 
-    torch.jit.trace names and passes positional tensors alone.
+    torch.jit.trace passes and names only positional tensors. The module is changed.
     """
     if all(_is_plain(call, getattr(module, call.function)) for call in calls.values()):
         return
-    within: list[str] = []  # a method that another one calls is called as it always was
+    within: list[str] = []  # the baked method that runs: a method that it calls gets its arguments unchanged
     for call in calls.values():
         module.__dict__[call.method] = MethodType(_bake_method(call, getattr(module, call.function), within), module)
 
@@ -169,7 +180,7 @@ def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
 def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) -> Callable[..., Any]:
     names = [name for name, value in call.arguments.items() if structure.has_tensors(value)]
 
-    def baked(_: torch.nn.Module, *given: Any, **others: Any) -> Any:
+    def call_baked(_: torch.nn.Module, *given: Any, **others: Any) -> Any:
         if within:
             return original(*given, **others)
         values = dict(zip(names, given, strict=True))
@@ -184,16 +195,18 @@ def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) ->
         finally:
             within.pop()
 
-    # torch reads the arguments' names off it, the first being the module itself.
-    taken = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    baked.__signature__ = Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *taken])  # type: ignore[attr-defined]
-    return baked
+    # torch takes the inputs' names from this signature, and skips the first, which is the module itself.
+    tensors = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    signature = Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *tensors])
+    call_baked.__signature__ = signature  # type: ignore[attr-defined]
+    return call_baked
 
 
 def _is_plain(call: Call, callee: Callable[..., Any]) -> bool:
-    """Whether the method can be traced as it stands: called by position, with tensors alone.
+    """Whether the method can be traced as it stands: it is called by position and with tensors only.
 
-    What is left out is no hindrance: nobody gives it. Of a compiled function torch does not find the names.
+    An argument that is left out does not matter, because nobody passes it. A compiled function is never plain, because
+    torch does not find its parameters' names.
     """
     by_position = not call.by_name and call.variadic is None and call.method == call.function
     given = [value for value in call.arguments.values() if not isinstance(value, structure.LeftOut)]
@@ -210,8 +223,10 @@ def _find_method(module: torch.nn.Module, method: str, function: str) -> Callabl
         missing = function not in _methods(module)
     if missing or found is None:
         methods = _methods(module)
-        there = ", ".join(methods) or "none"
-        raise TraceMethodNotFound(f"the model has no method {method!r}; it has {there}", method=method, methods=methods)
+        listed = ", ".join(methods) or "none"
+        raise TraceMethodNotFound(
+            f"the model has no method {method!r}; it has {listed}", method=method, methods=methods
+        )
     return found  # type: ignore[no-any-return]
 
 
@@ -237,7 +252,7 @@ def _is_compiled(callee: Callable[..., Any]) -> bool:
 
 
 def _signature_of_schema(schema: Any) -> Signature:
-    """As Python would have it; a method's own first argument is the module."""
+    """Return a compiled method's signature as Python would write it, without `self`."""
     parameters = []
     for index, argument in enumerate(one for one in schema.arguments if one.name != "self"):
         name: str = argument.name
@@ -253,5 +268,5 @@ def _signature_of_schema(schema: Any) -> Signature:
 
 
 def _callee(module: torch.nn.Module, name: str) -> Callable[..., Any]:
-    # forward is called through the module, for its hooks.
+    # forward is called through the module, so that its hooks run.
     return module if name == "forward" else getattr(module, name)

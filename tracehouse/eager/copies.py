@@ -1,4 +1,4 @@
-"""Copies of a model: everything of its own but the parameters, and hooks that write into the copy."""
+"""Copies of a model that share only the parameters with it, and whose hooks write into the copy."""
 
 import copy
 import weakref
@@ -9,17 +9,21 @@ from typing import Any
 
 import torch
 
-_DEPTH = 4  # of containers and closures in one another
+_DEPTH = 4  # how deep containers and closures are searched
 
 
 def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
-    """deepcopy takes a function as it is: a hook that closes over the model would go on writing into the original."""
+    """Return a copy of the model. Raises whatever deepcopy raises for one of its attributes.
+
+    deepcopy does not copy functions, so a hook that closes over the model would go on writing into the original.
+    Such functions are therefore copied here, with closures of their own.
+    """
     memo = _memo_of_shared(module) if share_parameters else _memo_of_uncopyable(module)
     own = {id(part) for part in module.modules()}
     functions: dict[int, FunctionType] = {}
     for part in module.modules():
         _find_functions(vars(part), functions, _DEPTH)
-    cells: dict[int, tuple[CellType, CellType]] = {}  # by identity: one of the model's, and the copy's
+    cells: dict[int, tuple[CellType, CellType]] = {}  # by identity: a cell of the model and its copy
     for function in functions.values():
         if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
             memo[id(function)] = _copy_with_own_cells(function, cells)
@@ -27,13 +31,13 @@ def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> tor
     if share_parameters:
         _share_parameters(module, made)
     for old, new in cells.values():
-        with suppress(ValueError):  # it is empty
+        with suppress(ValueError):  # an empty cell
             new.cell_contents = _counterpart_in_copy(old.cell_contents, memo)
     return made
 
 
 def find_uncopyable(module: torch.nn.Module) -> list[str]:
-    """The attributes that deepcopy refuses, by their paths."""
+    """Return the paths of the attributes that deepcopy refuses."""
     return [
         f"{path}.{name}".lstrip(".")
         for path, part in module.named_modules()
@@ -45,7 +49,7 @@ def find_uncopyable(module: torch.nn.Module) -> list[str]:
 def _is_copyable(value: Any) -> bool:
     try:
         copy.deepcopy(value)
-    except Exception:  # noqa: BLE001 - submitted code: that it refuses is what is asked
+    except Exception:  # noqa: BLE001 - submitted code: whether it raises is the question
         return False
     return True
 
@@ -63,7 +67,7 @@ def _memo_of_uncopyable(module: torch.nn.Module) -> dict[int, Any]:
             # deepcopy refuses a tensor with a history, such as the weight that torch.nn.utils.weight_norm leaves.
             if isinstance(value, torch.Tensor) and value.grad_fn is not None:
                 memo[id(value)] = value.detach().clone()
-        # It refuses a compiled function as well, which nothing can change.
+        # It refuses a compiled function too. Nothing can change one, so the copy may share it.
         memo |= {id(function): function for function in _compiled_functions(vars(part), _DEPTH)}
     return memo
 
@@ -78,7 +82,7 @@ def _compiled_functions(value: Any, depth: int) -> "Iterator[torch.jit.ScriptFun
 
 
 def _share_parameters(module: torch.nn.Module, made: torch.nn.Module) -> None:
-    """A ScriptModule is copied in C++, which knows of no memo."""
+    """Let the copy's ScriptModules use the model's parameters: they are copied in C++, which ignores the memo."""
     copies = dict(made.named_modules(remove_duplicate=False))
     for path, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
@@ -91,7 +95,7 @@ def _find_functions(value: Any, found: dict[int, FunctionType], depth: int) -> N
     if kind is FunctionType and id(value) not in found:
         found[id(value)] = value
         for cell in value.__closure__ or ():
-            with suppress(ValueError):  # it is empty
+            with suppress(ValueError):  # an empty cell
                 _find_functions(cell.cell_contents, found, depth - 1)
     if depth and issubclass(kind, dict):
         for item in dict.values(value):
@@ -102,7 +106,7 @@ def _find_functions(value: Any, found: dict[int, FunctionType], depth: int) -> N
 
 
 def _reaches(cell: CellType, modules: set[int], depth: int) -> bool:
-    """Whether a module of the model's is in it, or in a function that is in it."""
+    """Whether the cell holds one of the model's modules, or a function that reaches one through its own cells."""
     try:
         value = cell.cell_contents
     except ValueError:
@@ -127,7 +131,7 @@ def _copy_with_own_cells(function: FunctionType, cells: dict[int, tuple[CellType
 
 
 def _counterpart_in_copy(value: Any, memo: dict[int, Any]) -> Any:
-    """What stands in the copy for what a function of the model's closes over."""
+    """Return what a copied function closes over in place of `value`."""
     if type(value) is weakref.ref:
         target = value()
         return weakref.ref(memo[id(target)]) if id(target) in memo else value

@@ -1,4 +1,4 @@
-"""A call whose dims are what `dynamic` says, and the same at other sizes, which a bucket is traced and compared on."""
+"""Declared sizes: a call is checked against `dynamic`, and resized for a bucket, which is traced on other sizes."""
 
 from collections.abc import Mapping
 
@@ -14,13 +14,14 @@ _REMEDY = "name in `dynamic` the inputs and dims of the examples, and give dims 
 
 
 def resize_call(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
-    """The call with its declared dims as long as these symbols make them: its own values again and again, or cut off.
+    """Return the call with its declared dims resized to what `sizes` gives for their symbols.
 
-    Every process does it alike, so that all have the same example. Raises ArgumentMismatch.
+    A dim is made longer by repeating the call's own values, and shorter by cutting them off. The result depends on
+    nothing else, so every process gets the same example. Raises ArgumentMismatch if `dynamic` does not fit the call.
     """
     shapes = {name: _declared_shape(name, tensor, dynamic, call.method) for name, tensor in call.tensors.items()}
     if unknown := sorted(dynamic.keys() - shapes.keys()):
-        detail = f"dynamic names {unknown[0]!r}, which is no input: those of {call.method} are {', '.join(shapes)}"
+        detail = f"dynamic names {unknown[0]!r}, which is not an input: {call.method} has {', '.join(shapes)}"
         raise ArgumentMismatch(detail, method=call.method, unknown=unknown, inputs=[*shapes], remedy=_REMEDY)
     example = _solve_symbols(call, shapes)
     if not set().union(*map(symbols_of, shapes.values())) & sizes.keys():
@@ -35,20 +36,20 @@ def _declared_shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: s
     declared = dynamic.get(name, {})
     if beyond := [dim for dim in declared if int(dim) >= tensor.dim()]:
         raise ArgumentMismatch(
-            f"dynamic names dim {beyond[0]} of {name!r}, which has {tensor.dim()} dims, from 0 on",
+            f"dynamic names dim {beyond[0]} of {name!r}, which has {tensor.dim()} dims, counted from 0",
             method=method, input=name, remedy=_REMEDY,
         )  # fmt: skip
     return tuple(declared.get(str(dim), size) for dim, size in enumerate(tensor.shape))
 
 
 def _solve_symbols(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[str, int]:
-    """What the symbols are on the example."""
+    """Return the size that each symbol has in the example. Raises ArgumentMismatch if there is none."""
     found = solve_or_conflict([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
     if isinstance(found, dict):
         return found
     name = [*shapes][found.shape]
     size, declared = call.tensors[name].shape[found.dim], shapes[name][found.dim]
-    other = f"has to be {found.expected} by the other dims" if found.expected is not None else "cannot be told from it"
+    other = f"must be {found.expected} by the other dims" if found.expected is not None else "has no solution for it"
     raise ArgumentMismatch(
         f"dim {found.dim} of {name!r} is {size} in the example; dynamic calls it {declared}, which {other}",
         method=call.method, input=name, remedy=_REMEDY,

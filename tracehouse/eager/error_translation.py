@@ -1,4 +1,4 @@
-"""Blame: what comes out of submitted code becomes an error of the domain, with the user's line."""
+"""Error translation: an exception from submitted code becomes an error of ours, with the user's line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,25 +10,25 @@ from tracehouse.introspection import user_lines
 
 _CAUSES_MAX = 10
 _CONFINED = (
-    "submitted code has no files, no network and no other processes here: send files in the source, weights as "
+    "submitted code cannot use files, the network or other processes here: send files in the source, weights as "
     "`weights`, and tensors as inputs"
 )
-# What comes out of a library, by what it says, where that does not say what to do.
+# What to do, for messages of libraries that do not say it: a part of the message, and the remedy.
 _REMEDIES = [
     (
         "operator torchvision::nms does not exist",
-        "torchvision was built for another torch: install the one that matches, or declare its operators before the "
-        "import, as examples/models/torchvision_operators.py does",
+        "torchvision was built for another version of torch: install the version that matches, or declare its operators "
+        "before the import, as examples/models/torchvision_operators.py does",
     ),
     ("No module named", "send it in the source, or install it beside the service; in the sandbox's tier seccomp, name "
-                        "it in PRELOAD besides"),
-    # What the jail refuses, as the kernel and what stands on it say it.
+                        "it in PRELOAD as well"),
+    # What the jail refuses, in the words of the kernel and of the libraries above it.
     *((words, _CONFINED) for words in (
         "Permission denied", "Operation not permitted", "Read-only file system", "No such file or directory: '/",
         "No usable temporary directory", "name resolution", "Name or service not known",
     )),
 ]  # fmt: skip
-# By what torch says, wherever the source's code was when it said so.
+# Messages of torch that have an error of their own, whatever the source was doing: a part of the message, the error.
 _NAMED: list[tuple[str, type[TraceError]]] = [
     *((words, DeviceNotFound) for words in (
         "Torch not compiled with CUDA enabled", "Found no NVIDIA driver", "No CUDA GPUs are available",
@@ -45,9 +45,10 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
 
 @contextmanager
 def translate_errors(kind: type[TraceError], doing: str, **facts: Any) -> Iterator[None]:
-    """Around submitted code: any exception leaves as `kind`, or as what torch says by which it has a name of its own.
+    """Turn any exception of the submitted code inside into a TraceError with the user's line.
 
-    A TraceError raised inside stays what it is.
+    `kind` is raised, or a more exact error where torch's message is known. `doing` begins the detail, such as
+    "importing 'net' raised". A TraceError passes unchanged. If memory ran out, LimitExceeded is raised.
     """
     try:
         yield
@@ -63,7 +64,10 @@ def translate_errors(kind: type[TraceError], doing: str, **facts: Any) -> Iterat
 
 
 def remedy_of(error: BaseException) -> dict[str, str]:
-    """As a fact, where there is one. Libraries put what happened behind errors of their own, as transformers does."""
+    """Return the remedy for an error as a fact, or nothing if none is known.
+
+    The causes are searched too: libraries such as transformers wrap the real error in one of their own.
+    """
     texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(texts) < _CAUSES_MAX:
@@ -74,6 +78,7 @@ def remedy_of(error: BaseException) -> dict[str, str]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the error says that this process has no more memory."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError | OSError) and any(
@@ -82,9 +87,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def out_of_memory_error(error: BaseException) -> LimitExceeded:
+    """Return the error to raise in place of one that `is_out_of_memory`."""
     return LimitExceeded(
-        "the model code asked for more memory than it may have",
+        "the model code asked for more memory than it may use",
         limit="memory",
-        remedy="ask for less at once, or raise TRACE_MEMORY_MIB where the service is started",
+        remedy="use less memory at a time, or raise TRACE_MEMORY_MIB where the service is started",
         **user_lines.error_facts(error),
     )

@@ -1,4 +1,4 @@
-"""Inputs: what the trace request says of its example inputs, made into torch's values."""
+"""Inputs: the torch values of the example inputs that a trace request describes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
@@ -25,7 +25,7 @@ class InputFiles:
         self._read: dict[str, dict[str | None, torch.Tensor]] = {}
 
     def tensor(self, reference: FileTensor) -> torch.Tensor:
-        """A tensor of its own: what a model does to it, no other input sees. Raises InputsUnreadable."""
+        """Return a copy of the tensor, which no other input shares. Raises InputsUnreadable."""
         if reference.file not in self._read:
             self._read[reference.file] = _read_tensors(self._open(reference.file), reference.file)
         found = self._read[reference.file]
@@ -41,14 +41,19 @@ class InputFiles:
         tensor = found[key]
         if datatype_of(tensor) is None:
             raise InputsUnreadable(
-                f"a tensor in {reference.file!r} is {tensor.dtype}, which has no datatype", file=reference.file, key=key
+                f"a tensor in {reference.file!r} is {tensor.dtype}, for which the protocol has no datatype",
+                file=reference.file,
+                key=key,
             )
-        # Row-major, as every tensor that the artifact is going to be asked with.
+        # Row-major, as every tensor is that the artifact will be called with.
         return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def materialise(tree: Any, files: InputFiles, device: str = "cpu") -> Any:
-    """The torch value of an input tree, its tensors on that device: the same values on each."""
+    """Return the torch value of an input tree with its tensors on `device`. The values are the same on every device.
+
+    Raises InputsUnreadable.
+    """
     match tree:
         case InlineTensor():
             return from_bytes(tree.datatype, tree.shape, tree.pack()).to(device)
@@ -66,9 +71,13 @@ def materialise(tree: Any, files: InputFiles, device: str = "cpu") -> Any:
 
 
 def draw(wanted: RandomTensor) -> torch.Tensor:
-    """The same request gives the same values."""
+    """Return random values of the wanted shape, always the same for the same request. Raises InputsUnreadable.
+
+    Floats are normal, or uniform in [low, high) if a range is given. Integers are uniform in [low, high), by default in
+    [0, 2).
+    """
     generator = torch.Generator().manual_seed(wanted.random.seed)
-    with torch.device("cpu"):  # whatever the source made torch's default
+    with torch.device("cpu"):  # the source may have changed torch's default device
         if wanted.datatype is Datatype.BOOL:
             return torch.randint(0, 2, wanted.shape, generator=generator).bool()
         if wanted.datatype.is_integer:
@@ -95,7 +104,7 @@ def _draw_floats(wanted: RandomTensor, generator: torch.Generator) -> torch.Tens
 
 
 def _read_tensors(file: BinaryIO, name: str) -> dict[str | None, torch.Tensor]:
-    """The file's tensors by their keys; the key of the only one in a `.npy`, or in a `.pt` with a bare one, is None."""
+    """Return the file's tensors by their keys. A file with one bare tensor, such as a `.npy`, has it under None."""
     try:
         return _tensors(_load_file(file, name.lower()))
     except Exception as error:
@@ -125,6 +134,6 @@ def _tensor(value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, np.ndarray):
-        # Of another byte order than the machine's, numpy can have arrays and torch no tensors.
+        # numpy has arrays of either byte order, torch only tensors of the machine's.
         return torch.from_numpy(np.ascontiguousarray(value.astype(value.dtype.newbyteorder("=")))).reshape(value.shape)
-    raise TypeError(f"it holds a {type(value).__name__}, not only tensors")
+    raise TypeError(f"it holds a {type(value).__name__}, and may hold only tensors")

@@ -1,8 +1,8 @@
-"""The JIT, turned off in this process: what PYTORCH_JIT=0 does where torch is not loaded yet."""
+"""Turning the JIT off after torch has been imported, as PYTORCH_JIT=0 does before."""
 
 import torch.jit._state
 
 
 def turn_off() -> None:
-    """From now on torch.jit.script and its decorators give back what they are given, and torch.jit.trace does too."""
+    """Make torch.jit.script, its decorators and torch.jit.trace return what they are given, from now on."""
     torch.jit._state.disable()

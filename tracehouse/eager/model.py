@@ -1,12 +1,12 @@
-"""The model: made from its entrypoint, in eval mode or in the one that is asked for.
+"""The model: made from its entrypoint, and set to eval mode or to the mode that was requested.
 
-An entrypoint may be
+An entrypoint is one of these:
 
-- a class of nn.Module, which is called with `init`;
-- an nn.Module, or a method bound to one, for which `forward` then stands; it may be a ScriptModule already;
-- a function. If its signature takes `init` (nothing, where none was given), it is called as a factory, and what it
-  returns is the model, an nn.Module or a function. If it needs other arguments, or returns something else, then it is
-  itself what is traced.
+- a subclass of nn.Module, which is called with `init`;
+- an nn.Module, which may be a ScriptModule, or a method bound to one, which then stands for `forward`;
+- a function. If its signature accepts `init` (by default, no arguments), it is called as a factory, and the nn.Module
+  or function that it returns is the model. If it needs other arguments, or returns something else, the function itself
+  is traced.
 """
 
 import copy
@@ -31,15 +31,18 @@ _NAMES_MAX = 50
 
 
 class Function(torch.nn.Module):
-    """A plain function as a module, so that there is one way to trace."""
+    """A plain function as a module, so that everything that is traced is a module."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.__dict__["forward"] = function  # setattr would take a callable object that is a module for a child
+        self.__dict__["forward"] = function  # setattr would register a module as a child
 
 
 class Model:
-    """A module, and copies of it for everything that may change it."""
+    """A module, and copies of it for whoever may change one.
+
+    `alias` is the name of the method that stands for `forward`; `make` makes the module again if it cannot be copied.
+    """
 
     def __init__(
         self, module: torch.nn.Module, alias: str | None = None, make: Callable[[], torch.nn.Module] | None = None
@@ -54,40 +57,43 @@ class Model:
         self._change_copy: Callable[[torch.nn.Module], torch.nn.Module] | None = None
 
     def set_mode(self, training: Training) -> None:
-        """Of every submodule; `as-is` leaves each as the source left it."""
+        """Set the mode of every submodule; `as-is` leaves each as the source left it. Raises InitFailed."""
         self._training = training
         with translate_errors(InitFailed, "setting the model's mode raised"):
             self._apply_mode(self.module)
 
     def cast(self, dtype: torch.dtype | None) -> None:
-        """Its floating-point parameters and buffers, copies that are made from now on included; None leaves them."""
+        """Cast the floating-point parameters and buffers, also in later copies; None leaves them. Raises InitFailed."""
         self._dtype = dtype
         with translate_errors(InitFailed, f"casting the model to {dtype} raised", dtype=str(dtype)):
             self._apply_precision(self.module)
 
     def move(self, device: str) -> None:
-        """To where it is traced, copies that are made from now on included; it is made where the source makes it."""
+        """Move the model to the device where it is traced; later copies are there too. Raises InitFailed."""
         self._device = device
         with translate_errors(InitFailed, f"moving the model to {device} raised"):
             self._apply_device(self.module)
 
     def with_changed_copies(self, change: Callable[[torch.nn.Module], torch.nn.Module]) -> Self:
-        """The same model, whose copies are changed by `remake`."""
+        """Return this model with copies that `change` changes."""
         other = copy.copy(self)
         other._change_copy = change
         return other
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it is a ScriptModule: there is nothing left to trace or to script."""
+        """Whether the model is a ScriptModule, so that there is nothing to trace or to script."""
         return isinstance(self.module, torch.jit.ScriptModule)
 
     def method_name(self, requested: str) -> str:
-        """The name of the method in Python."""
+        """Return the Python name of a method that a request names."""
         return self._alias if self._alias is not None and requested == "forward" else requested
 
     def initialise(self, calls: Iterable[Call], seed: int) -> None:
-        """Give lazy modules their shapes, which they take from a first call."""
+        """Run the calls if the model has lazy modules, because they take their shapes from a first call.
+
+        Raises ModelRaised.
+        """
         if any(isinstance(parameter, UninitializedParameter) for parameter in self.module.parameters()):
             seed_all(seed)
             for call in calls:
@@ -95,9 +101,10 @@ class Model:
                     call.clone().run(self.module)
 
     def copy_module(self) -> torch.nn.Module:
-        """A copy that shares nothing but the parameters: they are large, and a call that writes them is found out.
+        """Return a copy that shares only the parameters, which are large; a call that writes to them is noticed.
 
-        What the source's globals and classes hold is put back too, so an older copy is not to be called again.
+        The state in the source's globals and classes is restored too, so do not call an older copy afterwards. An
+        instance that can be neither copied nor made again is returned itself. Raises ModelNotCopyable.
         """
         self.shared.restore()
         try:
@@ -107,12 +114,12 @@ class Model:
         if self._change_copy is None:
             return made
         if made is self.module:
-            raise ModelNotCopyable("the model cannot be copied, so that none of its parts can be scripted in a copy")
+            raise ModelNotCopyable("the model cannot be copied, and submodules are scripted only in a copy")
         return self._change_copy(made)
 
     def _make_again(self, refused: Exception) -> torch.nn.Module:
         if self._make is None:
-            return self.module  # an instance that cannot be copied: there is only this one
+            return self.module  # the source made this instance: there is no other
         try:
             with translate_errors(InitFailed, "making the model again raised"):
                 module = self._make()
@@ -139,7 +146,10 @@ class Model:
 
 
 def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> Model:
-    """Import the source and make the model. Raises a TraceError that names the line at fault."""
+    """Import the source and make the model. Raises a TraceError with the user's line.
+
+    `seed` decides what the source draws at random meanwhile.
+    """
     model = _find_model(source, entrypoint, init, seed)
     model.set_mode(training)
     return model
@@ -164,7 +174,7 @@ def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> Model
                 f"{path!r} is a method of a ScriptModule",
                 remedy="let the entrypoint be the ScriptModule, and name the method under `methods`",
             )
-        case torch.jit.ScriptFunction():  # it has no Python signature that would tell it from a factory
+        case torch.jit.ScriptFunction():  # without a Python signature, it can't be told from a factory
             _check_no_init(init, entrypoint)
             return Model(Function(found))
     if not callable(found):
@@ -190,9 +200,9 @@ def _resolve(source: Source, module: ModuleType, path: str, entrypoint: str) -> 
                 found = getattr(found, name)
             except AttributeError as error:
                 names, modules = _names(found), source.modules_in(module.__name__) if found is module else []
-                there = [*names, *(f"the module {inner}" for inner in modules)]
+                listed = [*names, *(f"the module {inner}" for inner in modules)]
                 raise EntrypointNotFound(
-                    f"there is no {name!r} in {entrypoint!r}; there is {', '.join(there) or 'nothing'}",
+                    f"there is no {name!r} in {entrypoint!r}; there is {', '.join(listed) or 'nothing'}",
                     entrypoint=entrypoint,
                     names=names,
                     modules=modules,
@@ -201,7 +211,7 @@ def _resolve(source: Source, module: ModuleType, path: str, entrypoint: str) -> 
 
 
 def _names(owner: Any) -> list[str]:
-    """What could have been meant: the callables that were defined there come first."""
+    """Return the callables that the user may have meant: those defined in `owner`, else all that it holds."""
     here = getattr(owner, "__name__", None)
     names = [name for name, value in vars(owner).items() if not name.startswith("_") and callable(value)]
     defined = [name for name in names if getattr(getattr(owner, name, None), "__module__", None) == here]
@@ -209,7 +219,7 @@ def _names(owner: Any) -> list[str]:
 
 
 def _make_model(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -> Model:
-    """Called once now, and again for a copy if the model refuses to be copied."""
+    """Make the model by calling the factory, which is called again if the model cannot be copied."""
 
     def make() -> Any:
         seed_all(seed)
@@ -226,7 +236,7 @@ def _make_model(factory: Callable[..., Any], init: Init, seed: int, entrypoint: 
     if _parameters(factory) and not (init.args or init.kwargs or isinstance(factory, type)):
         return Model(Function(factory))
     raise _unusable_entrypoint(
-        entrypoint, f"{entrypoint!r} was called as a factory, and returned a {type(result).__name__}"
+        entrypoint, f"{entrypoint!r} was called as a factory and returned a {type(result).__name__}"
     )
 
 
@@ -237,7 +247,7 @@ def _wrap_instance(module: torch.nn.Module, method: str | None, init: Init, entr
 
 def _check_no_init(init: Init, entrypoint: str) -> None:
     if init.args or init.kwargs:
-        raise InitFailed(f"{entrypoint!r} is a model already: it takes no `init`", entrypoint=entrypoint)
+        raise InitFailed(f"{entrypoint!r} is already a model, and takes no `init`", entrypoint=entrypoint)
 
 
 def _check_accepts(factory: Callable[..., Any], init: Init, entrypoint: str) -> None:
@@ -258,7 +268,7 @@ def _mismatch(function: Callable[..., Any], init: Init) -> str | None:
         inspect.signature(function).bind(*init.args, **init.kwargs)
     except TypeError as error:
         return str(error)
-    except ValueError:  # it has no signature, as torch.relu has none: only a call can tell
+    except ValueError:  # it has no signature, as torch.relu: only a call can show what it takes
         return None if init.args or init.kwargs else "it has no signature"
     return None
 
@@ -271,7 +281,7 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def _is_unbound(function: FunctionType) -> bool:
-    """Whether it was defined in a class's body and needs an instance."""
+    """Whether the function was defined in a class and needs an instance."""
     *owner, name = function.__qualname__.split(".")
     holder: Any = inspect.getmodule(function)
     for part in owner:

@@ -1,4 +1,4 @@
-"""The contract as the examples show it: names, datatypes and shapes of every leaf, and how they nest."""
+"""The contract that the examples show: name, datatype and shape of every leaf, and how the leaves nest."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -33,19 +33,19 @@ _REMEDY_OF_CONTAINER = (
 
 
 def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
-    """From one call of each method and what eager answered."""
+    """Return the contract of one call of each method and the eager model's outputs, by method."""
     return Contract(methods={method: _observe_method(call, outputs[method]) for method, call in calls.items()})
 
 
 def is_same_contract(example: Call, call: Call) -> bool:
-    """Whether a call lies inside the contract that the example makes."""
+    """Whether the call has the example's arguments, nesting, datatypes and shapes."""
     return same_arguments(describe_arguments(example), describe_arguments(call)) and _specs(example.tensors) == _specs(
         call.tensors
     )
 
 
 def describe_arguments(call: Call) -> list[Argument]:
-    """The call's arguments, and how they nest."""
+    """Return the call's arguments and how they nest."""
     return [
         Argument(name=name, structure=structure.describe(value, name, scripted=call.scripted))
         for name, value in call.arguments.items()
@@ -53,16 +53,19 @@ def describe_arguments(call: Call) -> list[Argument]:
 
 
 def check_inputs(call: Call) -> None:
-    """Raises ArgumentMismatch where two leaves would have one name."""
-    twice = _find_duplicates(
+    """Raise ArgumentMismatch if two leaves would have the same name."""
+    duplicates = _find_duplicates(
         [path for name, value in call.arguments.items() for path, _ in structure.leaves(value, name)]
     )
-    if twice:
-        raise ArgumentMismatch(f"two inputs are called {twice[0]!r}", method=call.method, names=twice)
+    if duplicates:
+        raise ArgumentMismatch(f"two inputs are called {duplicates[0]!r}", method=call.method, names=duplicates)
 
 
 def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: bool) -> None:
-    """Raises UnsupportedOutput where the eager model returns what an artifact cannot, or with `strict` a trace."""
+    """Raise UnsupportedOutput if the eager model returns something that an artifact cannot return.
+
+    With `strict`, a trace cannot return a dict or a list either.
+    """
     line = user_lines.line_of_function(getattr(module, call.function, None))
     where: dict[str, Any] = {"method": call.method, **user_lines.line_facts(line)}
     leaves = list(structure.leaves(outputs, "output"))
@@ -71,7 +74,7 @@ def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: 
     for name, leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
             raise OutputNotTensor(
-                f"{name!r} is {_describe_leaf(leaf)}; an artifact returns tensors alone",
+                f"{name!r} is {_describe_leaf(leaf)}; an artifact returns only tensors",
                 output=name, actual=type(leaf).__name__, remedy=_remedy_for_leaf(leaf), **where,
             )  # fmt: skip
         _check_tensor(name, leaf, **where)
@@ -84,15 +87,15 @@ def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: 
 
 
 def check_eager_outputs(outputs: Any, *, method: str) -> None:
-    """In mode eager, where what is no tensor is told as a constant. Raises UnsupportedOutput where it cannot be."""
-    with translate_errors(OutputNotJson, "to name what it returned raised", method=method):
+    """Raise UnsupportedOutput if the outputs cannot be reported by mode eager, which writes other leaves as JSON."""
+    with translate_errors(OutputNotJson, "naming the outputs raised", method=method):
         leaves = list(structure.leaves(outputs, "output"))
         check_output_names(outputs, method=method)
     for name, leaf in leaves:
         if isinstance(leaf, torch.Tensor):
             _check_tensor(name, leaf, method=method)
             continue
-        with translate_errors(OutputNotJson, f"to write {name!r} as JSON raised", method=method, output=name):
+        with translate_errors(OutputNotJson, f"writing {name!r} as JSON raised", method=method, output=name):
             orjson.dumps(structure.describe_constant(leaf))
 
 
@@ -100,7 +103,7 @@ def _check_tensor(name: str, tensor: torch.Tensor, **where: Any) -> None:
     if spec_of(name, tensor) is None:
         kind = f"{tensor.dtype}, {tensor.layout}"
         raise OutputWithoutDatatype(
-            f"{name!r} is {kind}, which has no datatype",
+            f"{name!r} is {kind}, for which the protocol has no datatype",
             output=name, actual=kind, remedy=_remedy_for_datatype(tensor), **where,
         )  # fmt: skip
     if tensor.is_meta:
@@ -141,20 +144,23 @@ def _specs(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
 
 
 def check_output_names(outputs: Any, **where: Any) -> None:
-    """Raises UnsupportedOutput where two leaves would have one name, or one a name that is no text."""
+    """Raise UnsupportedOutput if two leaves would have the same name, or if a name is not valid text."""
     for name in structure.names(outputs, "output"):
-        if name != (shown := name.encode(errors="backslashreplace").decode()):
-            raise OutputNotJson(f"the name {shown!r} has lone surrogates, which no text has", output=shown, **where)
-    if twice := _find_duplicates([name for name, _ in structure.leaves(outputs, "output")]):
-        raise UnsupportedOutput(f"two outputs are called {twice[0]!r}", names=twice, **where)
+        if name != (escaped := name.encode(errors="backslashreplace").decode()):
+            raise OutputNotJson(
+                f"the name {escaped!r} has lone surrogates, which text cannot have", output=escaped, **where
+            )
+    if duplicates := _find_duplicates([name for name, _ in structure.leaves(outputs, "output")]):
+        raise UnsupportedOutput(f"two outputs are called {duplicates[0]!r}", names=duplicates, **where)
 
 
 def _find_duplicates(names: list[str]) -> list[str]:
-    """A dict's keys may have dots, and make two leaves of one name."""
+    """Return the names that occur twice, as they may if a dict's keys have dots."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def _find_loose_container(value: Any) -> str | None:
+    """Return "dict" or "list" if the value is one, or a tuple that holds one."""
     match value:
         case Mapping():
             return "dict"

@@ -1,4 +1,4 @@
-"""Precision: the dtype that a request has its model and its inputs cast to."""
+"""Precision: the dtype to which a request has its model and its inputs cast."""
 
 import torch
 
@@ -14,12 +14,12 @@ _DTYPES: dict[Precision, torch.dtype] = {
 
 
 def dtype_of(precision: Precision | None) -> torch.dtype | None:
-    """None where everything stays as it was given."""
+    """Return torch's dtype, or None if nothing is to be cast."""
     return None if precision is None else _DTYPES[precision]
 
 
 def cast(call: Call, precision: Precision | None) -> Call:
-    """The call with its floating-point inputs in that precision."""
+    """Return the call with its floating-point inputs in that precision; None returns the call as it is."""
     dtype = dtype_of(precision)
     if dtype is None:
         return call

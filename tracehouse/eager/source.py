@@ -40,7 +40,10 @@ _TAKEN = sys.stdlib_module_names | {"torch", "numpy"}
 
 
 class Source(MetaPathFinder, InspectLoader):
-    """Files by their paths; while installed, its modules are found before all others."""
+    """The source's files by their paths. While it is installed, Python finds its modules before all others.
+
+    Raises SourceUnsafe if a module has the name of one of Python's, torch or numpy.
+    """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = dict(files)
@@ -52,7 +55,7 @@ class Source(MetaPathFinder, InspectLoader):
         taken = sorted(name for name in self._top_names() if name in _TAKEN)
         if taken:
             raise SourceUnsafe(
-                f"a file of the source is called {taken[0]!r}, as a module that Python, torch or numpy finds by its "
+                f"a file of the source is called {taken[0]!r}, like a module that Python, torch or numpy looks up by "
                 "name: rename the file",
                 names=taken,
                 remedy="rename the file, and the module in the entrypoint",
@@ -60,11 +63,15 @@ class Source(MetaPathFinder, InspectLoader):
 
     @classmethod
     def from_text(cls, files: Mapping[str, str]) -> Self:
+        """Return a source of files that are given as text. Raises SourceUnsafe."""
         return cls({path: text.encode(errors="surrogatepass") for path, text in files.items()})
 
     @classmethod
     def from_upload(cls, file: BinaryIO, name: str, module: str, max_bytes: int) -> Self:
-        """A `.zip`, or one Python file, which is the entrypoint's module whatever it is called."""
+        """Return the source in a `.zip`, or in one Python file, which becomes `module` whatever the file's name.
+
+        Raises SourceTooLarge over `max_bytes` bytes (unpacked) or FILES_MAX files, SourceUnreadable and SourceUnsafe.
+        """
         if name.lower().endswith(".zip"):
             return cls(_unpack(file, max_bytes))
         text = file.read(max_bytes + 1)
@@ -73,17 +80,18 @@ class Source(MetaPathFinder, InspectLoader):
         return cls({module.replace(".", "/") + ".py": text})
 
     def install(self) -> None:
-        """Let Python import the modules, and show their lines in tracebacks, to inspect and to torch.jit.script."""
+        """Let Python import the modules, and let tracebacks, `inspect` and torch.jit.script read their lines."""
         self._shadowed = ShadowedPackages(self._top_names(), self)
         self._shadowed.put_aside()
         sys.meta_path.insert(0, self)
         for name, path in self._modules.items():
             text = self._files[path].decode(errors="replace")
-            # Without a modification time, linecache does not look for the file and drop the lines.
+            # Without a modification time, linecache keeps the lines though there is no such file.
             linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
             user_lines.submitted[path] = name
 
     def uninstall(self) -> None:
+        """Undo `install`: the modules are forgotten, and others of their names are found again."""
         sys.meta_path.remove(self)
         for path in self._modules.values():
             linecache.cache.pop(path, None)
@@ -94,7 +102,10 @@ class Source(MetaPathFinder, InspectLoader):
             self._shadowed.put_back()
 
     def import_module(self, name: str, seed: int) -> ModuleType:
-        """Import the entrypoint's module; what it draws at random follows from the seed."""
+        """Import the entrypoint's module. `seed` decides what it draws at random.
+
+        Raises EntrypointNotFound, SourceSyntaxError, SourceImportFailed, and SourceRaised with the user's line.
+        """
         if name not in self._modules:
             raise EntrypointNotFound(
                 f"the source has no module {name!r}; it has {', '.join(sorted(self._modules)[:50]) or 'none'}",
@@ -115,6 +126,7 @@ class Source(MetaPathFinder, InspectLoader):
                 ) from error
 
     def modules_in(self, package: str) -> list[str]:
+        """Return the names of the package's modules, those of its subpackages too."""
         return sorted(name for name in self._modules if name.startswith(package + "."))
 
     def find_spec(
@@ -149,7 +161,7 @@ class Source(MetaPathFinder, InspectLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self._modules[fullname]
         before, null, _ = self._files[path].partition(b"\0")
-        if null:  # which Python refuses without saying where
+        if null:  # Python refuses a null byte without saying where it is
             raise SyntaxError("source code cannot contain null bytes", (path, before.count(b"\n") + 1, None, None))
         return self.source_to_code(self._files[path], path)
 
@@ -157,7 +169,7 @@ class Source(MetaPathFinder, InspectLoader):
         return self._modules[fullname]
 
     def get_data(self, path: str) -> bytes:
-        """A file of the source, as `pkgutil.get_data` asks for it."""
+        """Return a file of the source, for `pkgutil.get_data`. Raises FileNotFoundError."""
         normal = str(PurePosixPath(path))
         if normal not in self._files:
             raise FileNotFoundError(path)
@@ -168,7 +180,7 @@ class Source(MetaPathFinder, InspectLoader):
 
 
 def seed_all(seed: int) -> None:
-    """Everything that submitted code usually draws from."""
+    """Seed the generators of torch, Python and numpy."""
     torch.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -188,12 +200,10 @@ def _unpack(file: BinaryIO, max_bytes: int) -> dict[str, bytes]:
             return _read_all(archive, max_bytes)
     except TraceError:
         raise
-    except Exception as error:  # a submitted file: zipfile and its decompressors raise nearly everything
+    except Exception as error:  # for a broken file, zipfile and its decompressors raise errors of many kinds
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
-        raise SourceUnreadable(
-            f"the source is not a zip archive that can be read: {user_lines.error_text(error)}"
-        ) from error
+        raise SourceUnreadable(f"the source cannot be read as a zip archive: {user_lines.error_text(error)}") from error
 
 
 def _read_all(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, bytes]:
@@ -215,11 +225,11 @@ def _check_name(entry: zipfile.ZipInfo) -> None:
     parts = PurePosixPath(name).parts
     leaves = name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or name[1:2] == ":"
     if leaves or stat.S_ISLNK(entry.external_attr >> 16):
-        raise SourceUnsafe(f"the source archive holds {name!r}, which leaves it", name=name[:200])
+        raise SourceUnsafe(f"the source archive holds {name!r}, which would lie outside it", name=name[:200])
 
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int, max_bytes: int) -> bytes:
-    """The entry's bytes as they come out: what an archive declares of its sizes is not believed."""
+    """Return the unpacked bytes. They are counted while they come out, because the declared sizes may be lies."""
     data = io.BytesIO()
     with archive.open(entry) as stream:
         while step := stream.read(min(_STEP_BYTES, left + 1 - data.tell())):

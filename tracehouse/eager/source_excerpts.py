@@ -1,4 +1,4 @@
-"""The submitted files that findings name, to be shown beside them: JSON, each path with its text."""
+"""Source excerpts: the submitted files that findings name, kept to be shown beside them."""
 
 import linecache
 from collections.abc import Iterable
@@ -11,7 +11,10 @@ from tracehouse.introspection import paths, user_lines
 
 
 def collect_excerpts(findings: Iterable[Finding]) -> bytes:
-    """Those with most findings first, as far as they may be kept."""
+    """Return the files as JSON, each path with its text.
+
+    Files with most findings come first, and the rest is left out from SOURCES_MAX_BYTES on.
+    """
     named = [finding.file for finding in findings if finding.file is not None]
     files = {paths.without_path(file): file for file in user_lines.submitted}
     kept: dict[str, str] = {}

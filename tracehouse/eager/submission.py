@@ -1,7 +1,7 @@
-"""The submission as torch has it: its source imported, its model made and given its weights, its calls bound.
+"""A submission: its source is imported, its model made and given its weights, and its calls bound.
 
 Every program that needs the eager model loads it here, in the same order and from the same seed, so that all of them
-have the same one.
+have the same model.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,10 @@ from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 
 @dataclass(frozen=True)
 class LoadedSubmission:
-    """`uploaded` reads the archive where one was submitted, which then is the model."""
+    """The model, what its weights lacked, and its calls by method.
+
+    If an archive was submitted in place of source, it is the model, and `uploaded` returns its bytes.
+    """
 
     model: model.Model
     fit: weights.Fit
@@ -31,14 +34,14 @@ class LoadedSubmission:
     uploaded: Callable[[], bytes] | None = None
 
     def as_scripted(self) -> "LoadedSubmission":
-        """Of methods that are compiled as they are written."""
+        """Return the same submission with calls of methods that are compiled as they are written."""
         calls = {method: call.as_scripted() for method, call in self.calls.items()}
-        check_calls = [CheckCall(given.name, given.call.as_scripted()) for given in self.check_calls]
+        check_calls = [CheckCall(check.name, check.call.as_scripted()) for check in self.check_calls]
         return replace(self, calls=calls, check_calls=check_calls)
 
 
 class Submission:
-    """`files` are the descriptors of the uploaded files, by their names."""
+    """A submission that is yet to be loaded. `files` are the descriptors of the uploaded files, by their names."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class Submission:
         self._installed: Source | None = None
 
     def load(self) -> LoadedSubmission:
-        """Raises a TraceError that names the line at fault."""
+        """Load the submission. Raises a TraceError, with the user's line where submitted code is at fault."""
         spec, seed = self._spec, self._spec.options.seed
         loaded = self._from_source() if spec.source.archive is None else self._from_archive(spec.source.archive)
         fit = self._weights(loaded.module)
@@ -67,11 +70,12 @@ class Submission:
         loaded.initialise(calls.values(), seed)
         name = spec.source.archive
         uploaded = None if name is None else lambda: self._open(name).read()
-        made = LoadedSubmission(loaded, fit, calls, check_calls, uploaded)
-        return made.as_scripted() if self._conversion.mode == "script" or loaded.is_compiled else made
+        submission = LoadedSubmission(loaded, fit, calls, check_calls, uploaded)
+        is_scripted = self._conversion.mode == "script" or loaded.is_compiled
+        return submission.as_scripted() if is_scripted else submission
 
     def uninstall_source(self) -> None:
-        """Let another source have its place, after a `load` that a process outlives."""
+        """Uninstall the loaded source, so that this process can load another one."""
         if self._installed is not None:
             self._installed.uninstall()
 
@@ -79,7 +83,7 @@ class Submission:
         spec = self._spec
         self._installed = source = self._source()
         source.install()
-        assert spec.source.entrypoint is not None  # as it was parsed
+        assert spec.source.entrypoint is not None  # the parser makes sure of it
         return model.load(source, spec.source.entrypoint, spec.source.init, spec.options.seed, spec.training)
 
     def _from_archive(self, name: str) -> model.Model:
@@ -90,7 +94,7 @@ class Submission:
         source = self._spec.source
         if source.files is not None:
             return Source.from_text(source.files)
-        assert source.file is not None  # as it was parsed
+        assert source.file is not None  # the parser makes sure of it
         assert source.entrypoint is not None
         module = source.entrypoint.partition(":")[0]
         with self._open(source.file) as file:
@@ -106,7 +110,7 @@ class Submission:
     def _calls(self, loaded: model.Model) -> tuple[dict[str, Call], list[CheckCall]]:
         uploaded = inputs.InputFiles(self._open)
 
-        def bound(method: str, given: CallInputs) -> Call:
+        def bind_call(method: str, given: CallInputs) -> Call:
             args = [inputs.materialise(tree, uploaded, self.device) for tree in given.example_inputs]
             kwargs = {
                 name: inputs.materialise(tree, uploaded, self.device)
@@ -117,7 +121,7 @@ class Submission:
 
         sizes = self._conversion.sizes
         calls = {
-            method: resize_call(bound(method, given), given.dynamic, sizes)
+            method: resize_call(bind_call(method, given), given.dynamic, sizes)
             for method, given in self._spec.calls.items()
         }
         for call in calls.values():
@@ -126,13 +130,13 @@ class Submission:
         for index, given in enumerate(self._spec.check.check_inputs):
             case = f"check_inputs[{index}]"
             try:
-                check_calls.append(CheckCall(case, bound(given.method, given)))
+                check_calls.append(CheckCall(case, bind_call(given.method, given)))
             except ArgumentMismatch as error:
                 raise ArgumentMismatch(f"{case}: {error.detail}", **error.facts, case=case) from error
         return calls, check_calls
 
     def _open(self, name: str) -> BinaryIO:
-        """An uploaded file from its start; its descriptor stays open for the next reader."""
+        """Open an uploaded file at its start. Closing it leaves the descriptor open for the next reader."""
         file = open(self._files[name], "rb", closefd=False)  # noqa: SIM115 - the caller's to close
         file.seek(0)
         return file

@@ -1,4 +1,4 @@
-"""An uploaded TorchScript archive: the model itself, for there is no eager one."""
+"""An uploaded TorchScript archive, which is the model itself: there is no eager one."""
 
 from typing import BinaryIO
 
@@ -13,10 +13,10 @@ from tracehouse.introspection import user_lines
 
 
 def load(file: BinaryIO, name: str) -> Model:
-    """In the mode in which it was saved. Raises ArchiveUnreadable."""
+    """Load the archive on the CPU, in the mode in which it was saved. Raises ArchiveUnreadable."""
     try:
         module: torch.jit.ScriptModule = torch.jit.load(file, map_location="cpu")
-    except Exception as error:  # what torch raises for a file that is none is of many kinds
+    except Exception as error:  # for a file that is no archive, torch raises errors of many kinds
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
         first = user_lines.error_text(error).strip().partition("\n")[0]
@@ -25,6 +25,6 @@ def load(file: BinaryIO, name: str) -> Model:
 
 
 def findings(module: torch.jit.ScriptModule) -> list[Finding]:
-    """What is to be known of an artifact that was not made here."""
-    in_train_mode = getattr(module, "training", False)  # a frozen one has no mode
+    """Return the findings about an artifact that was not made here."""
+    in_train_mode = getattr(module, "training", False)  # a frozen module has no mode
     return [submissions.no_eager_model(), *([submissions.saved_in_train_mode()] if in_train_mode else [])]

@@ -1,4 +1,4 @@
-"""Weights: a submitted state dict, read without running anything in it, and fitted into the model."""
+"""Weights: a submitted state dict is read without running any code in it, and loaded into the model."""
 
 import re
 from collections.abc import Mapping
@@ -15,24 +15,24 @@ from tracehouse.frozen import Frozen
 from tracehouse.introspection import user_lines
 
 _NAMES_MAX = 50
-# Under which training scripts save a state dict beside other things.
+# Keys under which training scripts save a state dict beside other things.
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
-# As torch.load says what its weights_only refuses.
+# torch.load's message for an object that weights_only refuses.
 _PICKLED = re.compile(r"GLOBAL (\S+) was not an allowed global")
 
 StateDict = dict[str, torch.Tensor]
 
 
 class Fit(Frozen):
-    """The names that one side has and the other has not."""
+    """The weights that the model has and the state dict lacks (`missing`), and the other way round (`unexpected`)."""
 
     missing: list[str] = []
     unexpected: list[str] = []
 
 
 def read(file: BinaryIO, name: str) -> StateDict:
-    """A `.safetensors` file, or one that torch.load takes with `weights_only`. Raises WeightsUnreadable."""
+    """Read a `.safetensors` file, or one that torch.load reads with `weights_only`. Raises WeightsUnreadable."""
     loaded = _load_file(file, name)
     state = _find_state_dict(loaded)
     if state is None:
@@ -45,7 +45,10 @@ def read(file: BinaryIO, name: str) -> StateDict:
 
 
 def fit(module: torch.nn.Module, state: StateDict, *, strict: bool) -> Fit:
-    """Load them into the module. Raises WeightsMismatch; a shape that differs is one even where not strict."""
+    """Load the state dict into the module and return what did not fit.
+
+    Raises WeightsMismatch if a shape differs, and, with `strict`, if a name is missing or unexpected.
+    """
     own = {name: tensor for name, tensor in module.state_dict().items() if isinstance(tensor, torch.Tensor)}
     other_shapes = [
         {"name": name, "expected": list(own[name].shape), "actual": list(given.shape)}
@@ -55,8 +58,8 @@ def fit(module: torch.nn.Module, state: StateDict, *, strict: bool) -> Fit:
     if other_shapes:
         first = other_shapes[0]
         raise WeightsMismatch(
-            f"{first['name']!r} is {first['actual']}, not {first['expected']}; "
-            f"{len(other_shapes)} of the weights have another shape than the model's",
+            f"{first['name']!r} has the shape {first['actual']}, and the model's has {first['expected']}; "
+            f"{len(other_shapes)} of the weights differ in shape",
             mismatched=other_shapes[:_NAMES_MAX],
         )
     with translate_errors(WeightsMismatch, "loading the weights raised"):
@@ -64,10 +67,10 @@ def fit(module: torch.nn.Module, state: StateDict, *, strict: bool) -> Fit:
     fitted = Fit(missing=list(result.missing_keys), unexpected=list(result.unexpected_keys))
     if strict and (fitted.missing or fitted.unexpected):
         raise WeightsMismatch(
-            f"{len(fitted.missing)} of the weights are missing, and {len(fitted.unexpected)} are not of this model",
+            f"{len(fitted.missing)} of the weights are missing, and {len(fitted.unexpected)} do not belong to the model",
             missing=fitted.missing[:_NAMES_MAX],
             unexpected=fitted.unexpected[:_NAMES_MAX],
-            remedy="send the weights of this very model, or set weights.strict to false",
+            remedy="send this model's own weights, or set weights.strict to false",
         )
     return fitted
 
@@ -83,15 +86,15 @@ def _load_file(file: BinaryIO, name: str) -> Any:
         raise WeightsUnreadable(
             f"{name!r} cannot be read: {_cause_of(error)}",
             file=name,
-            remedy="save the weights alone: torch.save(model.state_dict(), file)",
+            remedy="save only the weights: torch.save(model.state_dict(), file)",
         ) from error
 
 
 def _cause_of(error: Exception) -> str:
-    """One line. torch wraps it in advice to switch its protection off."""
+    """Return the cause in one line, without torch's advice to switch its protection off."""
     text = user_lines.error_text(error)
     if (pickled := _PICKLED.search(text)) is not None:
-        return f"it holds a pickled {pickled[1]}, not tensors alone"
+        return f"it holds a pickled {pickled[1]}, and may hold only tensors"
     if "TorchScript archive" in text:
         return "it is a TorchScript archive, not a state dict"
     cause = text.partition("WeightsUnpickler error:")[2] or text

@@ -41,14 +41,14 @@ def test_arguments_that_do_not_fit_list_the_parameters(
     facts = raised.value.facts
     assert (facts["parameters"], facts["unknown"]) == (["x", "y"], unknown)
     assert (facts["file"], facts["line"]) == ("functions.py", 4)
-    assert ("knows no 'z', only x, y" in raised.value.detail) == bool(unknown)
+    assert ("has no parameter 'z', only x, y" in raised.value.detail) == bool(unknown)
 
 
 def test_the_signature_is_shown_as_python_writes_it(load: Load) -> None:
     with pytest.raises(ArgumentMismatch) as raised:
         bound(load("takes_long_types"), X)
     shown = "forward(query, key, value=None, *, mask=None, times: int = 2)"
-    assert raised.value.detail.startswith(f"{shown} cannot be called so")
+    assert raised.value.detail.startswith(f"{shown} does not take these inputs")
 
 
 @pytest.mark.parametrize("method", ["embed", "encoder", "parameters", "factor"])

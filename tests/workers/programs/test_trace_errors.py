@@ -242,7 +242,7 @@ def test_a_check_input_that_does_not_fit_is_named_with_its_method(run: Run) -> N
         "check_inputs[1]",
         "forward",
     )
-    assert failure.detail.startswith("check_inputs[1]: forward(x) cannot be called so")
+    assert failure.detail.startswith("check_inputs[1]: forward(x) does not take these inputs")
 
 
 @pytest.mark.parametrize("slug", ["argument-mismatch", "trace-method-not-found", "entrypoint-not-found"])
