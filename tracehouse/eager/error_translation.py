@@ -17,7 +17,7 @@ _CONFINED = (
 _REMEDIES = [
     (
         "operator torchvision::nms does not exist",
-        "torchvision was built for another version of torch: install the version that matches, or declare its operators "
+        "torchvision was built for another version of torch: install a version that matches, or declare its operators "
         "before the import, as examples/models/torchvision_operators.py does",
     ),
     ("No module named", "send it in the source, or install it beside the service; in the sandbox's tier seccomp, name "

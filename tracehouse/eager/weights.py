@@ -67,7 +67,7 @@ def fit(module: torch.nn.Module, state: StateDict, *, strict: bool) -> Fit:
     fitted = Fit(missing=list(result.missing_keys), unexpected=list(result.unexpected_keys))
     if strict and (fitted.missing or fitted.unexpected):
         raise WeightsMismatch(
-            f"{len(fitted.missing)} of the weights are missing, and {len(fitted.unexpected)} do not belong to the model",
+            f"{len(fitted.missing)} of the weights are missing, and {len(fitted.unexpected)} are not in the model",
             missing=fitted.missing[:_NAMES_MAX],
             unexpected=fitted.unexpected[:_NAMES_MAX],
             remedy="send this model's own weights, or set weights.strict to false",
