@@ -1,4 +1,4 @@
-"""Paths: what torch and Python say of a model, without this machine's paths and our own frames."""
+"""Paths in texts of torch and Python: this machine's paths and our own frames are left out."""
 
 import os
 import re
@@ -11,25 +11,25 @@ _ROOT = str(Path(__file__).parents[2]) + os.sep
 OURS = tuple(f"{_ROOT}{package}{os.sep}" for package in ("tracehouse", "service", "workers"))
 _COMMENT = re.compile(r"# (?:/[^\s:]*)?[/\\](?:site|dist)-packages[/\\]")
 _IN_STACK = re.compile(r"^(\s*)[/\\]\S.*?[/\\](?:site|dist)-packages[/\\]", re.MULTILINE)
-# The compiler shows places in its own library, too.
+# torch's compiler also shows places in its own library.
 _IN_PLACE = re.compile(r'File "[^"]*[/\\](?:site|dist)-packages[/\\]')
-# As torch prints a stack with a node: the frames that led from our start to the user's code.
+# A frame of ours in a stack that torch prints with a node.
 _FROM_OURS = "|".join(map(re.escape, OURS))
 _OUR_FRAME = re.compile(rf"^\s*(?:(?:{_FROM_OURS})\S*|<frozen \S+>)\(\d+\): .*\n?", re.MULTILINE)
 
 
 def without_path(file: str) -> str:
-    """A file as the user knows it."""
+    """Return a file's path as the user knows it, relative to the installed packages or the standard library."""
     return SITE_PACKAGES.sub("", file).removeprefix(STANDARD_LIBRARY)
 
 
 def without_paths(text: str) -> str:
-    """A graph's text or code, its comments on where a line comes from without this machine's paths."""
+    """Return a graph's text or code, with only relative paths in the comments that say where a line comes from."""
     return _COMMENT.sub("# ", text)
 
 
 def without_paths_in_stacks(text: str) -> str:
-    """What torch says with stacks and nodes in it, without this machine's paths and our own frames."""
-    shown = _OUR_FRAME.sub("", text)
-    shown = _IN_PLACE.sub('File "', _IN_STACK.sub(r"\1", without_paths(shown)))
-    return shown.replace(_ROOT, "").replace(STANDARD_LIBRARY, "")
+    """Return a message with stacks and nodes in it, without this machine's paths and our own frames."""
+    text = _OUR_FRAME.sub("", text)
+    text = _IN_PLACE.sub('File "', _IN_STACK.sub(r"\1", without_paths(text)))
+    return text.replace(_ROOT, "").replace(STANDARD_LIBRARY, "")

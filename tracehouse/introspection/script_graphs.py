@@ -1,4 +1,4 @@
-"""Graphs: a traced module's parts and methods, and the user's lines that their nodes come from."""
+"""Graphs of a compiled module: its submodules and methods, and the user's lines that their nodes come from."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,30 +8,30 @@ import torch
 
 from tracehouse.introspection import user_lines
 
-# Neither a graph of torch's, nor its nodes, have a type in Python.
+# torch's graphs and nodes have no types in Python.
 Graph = Any
 Node = Any
 
 
 def parts(module: torch.jit.ScriptModule) -> Iterator[tuple[str, torch.jit.ScriptModule]]:
-    """The module itself under "", and each submodule of TorchScript under its dotted path."""
+    """Yield the module itself with the path "", then each compiled submodule with its dotted path."""
     for path, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
             yield path, part
 
 
 def join_path(path: str, name: str) -> str:
-    """What a part has under that name; the model itself has the path ""."""
+    """Return the dotted path of what the submodule at `path` calls `name`; the model itself has the path ""."""
     return f"{path}.{name}" if path else name
 
 
 def methods(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """The compiled methods by their names."""
+    """Return the compiled methods by their names."""
     return {name: module._c._get_method(name) for name in module._c._method_names()}
 
 
 def nodes(block: Any) -> Iterator[Node]:
-    """The nodes of a graph in the order of its text, those of nested blocks after the node that has them."""
+    """Yield a graph's nodes in the order of its text; the nodes of a nested block follow the node that has it."""
     for node in block.nodes():
         yield node
         for nested in node.blocks():
@@ -39,12 +39,15 @@ def nodes(block: Any) -> Iterator[Node]:
 
 
 def functions(graph: Graph) -> list[Any]:
-    """The compiled functions that a graph calls, and those that they call; an archive keeps its own to itself."""
+    """Return the compiled functions that a graph calls, directly or through others.
+
+    The functions of a loaded archive are missing, because torch does not find them by name.
+    """
     found: dict[str, Any] = {}
     graphs = [graph]
     for each in graphs:
-        called = (str(next(node.inputs()).type()) for node in nodes(each) if node.kind() == "prim::CallFunction")
-        for name in called:
+        names = (str(next(node.inputs()).type()) for node in nodes(each) if node.kind() == "prim::CallFunction")
+        for name in names:
             function = None if name in found else torch.jit._state._python_cu.find_function(name)
             if function is not None:
                 found[name] = function
@@ -53,10 +56,11 @@ def functions(graph: Graph) -> list[Any]:
 
 
 def line_of(node: Node) -> user_lines.Line | None:
+    """Return the user's line that a node comes from."""
     return _line_of(node.sourceRange())
 
 
 @lru_cache(maxsize=10_000)
 def _line_of(source_range: str) -> user_lines.Line | None:
-    """Neighbouring nodes share their stacks."""
+    """Return the user's line in a node's stack; it is cached, because neighbouring nodes share their stacks."""
     return user_lines.line_of_stack(source_range)

@@ -1,4 +1,4 @@
-"""Tracebacks as Python prints them, without our own frames and this machine's paths."""
+"""Tracebacks as Python prints them, but without our own frames and this machine's paths."""
 
 import importlib
 import os
@@ -9,22 +9,22 @@ from traceback import FrameSummary, TracebackException
 
 from tracehouse.introspection import paths, user_lines
 
-_IMPORTING = str(Path(importlib.__file__).parent) + os.sep  # as Python leaves it out itself
+_IMPORTING = str(Path(importlib.__file__).parent) + os.sep  # Python leaves these frames out too
 
 
 def print_traceback(error: BaseException) -> None:
-    """On standard error, with what it was caused by."""
-    told = TracebackException.from_exception(error)
-    for each in _with_causes(told):
+    """Print an error's traceback and those of its causes on standard error."""
+    report = TracebackException.from_exception(error)
+    for each in _with_causes(report):
         each.stack[:] = [_shorten_path(frame) for frame in each.stack if _is_shown(frame)]
-    sys.stderr.writelines(told.format())
+    sys.stderr.writelines(report.format())
 
 
-def _with_causes(told: TracebackException | None) -> Iterator[TracebackException]:
-    if told is None:
+def _with_causes(report: TracebackException | None) -> Iterator[TracebackException]:
+    if report is None:
         return
-    yield told
-    for other in (told.__cause__, told.__context__, *(getattr(told, "exceptions", None) or ())):
+    yield report
+    for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
         yield from _with_causes(other)
 
 
@@ -33,6 +33,6 @@ def _is_shown(frame: FrameSummary) -> bool:
 
 
 def _shorten_path(frame: FrameSummary) -> FrameSummary:
-    _ = frame.line  # is looked up under the name that the file has here
+    _ = frame.line  # reads the line now, while the frame still has the file's real path
     frame.filename = paths.without_path(frame.filename)
     return frame

@@ -1,8 +1,8 @@
-"""Which line of the user's own code a stack, an error or a node of a graph belongs to.
+"""The line of the user's own code that a stack, an error or a node of a graph belongs to.
 
-The nearest frame that is neither torch's, nor Python's, nor ours: a library such as timm is user code, for it was not
-written to be traced. Of an error, the nearest in a submitted file: that is where a person can act, and the rest of the
-traceback stands beside it.
+It is the line of the nearest frame that is neither torch's, nor Python's, nor ours. A library such as timm is user
+code, because it was not written to be traced. For an error, the nearest frame in a submitted file is preferred: that is
+where a person can act, and the rest of the traceback is reported beside it.
 """
 
 import dis
@@ -29,23 +29,23 @@ _TRACEBACK_MAX_FRAMES = 20
 _TEXT_MAX_CHARACTERS = 4000
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _TORCH_JIT = _TORCH + "jit" + os.sep
-# Behind a node in the text of a graph.
+# The comment after a node in the text of a graph.
 _NODE_COMMENT = re.compile(r"# (\S+?):(\d+):\d+\s*$")
-# torch's advice has them, as if it were read on a terminal.
+# torch's advice contains terminal codes.
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-# As a stack reads in node.sourceRange().
+# A frame of the stack in node.sourceRange().
 _STACK_LINE = re.compile(r"^\s*(\S.*?)\((\d+)\): ", re.MULTILINE)
-# The same of a node that was scripted: its line, and some of the source around it.
+# The place of a scripted node in node.sourceRange(); some of the source around it follows.
 _SCRIPT_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)$', re.MULTILINE)
 
-# The modules that were submitted, by the paths that their code objects carry.
+# The names of the submitted modules, by the paths in their code objects.
 submitted: dict[str, str] = {}
-# Our files that a user's own code calls in its process: the frames that called them are not the model's.
+# Our files that a user's own program calls: the frames that called them do not belong to the model.
 entry_files: set[str] = set()
 
 
 class Line(Frozen):
-    """A line of Python; `file` is as the user knows it, without this machine's paths."""
+    """A line of Python: `file` as the user knows it, `line` counted from 1, and the text of the line."""
 
     file: str
     line: int
@@ -53,42 +53,42 @@ class Line(Frozen):
 
 
 def line_of_frame(frame: FrameType | None) -> Line | None:
-    """The user's line that a running frame is, or was called from."""
+    """Return the user's line that a running frame is at, or was called from."""
     return _nearest(_frames(frame))
 
 
 def line_of_stack(text: str) -> Line | None:
-    """The user's line in a stack as torch prints it with a node, innermost frame first; or in a script."""
+    """Return the user's line in the source range of a node: a stack, innermost frame first, or a place in a script."""
     return _nearest(frames_of_stack(text))
 
 
 def frames_of_stack(text: str) -> list[tuple[str, int]]:
-    """The user's frames in such a stack."""
+    """Return the user's frames in the source range of a node, innermost first, as file and line number."""
     frame = _SCRIPT_LINE if text.lstrip().startswith('File "') else _STACK_LINE
     inside = takewhile(lambda found: found[0] not in entry_files, frame.findall(text))
     return [(file, int(line)) for file, line in inside if is_user(file)]
 
 
 def line_of_comment(node: str) -> Line | None:
-    """The submitted line behind a node as a graph's text has it, which names the innermost frame alone."""
+    """Return the submitted line that the comment after a node names; it has only the innermost frame."""
     place = _NODE_COMMENT.search(node)
     return line_at(place[1], int(place[2])) if place and place[1] in submitted else None
 
 
 def line_of_compiler_error(text: str) -> Line | None:
-    """The user's line in what torch's compiler says: the nearest in a submitted file, where there is one."""
+    """Return the user's line in a message of torch's compiler, the nearest one in a submitted file if there is any."""
     frames = [(file, int(number)) for file, number in _SCRIPT_LINE.findall(text) if is_user(file)]
     return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 
 def line_of_function(function: object) -> Line | None:
-    """The line where a function is defined."""
+    """Return the line where a user's function is defined."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return None if code is None or not is_user(code.co_filename) else line_at(code.co_filename, code.co_firstlineno)
 
 
 def line_of_attribute(kind: type, name: str) -> Line | None:
-    """The line where a class's methods name an attribute first, to assign or register it; else where it is defined."""
+    """Return the line where a method of the class first assigns or registers an attribute, else that of `__init__`."""
     for function in filter(inspect.isfunction, [part for one in kind.__mro__ for part in vars(one).values()]):
         code = function.__code__
         if not is_user(code.co_filename):
@@ -101,7 +101,7 @@ def line_of_attribute(kind: type, name: str) -> Line | None:
 
 
 def line_of_error(error: BaseException) -> Line | None:
-    """The user's line that raised, or that called what raised; or the one that torch's compiler did not take."""
+    """Return the user's line that raised, or that called what raised, or that torch's compiler refused."""
     if isinstance(error, SyntaxError) and error.filename in submitted and error.lineno is not None:
         return line_at(error.filename, error.lineno)
     innermost_first = _traceback(error)[::-1]
@@ -113,7 +113,7 @@ def line_of_error(error: BaseException) -> Line | None:
 
 
 def error_facts(error: BaseException) -> dict[str, JsonValue]:
-    """What a user can act on: the exception, the line, and the traceback's frames that are the user's."""
+    """Return what a user can act on: exception, message, line, and the user's frames of the traceback."""
     line = line_of_error(error)
     frames = [line_at(file, number) for file, number in _traceback(error) if is_user(file)]
     return {
@@ -125,22 +125,22 @@ def error_facts(error: BaseException) -> dict[str, JsonValue]:
 
 
 def line_facts(line: Line | None) -> dict[str, Any]:
-    """As an error and a finding have it among their facts; nothing where no line is known."""
+    """Return the line as facts for an error or a finding; nothing if no line is known."""
     return {} if line is None else line.model_dump()
 
 
 def error_text(error: BaseException) -> str:
-    """What the exception says, of what is long the beginning."""
+    """Return the exception's message, shortened if it is long."""
     return shorten(full_error_text(error), _TEXT_MAX_CHARACTERS)
 
 
 def public_error_text(error: BaseException) -> str:
-    """The same as a user is shown it, without this machine's paths."""
+    """Return the exception's message for a user: shortened, and without this machine's paths."""
     return shorten(paths.without_paths_in_stacks(full_error_text(error)), _TEXT_MAX_CHARACTERS)
 
 
 def full_error_text(error: BaseException) -> str:
-    """What the exception says; an exception that cannot say it is a submitted one."""
+    """Return the exception's whole message, without addresses. A submitted exception may fail to give one."""
     try:
         text = str(error)
     except Exception as unprintable:  # noqa: BLE001 - submitted code: __str__ may raise anything
@@ -149,16 +149,17 @@ def full_error_text(error: BaseException) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Without codes for a terminal, and without lone surrogates, which cannot be sent as JSON."""
+    """Return the text without terminal codes and with lone surrogates escaped, which JSON cannot have."""
     return _TERMINAL_CODE.sub("", text).encode(errors="backslashreplace").decode()
 
 
 def shorten(text: str, most: int) -> str:
-    """Of what is longer, the beginning."""
+    """Return the text, or its first `most` characters and "..." if it is longer."""
     return text if len(text) <= most else text[:most] + " ..."
 
 
 def is_user(file: str) -> bool:
+    """Whether a file is the user's code: neither ours, nor torch's, nor of the standard library."""
     if file in submitted:
         return True
     if is_ours(file) or file.startswith(("<", _TORCH)):
@@ -167,15 +168,17 @@ def is_user(file: str) -> bool:
 
 
 def is_ours(file: str) -> bool:
+    """Whether a file belongs to this project."""
     return file.startswith(paths.OURS)
 
 
 def is_library_of_torch(file: str) -> bool:
-    """torch's modules, but for the tracer itself."""
+    """Whether a file belongs to torch, but not to torch.jit."""
     return file.startswith(_TORCH) and not file.startswith(_TORCH_JIT)
 
 
 def line_at(file: str, number: int) -> Line:
+    """Return a line of a file; its text is empty if the file cannot be read."""
     return Line(file=paths.without_path(file), line=number, source=linecache.getline(file, number).strip())
 
 

@@ -1,4 +1,4 @@
-"""Comparing what two calls gave in this process: the rule is in `closeness`."""
+"""Comparing the outputs of two calls in this process, by the rule of `tracehouse.differential.comparison`."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from tracehouse.torch_values.tensors import datatype_of, to_bytes
 def compare(
     eager: Any, artifact: Any, tolerance: float, name: str = "output", sides: AnswerNames = ANSWER_NAMES
 ) -> ComparisonResult:
-    """The first leaf that differs by more than the tolerance, and the largest difference of all.
+    """Return the first leaf that differs by more than the tolerance, and the largest difference of all leaves.
 
-    `sides` is what the two are called.
+    `sides` names the two in the text of a difference.
     """
     found = find_nesting_difference(structure.describe(eager, name), structure.describe(artifact, name), name, sides)
     if found is not None:
@@ -35,7 +35,7 @@ def compare(
 
 
 def copy_outputs(value: Any) -> Any:
-    """The outputs as they are now: a later call may write into the memory that they show."""
+    """Return copies of the output tensors, because a later call may write into their memory."""
     return structure.map_tensors(value, "", lambda _, tensor: tensor.detach().clone())
 
 
@@ -46,7 +46,7 @@ def _compare_tensors(
     if first is not None and second is not None:
         return compare_leaf(first, second, tolerance, sides)
     kinds = [f"{side.dtype}, {side.layout}" for side in (eager, artifact)]
-    what = f"{sides[0]} gives {kinds[0]}, and {sides[1]} {kinds[1]}: these are not compared"
+    what = f"{sides[0]} gives {kinds[0]}, and {sides[1]} {kinds[1]}: such tensors are not compared"
     return ComparisonResult(None, Difference(path, what))
 
 

@@ -1,7 +1,7 @@
-"""The backward pass: what a call returned, and the way back from it to its floating-point inputs and the parameters.
+"""The backward pass: gradients of a call's outputs by its floating-point inputs and the parameters.
 
-Either side of a verification does this, each in a process of its own. What is returned is weighted by numbers that both
-draw alike: a plain sum would let errors cancel that are as large in one place as in another.
+The eager and the artifact process each compute them. The outputs are summed with random weights, the same in both
+processes: in a plain sum, opposite errors of the same size would cancel.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-# torch 2.7 imports it only at the first way back, and in the jail no file can be read.
+# torch 2.7 imports this only at the first backward pass, when the jail no longer lets it read files.
 import torch.fx.experimental.symbolic_shapes
 
 from tracehouse.errors import AnswerTooLarge
@@ -20,12 +20,12 @@ from tracehouse.torch_values import structure
 from tracehouse.torch_values.tensors import datatype_of, pack
 
 Named = dict[str, torch.Tensor]
-_Place = tuple[Any, ...]  # in memory
+_Place = tuple[Any, ...]  # a place in memory
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """The outputs under their names and the gradients under theirs; `without` could have one, and have none."""
+    """The outputs and the gradients as named tensors. `without` are the gradients that autograd did not give."""
 
     tensors: list[Tensor]
     without: list[str]
@@ -38,12 +38,16 @@ class Gradients:
 def differentiate(
     run: Callable[[Named], Any], inputs: Mapping[str, torch.Tensor], module: torch.nn.Module, seed: int, *, most: int
 ) -> Gradients:
-    """Raises AnswerTooLarge over so many bytes, and whatever the call and the way back raise."""
+    """Call `run` on the inputs and return its outputs and the gradients of their weighted sum.
+
+    `seed` decides the weights. Raises AnswerTooLarge if inputs and parameters, or outputs and gradients, have more than
+    `most` bytes, and whatever the call and the backward pass raise.
+    """
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in inputs.items() if tensor.is_floating_point()}
     parameters = dict(module.named_parameters(remove_duplicate=False))
     _check_size([*leaves.values(), *parameters.values()], most)
     with torch.enable_grad():
-        # The call may write into its inputs, as autograd forbids with those that it goes back to.
+        # The call may write into its inputs, which autograd forbids for leaves: it gets copies of them.
         returned = run({name: leaves[name].clone() if name in leaves else tensor for name, tensor in inputs.items()})
         outputs = structure.tensors(returned, "output")
         found = _backward(outputs, [*leaves.values(), *parameters.values()], seed)
@@ -60,7 +64,7 @@ def differentiate(
 
 
 def _backward(outputs: Named, sources: Iterable[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
-    """The gradients of those that have one, by their identities."""
+    """Return the sources' gradients by the sources' identities; a source may have none."""
     weights = _weights(outputs, seed)
     reached = [name for name in weights if outputs[name].requires_grad]
     wanted = list({id(source): source for source in sources if source.requires_grad}.values())
@@ -77,7 +81,7 @@ def _backward(outputs: Named, sources: Iterable[torch.Tensor], seed: int) -> dic
 
 
 def _weights(outputs: Named, seed: int) -> Named:
-    """For every output that could have a history, whether it has one or not: both sides are to draw alike."""
+    """Return weights for every floating-point output, even one without a history, so that both processes draw alike."""
     generator = torch.Generator().manual_seed(seed)
     return {
         name: torch.randn(tensor.shape, generator=generator, dtype=torch.float32, device="cpu").to(tensor)
@@ -89,7 +93,10 @@ def _weights(outputs: Named, seed: int) -> Named:
 def _sum_shared(
     parameters: Mapping[str, torch.Tensor], found: Mapping[int, torch.Tensor]
 ) -> dict[str, torch.Tensor | None]:
-    """A parameter that has two names is one in Python, and may be two in an archive, in the same memory: their sum."""
+    """Return each parameter's gradient, summed over the parameters in the same memory.
+
+    A parameter with two names is one tensor in Python, and may be two tensors in the same memory in an archive.
+    """
     there: dict[_Place, dict[int, torch.Tensor]] = {}
     for parameter in parameters.values():
         there.setdefault(_memory_of(parameter), {})[id(parameter)] = parameter
@@ -101,7 +108,7 @@ def _sum_shared(
 
 
 def _memory_of(tensor: torch.Tensor) -> _Place:
-    """What is empty has no memory to share."""
+    """Return where a tensor lies in memory; an empty one has no memory, and is its own place."""
     return (tensor.data_ptr() or id(tensor), tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
@@ -112,4 +119,4 @@ def _check_size(tensors: Iterable[torch.Tensor], most: int) -> None:
 
 
 def _too_large(byte_size: int, most: int) -> AnswerTooLarge:
-    return AnswerTooLarge(f"the gradients have {byte_size} bytes, and may have {most}", limit=most)
+    return AnswerTooLarge(f"the gradients have {byte_size} bytes, and at most {most} are allowed", limit=most)

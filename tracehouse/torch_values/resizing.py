@@ -1,18 +1,21 @@
-"""Resizing: a tensor of another shape with values like the given one's."""
+"""Resizing: a tensor of another shape, with values like those of a given tensor."""
 
 from collections.abc import Sequence
 
 import torch
 
 _NOISE = 0.01
-# torch can do little with its larger unsigned integers.
+# torch has few operators for its larger unsigned integers.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 _SORTED_MAX = 2**16
 
 
 def resize(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tensor:
-    """Its own values, left off or repeated: floats a little moved within their range, integers legal and in order where
-    they were in order."""
+    """Return a tensor of the given shape with the same number of dims: values are repeated or cut off.
+
+    Floats then get a little noise within their range, unless they look like a mask. A sorted 1-d integer tensor stays
+    sorted. `seed` decides the noise.
+    """
     made = tensor.detach()
     for place, size in enumerate(shape):
         if size != made.shape[place]:
@@ -26,14 +29,17 @@ def resize(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tenso
 
 
 def fit_to_size(tensor: torch.Tensor, was: int, size: int) -> torch.Tensor:
-    """Integers that told of a size and are to tell of another one: lengths up to it, places below it."""
+    """Change integers that describe the size `was`, as lengths or indices, so that they describe `size`.
+
+    A value equal to `was` becomes `size`. Other lengths are limited to `size`, indices to `size - 1`.
+    """
     most = int(tensor.max()) if tensor.numel() else 0
-    held = tensor.clamp(max=size if most >= was else max(size - 1, 0))
-    return torch.where(tensor == was, torch.full_like(tensor, size), held)
+    limited = tensor.clamp(max=size if most >= was else max(size - 1, 0))
+    return torch.where(tensor == was, torch.full_like(tensor, size), limited)
 
 
 def may_describe_size(tensor: torch.Tensor, size: int) -> bool:
-    """Whether its values could be lengths up to that size, or places below it."""
+    """Whether a tensor's values could be lengths up to `size`, or indices below it."""
     whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype is not torch.bool
     if not whole or not 0 < tensor.numel() <= _SORTED_MAX or tensor.dtype in _SIGNED:
         return False
@@ -41,14 +47,14 @@ def may_describe_size(tensor: torch.Tensor, size: int) -> bool:
 
 
 def take(tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """The values at those places along a dim."""
+    """Return the values at these indices along a dim, as index_select does, for every dtype."""
     signed = _SIGNED.get(tensor.dtype)
     plain = tensor if signed is None else tensor.view(signed)
     return plain.index_select(dim, places).view(tensor.dtype)
 
 
 def is_mask(tensor: torch.Tensor) -> bool:
-    """Of floats: zeros, ones and infinities, and not all alike."""
+    """Whether a float tensor holds only zeros, ones, infinities and lowest values, and not all of them are equal."""
     values = tensor.flatten()
     if not len(values):
         return False
@@ -57,7 +63,10 @@ def is_mask(tensor: torch.Tensor) -> bool:
 
 
 def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
-    """So long in one dim: its own values again and again, or cut off."""
+    """Return the tensor with `size` entries in the dim `place`: its values are repeated or cut off.
+
+    An empty dim is filled with zeros.
+    """
     old = tensor.shape[place]
     if old == 0:
         shape = [*tensor.shape[:place], size, *tensor.shape[place + 1 :]]
@@ -66,7 +75,7 @@ def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
 
 
 def _add_noise(made: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Not where they look like a mask: zeros, ones and infinities."""
+    """Return `made` with noise, within the range of `like`; a mask stays as it is."""
     finite = like[like.isfinite()].double()
     if finite.numel() == 0 or is_mask(like):
         return made
@@ -82,7 +91,7 @@ def _add_noise(made: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tenso
 
 
 def _keep_order(made: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Lengths that were given in order stay so."""
+    """Sort `made` if `like` is sorted, as lengths may have to be."""
     if made.dim() != 1 or made.dtype in _SIGNED or made.dtype is torch.bool or made.is_complex() or like.numel() < 2:
         return made
     steps = like.diff()

@@ -1,8 +1,8 @@
 """How arguments and outputs nest: Python containers of tensors, and the contract's words for them.
 
-A traced method takes tensors, in containers nested as the contract says. Everything else (numbers, strings, None,
-containers without a tensor in them) was baked in when it was traced, and is left out of what is handed over. A scripted
-method takes everything.
+A traced method takes tensors, in containers that nest as the contract says. Everything else (numbers, strings, None,
+containers without a tensor in them) was baked in when it was traced, and is not passed to it. A scripted method takes
+everything.
 """
 
 import math
@@ -15,20 +15,20 @@ import torch
 from tracehouse.contract.structure import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode
 from tracehouse.introspection.addresses import without_addresses
 
-# A default is written by the source's author, who need not keep it short.
+# A default of the submitted source may be of any length.
 _DEFAULT_MAX_LEAVES = 64
 _DEFAULT_MAX_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """In the place of an argument that a call leaves out: the default that Python then takes for it."""
+    """Stands for an argument that a call leaves out: Python then uses this default."""
 
     default: Any
 
 
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Every leaf under its path, left to right: `x`, `pair.0`, `batch.ids`."""
+    """Yield every leaf with its path, left to right: `x`, `pair.0`, `batch.ids`."""
     match value:
         case Mapping():
             for key, item in value.items():
@@ -41,7 +41,7 @@ def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def names(value: Any, name: str) -> Iterator[str]:
-    """Every path there is: of what is empty too, and of what holds others before those."""
+    """Yield every path: of leaves and of containers, also empty ones, a container before its items."""
     yield name
     match value:
         case Mapping():
@@ -53,12 +53,12 @@ def names(value: Any, name: str) -> Iterator[str]:
 
 
 def tensors(value: Any, name: str) -> dict[str, torch.Tensor]:
-    """The tensors among the leaves."""
+    """Return the tensors among the leaves, by their paths."""
     return {path: leaf for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
 
 
 def map_tensors(value: Any, name: str, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Any:
-    """The value with other tensors; `change` is told of each one's path as well."""
+    """Return the value with each tensor replaced by `change(path, tensor)`."""
     match value:
         case Mapping():
             return {key: map_tensors(item, f"{name}.{key_of(key)}", change) for key, item in value.items()}
@@ -72,7 +72,7 @@ def map_tensors(value: Any, name: str, change: Callable[[str, torch.Tensor], tor
 
 
 def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
-    """What the contract says of a value that stands under that path."""
+    """Return what the contract says about a value with the path `name`."""
     if isinstance(value, LeftOut):
         return _describe_default(value, name, scripted=scripted)
     if not scripted and not has_tensors(value):
@@ -92,13 +92,13 @@ def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
 
 
 def describe_constant(value: Any) -> Any:
-    """What the contract says of a value without tensors: as JSON has it, else as Python prints it."""
+    """Return what the contract says about a value without tensors: the value if JSON has it, else its repr."""
     match value:
         case Mapping():
             return {key_of(key): describe_constant(item) for key, item in value.items()}
         case list() | tuple():
             return [describe_constant(item) for item in value]
-        case float():  # numpy's too
+        case float():  # numpy.float64 is one too
             return float(value) if math.isfinite(value) else repr(float(value))
         case None | bool() | int() | str():
             return value
@@ -106,12 +106,15 @@ def describe_constant(value: Any) -> Any:
 
 
 def key_of(key: Any) -> str:
-    """A dict's key as it stands in names, the same in each process."""
+    """Return a dict's key as text for names, the same in every process."""
     return key if type(key) is str else without_addresses(str(key))
 
 
 def assemble(structure: Structure, by_name: Mapping[str, torch.Tensor]) -> Any:
-    """The value that an archive's method takes, made of tensors by their names."""
+    """Build the value that an artifact's method takes from tensors by their names.
+
+    Raises TypeError for a baked structure.
+    """
     match structure:
         case TensorLeaf():
             return by_name[structure.tensor]
@@ -124,20 +127,21 @@ def assemble(structure: Structure, by_name: Mapping[str, torch.Tensor]) -> Any:
         case FixedLeaf():
             return structure.fixed
         case BakedLeaf():
-            raise TypeError("a baked value is not handed over")
+            raise TypeError("a baked value is not passed to the artifact")
 
 
 def is_traced(structure: Structure) -> bool:
-    """Whether a value of this structure is handed over."""
+    """Whether a value of this structure is passed to the artifact, not baked in."""
     return not isinstance(structure, BakedLeaf)
 
 
 def has_tensors(value: Any) -> bool:
+    """Whether any leaf is a tensor."""
     return any(isinstance(leaf, torch.Tensor) for _, leaf in leaves(value, ""))
 
 
 def has_only_tensors(value: Any) -> bool:
-    """Whether it is handed over whole."""
+    """Whether every leaf is a tensor and no container is empty."""
     match value:
         case Mapping():
             return bool(value) and all(has_only_tensors(item) for item in value.values())
@@ -147,14 +151,14 @@ def has_only_tensors(value: Any) -> bool:
 
 
 def is_passed_to_artifact(value: Any, *, scripted: bool) -> bool:
-    """Whether a method takes it: what `is_traced` says of its structure."""
+    """Whether a value is passed to the artifact, as `is_traced` says about its structure."""
     if isinstance(value, LeftOut):
         return scripted and _is_short(value.default)
     return scripted or has_tensors(value)
 
 
 def strip_baked(value: Any, *, scripted: bool = False) -> Any:
-    """The value without what is baked in; one that `is_passed_to_artifact`."""
+    """Return the value without what is baked in; it must be one that `is_passed_to_artifact`."""
     if scripted:
         return value.default if isinstance(value, LeftOut) else value
     match value:
@@ -168,7 +172,7 @@ def strip_baked(value: Any, *, scripted: bool = False) -> Any:
 
 
 def fill_in(example: Any, given: Any) -> Any:
-    """`handed_over` undone: what was given, with everything else as in the example."""
+    """Undo `strip_baked`: return `given` with everything that is baked in as in the example."""
     if not has_tensors(example):
         return example
     match example:
@@ -186,14 +190,17 @@ def _describe_items(values: list[Any] | tuple[Any, ...], name: str, *, scripted:
 
 
 def _describe_default(left_out: LeftOut, name: str, *, scripted: bool) -> Structure:
-    """A scripted method takes a plain one like any value; another one is in its schema, as it is in a trace."""
+    """Return what the contract says about a default.
+
+    A scripted method takes a short, plain default like any other value. Other defaults stay in its schema.
+    """
     if not _is_short(left_out.default):
         return BakedLeaf(baked=_describe_object(left_out.default))
     return describe(left_out.default, name, scripted=scripted)
 
 
 def _is_short(value: Any) -> bool:
-    """Whether it is plain JSON, and little of it. Of exact types: an IntEnum is no int to a reader of JSON."""
+    """Whether a value is plain JSON and short. Types must be exact: JSON has no IntEnum."""
     found = list(leaves(value, ""))
     return len(found) <= _DEFAULT_MAX_LEAVES and _nests_plainly(value) and all(_is_plain(leaf) for _, leaf in found)
 
@@ -217,7 +224,7 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _describe_object(value: Any) -> str:
-    """Short, and the same in each process: many an object's repr is its address."""
+    """Return a short text that is the same in every process, unlike a repr with an address."""
     match value:
         case torch.Tensor():
             return f"<{value.dtype} of shape {list(value.shape)}>"

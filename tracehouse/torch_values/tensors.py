@@ -1,4 +1,4 @@
-"""Tensors as bytes and as torch's own, in the protocol's datatypes."""
+"""Converting tensors between torch and the protocol's bytes and datatypes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,7 +27,10 @@ _DATATYPES = {dtype: datatype for datatype, dtype in DTYPES.items()}
 
 
 def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray | memoryview) -> torch.Tensor:
-    """A tensor with memory of its own, aligned as torch wants it. Raises InvalidTensor if the size does not fit."""
+    """Return a tensor on the CPU with its own memory, aligned for torch.
+
+    `data` are row-major bytes. Raises InvalidTensor if their number does not fit the shape.
+    """
     tensor = torch.empty(tuple(shape), dtype=DTYPES[datatype], device="cpu")
     given = memoryview(data).nbytes
     if given != tensor.nbytes:
@@ -41,12 +44,15 @@ def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray
 
 
 def to_bytes(tensor: torch.Tensor) -> memoryview:
-    """Row-major bytes. They may be the tensor's own memory: use them before it changes."""
+    """Return the tensor's row-major bytes. They may be its own memory: use them before it changes."""
     return _bytes_of(tensor.detach().cpu().resolve_neg().contiguous()).data
 
 
 def pack(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
-    """As they travel; each must have a datatype. Their bytes may be the tensors' own, as those of `to_bytes`."""
+    """Return the tensors in the protocol's form, with bytes as from `to_bytes`.
+
+    Tensors without a datatype are left out.
+    """
     specs = [spec_of(name, tensor) for name, tensor in named.items()]
     return [
         Tensor(spec.name, spec.datatype, spec.shape, to_bytes(named[spec.name])) for spec in specs if spec is not None
@@ -54,21 +60,21 @@ def pack(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
 
 
 def unpack(tensors: Iterable[Tensor], device: str = "cpu") -> dict[str, torch.Tensor]:
-    """As torch's own on that device, by their names."""
+    """Return torch's tensors on `device` by their names. Raises InvalidTensor."""
     return {tensor.name: from_bytes(tensor.datatype, tensor.shape, tensor.data).to(device) for tensor in tensors}
 
 
 def datatype_of(tensor: torch.Tensor) -> Datatype | None:
-    """None for what has no datatype in the protocol: complex, quantised, sparse or nested tensors."""
+    """Return the protocol's datatype, or None for complex, quantised, sparse and nested tensors, which have none."""
     return None if tensor.layout is not torch.strided or tensor.is_nested else _DATATYPES.get(tensor.dtype)
 
 
 def spec_of(name: str, tensor: torch.Tensor) -> TensorSpec | None:
-    """None where `datatype_of` is."""
+    """Return a tensor's name, datatype and shape, or None if it has no datatype."""
     datatype = datatype_of(tensor)
     return None if datatype is None else TensorSpec(name=name, datatype=datatype, shape=tuple(tensor.shape))
 
 
 def _bytes_of(tensor: torch.Tensor) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
-    # Of a single element the stride says nothing, and view asks for one of 1 all the same.
+    # A tensor of one element may have any stride, but view wants a stride of 1.
     return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()
