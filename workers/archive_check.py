@@ -1,7 +1,7 @@
-"""The archive check: an archive against the contract and the golden cases that it carries, with nothing else at hand.
+"""The archive check: it tests an archive against the contract and the golden cases inside it, and needs no service.
 
-Whoever wrote the file may have written all of it. So this shows that the archive does what it says of itself, and not
-who says it. The archive is read and run in children alone.
+Whoever wrote the file may have written all of it, so the check shows that the archive does what it claims, not who
+claims it. Only children read and run the archive.
 """
 
 import os
@@ -33,12 +33,12 @@ PROGRAMS = (packer.PACKER, RUNNER)
 
 
 class NoContract(Exception):
-    """There is no contract to check the archive against; the text says why."""
+    """The archive has no contract to check it against; the text says why."""
 
 
 @dataclass(frozen=True)
 class CheckLimits:
-    """What each child may use, and how long it is waited for."""
+    """What each child may use, and for how many seconds the parent waits for it."""
 
     child: Limits
     threads: int
@@ -80,12 +80,12 @@ class ArchiveCheck:
     def _unpack(self) -> dict[str, bytes]:
         try:
             with self._fork(packer.PACKER, self._archive.fileno()) as child, translate_errors("archive"):
-                found = packer.unpack(child.channel, EXTRA_FILES, self._until(self._limits.load_s))
+                extra = packer.unpack(child.channel, EXTRA_FILES, self._until(self._limits.load_s))
         except CheckFailed as failed:
             raise NoContract(f"What is in the archive could not be read: {failed}.") from failed
-        if isinstance(found, FailureReply):
-            raise NoContract(f"{found.failure.detail}.")
-        return found
+        if isinstance(extra, FailureReply):
+            raise NoContract(f"{extra.failure.detail}.")
+        return extra
 
     def _load(self, stack: ExitStack, data: bytes) -> tuple[list[golden.Case], Child]:
         """Return the golden cases, and a runner that has replayed them."""

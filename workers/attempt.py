@@ -1,6 +1,6 @@
-"""An attempt: one trace request taken through its children to an outcome.
+"""An attempt: one trace request run through its children to an outcome.
 
-Each device has a trace of its own, one after the other, and all of them must succeed. In mode eager nothing is traced.
+The model is traced for each device, one after the other, and every trace must succeed. Mode eager traces nothing.
 """
 
 from contextlib import ExitStack
@@ -27,7 +27,7 @@ from workers.progress import TraceProgress
 
 
 class Attempt:
-    """`run` it once. The result is an Outcome; a fault of the service's own is raised, and AttemptStopped."""
+    """One attempt at a trace request, which is run once."""
 
     def __init__(
         self, request: TraceRequest, store: Store, zygote: Zygote, limits: TraceLimits, cancellation: Cancellation
@@ -41,10 +41,11 @@ class Attempt:
 
     @property
     def exits(self) -> list[Exit]:
-        """How those children ended that ran the submitted code as the request asks."""
+        """The exits of the children that ran the submitted code for the request itself."""
         return self._children.exits
 
     def run(self) -> Outcome:
+        """Return the outcome. Raises AttemptStopped, and the service's own faults."""
         try:
             with self._stack:
                 return self._run_eagerly() if self._request.spec.mode == "eager" else self._trace()

@@ -1,4 +1,4 @@
-"""The contract check: whether a loaded archive answers within its contract as the contract says."""
+"""The contract check: whether a loaded archive answers inputs within its contract as the contract says."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,8 @@ from tracehouse.errors import ContractViolation
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
 from workers.processes.client import last_line
 
-# At most so many corners of each region are tried and so many sizes of a method; at each size so many calls, for which
-# inputs are drawn at most so often.
+# The most corners of a region and the most sizes of a method that are tested; at each size, the number of calls and the
+# most draws of inputs for them.
 _CORNERS_MAX, _SIZES_MAX, _CALLS, _DRAWS_MAX = 8, 32, 2, 12
 _INPUTS_MAX_BYTES = 64 * MIB
 _ANSWER_MAX_BYTES = 256 * MIB
@@ -36,7 +36,7 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True)
 class CheckLine:
-    """One thing that was checked."""
+    """The result of one check."""
 
     mark: Mark
     what: str
@@ -44,7 +44,7 @@ class CheckLine:
 
 
 class CheckFailed(Exception):
-    """What failed, and why; nothing after it can be checked."""
+    """A check failed, so that nothing after it can be checked; `what` failed, and the text says why."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(why)
@@ -52,7 +52,7 @@ class CheckFailed(Exception):
 
 
 class MethodCheck:
-    """The check of one method, on drawn inputs that its contract takes."""
+    """The check of one method, on random inputs that its contract accepts."""
 
     def __init__(
         self, name: str, contract: MethodContract, example: Sequence[Tensor], child: Child, infer_s: float
@@ -68,6 +68,7 @@ class MethodCheck:
         self._unacceptable = 0
 
     def run(self) -> Iterator[CheckLine]:
+        """Yield one line for the calls, and one for each reason for which sizes were left out."""
         try:
             sizes = self._sizes()
         except CheckFailed as failed:
@@ -118,7 +119,7 @@ class MethodCheck:
         return sizes
 
     def _test(self, sizes: Sizes) -> int:
-        """Return how many calls at these sizes it answered as the contract says."""
+        """Return how many calls at these sizes were made and answered as the contract says. Raises CheckFailed."""
         shapes = {spec.name: shape_at(spec.shape, sizes) for spec in self._contract.inputs}
         if any(size < 0 for shape in shapes.values() for size in shape):  # as `seq-1` is where seq is 0
             self._impossible += 1
@@ -143,7 +144,7 @@ class MethodCheck:
 
     def _integer_ranges(self) -> Mapping[str, tuple[int, int]]:
         """Return the ranges of integers to draw from, by the inputs' names."""
-        return {spec.name: ends for spec in self._contract.inputs if (ends := _integer_range(spec)) is not None}
+        return {spec.name: span for spec in self._contract.inputs if (span := _integer_range(spec)) is not None}
 
     def _call(self, inputs: Sequence[Tensor], sizes: Sizes) -> None:
         request = Infer(
@@ -188,11 +189,11 @@ def _integer_range(spec: InputSpec) -> tuple[int, int] | None:
 
 def _describe_difference(expected: Sequence[OutputSpec], actual: Sequence[TensorSpec], sizes: Sizes) -> str | None:
     """Return how the outputs are not what the contract says, or None."""
-    found = {spec.name: spec for spec in actual}
-    if found.keys() != {spec.name for spec in expected}:
-        return f"it returns {sorted(found)}, and not {sorted(spec.name for spec in expected)}"
+    by_name = {spec.name: spec for spec in actual}
+    if by_name.keys() != {spec.name for spec in expected}:
+        return f"it returns {sorted(by_name)}, and not {sorted(spec.name for spec in expected)}"
     for spec in expected:
-        one = found[spec.name]
+        one = by_name[spec.name]
         if one.datatype is not spec.datatype:
             return f"{spec.name!r} is {one.datatype}, not {spec.datatype}"
         dims = zip(shape_at(spec.shape, sizes), one.shape, strict=False)

@@ -1,4 +1,4 @@
-"""Limits: what one attempt at a trace request may use. Each child has them for itself; the wall clock is shared."""
+"""Limits: what one attempt at a trace request may use. Its children share the wall clock; the rest is for each one."""
 
 from service.sandbox.channel import BODY_MAX_BYTES
 from service.sandbox.limits import Limits
@@ -19,15 +19,15 @@ class TraceLimits(Frozen):
     child_threads_max: int
     child_open_files_max: int
     result_max_bytes: int = BODY_MAX_BYTES
-    export_s: float = 60.0  # the part of the wall clock for torch.export, where it is asked for
+    export_s: float = 60.0  # the part of the wall clock for torch.export, if the request asks for it
 
     @property
     def threads_per_process(self) -> int:
-        """The threads of each process of a verification: the eager model and the artifact compute at the same time."""
+        """How many threads each process of a verification has: the eager model and the artifact run together."""
         return max(1, self.threads // 2)
 
     def for_child(self, device: DeviceName) -> Limits:
-        """Return what each child may use."""
+        """Return the limits of each child that computes on this device."""
         limits = Limits(
             address_space_mib=self.memory_mib,
             cpu_s=self.cpu_s,

@@ -1,4 +1,4 @@
-"""The printed log: what the model code prints, on its way to the request's events as text, in pieces, up to a limit."""
+"""The printed log: it passes what the model code prints to the request's events, as pieces of text, up to a limit."""
 
 import codecs
 import time
@@ -12,38 +12,41 @@ PIECE_S = 0.3
 
 
 class PrintedLog:
-    """Gathers chunks of bytes and hands on pieces of text: the first at once, then one every `PIECE_S` seconds."""
+    """Collects chunks of bytes and emits pieces of text: the first at once, then one every `PIECE_S` seconds."""
 
-    def __init__(self, hand_on: Callable[[str], object], max_bytes: int) -> None:
-        self._hand_on = hand_on
+    def __init__(self, emit: Callable[[str], object], max_bytes: int) -> None:
+        self._emit = emit
         self._left = max_bytes
         self._max_bytes = max_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-        self._gathered = ""
-        self._handed_on = float("-inf")
+        self._text = ""
+        self._emitted_at = float("-inf")
 
     def write(self, chunk: bytes) -> None:
+        """Add a chunk, and emit the text if it is due. What is over the limit is left out, with a line that says so."""
         head = chunk[: self._left]
-        self._gathered += printable(self._decoder.decode(head))
+        self._text += printable(self._decoder.decode(head))
         if len(head) < len(chunk) and self._left:
-            self._gathered += f"\n[the log is cut after {self._max_bytes} bytes]\n"
+            self._text += f"\n[the log is cut after {self._max_bytes} bytes]\n"
         self._left -= len(head)
         self.flush_if_due()
 
     def flush_until_ready(self, channel: Channel, until: float) -> None:
-        """Hand on what is gathered as it falls due, until that time or until the channel has a frame to read."""
-        while self._gathered and time.monotonic() < until:
+        """Emit the text as it falls due, until that time or until the channel has a frame to read."""
+        while self._text and time.monotonic() < until:
             if channel.is_ready(min(until, time.monotonic() + PIECE_S)):
                 return
             self.flush_if_due()
 
     def flush_if_due(self) -> None:
-        due = time.monotonic() - self._handed_on >= PIECE_S
-        if self._gathered and (due or len(self._gathered) >= _PIECE_CHARACTERS):
+        """Emit the text if the last piece is `PIECE_S` old, or if there is enough of it."""
+        due = time.monotonic() - self._emitted_at >= PIECE_S
+        if self._text and (due or len(self._text) >= _PIECE_CHARACTERS):
             self.flush()
 
     def flush(self) -> None:
-        if self._gathered:
-            piece, self._gathered = self._gathered, ""
-            self._handed_on = time.monotonic()
-            self._hand_on(piece)
+        """Emit the text, if there is any."""
+        if self._text:
+            piece, self._text = self._text, ""
+            self._emitted_at = time.monotonic()
+            self._emit(piece)

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Any number of threads may share one. The service's own faults are retried, up to `attempts` attempts."""
+    """Runs attempts; any number of threads may share it. The service's own faults are retried, `attempts` in all."""
 
     def __init__(self, store: Store, zygote: Zygote, limits: TraceLimits, attempts: int) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class Worker:
         else:
             # The fence: a claim that is no longer the newest stores nothing.
             stored = self._store.trace_requests.finish(request.id, request.attempt, outcome)
-            end = _end_of(outcome) if stored else "fenced"
+            end = _name_end(outcome) if stored else "fenced"
         log.info(
             "trace ended",
             extra={
@@ -54,17 +54,17 @@ class Worker:
                 "attempt": request.attempt,
                 "end": end,
                 "seconds": round(time.monotonic() - started, 3),
-                **_resources(attempt),
+                **_sum_resources(attempt),
             },
         )
 
     def _release(self, request: TraceRequest, cancellation: Cancellation) -> None:
-        """Put a request back that the service's end interrupts; a cancelled one has ended already."""
+        """Put the request back in the queue if the service is stopping; a cancelled one has ended already."""
         if cancellation.reason == "stopping":
             self._store.trace_requests.release(request.id, request.attempt)
 
 
-def _end_of(outcome: Outcome) -> str:
+def _name_end(outcome: Outcome) -> str:
     match outcome:
         case Succeeded():
             return outcome.verdict.value
@@ -74,9 +74,9 @@ def _end_of(outcome: Outcome) -> str:
             return outcome.failure.slug
 
 
-def _resources(attempt: Attempt) -> dict[str, Any]:
-    """Return what the children used that ran the submitted code: processor time together, memory of the largest."""
+def _sum_resources(attempt: Attempt) -> dict[str, Any]:
+    """Return what the attempt's children used: the sum of their processor time, and the largest memory of any."""
     if not attempt.exits:
         return {}
-    cpu_s = sum(end.cpu_s for end in attempt.exits)
-    return {"cpu_s": round(cpu_s, 3), "maxrss_kib": max(end.maxrss_kib for end in attempt.exits)}
+    cpu_s = sum(one.cpu_s for one in attempt.exits)
+    return {"cpu_s": round(cpu_s, 3), "maxrss_kib": max(one.maxrss_kib for one in attempt.exits)}

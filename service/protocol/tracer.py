@@ -71,9 +71,9 @@ def _within_bounds(check: TraceCheck) -> TraceCheck:
 
 
 class Traced(Frozen):
-    """What an artifact's manifest says, as the tracing child would have it; its files and cases came before.
+    """The artifact's manifest as the tracing child reports it, after its files and cases.
 
-    Its check can make the verdict worse than the verification does, and nothing better.
+    Its check can make the verdict worse than the verification does, never better.
     """
 
     kind: Literal["traced"] = "traced"
@@ -93,18 +93,18 @@ class Traced(Frozen):
     versions: Versions
 
 
-class TriedExport(Frozen):
-    """What came of one attempt at torch.export, where the request asks for them: after the last word, one by one."""
+class ExportDone(Frozen):
+    """The result of one attempt at torch.export. If the request asks for them, they follow `Traced` one by one."""
 
-    kind: Literal["tried-export"] = "tried-export"
+    kind: Literal["export-done"] = "export-done"
     attempt: ExportAttempt
 
 
 FromTracer = Annotated[
-    Progress | LayerDone | File | Case | Traced | TriedExport | FailureReply,
+    Progress | LayerDone | File | Case | Traced | ExportDone | FailureReply,
     Field(discriminator="kind"),
     BeforeValidator(not_too_large),
 ]
-from_tracer: TypeAdapter[Progress | LayerDone | File | Case | Traced | TriedExport | FailureReply] = TypeAdapter(
+from_tracer: TypeAdapter[Progress | LayerDone | File | Case | Traced | ExportDone | FailureReply] = TypeAdapter(
     FromTracer
 )

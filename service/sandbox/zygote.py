@@ -163,12 +163,12 @@ class Zygote:
             self._slots.add(slot)
             return slot
 
-    def _fork(self, request: ForkRequest, files: Sequence[int]) -> "_Forked":
+    def _fork(self, request: ForkRequest, files: Sequence[int]) -> "_ForkedChild":
         with contextlib.suppress(ZygoteLost):
             return self._fork_once(request, files)
         return self._fork_once(request, files)
 
-    def _fork_once(self, request: ForkRequest, files: Sequence[int]) -> "_Forked":
+    def _fork_once(self, request: ForkRequest, files: Sequence[int]) -> "_ForkedChild":
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             lifeline, their_lifeline = _pid_reporting_pair()
             ours.enter_context(lifeline)
@@ -184,7 +184,7 @@ class Zygote:
             theirs.close()  # while we hold their ends too, we would never see them close
             pid = self._receive_pid(lifeline, process)
             ours.pop_all()
-            return _Forked(pid, lifeline, sock, log)
+            return _ForkedChild(pid, lifeline, sock, log)
 
     def _ask(self, request: ForkRequest, descriptors: list[int]) -> "_Process":
         with self._lock:
@@ -255,7 +255,7 @@ class Zygote:
         return ZygoteLost(process.last_words or "it died")
 
 
-class _Forked(NamedTuple):
+class _ForkedChild(NamedTuple):
     """A child's pid, and our ends of its connections."""
 
     pid: int

@@ -12,7 +12,7 @@ from tracehouse.check import conclusions, findings, scripted_graphs
 from tracehouse.check.comparer import Comparer, suspected_line
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
-from tracehouse.check.ledger import Ledger, Offered, select_offered
+from tracehouse.check.ledger import Ledger, OfferedCall, select_offered
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.check.pipeline import Pipeline, ReportLayer, RequestedSizes
 from tracehouse.check.probe.probing import Probing
@@ -34,14 +34,14 @@ from tracehouse.torchscript.trace import TraceResult
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """The check, the calls that are worth being compared again, and by method the sizes that it is right for.
 
     `answers` has the shapes of the eager model's outputs at other sizes, by method.
     """
 
     check: TraceCheck
-    offered: list[Offered]
+    offered: list[OfferedCall]
     claims: dict[str, MethodClaim]
     answers: Mapping[str, Answers] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ class Check:
         options: CheckOptions,
         requested: Mapping[str, RequestedSizes],
         report: ReportLayer,
-    ) -> Checked:
+    ) -> CheckResult:
         """Compare the candidate with the eager model. `requested` is by method; `report` is called with each layer as
         it ends. Raises OutOfMemory."""
         traced, ledger = candidate.traced, Ledger()
@@ -116,7 +116,7 @@ class Check:
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
-        return Checked(check, offered, claims, answers)
+        return CheckResult(check, offered, claims, answers)
 
     def _evidence(
         self,
@@ -200,9 +200,9 @@ def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger
     return found
 
 
-def _counterexamples(evidence: Iterable[Evidence]) -> list[Offered]:
+def _counterexamples(evidence: Iterable[Evidence]) -> list[OfferedCall]:
     return [
-        Offered(name[:CASE_NAME_MAX_CHARACTERS], call, agrees=False)
+        OfferedCall(name[:CASE_NAME_MAX_CHARACTERS], call, agrees=False)
         for one in evidence
         for name, call in one.counterexamples
     ]

@@ -13,7 +13,7 @@ AGREEING_OFFERED = 1
 
 
 @dataclass(frozen=True)
-class Offered:
+class OfferedCall:
     """A call that is worth being compared again by whoever verifies the check."""
 
     name: str
@@ -30,7 +30,7 @@ class Ledger:
 
     comparisons: list[Comparison] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    probes: list[Offered] = field(default_factory=list)
+    probes: list[OfferedCall] = field(default_factory=list)
     random_methods: set[str] = field(default_factory=set)
 
     def has(self, kind: str, method: str) -> bool:
@@ -38,10 +38,10 @@ class Ledger:
         return any(finding.kind == kind and finding.evidence["method"] == method for finding in self.findings)
 
 
-def select_offered(calls: Sequence[Offered]) -> list[Offered]:
+def select_offered(calls: Sequence[OfferedCall]) -> list[OfferedCall]:
     """Return the calls that disagreed, then few that agreed, within the bytes and the number that may be offered."""
     agreeing = [one for one in calls if one.agrees][:AGREEING_OFFERED]
-    offered: list[Offered] = []
+    offered: list[OfferedCall] = []
     left_bytes = CASES_MAX_BYTES
     for one in [one for one in calls if not one.agrees] + agreeing:
         byte_size = sum(tensor.nbytes for tensor in one.call.tensors.values())

@@ -19,8 +19,8 @@ from pydantic import TypeAdapter
 
 from tracehouse.artifact.manifest import Versions
 from tracehouse.check.calls import call_artifact
-from tracehouse.check.check import Checked
-from tracehouse.check.ledger import Offered
+from tracehouse.check.check import CheckResult
+from tracehouse.check.ledger import OfferedCall
 from tracehouse.check.model_check import ModelCheck
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.pipeline import RequestedSizes
@@ -195,7 +195,7 @@ def _wanted_sizes(sizes: Mapping[str, range | tuple[int, int]], declared: Dynami
     return wanted
 
 
-def _contract(observed: Contract, checked: Checked) -> Contract:
+def _contract(observed: Contract, checked: CheckResult) -> Contract:
     claimed = {
         method: observed.methods[method].with_claim(claim, checked.answers.get(method, ()))
         for method, claim in checked.claims.items()
@@ -204,7 +204,7 @@ def _contract(observed: Contract, checked: Checked) -> Contract:
 
 
 def _counterexamples(
-    loaded: LoadedSubmission, artifact: torch.jit.ScriptModule, checked: Checked, tolerance: float, seed: int
+    loaded: LoadedSubmission, artifact: torch.jit.ScriptModule, checked: CheckResult, tolerance: float, seed: int
 ) -> list[FoundCounterexample]:
     """Return the smallest of the calls that differ, with both answers."""
     eager = EagerOracle(loaded.model, seed)
@@ -215,7 +215,7 @@ def _counterexamples(
 
 
 def _run(
-    offered: Offered, eager: EagerOracle, artifact: torch.jit.ScriptModule, tolerance: float, seed: int
+    offered: OfferedCall, eager: EagerOracle, artifact: torch.jit.ScriptModule, tolerance: float, seed: int
 ) -> DifferentialRun | None:
     """Return both answers to a call. None where the eager model refuses it now, or both agree."""
     call = offered.call

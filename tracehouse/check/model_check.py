@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from tracehouse.check.check import Check, Checked
+from tracehouse.check.check import Check, CheckResult
 from tracehouse.check.pipeline import ReportLayer, RequestedSizes
 from tracehouse.contract.contract import Contract
 from tracehouse.eager import observed_contract
@@ -57,7 +57,7 @@ class ModelCheck:
         """Return what may become the artifact. Raises TraceError."""
         return candidate_of(self._loaded, self._options, self._options_of_check, self._conversion, self.outputs)
 
-    def run(self, candidate: Candidate, report: ReportLayer) -> Checked:
+    def run(self, candidate: Candidate, report: ReportLayer) -> CheckResult:
         """Compare the candidate with the eager model; `report` is called with each layer as it ends."""
         calls, options = self._loaded.check_calls, self._options_of_check
         checked = self._check.run(candidate, calls, options, self._requested, report)

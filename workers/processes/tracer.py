@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from service.domain.trace_request import Stage
 from service.protocol.bounds import LAYERS_MAX, cut_layer
 from service.protocol.messages import FailureReply
-from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, TriedExport, from_tracer
+from service.protocol.tracer import Case, ExportDone, File, LayerDone, Progress, Trace, Traced, from_tracer
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child
 from service.storage.blobs import StagedBlob
@@ -74,7 +74,7 @@ class TracerProcess:
     def start(self) -> None:
         self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
 
-    def receive(self) -> Progress | LayerDone | File | Case | Traced | TriedExport | FailureReply:
+    def receive(self) -> Progress | LayerDone | File | Case | Traced | ExportDone | FailureReply:
         """Return the next message; the bytes of a file or a case have been taken by then."""
         if time.monotonic() > self._until:  # a child that never stops sending is never waited for
             raise TimeoutError
@@ -82,7 +82,7 @@ class TracerProcess:
         match message := from_tracer.validate_python(header):
             case Progress() if message.stage not in _STAGES:
                 raise MalformedFrame(f"{message.stage.value} is not for it to say")
-            case TriedExport() | File(name="exported"):
+            case ExportDone() | File(name="exported"):
                 raise MalformedFrame(f"{message.kind} came before its last word")
             case File():
                 self._take_file(message.name, size)
@@ -124,7 +124,7 @@ class TracerProcess:
         match message := from_tracer.validate_python(header):
             case File(name="exported") if exports.expects_program and _EXPORTED not in self.files:
                 self._take_exported(exports, size, until)
-            case TriedExport():
+            case ExportDone():
                 exports.take(message.attempt)
             case _:
                 raise MalformedFrame(f"{message.kind} came after its last word")

@@ -1,11 +1,11 @@
-"""The doctor, a child program: reports what torch can do on this machine."""
+"""The doctor, a child program: it reports torch's version, its devices, and whether it can trace here."""
 
 import torch
 from pydantic import JsonValue
 
 from service.sandbox.channel import Channel
 
-# Counted before the fork, for no device can be opened in the jail; and through NVML, which does not initialise CUDA.
+# Devices are counted before the fork, because the jail opens none, and through NVML, which does not initialise CUDA.
 _CUDA = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 

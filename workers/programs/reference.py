@@ -1,9 +1,9 @@
-"""The reference, a child program: the eager model once more, apart from everything that was made of it.
+"""The reference, a child program: the eager model, in a process that never sees the artifact.
 
-It has the submission alone, and answers what it is asked on one live module, one call after the other. Whatever it is
-asked on, it is asked for the first time: what is drawn freshly, nobody in here could have known.
+It loads the submission and answers its parent's calls one after the other, on one live module. The parent draws inputs
+after the artifact is made, so submitted code cannot know them beforehand.
 
-In mode eager there is nothing but this: it runs the request's calls, and is asked nothing.
+In mode eager this is the only program: it runs the request's calls and receives no others.
 """
 
 import time
@@ -28,8 +28,8 @@ from tracehouse.introspection import tracebacks
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.tensors import datatype_of, pack, unpack
-from workers.programs.last_word import error_of
-from workers.programs.request import submission_of
+from workers.programs.program_error import to_service_error
+from workers.programs.request import make_submission
 
 
 def main(channel: Channel, files: list[int]) -> None:
@@ -40,7 +40,7 @@ def main(channel: Channel, files: list[int]) -> None:
     if eager:
         jit_switch.turn_off()
     try:
-        reference = Reference(channel, submission_of(request, files))
+        reference = Reference(channel, make_submission(request, files))
         if eager:
             reference.run(request.spec.options.seed)
             return
@@ -48,15 +48,15 @@ def main(channel: Channel, files: list[int]) -> None:
         while True:
             reference.answer()
     except ChannelClosed:
-        return  # it was asked all that there was to ask
+        return  # the parent has no more calls
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
         if eager and error.__cause__ is not None:
             tracebacks.print_traceback(error.__cause__)
-        channel.send(FailureReply.of(error_of(error)).model_dump(mode="json"))
+        channel.send(FailureReply.of(to_service_error(error)).model_dump(mode="json"))
 
 
 class Reference:
-    """One submission, loaded."""
+    """A loaded submission that answers calls."""
 
     def __init__(self, channel: Channel, submission: Submission) -> None:
         self._channel = channel
@@ -67,22 +67,22 @@ class Reference:
         self._cases = {(one.name, one.call.method): one.call for one in [*examples, *loaded.check_calls]}
 
     def bind(self, seed: int) -> None:
-        """Say every call's inputs, and what the examples are answered with."""
+        """Send every call's inputs, and the outputs of the examples. Raises LimitExceeded."""
         self._refuse_too_large()
         for (case, method), call in self._cases.items():
-            self._say_bound(case, method, call)
+            self._send_call(case, method, call)
             if case == EXAMPLE:
                 self._answer(call, seed, within_s=None)
 
     def run(self, seed: int) -> None:
-        """Say every call's inputs and what it returns, up to the first that raises. Raises ModelRaised."""
+        """Send every call's inputs and outputs, up to the first that raises. Raises ModelRaised and LimitExceeded."""
         self._refuse_too_large()
         for (case, method), call in self._cases.items():
-            self._say_bound(case, method, call)
+            self._send_call(case, method, call)
             began = time.monotonic()
             answer = call_model(self._module, call, seed, within_s=None)
             observed_contract.check_eager_outputs(answer.outputs, method=method)
-            self._say(answer, _outputs(call, answer, OutputWithoutValues), time.monotonic() - began)
+            self._send_answer(answer, _pack_outputs(call, answer, OutputWithoutValues), time.monotonic() - began)
 
     def _refuse_too_large(self) -> None:
         byte_size = sum(tensor.nbytes for call in self._cases.values() for tensor in call.tensors.values())
@@ -92,71 +92,75 @@ class Reference:
                 limit="inputs", limit_bytes=INPUTS_MAX_BYTES,
             )  # fmt: skip
 
-    def _say_bound(self, case: str, method: str, call: Call) -> None:
+    def _send_call(self, case: str, method: str, call: Call) -> None:
         inputs = pack(call.tensors)
         specs = [tensor.spec for tensor in inputs]
-        bound = CallReply(case=case, method=method, arguments=observed_contract.describe_arguments(call), inputs=specs)
-        self._channel.send(bound.model_dump(mode="json"), *(tensor.data for tensor in inputs))
+        reply = CallReply(case=case, method=method, arguments=observed_contract.describe_arguments(call), inputs=specs)
+        self._channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in inputs))
 
     def answer(self) -> None:
-        """Wait to be asked, and answer."""
+        """Wait for a request, and answer it. Raises ChannelClosed when the parent has no more."""
         header, body = self._channel.receive()
-        asked = to_reference.validate_python(header)
-        call = self._cases[asked.case, asked.method].with_tensors(unpack(split(asked.inputs, body), self._device))
-        match asked:
+        request = to_reference.validate_python(header)
+        call = self._cases[request.case, request.method].with_tensors(unpack(split(request.inputs, body), self._device))
+        match request:
             case Ask():
-                self._answer(call, asked.seed, asked.within_s)
+                self._answer(call, request.seed, request.within_s)
             case Differentiate():
-                self._differentiate(call, asked)
+                self._differentiate(call, request)
 
     def _answer(self, call: Call, seed: int, within_s: float | None) -> None:
         began = time.monotonic()
         try:
             answer = call_model(self._module, call, seed, within_s=within_s)
-            outputs = _outputs(call, answer, ModelRaised)
+            outputs = _pack_outputs(call, answer, ModelRaised)
         except ModelRaised as error:
             self._refuse(error)
         except TooSlow:
-            self._refuse(_too_slow(call, within_s))
+            self._refuse(_make_slow_error(call, within_s))
         except LimitExceeded as error:
             if within_s is None:
                 raise
-            self._refuse(error)  # of inputs that nobody submitted
+            self._refuse(error)  # nobody submitted these inputs, so the request does not fail by them
         else:
-            self._say(answer, outputs, time.monotonic() - began)
+            self._send_answer(answer, outputs, time.monotonic() - began)
 
-    def _differentiate(self, call: Call, asked: Differentiate) -> None:
+    def _differentiate(self, call: Call, request: Differentiate) -> None:
         try:
-            found = differentiate_model(
-                self._module, call, asked.seed, within_s=asked.within_s, most_bytes=asked.answer_max_bytes
+            gradients = differentiate_model(
+                self._module, call, request.seed, within_s=request.within_s, most_bytes=request.answer_max_bytes
             )
         except (ModelRaised, AnswerTooLarge) as error:
             self._refuse(error)
         except TooSlow:
-            self._refuse(_too_slow(call, asked.within_s))
+            self._refuse(_make_slow_error(call, request.within_s))
         else:
-            said = GradientReply(tensors=[tensor.spec for tensor in found.tensors], without=found.without)
-            self._channel.send(said.model_dump(mode="json"), *(tensor.data for tensor in found.tensors))
+            reply = GradientReply(tensors=[tensor.spec for tensor in gradients.tensors], without=gradients.without)
+            self._channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in gradients.tensors))
 
     def _refuse(self, error: ServiceError) -> None:
         self._channel.send(RefusalReply.of(error).model_dump(mode="json"))
 
-    def _say(self, answer: Answer, outputs: Sequence[Tensor], seconds: float) -> None:
-        answered = AnswerReply(
+    def _send_answer(self, answer: Answer, outputs: Sequence[Tensor], seconds: float) -> None:
+        reply = AnswerReply(
             outputs=[tensor.spec for tensor in outputs],
             returns=structure.describe(answer.outputs, "output"),
             drew=answer.drew,
             seconds=seconds,
         )
-        self._channel.send(answered.model_dump(mode="json"), *(tensor.data for tensor in outputs))
+        self._channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in outputs))
 
 
-def _too_slow(call: Call, within_s: float | None) -> ModelRaised:
+def _make_slow_error(call: Call, within_s: float | None) -> ModelRaised:
     return ModelRaised(f"{call.method} took longer than {within_s:.3g} s", method=call.method)
 
 
-def _outputs(call: Call, answer: Answer, without_values: type[TraceError]) -> list[Tensor]:
-    """Raises ModelRaised where they cannot be said, as those of the example could, or else `without_values`."""
+def _pack_outputs(call: Call, answer: Answer, without_values: type[TraceError]) -> list[Tensor]:
+    """Return the outputs as bytes.
+
+    Raises ModelRaised for an output that has no datatype, `without_values` if an output's values cannot be read, and
+    LimitExceeded.
+    """
     named: dict[str, Any] = structure.tensors(answer.outputs, "output")
     for name, tensor in named.items():
         if datatype_of(tensor) is None:

@@ -1,4 +1,4 @@
-"""What a program is asked to load: the submission behind a `Trace` message."""
+"""The request as a program reads it: a `Trace` message made into the submission that it loads."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ from service.protocol.tracer import Trace
 from tracehouse.eager.submission import Submission
 
 
-def submission_of(request: Trace, files: Sequence[int]) -> Submission:
-    """The submission of this request; `files` are the descriptors that the program was started with."""
+def make_submission(request: Trace, files: Sequence[int]) -> Submission:
+    """Return the submission of this request; `files` are the descriptors that the program was started with."""
     descriptors = {name: files[place] for name, place in request.files.items()}
     return Submission(
         request.spec, request.conversion, request.device, descriptors, source_max_bytes=request.source_max_bytes

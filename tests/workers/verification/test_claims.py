@@ -24,7 +24,7 @@ def run(self, *given):
     said = TraceCheck(
         verdict="verified", tolerance=self._tolerance, comparisons=[], findings=[], torch=TorchCheck(ran=False)
     )
-    return check.Checked(said, [], {{"forward": MethodClaim.model_validate({claim!r})}})
+    return check.CheckResult(said, [], {{"forward": MethodClaim.model_validate({claim!r})}})
 
 check.Check.run = run
 """

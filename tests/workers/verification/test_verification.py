@@ -39,7 +39,7 @@ def run(self, *given):
     said = TraceCheck(
         verdict=Verdict.VERIFIED, tolerance=self._tolerance, comparisons=[], findings=[], torch=TorchCheck(ran=False)
     )
-    return check.Checked(said, OFFERED, {})
+    return check.CheckResult(said, OFFERED, {})
 
 check.Check.run = run
 OFFERED = []

@@ -4,7 +4,7 @@ from tracehouse.check.comparer import Comparer
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.inputs.layouts import vary_layouts
 from tracehouse.check.inputs.probes import ValueBounds, generate_probes
-from tracehouse.check.ledger import Ledger, Offered
+from tracehouse.check.ledger import Ledger, OfferedCall
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
@@ -91,7 +91,7 @@ class Probing:
         if is_offered and not self._eager.is_repeatable(probe, answer, tolerance=self._tolerance, within_s=within_s):
             return None
         self._comparer.record(probe, name, compared, in_contract=True)
-        self._ledger.probes.append(Offered(name, probe, compared.agrees))
+        self._ledger.probes.append(OfferedCall(name, probe, compared.agrees))
         try:
             self._determinism.check_state_left(self._example, name, answer, within_s)
             self._determinism.check_random(probe, name, answer, within_s)

@@ -65,7 +65,7 @@ def find_value_ranges(target: Target, groups: Groups | None, budget: Budget) -> 
         return result
     tester = _ValueTester(target, groups, budget)
     for place, path in enumerate(paths):
-        with suppress(_Undecided):
+        with suppress(_NoDecision):
             _find_range(tester, path, result)
         if budget.is_spent:
             budget.leave_out(f"the integers that {', '.join(map(repr, paths[place:]))} may hold")
@@ -88,7 +88,7 @@ def _may_crash(target: Target) -> bool:
     return any(not kind.startswith(_CHECKING_LIBRARIES) or kind.endswith(_UNCHECKED_OPERATORS) for kind in kinds)
 
 
-class _Undecided(Exception):
+class _NoDecision(Exception):
     """Nothing can be said of an integer: the model took too long or too much memory, or there is no time left."""
 
 
@@ -106,19 +106,19 @@ class _ValueTester:
         self._within_s = CALL_LIMITS.integers.seconds
 
     def check(self) -> None:
-        """Check that the copy still accepts the example, and measure how long that takes. Raises _Undecided."""
+        """Check that the copy still accepts the example, and measure how long that takes. Raises _NoDecision."""
         started = time.monotonic()
         if not self.accepts(self.target.call):
-            raise _Undecided
+            raise _NoDecision
         self._within_s = CALL_LIMITS.integers.after(time.monotonic() - started)
 
     def accepts(self, call: Call) -> bool:
-        """Whether the model answers a call and does not raise. Raises _Undecided."""
+        """Whether the model answers a call and does not raise. Raises _NoDecision."""
         seed = self.target.seed
         return self._run(lambda within_s: call_model(self._module, call, seed, within_s=within_s)) is not None
 
     def agrees(self, call: Call) -> bool | None:
-        """Whether the artifact answers as an unchanged copy of the model; None if that raises. Raises _Undecided."""
+        """Whether the artifact answers as an unchanged copy of the model; None if that raises. Raises _NoDecision."""
         eager = self._run(lambda within_s: self.target.eager.answer(call, within_s=within_s))
         if eager is None:
             return None
@@ -126,30 +126,30 @@ class _ValueTester:
             answer = call_artifact(self.target.artifact, call, self.target.seed)
         except Exception as error:
             if is_out_of_memory(error):
-                raise _Undecided from error
+                raise _NoDecision from error
             return False
         return compare(eager.outputs, answer.outputs, self.target.tolerance).agrees
 
     def _run(self, run: Callable[[float], Answer]) -> Answer | None:
-        """Return the answer of `run`, which takes its limit in seconds; None if the model raises. Raises _Undecided."""
+        """Return the answer of `run`, called with its limit in seconds; None if it raises. Raises _NoDecision."""
         if self._budget.is_spent:
-            raise _Undecided
+            raise _NoDecision
         started = time.monotonic()
         try:
             answer = run(min(self._within_s, self._budget.left_s) or CALL_LIMITS.least_s)
         except ModelRaised as error:
             if any(words in error.detail.lower() for words in _TOO_LARGE_WORDS):
-                raise _Undecided from error
+                raise _NoDecision from error
             return None
         except (ServiceError, TooSlow) as error:
-            raise _Undecided from error
+            raise _NoDecision from error
         if time.monotonic() - started > self._within_s:
-            raise _Undecided
+            raise _NoDecision
         return answer
 
 
 def _find_range(tester: _ValueTester, path: str, result: ValueRangeResult) -> None:
-    """Add to `result` what is certain of one input. Raises _Undecided."""
+    """Add to `result` what is certain of one input. Raises _NoDecision."""
     tester.check()
     tensor = tester.target.call.tensors[path]
     kind = torch.iinfo(tensor.dtype)

@@ -1,4 +1,4 @@
-"""The last word of a program: whose fault it is that it ends."""
+"""The program error: the error that a program reports when it fails, by whose fault it is."""
 
 import traceback
 
@@ -8,8 +8,11 @@ from tracehouse.errors import LimitExceeded, ModelExited, ModelRaised, ServiceEr
 from tracehouse.introspection import user_lines
 
 
-def error_of(error: BaseException) -> ServiceError:
-    """Whose fault it is that a child ends. What submitted code raises has become a TraceError where it was called."""
+def to_service_error(error: BaseException) -> ServiceError:
+    """Return the error to report for what ended this program.
+
+    Errors of submitted code were turned into a TraceError where it was called; whatever else it raised is its fault.
+    """
     match error:
         case ServiceError():
             return error
@@ -19,7 +22,7 @@ def error_of(error: BaseException) -> ServiceError:
             )
         case RecursionError():
             return ModelRaised("what the model code gave nests too deeply", **user_lines.error_facts(error))
-        case MalformedFrame():  # all that is sent here is well-formed, but may be too much
+        case MalformedFrame():  # what is sent from here is well-formed, but may be too large
             return LimitExceeded(f"the artifact is too large: {error}", limit="result")
         case Exception():
             if is_out_of_memory(error):
