@@ -1,6 +1,7 @@
 """The data plane: which artifact answers a request, whether its contract takes the inputs, and the pool's answer.
 
-Every transport asks it in two steps: `find` before anything is parsed, then `answer` with named tensors.
+Every transport asks it in two steps: `find`, because parsing tensors needs the contract, and then `answer` with named
+tensors.
 """
 
 import asyncio

@@ -34,9 +34,9 @@ class PoolLimits(Frozen):
 class Pool:
     """Has at most one runner for a tenant and an artifact, so that no process sees the inputs of two tenants.
 
-    `waiting_max` requests may wait for a runner; the next is refused at once. If a runner dies, its request is asked
-    once more. An artifact that ends two runners in a row, or whose golden cases fail, is held back for `hold_s`: its
-    requests are refused with the reason.
+    `waiting_max` requests may wait for each artifact; the next is refused at once. If a runner dies, its request is
+    asked once more. An artifact that ends two runners in a row, or whose golden cases fail, is held back for `hold_s`:
+    its requests are refused with the reason.
     """
 
     def __init__(

@@ -1,13 +1,13 @@
 """The check's findings: torch's objects and the layers' results, as the arguments of the findings' constructors.
 
-Every text is in `tracehouse.findings`.
+The texts are in `tracehouse.findings`; those that quote the line of a value read are in `flip/read_remedies`.
 """
 
 from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from tracehouse.check.flip import remedies
+from tracehouse.check.flip import read_remedies
 from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graph_diff import canonical
 from tracehouse.check.graph_diff.canonical import GraphDivergence
@@ -83,7 +83,7 @@ def size_kept(method: str, size: BakedSize) -> Finding:
         shapes=size.shapes,
         what=f"{what}{_describe_trace_at_size(size.divergence)}",
         evidence={**evidence, **(difference.evidence if difference else {})},
-        remedy=remedies.suggest_loop_remedy(size.line) or KEEP_SIZE_DYNAMIC,
+        remedy=read_remedies.suggest_loop_remedy(size.line) or KEEP_SIZE_DYNAMIC,
         line=user_lines.line_facts(size.line),
     )
 

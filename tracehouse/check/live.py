@@ -26,7 +26,6 @@ from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.pipeline import RequestedSizes
 from tracehouse.check.report import LiveCounterexample, Report
 from tracehouse.check.time_limit import TooSlow
-from tracehouse.contract.contract import Contract
 from tracehouse.contract.dims import symbols_of
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer, ComparisonResult, Difference
@@ -119,7 +118,7 @@ def check_live(
         return Report(
             name=_name_of(model),
             check=checked.check.model_copy(update={"findings": findings}),
-            contract=_contract(check.contract, checked),
+            contract=check.contract.with_claims(checked.claims, checked.answers),
             counterexamples=[_as_arrays(one) for one in found],
             artifact=candidate.traced.module,
             form=candidate.form,
@@ -193,14 +192,6 @@ def _wanted_sizes(sizes: Mapping[str, range | tuple[int, int]], declared: Dynami
             low, high = given
             wanted[symbol] = WantedSizes(low=low, high=high)
     return wanted
-
-
-def _contract(observed: Contract, checked: CheckResult) -> Contract:
-    claimed = {
-        method: observed.methods[method].with_claim(claim, checked.answers.get(method, ()))
-        for method, claim in checked.claims.items()
-    }
-    return Contract(methods={**observed.methods, **claimed})
 
 
 def _counterexamples(

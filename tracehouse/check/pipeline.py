@@ -168,7 +168,7 @@ class Pipeline:
         assert groups is not None  # or there is nothing to prove
         harmless = {one.line for one in evidence.flip.judged if one.effect == "harmless"}
         wanted = self._wanted(evidence, groups)
-        self._leave_out_unwanted(wanted, budget)
+        self._note_unproven_sizes(wanted, budget)
         proof = prove(target, groups, wanted, budget, harmless)
         yield (result := ProveEvidence(proof))
         calls = run_size_tests_at(target, groups, _border_of(proof, evidence, groups), budget)
@@ -193,6 +193,7 @@ class Pipeline:
         for name, call in values.differing:
             smallest = self._smallest(name, call, evidence.groups)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
+        # Probes have a limit of their own, and may take what is left of the whole budget.
         self._run_probes(values.bounds, self._budget)
         wrong = [("value", one.call) for one in evidence.wrong_values if one.confirmed]
         wrong += [(f"size of {', '.join(one.symbols)}", one.counterexample.call) for one in evidence.wrong_sizes]
@@ -235,7 +236,7 @@ class Pipeline:
         wanted |= {symbol: range(groups.example[symbol], groups.example[symbol] + 1) for symbol in baked}
         return size_grid.limit_sizes(wanted, groups.example)
 
-    def _leave_out_unwanted(self, wanted: Mapping[str, range], budget: Budget) -> None:
+    def _note_unproven_sizes(self, wanted: Mapping[str, range], budget: Budget) -> None:
         """Report the requested sizes that are too many to be proven."""
         for symbol, one in self._requested.sizes.items():
             if symbol in wanted and len(wanted[symbol]) < len(range(one.low, one.high + 1, one.step)):

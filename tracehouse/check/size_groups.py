@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from tracehouse.byte_units import MIB
 from tracehouse.contract.dims import Linear, SymbolicShape, format_sizes, shape_at, solve, symbols_of
 from tracehouse.contract.input_spec import Reason
 from tracehouse.eager.call import Call
@@ -11,9 +12,9 @@ from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import resizing
 
 # An input is not made larger than this, or than so many times the example's.
-BYTES_MAX = 64 * 2**20
+BYTES_MAX = 64 * MIB
 TIMES_EXAMPLE_MAX = 8
-_SMALL_BYTES = 2**20
+_SMALL_BYTES = MIB
 _SHOWN = 3
 
 

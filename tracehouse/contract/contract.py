@@ -239,6 +239,11 @@ class Contract(Frozen):
             return {name: value for name, value in contract.items() if name != "known"}
         return contract
 
+    def with_claims(self, claims: Mapping[str, MethodClaim], answers: Mapping[str, Answers]) -> Self:
+        """Return this contract, widened by the claims about its methods, as `MethodContract.with_claim` does."""
+        widened = {name: self.methods[name].with_claim(claim, answers.get(name, ())) for name, claim in claims.items()}
+        return self.model_copy(update={"methods": {**self.methods, **widened}})
+
     def method(self, name: str) -> MethodContract:
         """Return the contract of this method. Raises MethodNotFound."""
         if name not in self.methods:

@@ -6,6 +6,7 @@ Whether a run lies in the contract is decided when all are done, for the contrac
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from tracehouse.byte_units import MIB
 from tracehouse.differential import golden, out_of_memory
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.call_limits import CALL_LIMITS
@@ -18,7 +19,7 @@ from workers.processes.client import EagerAnswer
 from workers.verification.examples import ExampleRuns
 
 # Answers that differ are recorded for counterexamples, up to so many bytes of all runs together.
-DIVERGING_BYTES = 64 * 2**20
+DIVERGING_BYTES = 64 * MIB
 
 
 class DifferentialTester:

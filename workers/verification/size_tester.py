@@ -5,6 +5,7 @@ from itertools import islice
 
 import numpy as np
 
+from tracehouse.byte_units import MIB
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Basis, Region
 from tracehouse.differential import size_samples
@@ -23,7 +24,7 @@ DRAWN_SIZES, DRAWN_SIZES_DEEP = 4, 24
 # How many sizes at most are tested in a region where each stands for itself.
 LISTED_SIZES_MAX = 512
 # Inputs of another size have at most this many bytes, or this many times the example's.
-INPUT_BYTES, INPUT_TIMES_EXAMPLE = 2**20, 8
+INPUT_BYTES, INPUT_TIMES_EXAMPLE = MIB, 8
 # What is tested whatever the budget stays near the example.
 LEAST_TIMES_EXAMPLE = 2
 

@@ -16,6 +16,7 @@ import numpy as np
 from service.protocol.bounds import text_of
 from service.protocol.messages import EXAMPLE
 from service.protocol.tracer import Traced
+from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Contract, MethodClaim, MethodContract
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.differential import golden, random_inputs
@@ -49,7 +50,7 @@ ROUNDS_S = 0.1
 SHARE_OF_BUDGET = 0.3
 # Golden cases beside the examples: how many, and their bytes together.
 GOLDEN_CASES = 4
-GOLDEN_BYTES = 16 * 2**20
+GOLDEN_BYTES = 16 * MIB
 # How many cases that differ at other sizes are asked once more at the example's sizes, by their values.
 VALUES_ASKED = 4
 
@@ -250,9 +251,10 @@ def _claimed_contract(observed: MethodContract, claim: MethodClaim) -> MethodCon
         raise malformed_message(f"it claims what its example is not: {text_of(error)}") from error
 
 
-def _contract(observed: Contract, claims: Mapping[str, VerifiedClaim], *, is_open: bool) -> Contract:
-    claimed = {method: observed.methods[method].with_claim(one.claim, one.answers) for method, one in claims.items()}
-    return Contract(methods={**observed.methods, **claimed}, open=is_open)
+def _contract(observed: Contract, verified: Mapping[str, VerifiedClaim], *, is_open: bool) -> Contract:
+    claims = {method: one.claim for method, one in verified.items()}
+    answers = {method: one.answers for method, one in verified.items()}
+    return observed.model_copy(update={"open": is_open}).with_claims(claims, answers)
 
 
 def _signature(inputs: Iterable[Tensor | TensorSpec]) -> list[tuple[str, Datatype, int]]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from tracehouse.check.flip.answer_search import search_answers
 from tracehouse.check.flip.input_search import SearchResult, search_inputs
-from tracehouse.check.flip.remedies import suggest_remedy
+from tracehouse.check.flip.read_remedies import suggest_remedy
 from tracehouse.check.flip.replacements import propose_neighbours, propose_replacements
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replacement, ValueRead
