@@ -307,7 +307,7 @@ def test_a_default_that_torch_loses_is_said_with_the_reason_and_the_call(run: Ru
 
     assert "Argument temperature not provided" in failure.detail
     assert failure.facts["source"] == "return self.decode(x)"
-    assert "pass it in that call" in str(failure.facts["remedy"])
+    assert "pass the argument in that call" in str(failure.facts["remedy"])
 
 
 def test_options_of_a_trace_are_said_to_do_nothing_to_a_script(run: Run) -> None:

@@ -1,6 +1,6 @@
-"""Export: torch.export tried in the ways of torch.jit.trace's own report. Whatever goes wrong there is data.
+"""Export: torch.export tried in the ways of torch.jit.trace's own report. Whatever goes wrong is returned as data.
 
-The only caller of torch.export. It leaves its traces in the process, so it comes last, and on copies.
+This is the only caller of torch.export. An export changes the process's state, so it runs last, and on copies.
 """
 
 import io
@@ -39,35 +39,38 @@ from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.trace import TraceResult
 
 _CANNOT_IMPORT = (
-    "not all of torch.export can be imported here: where submitted code has no files at all, as in the sandbox's tier "
+    "not all of torch.export can be imported here: if submitted code cannot read any files, as in the sandbox's tier "
     "seccomp, let the file that PRELOAD names do such an export once"
 )
-_FORWARD_ALONE = "torch translates a module's forward alone"
+_ONLY_FORWARD = "torch translates only a module's forward"
 _KEEPS = "torch warned of what the trace keeps of its example, at {places}: the exported program keeps it too"
-# torch's advice on calls that are made here and not by the user, and the line as torch takes it to be.
+# Where torch's advice begins: about calls that the user did not make, and the line that torch blames.
 _ADVICE = re.compile(r"\n\s*(?:The error above occurred when|For more information, run with TORCH_LOGS|Caused by: \()")
 _PACKAGES = re.compile(r"(?:/[^\s:'\"(),]*)?/(?:site|dist)-packages/")
 _DIRECTORIES = re.compile(r"(?<![\w.])/(?:[^\s/:'\"(),]+/)+(?=[^\s/:'\"(),]+)")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
-# As TorchScript says where a node comes from, and what its interpreter puts before the error itself.
+# The place of a node in TorchScript's messages, and what its interpreter puts before the error itself.
 _NODE_PLACE = re.compile(r"(?:# |File \")([^\s\":]+)(?:\", line |:)(\d+)")
 _INTERPRETER = "failed in the TorchScript interpreter"
 _UNTRANSLATED = re.compile(r"failed for node (\S+)")
 _REMOTE_MODULES = "torch.distributed.nn.jit.instantiator"
-# torch computes shapes by these: they are nobody's model.
+# torch computes shapes with these packages: their lines are not the model's.
 _ARITHMETIC = tuple(f"{package}/" for package in ("sympy", "mpmath", "numpy"))
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What came of an attempt; `program` is what torch.export.save writes, where the program agrees with eager."""
+    """The outcome of an attempt. `program` is the archive of torch.export.save if the program agrees with eager."""
 
     attempt: ExportAttempt
     program: bytes | None = None
 
 
 class Export:
-    """`outputs` are what eager answers to the calls; where an archive was uploaded, what that answers."""
+    """The attempts to export one submission.
+
+    `outputs` are the eager model's outputs of the calls, or those of the archive if one was uploaded.
+    """
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class Export:
         self._form = form
         self._sides = ("the archive" if form == "uploaded" else "eager", "the exported program")
         self._outputs = outputs
-        # Not the archive for both: what it is loaded with are no parameters, which torch.export asks for.
+        # Both are needed: a loaded archive's tensors are not nn.Parameters, which torch.export requires.
         self._traced = traced.module
         self._archive = traced.archive
         self._warned = [warned.line for warned in traced.warnings if warned.line is not None]
@@ -93,15 +96,15 @@ class Export:
         self._seed = seed
 
     def run_attempts(self) -> Iterator[Exported]:
-        """Each as it was planned, one after the other, the program of one method alone with it."""
+        """Try each planned attempt and yield its outcome. Only one method's program is kept."""
         for method, way in plan_attempts(self._calls, self._form):
-            tried = self._try_attempt(method, way)
-            yield tried if method == method_to_keep(self._calls) else replace(tried, program=None)
+            exported = self._try_attempt(method, way)
+            yield exported if method == method_to_keep(self._calls) else replace(exported, program=None)
 
     def _try_attempt(self, method: str, way: ExportWay) -> Exported:
-        """Raises nothing that submitted code or torch raises."""
+        """Return the outcome, also if submitted code or torch raises."""
         if way == "source-to-source" and method != "forward":
-            return Exported(_report(method, way, "not-tried", detail=_FORWARD_ALONE))
+            return Exported(_report(method, way, "not-tried", detail=_ONLY_FORWARD))
         try:
             with _silence():
                 return self._run_attempt(method, way)
@@ -114,10 +117,10 @@ class Export:
             return Exported(self._report_failure(method, way, error))
 
     def _run_attempt(self, method: str, way: ExportWay) -> Exported:
-        # torch 2.7 wants a directory named after the user, whom the jail does not know: one that is there will do.
+        # torch 2.7 asks for a directory named after the user, who has no name in the jail: any that exists will do.
         environ.setdefault("TORCHINDUCTOR_CACHE_DIR", sep)
         with _without_remote_modules():
-            from torch._export.converter import TS2EPConverter  # 0.3 s, which most trace requests need not pay
+            from torch._export.converter import TS2EPConverter  # takes 0.3 s, and most trace requests don't need it
 
         call = self._calls[method]
         match way:
@@ -148,7 +151,7 @@ class Export:
         return torch.export.export(module, args, kwargs, strict=False)
 
     def _export_trace(self, call: Call) -> Any:
-        # Optimised, it takes tensors of one number for numbers, which torch.export's tensors are not.
+        # Optimised code reads one-element tensors as numbers, and torch.export's tensors have no values.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
             return torch.export.export(_Traced(self._traced, call.method), call.clone().artifact_args, strict=False)
 
@@ -158,7 +161,7 @@ class Export:
         return _report(method, way, "failed", error=name, detail=_error_words(error), line=line)
 
     def _line_of_node(self, method: str, error: BaseException) -> user_lines.Line | None:
-        """Of the first such node as could not be translated: torch names its kind alone."""
+        """Return the line of the first node of the kind that torch could not translate: torch names only the kind."""
         untranslated = _UNTRANSLATED.search(user_lines.error_text(error))
         if untranslated is None:
             return None
@@ -173,13 +176,13 @@ class Export:
 
 
 class _Method(torch.nn.Module):
-    """A method, or a callable object, as a module's own forward: torch.export takes no other."""
+    """A method, or a callable object, as a module's forward: torch.export takes nothing else."""
 
     def __init__(self, owner: torch.nn.Module, method: Callable[..., Any]) -> None:
         super().__init__()
-        self.owner = owner  # so that its parameters are this one's
+        self.owner = owner  # so that this module has the owner's parameters
 
-        @wraps(method)  # for the names of its parameters
+        @wraps(method)  # torch.export reads the names of its parameters
         def forward(*args: Any, **kwargs: Any) -> Any:
             return method(*args, **kwargs)
 
@@ -187,7 +190,7 @@ class _Method(torch.nn.Module):
 
 
 class _Traced(torch.nn.Module):
-    """A traced method as an ordinary module's: torch.export refuses ScriptModules."""
+    """A traced method as the forward of an ordinary module: torch.export refuses ScriptModules."""
 
     def __init__(self, owner: torch.nn.Module, method: str) -> None:
         super().__init__()
@@ -199,22 +202,22 @@ class _Traced(torch.nn.Module):
 
 
 def _eager_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What eager is called with, for a callee that may write into it."""
+    """Return copies of the eager model's positional and keyword arguments, because it may write into them."""
     cloned = call.clone()
     args, kwargs = cloned.split_arguments(cloned.arguments)
     return tuple(args), kwargs
 
 
 def _save(method: str, program: Any) -> Exported:
-    """What it was exported to be kept as. A program of objects that torch cannot write is one all the same."""
+    """Return a successful outcome with the program's archive, or without one that cannot be saved or is too large."""
     buffer = io.BytesIO()
     try:
         torch.export.save(program, buffer)
-    except Exception as error:  # noqa: BLE001 - of submitted code's objects: anything may come out
+    except Exception as error:  # noqa: BLE001 - submitted code: its objects may raise anything
         detail = f"it cannot be saved: {type(error).__name__}: {_error_words(error)}"
         return Exported(_report(method, "direct", "succeeded", detail=detail))
     if (byte_size := buffer.tell()) > EXPORTED_MAX_BYTES:
-        detail = f"it cannot be saved: it has {byte_size} bytes, of at most {EXPORTED_MAX_BYTES}"
+        detail = f"it is too large to be kept: it has {byte_size} bytes, and at most {EXPORTED_MAX_BYTES} are kept"
         return Exported(_report(method, "direct", "succeeded", detail=detail))
     return Exported(_report(method, "direct", "succeeded"), buffer.getvalue())
 
@@ -241,7 +244,7 @@ def _report(
 
 
 def _error_words(error: BaseException) -> str:
-    """What it says, without torch's advice, this machine's paths, and numbers that change with each run."""
+    """Return an error's message without torch's advice, this machine's paths and memory addresses."""
     text = user_lines.error_text(error)
     if _INTERPRETER in text:
         text = text.rpartition("\nRuntimeError: ")[2]
@@ -251,7 +254,7 @@ def _error_words(error: BaseException) -> str:
 
 
 def _line_of(error: BaseException) -> user_lines.Line | None:
-    """The user's line that raised; of a node that could not be translated, the line that made it."""
+    """Return the user's line that raised, or that made the node at which TorchScript failed."""
     line = user_lines.line_of_error(error)
     if line is not None and not line.file.startswith(_ARITHMETIC):
         return line
@@ -263,7 +266,7 @@ def _line_of(error: BaseException) -> user_lines.Line | None:
 
 @contextmanager
 def _without_remote_modules() -> Iterator[None]:
-    """torch 2.7 writes a file as it imports this, for remote modules, and in the jail nothing can be written."""
+    """Put a stand-in for a module that writes a file when torch 2.7 imports it: in the jail nothing can be written."""
     if _REMOTE_MODULES in sys.modules:
         yield
         return
@@ -277,7 +280,7 @@ def _without_remote_modules() -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """torch prints the graphs that it could not export, and the model says once more what it said before."""
+    """Hide output: torch prints graphs that it cannot export, and the model repeats what it printed before."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -289,7 +292,7 @@ def _silence() -> Iterator[None]:
 
 
 class _Nowhere(io.TextIOBase):
-    """/dev/null, which may be out of reach."""
+    """A stream that drops its text, like /dev/null, which the jail may hide."""
 
     def write(self, text: str) -> int:
         return len(text)

@@ -1,4 +1,4 @@
-"""Attributes: what a module of TorchScript holds beside tensors and submodules, told in few words."""
+"""Attributes: what a ScriptModule holds beside tensors and submodules, and short texts of their values."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -10,31 +10,34 @@ from tracehouse.introspection import user_lines
 from tracehouse.torchscript import tensor_constants
 
 _VALUE_MAX_CHARACTERS = 100
-# Of a list: one of a million numbers would take a second to be told, and is then cut.
+# Items of a list that are written: a million numbers would take a second, only to be cut afterwards.
 _ITEMS_MAX = 20
 
 
 class Attribute(NamedTuple):
+    """An attribute's name, its TorchScript type and its value."""
+
     name: str
     type: str
     value: Any
 
 
 def attributes_of(module: torch.jit.ScriptModule) -> Iterator[Attribute]:
-    """Not those of its submodules."""
+    """Yield the module's attributes sorted by name, without those of its submodules."""
     concrete: Any = torch._C.ConcreteModuleType.from_jit_type(module._c._type())
     for name, (kind, _) in sorted(concrete.get_attributes().items()):
-        # torch has this one for itself, in every module.
+        # torch uses this attribute for itself, in every module.
         if kind.kind() != "TensorType" and name != "_is_full_backward_hook":
             yield Attribute(name, kind.annotation_str, module._c.getattr(name))
 
 
 def count_tensor_values(module: torch.jit.ScriptModule) -> int:
-    """How many there are in the tensors among them."""
+    """Return the number of values in all tensors among the module's attributes, also in lists and dicts."""
     return sum(_count(attribute.value) for attribute in attributes_of(module) if "Tensor" in attribute.type)
 
 
 def shorten_value(value: Any) -> str:
+    """Return a text of an attribute's value, cut to 100 characters."""
     match value:
         case torch.Tensor():
             text = tensor_constants.describe_tensor(value)

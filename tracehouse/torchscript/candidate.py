@@ -1,4 +1,4 @@
-"""A candidate: what may become the artifact, made of a submission in one of the ways that there are."""
+"""A candidate: a compiled module that may become the artifact, made from a submission by a conversion."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,9 +23,9 @@ from tracehouse.torchscript.trace import Retrace, TraceResult, retrace, trace
 
 @dataclass(frozen=True)
 class Candidate:
-    """A compiled module and its archive, how it came about, and what there is to know of that.
+    """A compiled module with its archive, how it was made, and the findings about that.
 
-    `retrace` traces a method of it once more; None where nothing was traced.
+    `retrace` traces one of its methods once more; it is None if nothing was traced.
     """
 
     traced: TraceResult
@@ -41,9 +41,9 @@ def candidate_of(
     conversion: Conversion,
     outputs: Mapping[str, Any],
 ) -> Candidate:
-    """Return what the conversion makes of a fresh copy of the model.
+    """Convert a copy of the model and return the candidate.
 
-    `outputs` are the eager model's on the examples, by method. Raises TraceError.
+    `outputs` are the eager model's outputs on the examples, by method. Raises TraceError.
     """
     if loaded.model.is_compiled:
         return _keep_compiled(loaded)
@@ -55,9 +55,9 @@ def candidate_of(
 
 
 def _keep_compiled(loaded: LoadedSubmission) -> Candidate:
-    """Of a model that is compiled already: there is nothing to make of it. What was uploaded stays byte by byte."""
+    """Return a model that is compiled already as the candidate. The bytes of an uploaded archive do not change."""
     module = loaded.model.copy_module()
-    assert isinstance(module, torch.jit.ScriptModule)  # as what it is a copy of
+    assert isinstance(module, torch.jit.ScriptModule)  # as the model is
     if loaded.uploaded is not None:
         return Candidate(
             script.result_without_trace(module, loaded.uploaded()), "uploaded", uploaded_archive.findings(module)
@@ -66,7 +66,7 @@ def _keep_compiled(loaded: LoadedSubmission) -> Candidate:
 
 
 def _script_model(loaded: LoadedSubmission) -> Candidate:
-    """The calls of what is loaded must be scripted ones."""
+    """Script the model, whose calls must be scripted ones."""
     return Candidate(script.script(loaded.model, loaded.calls), "scripted")
 
 
@@ -77,7 +77,7 @@ def _trace_model(
     conversion: Conversion,
     outputs: Mapping[str, Any],
 ) -> Candidate:
-    made = trace(
+    result = trace(
         _with_scripted_targets(loaded.model, conversion.scripted),
         loaded.calls,
         options,
@@ -87,9 +87,9 @@ def _trace_model(
         check_calls=loaded.check_calls,
         gradients=check.gradients,
     )
-    loaded.model.shared.restore()  # the functions that were scripted
+    loaded.model.shared.restore()  # puts back the functions that were scripted
     retrace = partial(_trace_again, loaded.model, options, check, conversion)
-    return Candidate(made, "mixed" if conversion.scripted else "traced", retrace=retrace)
+    return Candidate(result, "mixed" if conversion.scripted else "traced", retrace=retrace)
 
 
 def _trace_again(

@@ -1,4 +1,4 @@
-"""Metadata: what the manifest lists of a traced module. Of attributes and constants, the first ones, shortened."""
+"""Metadata: what the manifest lists about a compiled module. Attributes and constants are shortened and limited."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -21,6 +21,7 @@ from tracehouse.torchscript import tensor_constants
 
 
 def submodules(module: torch.jit.ScriptModule) -> list[Submodule]:
+    """Return the compiled submodules with their methods, without the module itself."""
     return [
         Submodule(name=path, type=part.original_name, methods=list(script_graphs.methods(part)))
         for path, part in script_graphs.parts(module)
@@ -29,31 +30,34 @@ def submodules(module: torch.jit.ScriptModule) -> list[Submodule]:
 
 
 def tensors(named: Iterable[tuple[str, torch.Tensor]]) -> list[TensorSpec]:
-    """Those that have a datatype."""
+    """Return name, datatype and shape of each tensor that has a datatype."""
     return [spec for name, tensor in named if (spec := spec_of(name, tensor)) is not None]
 
 
 def attributes(module: torch.jit.ScriptModule) -> list[ModuleAttribute]:
+    """Return the first ATTRIBUTES_MAX attributes of the module and its submodules."""
     return list(islice(_attributes(module), ATTRIBUTES_MAX))
 
 
 def constants(module: torch.jit.ScriptModule) -> list[TensorConstant]:
+    """Return the first CONSTANTS_MAX tensor constants of the module and its submodules."""
     return list(islice(_constants(module), CONSTANTS_MAX))
 
 
 def _attributes(module: torch.jit.ScriptModule) -> Iterator[ModuleAttribute]:
     for path, part in script_graphs.parts(module):
-        for held in module_attributes.attributes_of(part):
-            name = script_graphs.join_path(path, held.name)
-            if _are_short(name, held.type):
-                yield ModuleAttribute(name=name, type=held.type, value=module_attributes.shorten_value(held.value))
+        for attribute in module_attributes.attributes_of(part):
+            name = script_graphs.join_path(path, attribute.name)
+            if _are_short(name, attribute.type):
+                value = module_attributes.shorten_value(attribute.value)
+                yield ModuleAttribute(name=name, type=attribute.type, value=value)
 
 
 def _constants(module: torch.jit.ScriptModule) -> Iterator[TensorConstant]:
     for path, part in script_graphs.parts(module):
         for method, compiled in script_graphs.methods(part).items():
-            _, held = tensor_constants.code_and_constants(compiled)
-            for name, tensor in held.items():
+            _, named = tensor_constants.code_and_constants(compiled)
+            for name, tensor in named.items():
                 if _are_short(path, method):
                     yield TensorConstant(
                         name=name,

@@ -1,4 +1,4 @@
-"""Nodes: what a printout says of each node of a graph."""
+"""Nodes: what a printout says about each node of a graph."""
 
 from typing import Any, Protocol
 
@@ -13,25 +13,25 @@ _ATTRIBUTE_MAX_CHARACTERS = 120
 
 
 class PlaceFinder(Protocol):
-    """Asked for one node after the other, in their order."""
+    """Finds the place of each node of a graph; it must be asked for every node, in their order."""
 
     def place(self, node: script_graphs.Node) -> Place: ...
 
 
 def describe_nodes(graph: script_graphs.Graph, where: PlaceFinder) -> list[GraphNode]:
-    """In the order of the graph's text; the nodes of blocks stand behind the node that has them."""
-    told: list[GraphNode] = []
+    """Return a graph's nodes in the order of its text; the nodes of a block follow the node that has it."""
+    described: list[GraphNode] = []
 
-    def tell(node: script_graphs.Node, parent: int | None, block: int | None) -> None:
-        place = len(told)
-        told.append(_describe_node(node, where.place(node), parent, block))
+    def add(node: script_graphs.Node, parent: int | None, block: int | None) -> None:
+        index = len(described)
+        described.append(_describe_node(node, where.place(node), parent, block))
         for number, nested in enumerate(node.blocks()):
             for each in (nested.paramNode(), *nested.nodes(), nested.returnNode()):
-                tell(each, place, number)
+                add(each, index, number)
 
     for node in graph.nodes():
-        tell(node, None, None)
-    return told
+        add(node, None, None)
+    return described
 
 
 def _describe_node(node: script_graphs.Node, place: Place, parent: int | None, block: int | None) -> GraphNode:
@@ -53,7 +53,7 @@ def _describe_node(node: script_graphs.Node, place: Place, parent: int | None, b
 
 
 def _type(kind: Any) -> str:
-    """`Float(1, 3)` where the trace knows the tensor, and TorchScript's own word where not."""
+    """Return a value's type: `Float(1, 3)` if the trace recorded the tensor's shape, else TorchScript's own text."""
     if kind.kind() != "TensorType" or (sizes := kind.sizes()) is None or (scalar := kind.scalarType()) is None:
         return str(kind)
     return f"{scalar}({', '.join(map(str, sizes))})"
@@ -64,11 +64,11 @@ def _attributes(node: script_graphs.Node) -> dict[str, str]:
 
 
 def _value(node: script_graphs.Node, name: str) -> Any:
-    """The graph keeps a constant's True as 1: its value knows better."""
+    """Return the value of a node's attribute. A constant is read from its output: the graph keeps True as 1."""
     if node.kind() == "prim::Constant" and name == "value":
         return node.output().toIValue()
     kind = node.kindOf(name)
-    # A graph in a graph, and a type, are in the text.
+    # A graph or a type as an attribute is in the graph's text: its kind is enough here.
     return getattr(node, kind)(name) if kind in ("i", "f", "s", "t", "is", "fs", "ss", "ival") else kind
 
 

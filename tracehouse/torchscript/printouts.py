@@ -1,4 +1,4 @@
-"""Printouts: what the tracer made, as text and as nodes with the user's lines, per method and per submodule."""
+"""Printouts: each method's graph and code as text and as nodes with the user's lines, for every submodule."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from tracehouse.introspection.addresses import without_addresses
 from tracehouse.torchscript import attributes, nodes, scopes, tensor_constants
 from tracehouse.torchscript.onnx_lowering import lower
 
-# Of those that are kept whole: what is left of the bound is for what says that others are not.
+# Space for whole printouts: the rest of the bound is for notes that say which printouts were cut.
 _WHOLE_MAX_BYTES = PRINTOUTS_MAX_BYTES // 2
 _LEFT_OUT = "[cut: the printouts of this artifact are over {limit} MiB]"
 _CUT = "[cut: this printout is over {limit} MiB; {missing} more lines, and its nodes, are left out]\n"
-# torch prints all values of the tensors in a list that a script holds, be it a gigabyte of them.
+# torch's dump prints every value of a tensor in a list, even if there is a gigabyte of them.
 _DUMPED_VALUES_MAX = 10_000
 _NOT_DUMPED = "[left out: this module holds tensors in lists or dicts, and torch would print all their values]\n"
 
@@ -29,7 +29,11 @@ _NOT_DUMPED = "[left out: this module holds tensors in lists or dicts, and torch
 def print_all(
     module: torch.jit.ScriptModule, max_bytes: int = _WHOLE_MAX_BYTES, each_max_bytes: int = PRINTOUT_MAX_BYTES
 ) -> bytes:
-    """Every printout, the model's own first; one that goes over a limit is cut, and says so in its text."""
+    """Return every printout as bytes, the model's own first.
+
+    A printout over a limit is cut, and says so in its text. `max_bytes` limits all whole printouts together,
+    `each_max_bytes` each one.
+    """
     return write_encoded(_cut_to_limits(_printouts_of(module), max_bytes, each_max_bytes))
 
 
@@ -67,21 +71,21 @@ def _print_method(known: scopes.Scopes, name: str, path: str, method: Any) -> It
     itself = (name, path)
     graph = _print_graph("graph", itself, method.graph, scopes.FixedPlace(path))
     yield graph
-    # Most submodules call none: there is nothing to inline, and the nodes need not be read again.
+    # Most methods call no other: then there is nothing to inline, and the nodes need not be read again.
     if any(node.operator in ("prim::CallMethod", "prim::CallFunction") for node in graph.nodes):
         yield _print_graph("inlined_graph", itself, method.inlined_graph, scopes.InlinedWalk(known, path, name))
     else:
         yield graph.model_copy(update={"kind": "inlined_graph"})
     if path == "" and (flat := lower(known.module, name)) is not None:
         yield _print_graph("onnx_trace", itself, flat, scopes.InlinedWalk(known, path, name))
-    code, held = tensor_constants.code_and_constants(method)
-    # torch shows the calls of functions, and not what they do.
+    code, constants = tensor_constants.code_and_constants(method)
+    # torch shows a method's calls of functions, but not the functions' code.
     text = paths.without_paths(
         "\n".join([code, *(function.code for function in script_graphs.functions(method.graph))])
     )
     yield Printout(kind="code", method=name, submodule=path, text=text)
     listed = [
-        f"CONSTANTS.{constant} = {tensor_constants.describe_tensor(tensor)}\n" for constant, tensor in held.items()
+        f"CONSTANTS.{constant} = {tensor_constants.describe_tensor(tensor)}\n" for constant, tensor in constants.items()
     ]
     whole = "".join([text, *(["\n"] if listed else []), *listed])
     yield Printout(kind="code_with_constants", method=name, submodule=path, text=whole)
@@ -103,7 +107,7 @@ def _print_graph(
 
 
 def _cut_printout(printout: Printout, max_bytes: int) -> Printout:
-    """Its first lines, and a last one that says how many are missing."""
+    """Return the printout's first lines and a note that says how many are missing."""
     texts = printout.text.splitlines(keepends=True)
     note = _CUT.format(limit=max_bytes // MIB, missing=len(texts))
     room = max_bytes - len(encode(_with_text_alone(printout, note)))

@@ -1,8 +1,8 @@
-"""Scopes: the submodule that a node belongs to, where torch does not say, and the user's line that called it.
+"""Scopes: the submodule that a node belongs to, and the user's line that called it.
 
-The tracer writes the submodule into each operator. It does not for what was scripted, nor for the reading of weights.
-Of those an inlined graph has the calls that they came in by, `block(Block).1(Linear)`: each by the last name alone of
-the module that was called. The graphs from before the inlining have the names before it.
+The tracer writes the submodule into each operator, but not into scripted nodes, nor into the nodes that read weights.
+For those, an inlined graph has only the chain of calls that they came from, such as `block(Block).1(Linear)`, where
+each call has the last part of the called module's path. The whole path is found in the graphs before inlining.
 """
 
 import re
@@ -14,12 +14,12 @@ import torch
 from tracehouse.introspection import script_graphs, user_lines
 
 _STEP = re.compile(r"([^.()]+)\([^()]*\)")
-# How torch calls a method of the module itself, and a function.
+# The names in such a chain of a method of the module itself, and of a function.
 _SELF, _FUNCTION = "SELF", "UNKNOWN_INSTANCE"
 
 
 class Place(NamedTuple):
-    """`called_at` is the nearest call in the user's own code, for what is not in it itself."""
+    """A node's submodule, and the nearest call in the user's own code, for a node that is not in it."""
 
     scope: str
     called_at: user_lines.Line | None = None
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class _Call:
-    """In a method's graph: of what, by which name, and in which line."""
+    """A call in a method's graph: its name in a chain of calls, what it calls, and the user's line."""
 
     name: str
     path: str
@@ -37,7 +37,7 @@ class _Call:
 
 @dataclass
 class _Frame:
-    """A call that is gone through: its name, where its nodes belong, the calls in it, and how many of them are past."""
+    """A call that the walk is inside: its name, the place of its nodes, the calls in it, and how many it has passed."""
 
     name: str
     place: Place
@@ -47,7 +47,7 @@ class _Frame:
 
 @dataclass
 class Scopes:
-    """Of one module's graphs."""
+    """The calls in the graphs of one module and its submodules; each graph is read once."""
 
     module: torch.jit.ScriptModule
     _parts: dict[str, torch.jit.ScriptModule] = field(init=False)
@@ -57,7 +57,7 @@ class Scopes:
         self._parts = dict(script_graphs.parts(self.module))
 
     def calls(self, path: str, method: str | None) -> list[_Call]:
-        """Those that the method makes, in the order of its graph."""
+        """Return the calls that a method makes, in the order of its graph; none for a function."""
         if method is None:
             return []
         if (path, method) not in self._calls:
@@ -69,16 +69,17 @@ class Scopes:
 
 @dataclass(frozen=True)
 class FixedPlace:
-    """In a graph into which nothing was inlined: all is that submodule's."""
+    """Finds places in a graph without inlined calls, where every node belongs to one submodule."""
 
     path: str
 
     def place(self, node: script_graphs.Node) -> Place:
+        """Return the node's place."""
         return Place(path_of_scope(node.scopeName()) or self.path)
 
 
 class InlinedWalk:
-    """Through one inlined graph, node by node in its order."""
+    """Finds places in one inlined graph; it must be asked for every node, in their order."""
 
     def __init__(self, scopes: Scopes, path: str, method: str) -> None:
         self._scopes = scopes
@@ -86,12 +87,13 @@ class InlinedWalk:
         self._hierarchy = ""
 
     def place(self, node: script_graphs.Node) -> Place:
+        """Return the node's place."""
         if scope := node.scopeName():
             return Place(path_of_scope(scope))
         hierarchy = node.getModuleHierarchy()
         if hierarchy == self._hierarchy:
             return self._frames[-1].place
-        # Constants are pooled: one that stands before a call does not begin it.
+        # Constants are pooled: a call's constant may stand before the call begins.
         begins = node.kind() != "prim::Constant"
         frames = self._enter(_STEP.findall(hierarchy), begins=begins)
         if begins:
@@ -99,7 +101,7 @@ class InlinedWalk:
         return frames[-1].place
 
     def _enter(self, names: list[str], *, begins: bool) -> list[_Frame]:
-        """The frames of those calls; one that is gone through already stays."""
+        """Return the frames of a chain of calls; those that the walk is inside already are kept."""
         frames = self._frames[:1]
         for frame, name in zip(self._frames[1:], names, strict=False):
             if frame.name != name:
@@ -110,7 +112,10 @@ class InlinedWalk:
         return frames
 
     def _call(self, caller: _Frame, name: str, *, begins: bool) -> _Frame:
-        """The next one of that name; where it was optimised away, or is unknown, of a name that the caller has."""
+        """Return the frame of the caller's next call of that name, else of an earlier one.
+
+        If the caller has no such call, because it was optimised away, the frame has the caller's place.
+        """
         ahead = [*range(caller.past, len(caller.calls)), *range(caller.past)]
         at = next((at for at in ahead if caller.calls[at].name == name), None)
         if at is None:
@@ -123,7 +128,7 @@ class InlinedWalk:
 
 
 def path_of_scope(name: str) -> str:
-    """`__module.layer/__module.layer.0` → `layer.0`: the last one is the whole path."""
+    """Return the submodule's path in a scope: `layer.0` for `__module.layer/__module.layer.0`."""
     return name.rpartition("/")[2].removeprefix("__module").removeprefix(".")
 
 

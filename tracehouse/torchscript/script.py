@@ -1,4 +1,4 @@
-"""Scripting: the only caller of torch.jit.script; what TorchScript cannot compile comes out with the user's line."""
+"""Scripting: the only caller of torch.jit.script. What TorchScript cannot compile is an error with the user's line."""
 
 import inspect
 import linecache
@@ -21,41 +21,41 @@ from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, script_graphs, user_lines
 from tracehouse.torchscript.trace import TraceResult, check_names
 
-# Under which torch finds the text of what is written here.
+# The file name under which torch finds the text of the functions that are written here.
 _SERVED = "<a function as a module>"
 
-# By what torch says: what to write instead. Without one of these, the error's own remedy stands.
+# What to write instead: a part of torch's message, and the remedy. Otherwise the error's own remedy is used.
 _REMEDIES = [
     ("Could not export Python function call",
-        "guard the call with `if not torch.jit.is_scripting():` where the artifact can do without it, let the function "
-        "be compiled, or trace the model instead: what is marked with @torch.jit.ignore is left to Python, and cannot "
+        "guard the call with `if not torch.jit.is_scripting():` if the artifact does not need it, let the function be "
+        "compiled, or trace the model instead: a function marked with @torch.jit.ignore is left to Python, and cannot "
         "be saved"),
     ("variable number of arguments",
-        "give each argument a name and a type, and a keyword-only one no default; or trace the model"),
+        "give each argument a name and a type, and keyword-only arguments no default; or trace the model"),
     ("Mutable default parameters",
         "let the default be None, with the type Optional[...], and make the value inside"),
-    ("has no type annotations", "annotate the types of the arguments and of what is returned"),
-    ("(inferred)", "annotate the type: an argument without one is a Tensor to TorchScript"),
+    ("has no type annotations", "annotate the types of the arguments and of the return value"),
+    ("(inferred)", "annotate the type: TorchScript takes an argument without a type for a Tensor"),
     ("Could not infer type", "annotate the attribute's type in the class, or make it Final"),
     ("failed to convert Python type",
         "annotate the attribute's type in the class, make it Final, or leave it out of the compiled methods"),
-    ("refine the type", "copy the attribute to a local variable, and ask `is not None` of that"),
+    ("refine the type", "copy the attribute to a local variable, and test `is not None` on that variable"),
     ("aren't supported",
-        "write it without that, guard it with `if not torch.jit.is_scripting():` where the artifact can do without it, "
-        "or trace the model instead: a trace records what Python does"),
+        "write it another way, guard it with `if not torch.jit.is_scripting():` if the artifact does not need it, or "
+        "trace the model instead: a trace records what Python does"),
     ("source code", "TorchScript compiles the text of a function: define it in a file of the source"),
 ]  # fmt: skip
-# As torch begins where a call does not fit what it calls; the reason follows.
+# The first line of torch's message if a call does not fit the function's signature; the reason follows.
 _SIGNATURE = re.compile(r"\S+\(.*\) -> .*:")
 _LACKS_A_DEFAULT = re.compile(r"\w+\(__torch__.*\) -> .*:\s+Argument \w+ not provided")
 _REMEDY_OF_A_DEFAULT = (
-    "pass it in that call: what `methods` names, or @torch.jit.export marks, has lost its defaults where another "
-    "method calls it"
+    "pass the argument in that call: a method that `methods` names, or @torch.jit.export marks, loses its defaults "
+    "when another method calls it"
 )
 
 
 def script(model: Model, calls: Mapping[str, Call]) -> TraceResult:
-    """Compile the model, and of its methods all that are called. Raises ScriptingFailed and MethodNotCompiled."""
+    """Compile a copy of the model with all methods that are called. Raises ScriptingFailed and MethodNotCompiled."""
     check_names(model, calls)
     if isinstance(model.module, Function):
         module = _compile_function(model.module, calls["forward"])
@@ -65,12 +65,17 @@ def script(model: Model, calls: Mapping[str, Call]) -> TraceResult:
 
 
 def keep_compiled(module: torch.jit.ScriptModule, calls: Mapping[str, Call]) -> TraceResult:
-    """A module that is compiled. Raises ScriptingFailed where it cannot be saved, and MethodNotCompiled."""
+    """Save a compiled module and return it with its archive.
+
+    Raises ScriptingFailed if it cannot be saved, and MethodNotCompiled if a called method is not compiled.
+    """
     compiled = [name for name in script_graphs.methods(module) if not name.startswith("_")]
     for method in calls:
         if method not in compiled:
-            there = ", ".join(compiled) or "none"
-            raise MethodNotCompiled(f"{method!r} is not compiled; of its methods, {there} are", methods=compiled)
+            listed = ", ".join(compiled) or "none"
+            raise MethodNotCompiled(
+                f"{method!r} is not compiled; the module's compiled methods: {listed}", methods=compiled
+            )
     _check_keywords(module)
     with _translate_refusals():
         archive = module.save_to_buffer()
@@ -78,12 +83,15 @@ def keep_compiled(module: torch.jit.ScriptModule, calls: Mapping[str, Call]) -> 
 
 
 def result_without_trace(module: torch.jit.ScriptModule, archive: bytes) -> TraceResult:
-    """In the same words as a trace, of which there are none: no tracer warned, and torch checks traces alone."""
+    """Return a module that was not traced as a TraceResult, without warnings and without torch's check."""
     return TraceResult(module, archive, warnings=[], torch_check=TorchCheck(ran=False))
 
 
 def _check_keywords(module: torch.jit.ScriptModule) -> None:
-    """torch writes no `*` into an archive, and cannot read a parameter without a default behind one that has one."""
+    """Raise ScriptingFailed if a keyword-only parameter comes after one with a default.
+
+    torch writes no `*` into an archive, and cannot load a parameter without a default after one with a default.
+    """
     for path, part in script_graphs.parts(module):
         for name, method in script_graphs.methods(part).items():
             has_default = False
@@ -95,20 +103,20 @@ def _check_keywords(module: torch.jit.ScriptModule) -> None:
                         "comes after one with a default",
                         method=full,
                         parameter=argument.name,
-                        remedy="take away the `*` and let it come first, or take away the defaults before it",
+                        remedy="remove the `*` and put the parameter first, or remove the defaults before it",
                     )
                 has_default = has_default or argument.has_default_value()
 
 
 def script_target(part: Any) -> Any:
-    """A submodule of a model, or a function that it calls. Raises ScriptingFailed."""
+    """Compile a submodule of a model, or a function that it calls. Raises ScriptingFailed."""
     with _translate_refusals(), _separate_type_store():
         return torch.jit.script(part)
 
 
 def _compile_module(module: torch.nn.Module, calls: Mapping[str, Call]) -> torch.jit.ScriptModule:
     for call in calls.values():
-        if call.method != call.function:  # a bound method, for which forward stands
+        if call.method != call.function:  # the entrypoint is a bound method: forward stands for it
             module.__dict__[call.method] = getattr(module, call.function)
     with _translate_refusals(), _separate_type_store(), _mark_exported(module, list(calls)):
         compiled: torch.jit.ScriptModule = torch.jit.script(module)
@@ -116,26 +124,26 @@ def _compile_module(module: torch.nn.Module, calls: Mapping[str, Call]) -> torch
 
 
 def _compile_function(function: Function, call: Call) -> torch.jit.ScriptModule:
-    """A module whose forward hands to the function what the artifact is handed over."""
+    """Return a module whose forward passes the artifact's arguments to the function."""
     original: Any = function.forward
     if not isinstance(original, FunctionType | MethodType | torch.jit.ScriptFunction):
         raise ScriptingFailed(
-            f"torch.jit.script compiles functions and modules, and this is of type {type(original).__name__}",
+            f"torch.jit.script compiles functions and modules, not an object of type {type(original).__name__}",
             remedy="let the entrypoint be a function or an nn.Module, or trace it",
         )
     with _translate_refusals(), _separate_type_store():
         scripted = torch.jit.script(original)
         forward = _write_forward(scripted, _annotations_of(original), list(call.artifact_args_by_name))
-        served = type("Function", (torch.nn.Module,), {"forward": forward})()
-        compiled: torch.jit.ScriptModule = torch.jit.script(served.eval())
+        wrapper = type("Function", (torch.nn.Module,), {"forward": forward})()
+        compiled: torch.jit.ScriptModule = torch.jit.script(wrapper.eval())
         return compiled
 
 
 def _write_forward(scripted: Any, types: Mapping[str, Any], names: Sequence[str]) -> Callable[..., Any]:
-    """Written as text, for torch compiles nothing else."""
-    words = {argument.name: argument.type.annotation_str for argument in scripted.schema.arguments}
+    """Return the forward, written as text because torch compiles only functions whose text it finds."""
+    torch_types = {argument.name: argument.type.annotation_str for argument in scripted.schema.arguments}
     known = {f"type_{name}": kind for name, kind in types.items()}
-    taken = [f"{name}: {f'type_{name}' if name in types else words[name]}" for name in names]
+    taken = [f"{name}: {f'type_{name}' if name in types else torch_types[name]}" for name in names]
     passed = [f"{name}={name}" for name in names]
     text = f"def forward({', '.join(['self', *taken])}):\n    return function({', '.join(passed)})\n"
     linecache.cache[_SERVED] = (len(text), None, text.splitlines(keepends=True), _SERVED)
@@ -146,16 +154,16 @@ def _write_forward(scripted: Any, types: Mapping[str, Any], names: Sequence[str]
 
 
 def _annotations_of(function: Any) -> dict[str, Any]:
-    """The annotations as Python objects, for torch's own names of a source's types cannot be written in a source."""
+    """Return the annotations as Python objects, because torch's names of a source's types are no Python."""
     try:
         return typing.get_type_hints(function)
-    except Exception:  # noqa: BLE001 - submitted code: one that says its types in comments, or that Python cannot read
+    except Exception:  # noqa: BLE001 - submitted code: its types may stand in comments, or fail to evaluate
         return {}
 
 
 @contextmanager
 def _separate_type_store() -> Iterator[None]:
-    """torch compiles a class of modules once, with the methods that it was first asked for."""
+    """Let torch compile classes of modules anew: it would reuse one with the methods that were compiled first."""
     recursive = torch.jit._recursive
     before = recursive.concrete_type_store
     recursive.concrete_type_store = recursive.ConcreteTypeStore()
@@ -167,7 +175,7 @@ def _separate_type_store() -> Iterator[None]:
 
 @contextmanager
 def _mark_exported(module: torch.nn.Module, methods: Sequence[str]) -> Iterator[None]:
-    """As if the source had marked these methods with torch.jit.export, until they are compiled."""
+    """Mark these methods with torch.jit.export while they are compiled."""
     marked = []
     for method in methods:
         function = getattr(module, method)
@@ -184,7 +192,7 @@ def _mark_exported(module: torch.nn.Module, methods: Sequence[str]) -> Iterator[
 
 @contextmanager
 def _translate_refusals() -> Iterator[None]:
-    """What torch raises while it compiles or saves."""
+    """Turn what torch raises while it compiles or saves into ScriptingFailed with the user's line."""
     try:
         yield
     except TraceError:
@@ -197,7 +205,7 @@ def _translate_refusals() -> Iterator[None]:
 
 def _refusal(error: Exception) -> ScriptingFailed:
     text = user_lines.error_text(error).strip()
-    said = _headline(text) or type(error).__name__
+    headline = _headline(text) or type(error).__name__
     facts: dict[str, Any] = user_lines.error_facts(error) | user_lines.line_facts(
         user_lines.line_of_compiler_error(text)
     )
@@ -206,10 +214,10 @@ def _refusal(error: Exception) -> ScriptingFailed:
         facts["remedy"] = _REMEDY_OF_A_DEFAULT
     else:
         facts |= next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
-    return ScriptingFailed(f"torch cannot script this: {paths.without_paths_in_stacks(said)}", **facts)
+    return ScriptingFailed(f"torch cannot script this: {paths.without_paths_in_stacks(headline)}", **facts)
 
 
 def _headline(text: str) -> str:
-    """Its first line; where that is the signature of what was called, the reason stands in the next one."""
+    """Return a message's first line; after a signature, the second line, which has the reason, comes first."""
     first, second, *_ = [*(line.strip() for line in text.splitlines() if line.strip()), "", ""]
     return f"{second.rstrip('.')}: {first.rstrip(':')}" if _SIGNATURE.fullmatch(first) else first.rstrip(":")

@@ -1,5 +1,7 @@
-"""Parts of a model, its submodules and the functions of its source: which of them a line belongs to, and scripting them
-in a copy, so that a trace of the copy keeps their control flow.
+"""Script targets: submodules of a model and functions of its source that are scripted inside a trace.
+
+They are found by the lines that they contain. They are scripted in a copy of the model, so that a trace of the copy
+keeps their control flow.
 """
 
 import inspect
@@ -19,9 +21,10 @@ Compile = Callable[[Any], Any]
 
 
 def find_targets(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
-    """The parts that the lines are in, each once; none where one is in the model's own methods, or in no part.
+    """Return the submodules and functions that contain the lines, each once.
 
-    Nor where a part has a name that no Part has, as a ModuleDict's keys may be.
+    Nothing is returned if a line is unknown or in no such target, if there are more than TARGETS_MAX, or if a target's
+    name is not valid, as a ModuleDict's key may be.
     """
     with suppress(ValidationError):
         return _find_targets(model, wanted)
@@ -29,9 +32,12 @@ def find_targets(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None
 
 
 def script_in_place(model: torch.nn.Module, parts: Sequence[ScriptTarget], compiled: Compile) -> torch.nn.Module:
-    """The same model, changed. Functions are changed where they are defined, for whoever puts them back."""
+    """Script the targets in this model and return it.
+
+    Functions are replaced in the source's modules: the caller must put them back.
+    """
     modules = {part.name: model.get_submodule(part.name) for part in parts if not part.is_function}
-    made = {id(module): compiled(module) for module in modules.values()}  # one that has two names stays one
+    made = {id(module): compiled(module) for module in modules.values()}  # a module with two names stays one module
     for name, module in modules.items():
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, made[id(module)])
@@ -71,7 +77,7 @@ def _functions_at(line: user_lines.Line) -> Iterator[ScriptTarget]:
 
 
 def _functions() -> Iterator[tuple[str, str, FunctionType]]:
-    """Those that stand in the source's modules under a name, imported ones too."""
+    """Yield name, module and function for each name of a function in the source's modules, imported ones too."""
     for module in user_lines.submitted.values():
         for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
             if isinstance(value, FunctionType):
@@ -95,7 +101,7 @@ def _contains_line(function: FunctionType, line: user_lines.Line) -> bool:
 
 
 def _line_numbers(code: CodeType) -> set[int]:
-    """Of the lines that its instructions are on, those of functions inside it too."""
+    """Return the numbers of the lines that have instructions, also in functions inside it."""
     own = {number for _, _, number in code.co_lines() if number is not None}
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return own.union(*map(_line_numbers, inner))

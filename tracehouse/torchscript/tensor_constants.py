@@ -1,4 +1,4 @@
-"""Tensor constants: what a method's code refers to as CONSTANTS.c0, told in few words whatever they hold."""
+"""Tensor constants: what a method's code refers to as CONSTANTS.c0, and short texts of tensors."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ _VALUES_MAX = 16
 
 
 def code_and_constants(method: Any) -> tuple[str, dict[str, torch.Tensor]]:
-    """Its code, and the tensors that stand there as CONSTANTS, by their names."""
+    """Return a compiled method's code, and the tensors that it refers to as CONSTANTS, by their names."""
     code, table = method.code_with_constants
     return code, {name: tensor for name, value in table.items() if (tensor := _tensor_of(value)) is not None}
 
 
 def datatype_name(tensor: torch.Tensor) -> str:
-    """The protocol's word, and torch's own where it has none."""
+    """Return the protocol's name of a tensor's datatype, or torch's if the protocol has none."""
     known = datatype_of(tensor)
     return known.value if known else str(tensor.dtype).removeprefix("torch.")
 
 
 def describe_tensor(tensor: torch.Tensor) -> str:
-    """`FP32 [2]: 0.5, 1`; of many values the first ones."""
+    """Return a tensor's datatype, shape and first values: `FP32 [2]: 0.5, 1`."""
     what = f"{datatype_name(tensor)} {list(tensor.shape)}"
     if datatype_of(tensor) is None or tensor.numel() == 0:
         return what
@@ -33,7 +33,7 @@ def describe_tensor(tensor: torch.Tensor) -> str:
 
 
 def _tensor_of(value: Any) -> torch.Tensor | None:
-    """torch hands a constant over as a number where the model's code had one beside a tensor."""
+    """Return a constant as a tensor. torch gives a number if the code has a number there; None for anything else."""
     match value:
         case torch.Tensor():
             return value
@@ -45,7 +45,7 @@ def _tensor_of(value: Any) -> torch.Tensor | None:
 
 
 def _format_number(tensor: torch.Tensor, value: float) -> str:
-    """With no more digits than a number of that datatype has."""
+    """Return a number with no more digits than its datatype has."""
     if not tensor.is_floating_point() or datatype_of(tensor) is Datatype.FP64:
         return str(value)
     return f"{value:.7g}"

@@ -1,8 +1,8 @@
-"""torch's own check of a trace: what it says, made into data. The only place that reads its words.
+"""torch's own check of a trace, parsed into data. Only this file reads the text of its messages.
 
-It traces once more for each of the inputs, under no_grad, and compares what it prints of the two graphs, the first
-tensor among their constants that differs, and those outputs that are tensors at the top. It raises a TracingCheckError,
-warns, or fails where it cannot go on.
+For each input, torch's check traces once more, under no_grad. It compares the printed graphs, their tensor constants up
+to the first that differs, and the outputs that are tensors at the top level. It raises a TracingCheckError, warns, or
+fails with another error if it cannot go on.
 """
 
 import difflib
@@ -29,7 +29,7 @@ from tracehouse.findings.trace_check import (
 from tracehouse.introspection import paths, script_graphs, user_lines
 from tracehouse.torch_values import structure
 
-# By what a warning says, the first that fits.
+# The kind of a warning: the first whose words are in the message.
 _KINDS = [
     *((f"to a Python {name}", f"tensor-to-python-{name}") for name in (
         "boolean", "integer", "float", "complex", "number", "index", "list",
@@ -45,10 +45,10 @@ _KINDS = [
     ("nondeterministic nodes", "nondeterministic-nodes"),
 ]  # fmt: skip
 _OF_CHECK = frozenset({"output-differs", "nondeterministic-nodes"})
-# What the check says where the artifact or the Python function raised, so that it compared no outputs.
+# The check's message if the artifact or the Python function raised, so that it compared no outputs.
 _RAISED = "encountered an exception while running the "
 
-# The only place where torch keeps the name of the method that it is at.
+# torch keeps the name of the method that it traces only in a local variable of this function.
 _TRACE_MODULE = torch.jit.trace_module.__code__
 
 _HEADING = re.compile(r"\t([A-Z][A-Za-z ]+):(?: \t?(.*))?")
@@ -63,7 +63,7 @@ _OUTPUT_DIFFERS = re.compile(
 
 @dataclass(frozen=True)
 class RecordedWarning:
-    """A TracerWarning: the user's line that caused it, and the method that torch was recording or checking."""
+    """A TracerWarning, the user's line that caused it, and the method that torch was recording or checking."""
 
     message: str
     line: user_lines.Line | None
@@ -71,20 +71,22 @@ class RecordedWarning:
 
     @property
     def kind(self) -> str:
+        """The kind of warning, such as `tensor-to-python-boolean`, or `other`."""
         return next((kind for words, kind in _KINDS if words in self.message), "other")
 
     @property
     def reads_value(self) -> bool:
-        """Whether a value of a tensor was read in Python, which the trace then keeps."""
+        """Whether Python read a tensor's value, which the trace then keeps."""
         return reads_value(self.kind)
 
     @property
     def is_from_check(self) -> bool:
-        """Whether it says what the check found, not what the tracer could not record."""
+        """Whether the check warned of a difference; otherwise the tracer warned of what it could not record."""
         return self.kind in _OF_CHECK
 
 
 def report_not_run(warned: Sequence[RecordedWarning]) -> TorchCheck:
+    """Return the report of a check that did not run; it has only the tracer's warnings."""
     return TorchCheck(ran=False, warnings=_warnings(warned))
 
 
@@ -95,13 +97,14 @@ def report(
     failed: Exception | None,
     error: str | None,
 ) -> TorchCheck:
-    """What the check said of a trace: `outputs` are eager's by method, `failed` is what it raised.
+    """Return what torch's check found.
 
-    With an `error`, which says why its word does not count, it has neither passed nor failed.
+    `outputs` are the eager model's by method, and `failed` is what the check raised. `error` says why the result does
+    not count: the check then has neither passed nor failed.
     """
     refused = isinstance(failed, TracingCheckError)
     if failed is not None and not refused and error is None:
-        error = f"torch's check could not be brought to its end: it raised {type(failed).__name__}; ours decides"
+        error = f"torch's check could not finish: it raised {type(failed).__name__}; our own check decides"
     text = _text_of(failed)
     differing = [one for one in warned if one.is_from_check]
     method = None if failed is None else find_checked_method(failed)
@@ -121,7 +124,7 @@ def report(
 
 
 def find_recorded_method(frame: FrameType | None) -> str | None:
-    """The method that torch is recording, or is checking the outputs of, in a frame or in one that called it."""
+    """Return the method that torch is recording or checking, by a running frame or one that called it."""
     while frame is not None:
         if frame.f_code is _TRACE_MODULE:
             return _method_in(frame)
@@ -130,15 +133,18 @@ def find_recorded_method(frame: FrameType | None) -> str | None:
 
 
 def find_checked_method(error: BaseException) -> str | None:
-    """The method that was checked: the check records all of them once more."""
+    """Return the method that torch was tracing or checking when it raised.
+
+    The outermost trace has it: the check's own traces record all methods again.
+    """
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     return next((_method_in(frame) for frame in frames if frame.f_code is _TRACE_MODULE), None)
 
 
 def line_of_divergence(graph_diff: str) -> user_lines.Line | None:
-    """Where two graphs part, whatever their values are called.
+    """Return the submitted line where two graphs in torch's diff first differ by more than the names of values.
 
-    The operators that torch blames are often those that fetch a submodule, whose class it names anew in each trace.
+    The operators that torch names are often those that fetch a submodule, whose class has a new name in each trace.
     """
     diff = graph_diff.splitlines(keepends=True)
     for nodes in zip(difflib.restore(diff, 1), difflib.restore(diff, 2), strict=False):
@@ -154,7 +160,7 @@ def _method_in(frame: FrameType) -> str | None:
 
 def _text_of(failed: Exception | None) -> str:
     if isinstance(failed, TracingCheckError):
-        return user_lines.full_error_text(failed)  # it shows two graphs, and then where they part
+        return user_lines.full_error_text(failed)  # not shortened: the difference comes after two graphs
     return "" if failed is None else f"{type(failed).__name__}: {user_lines.error_text(failed)}"
 
 
@@ -166,26 +172,27 @@ def _warnings(warned: Sequence[RecordedWarning]) -> list[TracerWarning]:
 
 
 def _parse_comparison(text: str) -> dict[str, Any]:
-    """Of a TracingCheckError: how the graphs differ, where they part, and the constant that differs."""
-    said = _parse_sections(text)
+    """Parse a TracingCheckError: how the graphs differ, where they first do, and the constant that differs."""
+    sections = _parse_sections(text)
     found: dict[str, Any] = {}
-    if "Graph diff" in said:
-        found["graph_diff"] = paths.without_paths_in_stacks(said["Graph diff"])
-    if "Node diff" in said:
-        diff = said["Node diff"].splitlines(keepends=True)
+    if "Graph diff" in sections:
+        found["graph_diff"] = paths.without_paths_in_stacks(sections["Graph diff"])
+    if "Node diff" in sections:
+        diff = sections["Node diff"].splitlines(keepends=True)
         trace, check = ("".join(difflib.restore(diff, which)) for which in (1, 2))
         found["first_diverging"] = Divergence(
-            trace=_node(trace, said.get("Trace source location", "")),
-            check=_node(check, said.get("Check source location", "")),
+            trace=_node(trace, sections.get("Trace source location", "")),
+            check=_node(check, sections.get("Check source location", "")),
         )
-    if "Node" in said:
-        constant = _node(said["Node"], said.get("Source Location", ""))
-        found["constants"] = [DifferingConstant(node=constant, difference=said.get("Comparison exception", "").strip())]
+    if "Node" in sections:
+        constant = _node(sections["Node"], sections.get("Source Location", ""))
+        difference = sections.get("Comparison exception", "").strip()
+        found["constants"] = [DifferingConstant(node=constant, difference=difference)]
     return found
 
 
 def _parse_sections(text: str) -> dict[str, str]:
-    """What stands under each heading. Headings are indented once, and what they head is twice."""
+    """Return the text under each heading. Headings are indented by one tab, their text by two."""
     sections: dict[str, list[str]] = {}
     under: list[str] = []
     for line in text.splitlines():
@@ -197,7 +204,7 @@ def _parse_sections(text: str) -> dict[str, str]:
                 under.append(heading[2])
         else:
             under = []
-    return {name: "\n".join(held) for name, held in sections.items()}
+    return {name: "\n".join(lines) for name, lines in sections.items()}
 
 
 def _node(text: str, stack: str) -> TracedNode:
@@ -210,7 +217,7 @@ def _node(text: str, stack: str) -> TracedNode:
 
 
 def _nondeterministic_nodes(module: torch.jit.ScriptModule, methods: set[str | None]) -> list[TracedNode]:
-    """Of the methods whose outputs differ. torch lists only those that stand in no submodule."""
+    """Return the nondeterministic nodes of these methods. torch's own list leaves out those in submodules."""
     return [
         _node(str(node), node.sourceRange())
         for name, method in script_graphs.methods(module).items()
@@ -221,38 +228,41 @@ def _nondeterministic_nodes(module: torch.jit.ScriptModule, methods: set[str | N
 
 
 def _parse_output_difference(warned: RecordedWarning, outputs: Mapping[str, Any]) -> OutputDifference | None:
-    said = _OUTPUT_DIFFERS.match(warned.message)
-    if said is None:
+    match = _OUTPUT_DIFFERS.match(warned.message)
+    if match is None:
         return None
-    number = int(said[1])
+    number = int(match[1])
     names = _compared_names(outputs.get(warned.method or ""))
     return OutputDifference(
         method=warned.method,
         number=number,
         output=names[number - 1] if number <= len(names) else None,
-        other=said[2],
-        difference=said[3],
+        other=match[2],
+        difference=match[3],
     )
 
 
 def _compared_names(output: Any) -> list[str]:
-    """The names of those leaves that the check compares, in its order."""
+    """Return the names of the leaves that torch's check compares, in its order."""
     if isinstance(output, tuple):
         return [f"output.{place}" for place, item in enumerate(output) if isinstance(item, torch.Tensor)]
     return ["output"] if isinstance(output, torch.Tensor) else []
 
 
 def _find_uncompared(outputs: Mapping[str, Any], stopped_at: str | None, *, reached: bool) -> list[OutputRef]:
-    """`reached`: whether the outputs of the method that it stopped at were compared still."""
+    """Return the tensors that torch's check did not compare.
+
+    `reached` says whether the outputs of the method at which the check stopped were still compared.
+    """
     left: list[OutputRef] = []
     stopped = False
     for method, output in outputs.items():
         stopped = stopped or (method == stopped_at and not reached)
-        looked_at = [] if stopped else _compared_names(output)
+        compared = [] if stopped else _compared_names(output)
         left += [
             OutputRef(method=method, output=name)
             for name in structure.tensors(output, "output")
-            if name not in looked_at
+            if name not in compared
         ]
         stopped = stopped or method == stopped_at
     return left

@@ -1,4 +1,4 @@
-"""Tracing: the only caller of torch.jit.trace_module; its warnings and its own check come out as data."""
+"""Tracing: the only caller of torch.jit.trace_module. Its warnings and its own check are returned as data."""
 
 import sys
 import warnings
@@ -26,15 +26,17 @@ from tracehouse.torchscript.trace_errors import translate_refusal
 
 @dataclass(frozen=True)
 class TraceResult:
+    """A traced (or scripted) module with its archive, and what torch said about it."""
+
     module: torch.jit.ScriptModule
     archive: bytes
-    warnings: list[RecordedWarning]  # of what could not be recorded
+    warnings: list[RecordedWarning]  # what the tracer could not record
     torch_check: TorchCheck
 
 
 # Traces one method once more, on another call, under a context. Raises what tracing raises.
 Retrace = Callable[[Call, AbstractContextManager[Any]], torch.jit.ScriptModule]
-_Warnings = dict[RecordedWarning, None]  # in order, each once: the check traces again
+_Warnings = dict[RecordedWarning, None]  # in order, each once: torch's check traces again
 
 
 def trace(
@@ -48,9 +50,10 @@ def trace(
     check_calls: Sequence[CheckCall] = (),
     gradients: bool = False,
 ) -> TraceResult:
-    """Trace the calls' methods. Raises UntraceableModel or UnsupportedOutput.
+    """Trace the calls' methods on a copy of the model. Raises UntraceableModel, UnsupportedOutput and their kinds.
 
-    `outputs` are eager's, by method. What torch's own check finds is reported, and decides nothing.
+    `outputs` are the eager model's, by method. With `check`, torch's own check runs with `tolerance`; its result is
+    reported and decides nothing. With `gradients`, the trace is recorded with gradients enabled.
     """
     check_names(model, calls)
     recording = _Recording(model, calls, check_calls, options, tolerance, gradients)
@@ -59,29 +62,29 @@ def trace(
     with _record_warnings(warned):
         try:
             module = recording.trace(check=check)
-        except Exception as error:
+        except Exception as raised:
             if not check:
-                raise translate_refusal(error, model, calls) from error
-            failed = error
+                raise translate_refusal(raised, model, calls) from raised
+            failed = raised
             module = recording.trace_unchecked()
         archive = recording.save(module)
-        erred = recording.explain_failed_check(failed)
-    said = [*warned]
-    told = torch_check.report(module, outputs, said, failed, erred) if check else torch_check.report_not_run(said)
-    return TraceResult(module, archive, [one for one in said if not one.is_from_check], told)
+        error = recording.explain_failed_check(failed)
+    seen = [*warned]
+    report = torch_check.report(module, outputs, seen, failed, error) if check else torch_check.report_not_run(seen)
+    return TraceResult(module, archive, [one for one in seen if not one.is_from_check], report)
 
 
 def retrace(
     model: Model, call: Call, options: TraceOptions, within: AbstractContextManager[Any], *, gradients: bool
 ) -> torch.jit.ScriptModule:
-    """The call's method alone, traced once more as it was, in a context. Raises whatever tracing raises."""
+    """Trace one method again with the same options, inside the context `within`. Raises whatever tracing raises."""
     recording = _Recording(model, {call.method: call}, (), options, 1.0, gradients)
     with warnings.catch_warnings(action="ignore"):
         return recording.trace(check=False, within=within)
 
 
 def check_names(model: Model, calls: Mapping[str, Call]) -> None:
-    """torch writes an archive with other names than ASCII ones, and cannot read it."""
+    """Raise UntraceableModel for a name that is not ASCII: torch writes it into an archive, but cannot load that."""
     named = [("parameter", name) for call in calls.values() for name in call.arguments]
     named += [("method", method) for method in calls]
     for path, part in model.module.named_modules():
@@ -98,7 +101,7 @@ def check_names(model: Model, calls: Mapping[str, Call]) -> None:
 
 @dataclass(frozen=True)
 class _Recording:
-    """Traces of one model, each on a new copy, for a trace and a check of it run the copy several times."""
+    """Traces one model, each time on a new copy, because a trace and its check run the copy several times."""
 
     model: Model
     calls: Mapping[str, Call]
@@ -112,10 +115,10 @@ class _Recording:
     ) -> torch.jit.ScriptModule:
         module = self.model.copy_module()
         bake(module, self.calls)
-        # Without gradients, because that is how eager is asked and how the artifact is served: a model may take another
-        # path with them (nn.TransformerEncoder does), and the trace would keep it. torch's own check runs without, too.
-        # With them only where the artifact is to have the same gradients, for not every path has any.
-        # Not in inference mode: its tensors cannot be saved as a parameter, nor used where a model enables gradients.
+        # Without gradients, because the eager model and the artifact are called without: with gradients, a model may
+        # take another path (nn.TransformerEncoder does), which the trace would keep. torch's own check has none either.
+        # With gradients only if the artifact must have the same gradients, because not every path has any.
+        # Not in inference mode: its tensors cannot be saved as parameters, nor used where a model enables gradients.
         with torch.set_grad_enabled(self.gradients if gradients is None else gradients), within or nullcontext():
             traced: torch.jit.ScriptModule = torch.jit.trace_module(
                 module,
@@ -130,8 +133,8 @@ class _Recording:
         return traced
 
     def _check_inputs(self) -> list[dict[str, tuple[Any, ...]]]:
-        """Each for all methods, as torch wants them, and none that it could not call the trace with."""
-        fitting = [given.call for given in self.check_calls if self._fits(given.call)]
+        """Return inputs for torch's check, each for all methods, without those that the trace cannot be called with."""
+        fitting = [check.call for check in self.check_calls if self._fits(check.call)]
         return [
             _artifact_args(calls) for calls in (self.calls, *({**self.calls, call.method: call} for call in fitting))
         ]
@@ -152,7 +155,7 @@ class _Recording:
             raise translate_refusal(error, self.model, self.calls) from error
 
     def save(self, module: torch.jit.ScriptModule) -> bytes:
-        """What torch.jit.save writes, without its copies."""
+        """Return the archive as torch.jit.save writes it, but with fewer copies in memory."""
         try:
             archive: bytes = module.save_to_buffer()
         except Exception as error:
@@ -160,7 +163,7 @@ class _Recording:
         return archive
 
     def explain_failed_check(self, failed: Exception | None) -> str | None:
-        """Why the check failed where it is the check's doing: it records without gradients, whatever the trace did."""
+        """Return why the check failed if that is no fault of the trace: the check always records without gradients."""
         if failed is None or not self.gradients:
             return None
         try:
@@ -169,8 +172,8 @@ class _Recording:
         except Exception:  # noqa: BLE001 - torch's check fails for another reason, or the model's code raises
             return None
         return (
-            "the trace was recorded with gradients, and torch's check records without them, where the model takes "
-            "another path: a trace that is recorded without them passes; ours decides"
+            "the trace was recorded with gradients, but torch's check records without them, and then the model takes "
+            "another path: a trace recorded without gradients passes; our own check decides"
         )
 
 
@@ -180,10 +183,11 @@ def _artifact_args(calls: Mapping[str, Call]) -> dict[str, tuple[Any, ...]]:
 
 @contextmanager
 def _record_warnings(warned: _Warnings) -> Iterator[None]:
+    """Add the tracer's warnings inside to `warned`."""
     with warnings.catch_warnings():
-        # torch hides what its own libraries cause by a filter on "torch.(?!jit)", which hides torchvision's as well.
+        # torch's filter on "torch.(?!jit)" hides the warnings of its own libraries, but also those of torchvision.
         warnings.filterwarnings("always", category=TracerWarning)
-        # torch.jit says at each call that it is deprecated, from 2.14 on in a FutureWarning, which Python prints: the
+        # torch.jit warns at each call that it is deprecated, from 2.14 on in a FutureWarning, which Python prints. The
         # user did not call it.
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.")
         print_warning = warnings.showwarning
@@ -210,5 +214,5 @@ def _record_warnings(warned: _Warnings) -> Iterator[None]:
 def _describe_warning(message: str, caller: FrameType) -> RecordedWarning:
     text = paths.without_paths_in_stacks(user_lines.clean_text(message)).strip()
     found = RecordedWarning(text, user_lines.line_of_frame(caller), torch_check.find_recorded_method(caller))
-    # What the check warns of is said of a whole method, and has no line.
+    # A warning of the check is about a whole method, and has no line.
     return replace(found, line=None) if found.is_from_check else found

@@ -1,4 +1,4 @@
-"""Refusals: what torch says when it cannot trace or save a model becomes a named problem with the user's line."""
+"""Trace errors: what torch raises when it cannot trace or save a model becomes a named error with the user's line."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ from tracehouse.errors import (
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import torch_check
 
-# By how what torch says begins: which of our errors it is.
+# Which of our errors it is: a part of torch's message, and the error.
 _NAMED: list[tuple[str, type[TraceError]]] = [
     ("Cannot insert a Tensor that requires grad", ConstantRequiresGrad),
     ("TracedModules don't support parameter sharing", SharedParameters),
@@ -45,28 +45,29 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
     ("Only tensors, lists, tuples of tensors", UnsupportedOutput),
     ("List trace inputs must have elements", UnsupportedOutput),
 ]
-# Where an error's own remedy does not say it.
+# Remedies that are more exact than the error's own.
 _REMEDIES = {
     "Encountering a dict at the output of the tracer": (
-        "return a tuple or a NamedTuple, set options.strict to false where all values are of one type, or let `mode` "
+        "return a tuple or a NamedTuple, set options.strict to false if all values are of one type, or let `mode` "
         "be auto or script"
     ),
     "Only tensors, lists, tuples of tensors": "return tensors, in tuples, lists or dicts",
-    "List trace inputs must have elements": "leave empty lists out of what is returned",
+    "List trace inputs must have elements": "do not return empty lists",
 }
 _REMEDY_FOR_FUNCTION = (
-    "let the entrypoint be an nn.Module that makes it, or the module that holds it, in __init__; or detach it"
+    "let the entrypoint be an nn.Module that makes the tensor, or the module that holds it, in __init__; or detach the "
+    "tensor"
 )
 _FUNCTION_NAME = re.compile(r"Could not export Python function call '(.*?)'")
 
 
 def translate_refusal(error: Exception, model: Model, calls: Mapping[str, Call]) -> TraceError:
-    """What torch raised while it traced or saved."""
+    """Return the error to raise for what torch raised while it traced or saved."""
     if isinstance(error, TraceError):
         return error
     if is_out_of_memory(error):
         return out_of_memory_error(error)
-    text = user_lines.full_error_text(error)  # torch prints values first, and whole
+    text = user_lines.full_error_text(error)  # not shortened: torch prints whole values first
     method = torch_check.find_checked_method(error)
     facts = user_lines.error_facts(error) | ({"method": method} if method else {})
     for words, kind in _NAMED:
@@ -78,7 +79,7 @@ def translate_refusal(error: Exception, model: Model, calls: Mapping[str, Call])
 def _named_error(
     kind: type[TraceError], words: str, text: str, facts: dict[str, Any], model: Model, calls: Mapping[str, Call]
 ) -> TraceError:
-    # What is wrong stands in one line, among values, stacks and graphs.
+    # The reason is in one line of the message, among values, stacks and graphs.
     detail = text[text.index(words) :].splitlines()[0].rstrip()
     remedy = {"remedy": _REMEDIES[words]} if words in _REMEDIES else {}
     if kind is MixedOutput and (mixed := next(_mixed_inputs(calls), None)) is not None:
@@ -91,7 +92,7 @@ def _named_error(
 
 
 def _line_of_method(model: Model, call: Call | None) -> dict[str, Any]:
-    """Where torch raised in no line of the user's."""
+    """Return the line of the method's definition, for errors that come from no line of the user's."""
     return (
         {}
         if call is None
@@ -124,7 +125,7 @@ def _autograd_function(_: torch.nn.Module, text: str) -> dict[str, Any]:
     return {"function": name[1] if name else None, **user_lines.line_facts(user_lines.line_of_stack(text))}
 
 
-# What torch does not say, to be seen in the model or in its text.
+# Facts that torch's message lacks: they are read from the model or from the message's stacks.
 _FACTS_OF_MODEL: dict[type[TraceError], Callable[[torch.nn.Module, str], dict[str, Any]]] = {
     SharedParameters: _shared_parameters,
     BackwardHooks: _backward_hooks,
@@ -140,7 +141,7 @@ def _mixed_inputs(calls: Mapping[str, Call]) -> Iterator[dict[str, Any]]:
 
 
 def _find_mixed(value: Any, path: str) -> str | None:
-    """The list or dict in it whose tensors and containers are not all alike."""
+    """Return the path of the first list or dict whose tensors and containers are not all of one type."""
     match value:
         case Mapping():
             items = [*value.items()]
@@ -155,7 +156,7 @@ def _find_mixed(value: Any, path: str) -> str | None:
 
 
 def _kind(value: Any) -> Any:
-    """The type that torch gives it; None of what is baked in, and not handed over."""
+    """Return the type that torch gives a value, or None if it is baked in and not passed."""
     match value:
         case torch.Tensor():
             return "Tensor"

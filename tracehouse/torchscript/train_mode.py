@@ -1,4 +1,4 @@
-"""Train mode: what in the graphs behaves as it does in training, because a submodule is in that mode."""
+"""Train mode: nodes of the graphs that behave as in training, because their submodule is in train mode."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tracehouse.torchscript import scopes
 
 _SHOWN_MAX = 50
 _NAMED_MAX = 3
-# Where an operator takes the mode and, if it draws random numbers, how likely it is to drop a value.
+# The index of the operator's argument for train mode, and of the one for the probability to drop a value.
 _DROPOUTS = {
     **dict.fromkeys(
         ("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"), (2, 1)
@@ -24,7 +24,7 @@ _DROPOUTS = {
     **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), (6, 5)),
     "aten::scaled_dot_product_attention": (None, 4),
 }
-# Where a norm takes whether it uses the batch's statistics, and the running ones that it then updates.
+# The index of the argument that says whether to use the batch's statistics, and of the running ones it then updates.
 _NORMS = {"aten::batch_norm": (5, 3), "aten::instance_norm": (5, 3)}
 
 
@@ -40,7 +40,10 @@ class _TrainingNode:
 
 
 def find_train_mode(model: torch.nn.Module, traced: torch.jit.ScriptModule) -> list[Finding]:
-    """For each method, what draws random numbers and what goes by the batch; nothing where all are in eval mode."""
+    """Return findings for each method that draws random numbers or normalises by the batch in train mode.
+
+    There are none if every submodule is in eval mode.
+    """
     parts = dict(model.named_modules(remove_duplicate=False))
     if not any(map(_in_train_mode, parts.values())):
         return []
@@ -65,7 +68,7 @@ def find_train_mode(model: torch.nn.Module, traced: torch.jit.ScriptModule) -> l
 
 
 def _in_train_mode(part: torch.nn.Module) -> bool:
-    """A frozen ScriptModule has no mode."""
+    """Whether a module is in train mode; a frozen ScriptModule has no mode."""
     return bool(getattr(part, "training", False))
 
 
@@ -76,7 +79,7 @@ def _place_nodes(known: scopes.Scopes, method: str, graph: Any) -> Iterator[tupl
 
 
 def is_inactive_dropout(node: script_graphs.Node) -> bool:
-    """Whether it is a dropout that is known to drop nothing."""
+    """Whether a node is a dropout that is known to drop nothing."""
     return node.kind() in _DROPOUTS and not _draws(node)
 
 
@@ -95,7 +98,7 @@ def _normalises_by_batch(node: script_graphs.Node) -> bool:
 
 
 def _is_set(node: script_graphs.Node, place: int | None) -> bool:
-    """Unless it is known to be off: a scripted method reads it off the module, which is in train mode."""
+    """Whether an argument is true, or unknown: a scripted method reads the mode from its module, which trains."""
     if place is None or place >= node.inputsSize():
         return True
     value = node.inputsAt(place).toIValue()

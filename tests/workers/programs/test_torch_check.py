@@ -225,7 +225,7 @@ def test_a_check_that_erred_is_a_finding_and_rejects_nothing(run: Run) -> None:
     told = run(spec("encoder", example_inputs=[x], check={"gradients": True}))
 
     assert "torch-check-failed" not in told.findings
-    assert "ours decides" in told.findings["torch-check-erred"].detail
+    assert "our own check decides" in told.findings["torch-check-erred"].detail
     assert told.verdict == "verified"
 
 
