@@ -157,9 +157,9 @@ def _remake_models() -> None:
 
 
 def _set_aside(name: str) -> None:
-    """Its rows into a table without keys, so that it can be made anew with other ones, on both databases alike.
+    """Move a table's rows into one without keys, so that it can be created again with others, on both databases.
 
-    A batch would do on SQLite alone, and not for tables that others point at.
+    Alembic's batch mode works on SQLite alone, and not for tables that others reference.
     """
     op.execute(f"CREATE TABLE {name}_before AS SELECT * FROM {name}")
     op.drop_table(name)

@@ -56,7 +56,7 @@ async def watch(
     """
     seq = after if last_event_id is None else _seq(last_event_id)
     request = await run_in_threadpool(context.store.trace_requests.status, caller.tenant, request_id)
-    if request.state.ended and not await run_in_threadpool(
+    if request.state.is_final and not await run_in_threadpool(
         context.store.events.after, caller.tenant, request_id, seq, 1
     ):
         return Response(status_code=204)

@@ -134,7 +134,7 @@ def _links(request: TraceStatus, path: str) -> TraceRequestLinks:
         events=f"{path}/events",
         log=f"{path}/log",
         source=f"{path}/source",
-        cancel=None if request.state.ended else f"{path}/cancel",
+        cancel=None if request.state.is_final else f"{path}/cancel",
         artifact=artifact,
         infer=infer,
         outputs=f"{path}/outputs" if request.outputs else None,
@@ -222,7 +222,7 @@ async def submit(
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
     if wait_s is not None and context.engine.waiting(status) is None:
         status = await wait_for_end(context, request, status, wait_s)
-    if status.state is State.SUCCEEDED or (status.state.ended and wait_s is not None):
+    if status.state is State.SUCCEEDED or (status.state.is_final and wait_s is not None):
         response.status_code = 200
         if wait_s is not None:
             response.headers["Preference-Applied"] = f"wait={wait_s}"

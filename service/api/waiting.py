@@ -26,7 +26,7 @@ async def wait_for_end(context: AppContext, http: Request, request: TraceStatus,
             request = await run_in_threadpool(context.store.trace_requests.status, request.tenant, request.id)
             while not changed.is_set():
                 left_s = until - monotonic()
-                if request.state.ended or left_s <= 0 or context.stopping.is_set() or await http.is_disconnected():
+                if request.state.is_final or left_s <= 0 or context.stopping.is_set() or await http.is_disconnected():
                     return request
                 await _wait(changed, min(left_s, POLL_S))
 

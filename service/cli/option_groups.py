@@ -13,10 +13,10 @@ def with_option_groups(command: Command) -> Command:
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
-    def expanded(**given: Any) -> None:
+    def run_command(**options: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
+            options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
+        command(**options)
 
     parameters: list[Parameter] = []
     for parameter in signature(command).parameters.values():
@@ -24,10 +24,10 @@ def with_option_groups(command: Command) -> Command:
             parameters += _parameters_of(groups[parameter.name])
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
-    expanded.__name__, expanded.__doc__ = command.__name__, command.__doc__
-    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    expanded.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # what `signature` looks at first
-    return expanded
+    run_command.__name__, run_command.__doc__ = command.__name__, command.__doc__
+    run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run_command.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # what `signature` looks at first
+    return run_command
 
 
 def _parameters_of(group: Any) -> list[Parameter]:

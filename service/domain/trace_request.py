@@ -32,7 +32,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
     @property
-    def ended(self) -> bool:
+    def is_final(self) -> bool:
         return self in (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
 

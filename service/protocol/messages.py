@@ -34,7 +34,7 @@ BoundedFailure = Annotated[Failure, AfterValidator(_within_bounds)]
 
 
 class FailureReply(Frozen):
-    """Why a trace or an inference failed."""
+    """The failure of a trace or an inference."""
 
     kind: Literal["failed"] = "failed"
     failure: BoundedFailure

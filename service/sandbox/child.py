@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Exit(Frozen):
-    """How a child ended: with `code`, or by `signal`."""
+    """The exit of a child, with `code` or by `signal`."""
 
     code: int | None
     signal: int | None

@@ -69,7 +69,9 @@ Instructions = list[bytes]
 
 
 def restrict(profile: Profile, pid: int, *, paths: bool) -> None:
-    """For good, and for every thread: this process, whose pid it is, makes no other calls. Needs no_new_privs.
+    """Allow this process, with this pid, only the system calls of the profile, in every thread and for good.
+
+    Needs no_new_privs.
 
     Without `paths`, nothing can be opened or looked up by its name; the profile `infer` has none in any case.
     """
@@ -132,7 +134,7 @@ def _by_arguments(pid: int) -> Instructions:
 
 
 def _of_python(pid: int) -> Instructions:
-    """Of itself alone, or it could find out which processes there are."""
+    """Return the rules for calls about a process. It may ask about itself alone, or it could find other processes."""
     asking = ("getpgid", "getsid", "sched_getparam", "sched_getscheduler")
     return [
         *(each for name in asking for each in _if_called(name, [_argument(0), *_one_of((0, pid), errno.ESRCH)])),
@@ -183,5 +185,5 @@ def _fail(error: int) -> bytes:
 
 
 def _instruction(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """Where it is a jump: how many of those that follow are left out."""
+    """Return one BPF instruction; a jump skips `if_true` or `if_false` instructions."""
     return struct.pack("=HBBI", code, if_true, if_false, operand & 0xFFFFFFFF)

@@ -180,7 +180,7 @@ def _start_thread(_: World) -> bool:
 
 
 def _signal_itself(_: World) -> bool:
-    """As abort() does; this signal does nothing."""
+    """Raise a signal as abort() does, one that does nothing."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     signal.raise_signal(signal.SIGUSR1)
     return True

@@ -141,7 +141,10 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 
 
 def number(name: str) -> int | None:
-    """On this machine; None where it has no such call. KeyError for a machine or a name that is not listed."""
+    """Return the call's number on this machine, or None if it has no such call.
+
+    Raises KeyError for a machine or a name that is not listed.
+    """
     machine = platform.machine()
     if machine not in MACHINES:
         raise KeyError(machine)

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """Until when requests are refused, and the error that they are refused with."""
+    """The time until which requests are refused, and the error that they get."""
 
     until: float
     error: RunnerLost

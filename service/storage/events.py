@@ -76,7 +76,7 @@ class Events:
 
 def record_change(connection: Connection, row: AnyRow) -> None:
     """Record the new state in a trace request's row, whose `events` has been counted up with it."""
-    if State(row.state).ended:
+    if State(row.state).is_final:
         _record(connection, row, "end", {"state": row.state, "verdict": row.verdict})
     else:
         _record(connection, row, "stage", {"stage": row.stage, "progress": row.progress, "state": row.state})

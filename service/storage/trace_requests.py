@@ -47,7 +47,7 @@ _cursor = Cursor(tuple[_Moment, Annotated[str, Field(pattern="^[0-9a-z-]{1,64}$"
 
 
 class TraceRequests:
-    """All trace requests. `add` to `list` are for whoever submits and asks, `claim` to `recover` for who runs them."""
+    """All trace requests. Submitters and readers use `add` to `list`; the engine and workers `claim` to `recover`."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracehouse.check import conclusions, findings, scripted_graphs
-from tracehouse.check.comparer import Comparer, suspected_line
+from tracehouse.check.comparer import Comparer, find_suspect_line
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
 from tracehouse.check.ledger import Ledger, OfferedCall, select_offered
@@ -187,7 +187,7 @@ def _findings_of_layers(evidence: Mapping[str, Evidence], ledger: Ledger) -> lis
 def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger: Ledger) -> list[Finding]:
     """Return the tracer's warnings as the layers judge them, each once, or as far as the comparisons tell."""
     differs = any(finding.kind == Kind.OUTPUT_DIFFERS for finding in ledger.findings)
-    suspect = suspected_line(traced)
+    suspect = find_suspect_line(traced)
     found = [warning for one in evidence for warning in conclusions.warnings_of(one)] or [
         findings.tracer_warning(warned, confirmed=True if differs and warned.line == suspect else None)
         for warned in traced.warnings

@@ -106,12 +106,12 @@ class Comparer:
             warned = self._traced.warnings
             self._ledger.findings.append(
                 findings.output_differs(
-                    call, case, difference, warned, in_contract=in_contract, suspect=suspected_line(self._traced)
+                    call, case, difference, warned, in_contract=in_contract, suspect=find_suspect_line(self._traced)
                 )
             )
 
 
-def suspected_line(traced: TraceResult) -> user_lines.Line | None:
+def find_suspect_line(traced: TraceResult) -> user_lines.Line | None:
     """Return the line that most likely makes answers differ: where a value left the trace, or where two traces part."""
     warned = next((warned.line for warned in traced.warnings if warned.line), None)
     check = traced.torch_check

@@ -24,7 +24,7 @@ def findings_of(evidence: Evidence) -> list[Finding]:
     method = evidence.method
     return [
         *(findings.value_read(method, one) for one in evidence.wrong_reads),
-        *(findings.unsettled_value_read(method, line, why) for line, why in _unsettled_reads(evidence)),
+        *(findings.unsettled_value_read(method, line, why) for line, why in _find_unsettled_reads(evidence)),
         *(findings.value_in_graph(method, one) for one in evidence.wrong_values),
         *(findings.size_kept(method, one) for one in evidence.wrong_sizes),
         *_of_observe(evidence),
@@ -105,20 +105,20 @@ def _failure(evidence: Evidence, layer: str) -> Iterator[Finding]:
     yield from (finding for name, finding in evidence.failures.items() if name == layer)
 
 
-def _unsettled_reads(evidence: Evidence) -> list[tuple[Line, str]]:
-    """Return the lines that read a value of which it is not known whether the trace is wrong by it, with the reason."""
+def _find_unsettled_reads(evidence: Evidence) -> list[tuple[Line, str]]:
+    """Return the lines that read a value if it is unknown whether the read makes the trace wrong, with the reason."""
     judged = evidence.flip.judged
-    found = {one.line: one.reason for one in judged if one.effect == "unknown" and _is_of_values(evidence, one)}
+    reasons = {one.line: one.reason for one in judged if one.effect == "unknown" and _is_of_values(evidence, one)}
     for warned, warning in zip(evidence.warned, warnings_of(evidence), strict=True):
         if warned.reads_value and warning.effect == "unknown" and warned.line is not None:
-            found.setdefault(warned.line, warning.reason or "")
+            reasons.setdefault(warned.line, warning.reason or "")
     explained = [*(one.line for one in evidence.wrong_reads), *(one.line for one in evidence.wrong_values)]
-    return [(line, why) for line, why in found.items() if line not in explained]
+    return [(line, why) for line, why in reasons.items() if line not in explained]
 
 
 def _is_of_values(evidence: Evidence, judged: ReadEffect) -> bool:
-    """Whether a value is read for certain, and while the model is traced. What an operator of torch or an index reads
-    is likely recorded."""
+    """Whether the read certainly takes a value out of a tensor during a trace. A read by an operator of torch, or as an
+    index, is likely recorded."""
     observation, read = evidence.observe.observation, judged.read
     is_read = observation is not None and observation.in_torch and read.site in observation.recorded
     return is_read and read.depends_on == "values" and read.site.kind not in (IN_TORCH, "__index__")
@@ -134,7 +134,8 @@ def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
 
 
 def _sampled_regions(evidence: Evidence, proof: Proof) -> Sequence[Region]:
-    """What is proven of one way through the model counts where inputs of both ways were compared, and agreed."""
+    """Return the regions that were proven on one path through the model, if inputs that take the other path were
+    compared too and agreed."""
     observation = evidence.observe.observation
     assert observation is not None  # what is proven was observed
     judged = evidence.flip.judged

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from tracehouse.check import findings, scripted_graphs
 from tracehouse.check.calls import Answer
-from tracehouse.check.comparer import suspected_line
+from tracehouse.check.comparer import find_suspect_line
 from tracehouse.check.ledger import Ledger
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.differential.comparison import Difference
@@ -100,4 +100,4 @@ class Determinism:
     def _line_of_state(self, call: Call) -> user_lines.Line | None:
         """Return the line that reads what an earlier call left, where that was seen."""
         carried = (one.line for one in self._observed[call.method].hidden_states if one.line is not None)
-        return next(carried, None) or self._eager.find_state_line(call) or suspected_line(self._traced)
+        return next(carried, None) or self._eager.find_state_line(call) or find_suspect_line(self._traced)

@@ -50,7 +50,7 @@ class ObserveEvidence:
 
 @dataclass(frozen=True)
 class GraphsEvidence:
-    """Which sizes may vary, the calls of other sizes, and what graphs of other traces show to be baked in."""
+    """The sizes that may vary, the calls of other sizes, and what graphs of other traces show to be baked in."""
 
     groups: Groups | None = None
     calls: Sequence[SizeTest] = ()
@@ -86,7 +86,7 @@ class ProveEvidence:
 
 @dataclass(frozen=True)
 class ProbeEvidence:
-    """Which integers the eager model takes, and the counterexamples of the layers before, as small as they were made.
+    """The integers that the eager model takes, and the shrunk counterexamples of the layers before.
 
     The probes themselves are in the ledger.
     """
@@ -141,12 +141,12 @@ class Evidence:
 
     @property
     def baked_sizes(self) -> Sequence[BakedSize]:
-        """Every size that the trace keeps, also those that a baked value explains."""
+        """Every size that is baked into the trace, even if a baked value explains it."""
         return self.graphs.baked_sizes if self.prove.baked_sizes is None else self.prove.baked_sizes
 
     @property
     def keeps_a_size(self) -> bool:
-        """Whether the eager model keeps something of the first sizes that it sees, which is in the way of others."""
+        """Whether the eager model keeps state of the first sizes that it sees, which prevents calls of others."""
         return self.graphs.size_state is not None or self.prove.size_state is not None
 
     @property

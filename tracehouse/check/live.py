@@ -108,7 +108,7 @@ def check_live(
     for name in _IMPORTED_LATE:
         with suppress(ImportError):  # another release of torch may have it elsewhere
             import_module(name)
-    with _unchanged_process(), _user_modules(model):
+    with _restore_process(), _user_modules(model):
         loaded = _load(model, example_inputs, example_kwarg_inputs or {}, check_inputs, declared, seed)
         check = ModelCheck(loaded, Conversion(), options, check_options, {_METHOD: requested})
         candidate = check.trace()
@@ -140,16 +140,16 @@ def _load(
 ) -> LoadedSubmission:
     made = _copy_model(model)
 
-    def bound(given: Any, keywords: Mapping[str, Any]) -> Call:
+    def bind_call(given: Any, keywords: Mapping[str, Any]) -> Call:
         args = tuple(given) if isinstance(given, tuple | list) else (given,)
         call = bind(made.module, _METHOD, made.method_name(_METHOD), args, keywords)
         return call.with_tensors({name: tensor.detach().clone() for name, tensor in call.tensors.items()})
 
-    example = bound(example_inputs, example_kwarg_inputs)
+    example = bind_call(example_inputs, example_kwarg_inputs)
     resize_call(example, declared, {})  # raises ArgumentMismatch where the example is not as declared
     observed_contract.check_inputs(example)
     check_calls = [
-        CheckCall(f"check_inputs[{place}]", bound((), given) if isinstance(given, dict) else bound(given, {}))
+        CheckCall(f"check_inputs[{place}]", bind_call((), given) if isinstance(given, dict) else bind_call(given, {}))
         for place, given in enumerate(check_inputs)
     ]
     made.initialise([example], seed)
@@ -199,7 +199,7 @@ def _counterexamples(
 ) -> list[FoundCounterexample]:
     """Return the smallest of the calls that differ, with both answers."""
     eager = EagerOracle(loaded.model, seed)
-    examples = {method: _bound("example", call) for method, call in loaded.calls.items()}
+    examples = {method: _make_bound_call("example", call) for method, call in loaded.calls.items()}
     differing = [one for one in checked.offered if not one.agrees]
     runs = [_run(one, eager, artifact, tolerance, seed) for one in differing]
     return choose_counterexamples([one for one in runs if one is not None], examples, checked.check.findings)
@@ -225,12 +225,12 @@ def _run(
         compared = compare(expected.outputs, answer.outputs, tolerance)
     if compared.agrees:
         return None
-    bound = _bound(offered.name, call)
+    bound = _make_bound_call(offered.name, call)
     diverging = DivergingAnswers(bound.inputs, _answer(expected.outputs), actual)
     return DifferentialRun(bound, offered.name, bound.specs, {}, FormComparisons(compared), [], diverging=diverging)
 
 
-def _bound(case: str, call: Call) -> BoundCall:
+def _make_bound_call(case: str, call: Call) -> BoundCall:
     return BoundCall(case, call.method, observed_contract.describe_arguments(call), pack(call.tensors))
 
 
@@ -267,7 +267,7 @@ def _name_of(model: torch.nn.Module | Callable[..., Any]) -> str:
 
 
 @contextmanager
-def _unchanged_process() -> Iterator[None]:
+def _restore_process() -> Iterator[None]:
     """Leave random generators, gradient mode and warning filters as they were."""
     # To ask CUDA would begin it, where nothing has yet.
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []

@@ -94,14 +94,14 @@ class Pipeline:
     def run(self, warned: Sequence[RecordedWarning]) -> Evidence:
         """Return what the layers find out, given the tracer's warnings. Nothing that the model raises comes out."""
         evidence = Evidence(self._target.call, warned)
-        evidence = self._extended(evidence, "observe", self._observe)
-        evidence = self._extended(evidence, "graphs", self._graphs)
-        evidence = self._extended(evidence, "flip", self._flip)
-        evidence = self._extended(evidence, "prove", self._prove)
-        evidence = self._extended(evidence, "probe", self._probe)
-        return self._extended(evidence, "batch", self._batch)
+        evidence = self._run_layer(evidence, "observe", self._observe)
+        evidence = self._run_layer(evidence, "graphs", self._graphs)
+        evidence = self._run_layer(evidence, "flip", self._flip)
+        evidence = self._run_layer(evidence, "prove", self._prove)
+        evidence = self._run_layer(evidence, "probe", self._probe)
+        return self._run_layer(evidence, "batch", self._batch)
 
-    def _extended(
+    def _run_layer(
         self, evidence: Evidence, name: LayerName, layer: Callable[[Evidence, Budget], Iterator[LayerEvidence]]
     ) -> Evidence:
         """Return the evidence with what one layer adds to it."""
@@ -123,7 +123,7 @@ class Pipeline:
 
     def _observe(self, _: Evidence, budget: Budget) -> Iterator[ObserveEvidence]:
         seen = observe(self._target, budget)
-        summary = f"{_counted(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
+        summary = f"{_count(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
         yield ObserveEvidence(seen, summary)
 
     def _graphs(self, _: Evidence, budget: Budget) -> Iterator[GraphsEvidence]:
@@ -141,7 +141,7 @@ class Pipeline:
         for state in self._size_states(calls):
             yield (result := replace(result, size_state=state))
         names = ", ".join(groups.symbols) or "none"
-        summary = f"sizes that may vary: {names}; {_counted(len(calls), 'call')} of other sizes"
+        summary = f"sizes that may vary: {names}; {_count(len(calls), 'call')} of other sizes"
         yield replace(result, summary=summary)
 
     def _flip(self, evidence: Evidence, budget: Budget) -> Iterator[FlipEvidence]:
@@ -167,7 +167,7 @@ class Pipeline:
             return
         assert groups is not None  # or there is nothing to prove
         harmless = {one.line for one in evidence.flip.judged if one.effect == "harmless"}
-        wanted = self._wanted(evidence, groups)
+        wanted = self._choose_wanted_sizes(evidence, groups)
         self._note_unproven_sizes(wanted, budget)
         proof = prove(target, groups, wanted, budget, harmless)
         yield (result := ProveEvidence(proof))
@@ -185,7 +185,7 @@ class Pipeline:
             where = f" at {gap.line.file}:{gap.line.line}" if gap.line else ""
             budget.leave_out(f"not proven from {format_sizes(gap.sizes)} on: {gap.reason}{where}")
         summary = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
-        yield replace(result, summary=f"{summary}; {_counted(proof.cases, 'run')}")
+        yield replace(result, summary=f"{summary}; {_count(proof.cases, 'run')}")
 
     def _probe(self, evidence: Evidence, budget: Budget) -> Iterator[ProbeEvidence]:
         values = find_value_ranges(self._target, evidence.groups, budget)
@@ -228,7 +228,7 @@ class Pipeline:
         )
         yield replace(state, is_settled=True, changed=changed, line=line)
 
-    def _wanted(self, evidence: Evidence, groups: Groups) -> dict[str, range]:
+    def _choose_wanted_sizes(self, evidence: Evidence, groups: Groups) -> dict[str, range]:
         """Return the sizes to prove; of a size that is baked, the example's alone."""
         baked = {symbol for one in evidence.baked_sizes if not one.right for symbol in one.symbols}
         requested = {symbol: range(one.low, one.high + 1, one.step) for symbol, one in self._requested.sizes.items()}
@@ -296,10 +296,10 @@ def _summary_of_reads(judged: Sequence[ReadEffect]) -> str:
     of_sizes = [one for one in judged if one.read.depends_on == "sizes" and one.effect == "unknown"]
     effects = [one.effect for one in judged if one not in of_sizes]
     counts = [(effects.count(effect), effect) for effect in ("harmless", "harmful", "unknown")]
-    values = _counted(len(effects), "read") + ": " + ", ".join(f"{count} {effect}" for count, effect in counts if count)
-    sizes = f"{_counted(len(of_sizes), 'read')} of sizes, which calls of other sizes judge"
+    values = _count(len(effects), "read") + ": " + ", ".join(f"{count} {effect}" for count, effect in counts if count)
+    sizes = f"{_count(len(of_sizes), 'read')} of sizes, which calls of other sizes judge"
     return "; ".join([values] * bool(effects) + [sizes] * bool(of_sizes)) or "no reads"
 
 
-def _counted(number: int, noun: str) -> str:
+def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -101,7 +101,7 @@ def _find_writes(graph: script_graphs.Graph) -> Iterator[tuple[State, script_gra
         if node.kind() == "prim::SetAttr" and _is_kept(node):
             yield _state(node), node
             continue
-        for place in _written_arguments(node):
+        for place in _find_written_arguments(node):
             source = _follow_views(node.inputsAt(place)).node()
             if source.kind() == "prim::GetAttr" and _is_kept(source) and not _state(source)[0].startswith(_NORMS):
                 yield _state(source), node
@@ -120,11 +120,11 @@ def _is_kept(node: script_graphs.Node) -> bool:
 
 
 def _only_writes(use: Any) -> bool:
-    written = use.offset in _written_arguments(use.user)
+    written = use.offset in _find_written_arguments(use.user)
     return written and not any(output.uses() for output in use.user.outputs())
 
 
-def _written_arguments(node: script_graphs.Node) -> list[int]:
+def _find_written_arguments(node: script_graphs.Node) -> list[int]:
     return [place for place, is_write in enumerate(_aliases(node.schema())) if is_write]
 
 

@@ -59,7 +59,7 @@ _ARITHMETIC = tuple(f"{package}/" for package in ("sympy", "mpmath", "numpy"))
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     """The outcome of an attempt. `program` is the archive of torch.export.save if the program agrees with eager."""
 
     attempt: ExportAttempt
@@ -95,28 +95,28 @@ class Export:
         self._tolerance = tolerance
         self._seed = seed
 
-    def run_attempts(self) -> Iterator[Exported]:
+    def run_attempts(self) -> Iterator[ExportResult]:
         """Try each planned attempt and yield its outcome. Only one method's program is kept."""
         for method, way in plan_attempts(self._calls, self._form):
             exported = self._try_attempt(method, way)
             yield exported if method == method_to_keep(self._calls) else replace(exported, program=None)
 
-    def _try_attempt(self, method: str, way: ExportWay) -> Exported:
+    def _try_attempt(self, method: str, way: ExportWay) -> ExportResult:
         """Return the outcome, also if submitted code or torch raises."""
         if way == "source-to-source" and method != "forward":
-            return Exported(_report(method, way, "not-tried", detail=_ONLY_FORWARD))
+            return ExportResult(_report(method, way, "not-tried", detail=_ONLY_FORWARD))
         try:
             with _silence():
                 return self._run_attempt(method, way)
         except ImportError as error:
             of_torch = (error.name or "").startswith("torch.")
             if not of_torch:
-                return Exported(self._report_failure(method, way, error))
-            return Exported(_report(method, way, "not-tried", detail=_CANNOT_IMPORT))
+                return ExportResult(self._report_failure(method, way, error))
+            return ExportResult(_report(method, way, "not-tried", detail=_CANNOT_IMPORT))
         except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data
-            return Exported(self._report_failure(method, way, error))
+            return ExportResult(self._report_failure(method, way, error))
 
-    def _run_attempt(self, method: str, way: ExportWay) -> Exported:
+    def _run_attempt(self, method: str, way: ExportWay) -> ExportResult:
         # torch 2.7 asks for a directory named after the user, who has no name in the jail: any that exists will do.
         environ.setdefault("TORCHINDUCTOR_CACHE_DIR", sep)
         with _without_remote_modules():
@@ -137,9 +137,9 @@ class Export:
             answer = program.module()(*args, **kwargs)
         difference = compare(self._outputs[method], answer, self._tolerance, sides=self._sides).difference
         if difference is not None:
-            return Exported(_report(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))
+            return ExportResult(_report(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))
         if way != "direct":
-            return Exported(_report(method, way, "succeeded", detail=self._describe_kept()))
+            return ExportResult(_report(method, way, "succeeded", detail=self._describe_kept()))
         return _save(method, program)
 
     def _export_direct(self, call: Call) -> Any:
@@ -153,7 +153,9 @@ class Export:
     def _export_trace(self, call: Call) -> Any:
         # Optimised code reads one-element tensors as numbers, and torch.export's tensors have no values.
         with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
-            return torch.export.export(_Traced(self._traced, call.method), call.clone().artifact_args, strict=False)
+            return torch.export.export(
+                _TracedMethod(self._traced, call.method), call.clone().artifact_args, strict=False
+            )
 
     def _report_failure(self, method: str, way: ExportWay, error: BaseException) -> ExportAttempt:
         name = type(error).__name__[:ERROR_MAX_CHARACTERS]
@@ -189,7 +191,7 @@ class _Method(torch.nn.Module):
         self.__dict__["forward"] = forward
 
 
-class _Traced(torch.nn.Module):
+class _TracedMethod(torch.nn.Module):
     """A traced method as the forward of an ordinary module: torch.export refuses ScriptModules."""
 
     def __init__(self, owner: torch.nn.Module, method: str) -> None:
@@ -208,18 +210,18 @@ def _eager_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return tuple(args), kwargs
 
 
-def _save(method: str, program: Any) -> Exported:
+def _save(method: str, program: Any) -> ExportResult:
     """Return a successful outcome with the program's archive, or without one that cannot be saved or is too large."""
     buffer = io.BytesIO()
     try:
         torch.export.save(program, buffer)
     except Exception as error:  # noqa: BLE001 - submitted code: its objects may raise anything
         detail = f"it cannot be saved: {type(error).__name__}: {_error_words(error)}"
-        return Exported(_report(method, "direct", "succeeded", detail=detail))
+        return ExportResult(_report(method, "direct", "succeeded", detail=detail))
     if (byte_size := buffer.tell()) > EXPORTED_MAX_BYTES:
         detail = f"it is too large to be kept: it has {byte_size} bytes, and at most {EXPORTED_MAX_BYTES} are kept"
-        return Exported(_report(method, "direct", "succeeded", detail=detail))
-    return Exported(_report(method, "direct", "succeeded"), buffer.getvalue())
+        return ExportResult(_report(method, "direct", "succeeded", detail=detail))
+    return ExportResult(_report(method, "direct", "succeeded"), buffer.getvalue())
 
 
 def _report(

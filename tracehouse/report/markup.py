@@ -58,7 +58,7 @@ def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[object]
     )
 
 
-def folded(summary: str, *inside: object) -> Html:
+def details(summary: str, *inside: object) -> Html:
     return element("details", element("summary", summary), *inside)
 
 

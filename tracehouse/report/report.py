@@ -24,7 +24,7 @@ from tracehouse.findings.kinds import Kind, entry_of, path_of
 from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.report import histogram, report_source
-from tracehouse.report.markup import Html, code, element, facts, folded, join, prose, section, table, text
+from tracehouse.report.markup import Html, code, details, element, facts, join, prose, section, table, text
 from tracehouse.report.report_source import weight_of
 
 STYLE = files("tracehouse.report").joinpath("report.css").read_text("utf-8")
@@ -101,11 +101,11 @@ def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
             verdict_note=(_OPEN_VERDICTS if is_open else _VERDICTS)[verdict],
             about=_about(artifact, digest),
             contract=artifact.contract,
-            contract_note=_taken(artifact),
+            contract_note=_contract_note(artifact),
             check=artifact.check,
             counterexamples=[*_counterexamples(artifact, digest)],
             sources=sources,
-            further=[*_tried(artifact)],
+            further=[*_attempts(artifact)],
             is_served=True,
         )
     )
@@ -122,7 +122,7 @@ def render_page(page: Page) -> str:
         section("Findings", *_findings(findings, page.is_served), name="findings"),
         *page.counterexamples,
         report_source.render_sources(page.sources, findings),
-        section("What was compared", *_compared(check.comparisons, check.tolerance), name="compared"),
+        section("What was compared", *_comparisons_section(check.comparisons, check.tolerance), name="compared"),
         section("How it was checked", *_layers(check.layers, check.budget_s), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
         *page.further,
@@ -148,7 +148,7 @@ def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:
         ("Artifact", code(digest)),
         ("Made with", f"torch {versions.torch}, Python {versions.python}, Tracehouse {versions.tracehouse}"),
         ("Device", artifact.device),
-        ("Form", f"{artifact.form}; served {_served(artifact)}"),
+        ("Form", f"{artifact.form}; served {_served_form(artifact)}"),
         ("Mode of the model", _MODES[artifact.training]),
     ]
     if artifact.precision:
@@ -158,7 +158,7 @@ def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:
     return about
 
 
-def _served(artifact: Artifact) -> str:
+def _served_form(artifact: Artifact) -> str:
     return "as it is" if artifact.served_form is None else f"as torch.jit.{artifact.served_form} makes it"
 
 
@@ -170,11 +170,11 @@ def _contract(page: Page) -> Iterator[Html]:
         yield table(f"Inputs of {name}", headings, map(_input, method.inputs))
         yield _regions(name, method)
         yield from _batch(method)
-        yield from _baked(method.arguments)
+        yield from _baked_arguments(method.arguments)
         yield table(f"Outputs of {name}", ("Output", "Datatype", "Shape"), map(_output, method.outputs))
 
 
-def _taken(artifact: Artifact) -> str:
+def _contract_note(artifact: Artifact) -> str:
     if artifact.check.verdict is Verdict.REJECTED:
         return _TAKEN_REJECTED
     return _TAKEN_OPEN if artifact.contract.open else _TAKEN
@@ -222,7 +222,7 @@ def _batch(method: MethodContract) -> Iterator[Html]:
         yield element("p", f"{said} Requests may be answered together.")
 
 
-def _baked(arguments: Sequence[Argument]) -> Iterator[Html]:
+def _baked_arguments(arguments: Sequence[Argument]) -> Iterator[Html]:
     kept = [found for argument in arguments for found in _values_in(argument.name, argument.structure)]
     if kept:
         rows = ((code(path), code(value), how) for path, value, how in kept)
@@ -250,7 +250,7 @@ def _findings(findings: Sequence[Finding], is_served: bool) -> Iterator[Html]:
             continue
         shown = join(_finding(number, one, is_served) for number, one in members)
         if group == "harmless":
-            yield folded(f"{title}: {len(members)}, and why each of them is", shown)
+            yield details(f"{title}: {len(members)}, and why each of them is", shown)
         else:
             yield element("h3", f"{title}: {len(members)}")
             yield shown
@@ -270,7 +270,7 @@ def _finding(number: int, finding: Finding, is_served: bool) -> Html:
     if finding.remedy:
         about.append(("Write instead", prose(finding.remedy)))
     if finding.evidence:
-        shown = join((join([key, ": ", code(_shown(value))]) for key, value in finding.evidence.items()), "<br>")
+        shown = join((join([key, ": ", code(_format_value(value))]) for key, value in finding.evidence.items()), "<br>")
         about.append(("Evidence", shown))
     title = element("h4", f"{number}. ", _kind(finding.kind, is_served), *([" at ", code(where)] if where else []))
     entry = entry_of(finding.kind)
@@ -318,7 +318,7 @@ def _counterexamples(artifact: Artifact, digest: str) -> Iterator[Html]:
     )
 
 
-def _compared(comparisons: Sequence[Comparison], tolerance: float) -> Iterator[Html]:
+def _comparisons_section(comparisons: Sequence[Comparison], tolerance: float) -> Iterator[Html]:
     if not comparisons:
         yield element("p", "Nothing was compared.")
         return
@@ -335,7 +335,7 @@ def _compared(comparisons: Sequence[Comparison], tolerance: float) -> Iterator[H
     caption = element("figcaption", legend)
     yield element("figure", Html(f'<div class="scroll">{histogram.histogram_of(comparisons)}</div>'), caption)
     headings = ("Case", "Method", "In the contract", "Result", "Largest difference", "What differs")
-    yield folded("All comparisons", table("Comparisons", headings, map(_comparison, comparisons)))
+    yield details("All comparisons", table("Comparisons", headings, map(_comparison, comparisons)))
 
 
 def _comparison(one: Comparison) -> Sequence[object]:
@@ -357,7 +357,7 @@ def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:
 def _torch(check: TorchCheck) -> Iterator[Html]:
     yield element("p", _torch_verdict(check))
     if check.message:
-        yield folded("Its message", element("pre", check.message))
+        yield details("Its message", element("pre", check.message))
     if not check.warnings:
         yield element("p", "Its tracer warned of nothing.")
         return
@@ -376,7 +376,7 @@ def _torch_verdict(check: TorchCheck) -> str:
     return "Its own check passed." if check.passed else "Its own check refused the trace."
 
 
-def _tried(artifact: Artifact) -> Iterator[Html]:
+def _attempts(artifact: Artifact) -> Iterator[Html]:
     if not artifact.attempts:
         return
     rows = (
@@ -387,7 +387,7 @@ def _tried(artifact: Artifact) -> Iterator[Html]:
     yield section("What was tried", table("Ways to make the artifact", headings, rows), name="tried")
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return value if isinstance(value, str) else _json(value)
 
 

@@ -23,7 +23,7 @@ _LOG_TAIL_BYTES = 4000
 
 
 class Children:
-    """All children have until the same moment, and are killed when the attempt is cancelled."""
+    """The children of one attempt. They share one deadline, and are killed when the attempt is cancelled."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class OfferedCase:
 
 @dataclass(frozen=True)
 class TracerResult:
-    """What is left of a tracing child: its last message, its files, and the cases that it offered."""
+    """The result of a tracing child: its last message, its files, and the cases that it offered."""
 
     traced: Traced
     files: Mapping[str, StagedBlob]
@@ -187,7 +187,7 @@ def _possible_forms(request: Trace) -> set[Form]:
 
 
 class _NullFile:
-    """Where the bytes of a body go that nobody wants."""
+    """A file that discards what is written, for a body that nobody wants."""
 
     def write(self, data: memoryview, /) -> None:
         pass

@@ -31,7 +31,7 @@ WRONG_MAX = 256
 
 @dataclass(frozen=True)
 class VerifiedClaim:
-    """What is left of a claim, what eager returned at which sizes, and findings on the rest."""
+    """The part of a claim that held, eager's outputs at the sizes of its calls, and findings on the rest."""
 
     claim: MethodClaim
     answers: list[tuple[Sizes, list[TensorSpec]]] = field(default_factory=list)
@@ -139,7 +139,7 @@ class _ClaimVerifier:
         return run.agrees and {(spec.name, spec.datatype, len(spec.shape)) for spec in run.outputs} == expected
 
     def _range_holds(self, leaf: str, claimed: ValueRange) -> bool:
-        """Whether eager takes the ends of the range. A difference there is seen in the run."""
+        """Whether eager accepts the bounds of the range. If the artifact differs there, the run records it."""
         example = next(tensor for tensor in self._call.inputs if tensor.name == leaf)
         values = array(example.datatype, example.data)
         if not values.size:

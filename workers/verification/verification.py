@@ -130,7 +130,7 @@ class Verification:
         for place, (method, claim) in enumerate(claims.items()):
             share = budget.share(1 / (len(claims) - place))
             call = self._examples.examples[method]
-            contract = _claimed_contract(observed.methods[method], claim)
+            contract = _apply_claim(observed.methods[method], claim)
             verified[method] = verify_claim(self._tester, call, contract, claim, share, deep=deep)
             for finding in verified[method].findings:
                 self._record.add_finding(finding)
@@ -233,7 +233,9 @@ class Verification:
     def _golden_cases(self, contract: Contract) -> list[golden.Case]:
         """Return the examples, and some runs that the contract takes and on which both models agree."""
         examples = self._examples
-        cases = [_golden(method, call.inputs, examples.answers[method]) for method, call in examples.examples.items()]
+        cases = [
+            _golden_case(method, call.inputs, examples.answers[method]) for method, call in examples.examples.items()
+        ]
         left_bytes = GOLDEN_BYTES
         taken = [run for run in self._tester.runs if self._takes(contract, run)]
         for case in self._tester.golden_cases(taken):
@@ -243,7 +245,7 @@ class Verification:
         return cases
 
 
-def _claimed_contract(observed: MethodContract, claim: MethodClaim) -> MethodContract:
+def _apply_claim(observed: MethodContract, claim: MethodClaim) -> MethodContract:
     """Return the contract that the claim would make. Raises ModelCrashed where it is not of this example."""
     try:
         return observed.with_claim(claim)
@@ -270,7 +272,7 @@ def _first_difference(comparisons: Sequence[FormComparisons]) -> FormComparisons
     return next((one for one in comparisons if not one.agrees), comparisons[0])
 
 
-def _golden(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> golden.Case:
+def _golden_case(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> golden.Case:
     return golden.Case(method, inputs, list(eager.answer.leaves.values()))
 
 

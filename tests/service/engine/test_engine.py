@@ -82,7 +82,7 @@ def state_of(store):
 
 @pytest.fixture
 def ended(state_of):
-    return lambda *requests: all(state_of(request).ended for request in requests)
+    return lambda *requests: all(state_of(request).is_final for request in requests)
 
 
 def test_what_is_submitted_is_run(store, new_engine, new_request, ended):

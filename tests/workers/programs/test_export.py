@@ -45,7 +45,7 @@ import torch
 from tracehouse.artifact.exportability import ExportAttempt
 from tracehouse.exported import export
 def said(method, program):
-    return export.Exported(ExportAttempt(%s), b"x" * %d)
+    return export.ExportResult(ExportAttempt(%s), b"x" * %d)
 export._save = said
 class Net(torch.nn.Module):
     def forward(self, x):

@@ -262,7 +262,7 @@ OFFERING = """
 import numpy
 from types import SimpleNamespace
 from workers.programs.tracer import Tracing
-exporting = Tracing._exporting
+exporting = Tracing._plan_export
 def send_case(self):
     data = numpy.full((3, 5), 60, numpy.float32).tobytes()
     x = {"name": "x", "datatype": "FP32", "shape": [3, 5]}
@@ -271,7 +271,7 @@ def send_case(self):
 def send_case_first(self, candidate, outputs):
     send_case(self)
     return exporting(self, candidate, outputs)
-Tracing._exporting = send_case_first
+Tracing._plan_export = send_case_first
 """
 
 

@@ -30,7 +30,7 @@ _Sum = dict[str, int]
 
 @dataclass(frozen=True)
 class Relations:
-    """How the sizes of an eager model's inputs depend on each other.
+    """The relations between the sizes of an eager model's inputs.
 
     The relations held on one path through the model; another path may have fewer.
     """

@@ -43,7 +43,7 @@ _OTHER_SIZES, _OTHER_VALUES = 2, 3  # on so many other calls a bound is confirme
 
 @dataclass(frozen=True)
 class ValueRangeResult:
-    """What is known of the integers that a method accepts, by the paths of its inputs.
+    """The integers that a method is known to accept, by the paths of its inputs.
 
     `bounds` has the smallest and the largest accepted integer, which are the datatype's if the model sets no own bound.
     `differing` are named calls that the eager model accepts and that the artifact answers otherwise.
@@ -89,7 +89,7 @@ def _may_crash(target: Target) -> bool:
 
 
 class _NoDecision(Exception):
-    """Nothing can be said of an integer: the model took too long or too much memory, or there is no time left."""
+    """It stays unknown whether an integer is accepted: the model took too long or too much memory, or time ran out."""
 
 
 class _ValueTester:

@@ -68,7 +68,7 @@ def compare_runs(eager: Run, artifact: Run, numbers: ValueNumbers, symbols: Symb
 
 @dataclass(frozen=True)
 class _Explanation:
-    """What is needed to say why two numbers differ."""
+    """The records that explain why two value numbers differ."""
 
     numbers: ValueNumbers
     symbols: Symbols

@@ -63,7 +63,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Proof:
-    """What is known of the wanted sizes. The counts are of combinations of sizes, the points of the grid.
+    """The result for the wanted sizes. Each count is a number of points of the grid, that is of combinations of sizes.
 
     `regions` are proven. `proven_on_symbols` are proven only if the model computes on real tensors what it computes on
     tensors without values; at least once it was seen to run other operators there.

@@ -104,7 +104,7 @@ class Recorder(TorchDispatchMode):
         return storage_of(self._memory.fake(tensor))
 
     @property
-    def stopped(self) -> Unprovable | None:
+    def stop_reason(self) -> Unprovable | None:
         """The reason for which the run was stopped; None where it was not."""
         return self._run_stop.cause
 

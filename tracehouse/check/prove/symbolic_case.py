@@ -181,13 +181,13 @@ class _SymbolicCase:
                 if not self._copies.is_unchanged():
                     self._call_again(module, outputs, inputs, recorder)
         except Exception as error:
-            if recorder.stopped is not None:
-                raise recorder.stopped from error
+            if recorder.stop_reason is not None:
+                raise recorder.stop_reason from error
             raise ModelRaisesOnSymbols(
                 f"on symbols the model raises {_describe_error(error)}", user_lines.line_of_error(error)
             ) from error
-        if recorder.stopped is not None:
-            raise recorder.stopped
+        if recorder.stop_reason is not None:
+            raise recorder.stop_reason
         recorder.end()
         return Run(outputs, recorder, inputs, operators)
 
