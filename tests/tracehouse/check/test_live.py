@@ -162,12 +162,12 @@ def test_the_callers_model_is_as_it_was() -> None:
 def test_the_callers_process_is_as_it_was() -> None:
     model, x = Branches().train(), X.clone().requires_grad_()
     for grad in (True, False):
-        with torch.set_grad_enabled(grad), warnings.catch_warnings(action="error"), _unchanged():
+        with torch.set_grad_enabled(grad), warnings.catch_warnings(action="error"), assert_process_unchanged():
             tracehouse.check(model, x, budget_s=1.0)
 
 
 @contextmanager
-def _unchanged() -> Iterator[None]:
+def assert_process_unchanged() -> Iterator[None]:
     before = _state()
     yield
     assert _state() == before
