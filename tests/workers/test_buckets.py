@@ -199,7 +199,10 @@ DECLARED_OTHERWISE = [
         {"input1": {"0": "seq"}, "input2": {"0": "seq"}},
         "dim 0 of 'input2' is 2 in the example; dynamic calls it seq, which must be 3 by the other dims",
     ),
-    ({"input1": {"0": "2*seq"}}, "dim 0 of 'input1' is 3 in the example; dynamic calls it 2*seq, which cannot be told"),
+    (
+        {"input1": {"0": "2*seq"}},
+        "dim 0 of 'input1' is 3 in the example; dynamic calls it 2*seq, which has no solution",
+    ),
 ]
 
 

@@ -27,13 +27,13 @@ def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> tor
     for function in functions.values():
         if any(_reaches(cell, own, _DEPTH) for cell in function.__closure__ or ()):
             memo[id(function)] = _copy_with_own_cells(function, cells)
-    made = copy.deepcopy(module, memo)
+    copied = copy.deepcopy(module, memo)
     if share_parameters:
-        _share_parameters(module, made)
+        _share_parameters(module, copied)
     for old, new in cells.values():
         with suppress(ValueError):  # an empty cell
             new.cell_contents = _counterpart_in_copy(old.cell_contents, memo)
-    return made
+    return copied
 
 
 def find_uncopyable(module: torch.nn.Module) -> list[str]:
@@ -81,9 +81,9 @@ def _compiled_functions(value: Any, depth: int) -> "Iterator[torch.jit.ScriptFun
             yield from _compiled_functions(item, depth - 1)
 
 
-def _share_parameters(module: torch.nn.Module, made: torch.nn.Module) -> None:
+def _share_parameters(module: torch.nn.Module, copied: torch.nn.Module) -> None:
     """Let the copy's ScriptModules use the model's parameters: they are copied in C++, which ignores the memo."""
-    copies = dict(made.named_modules(remove_duplicate=False))
+    copies = dict(copied.named_modules(remove_duplicate=False))
     for path, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
             for name, parameter in part.named_parameters(recurse=False):
@@ -120,14 +120,14 @@ def _reaches(cell: CellType, modules: set[int], depth: int) -> bool:
 
 def _copy_with_own_cells(function: FunctionType, cells: dict[int, tuple[CellType, CellType]]) -> FunctionType:
     closure = tuple(cells.setdefault(id(cell), (cell, CellType()))[1] for cell in function.__closure__ or ())
-    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__, made.__qualname__, made.__module__ = (
+    copied = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+    copied.__kwdefaults__, copied.__qualname__, copied.__module__ = (
         function.__kwdefaults__,
         function.__qualname__,
         function.__module__,
     )
-    made.__dict__.update(function.__dict__)
-    return made
+    copied.__dict__.update(function.__dict__)
+    return copied
 
 
 def _counterpart_in_copy(value: Any, memo: dict[int, Any]) -> Any:

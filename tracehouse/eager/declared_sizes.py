@@ -49,9 +49,12 @@ def _solve_symbols(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) ->
         return found
     name = [*shapes][found.shape]
     size, declared = call.tensors[name].shape[found.dim], shapes[name][found.dim]
-    other = f"must be {found.expected} by the other dims" if found.expected is not None else "has no solution for it"
+    if found.expected is not None:
+        conflict = f"must be {found.expected} by the other dims"
+    else:
+        conflict = "has no solution in whole numbers"
     raise ArgumentMismatch(
-        f"dim {found.dim} of {name!r} is {size} in the example; dynamic calls it {declared}, which {other}",
+        f"dim {found.dim} of {name!r} is {size} in the example; dynamic calls it {declared}, which {conflict}",
         method=call.method, input=name, remedy=_REMEDY,
     )  # fmt: skip
 

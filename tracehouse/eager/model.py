@@ -108,14 +108,14 @@ class Model:
         """
         self.shared.restore()
         try:
-            made = copy_model(self.module)
+            copied = copy_model(self.module)
         except Exception as error:  # noqa: BLE001 - submitted code: a lock, a generator or its own __deepcopy__ refuses
-            made = self._make_again(error)
+            copied = self._make_again(error)
         if self._change_copy is None:
-            return made
-        if made is self.module:
+            return copied
+        if copied is self.module:
             raise ModelNotCopyable("the model cannot be copied, and submodules are scripted only in a copy")
-        return self._change_copy(made)
+        return self._change_copy(copied)
 
     def _make_again(self, refused: Exception) -> torch.nn.Module:
         if self._make is None:

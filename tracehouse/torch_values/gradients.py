@@ -32,6 +32,7 @@ class Gradients:
 
     @property
     def byte_size(self) -> int:
+        """The bytes of all tensors together."""
         return sum(len(tensor.data) for tensor in self.tensors)
 
 

@@ -16,16 +16,16 @@ def resize(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tenso
     Floats then get a little noise within their range, unless they look like a mask. A sorted 1-d integer tensor stays
     sorted. `seed` decides the noise.
     """
-    made = tensor.detach()
+    resized = tensor.detach()
     for place, size in enumerate(shape):
-        if size != made.shape[place]:
-            made = resize_dim(made, place, size)
-    if made is tensor or tuple(shape) == tuple(tensor.shape):
-        made = tensor.detach().clone()
-    made = made.contiguous()
-    if made.is_floating_point():
-        return _add_noise(made, tensor.detach(), seed)
-    return _keep_order(made, tensor)
+        if size != resized.shape[place]:
+            resized = resize_dim(resized, place, size)
+    if resized is tensor or tuple(shape) == tuple(tensor.shape):
+        resized = tensor.detach().clone()
+    resized = resized.contiguous()
+    if resized.is_floating_point():
+        return _add_noise(resized, tensor.detach(), seed)
+    return _keep_order(resized, tensor)
 
 
 def fit_to_size(tensor: torch.Tensor, was: int, size: int) -> torch.Tensor:
@@ -74,27 +74,35 @@ def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
     return take(tensor, torch.arange(size, device=tensor.device) % old, place)
 
 
-def _add_noise(made: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return `made` with noise, within the range of `like`; a mask stays as it is."""
+def _add_noise(values: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return `values` with noise, within the range of `like`; a mask stays as it is."""
     finite = like[like.isfinite()].double()
     if finite.numel() == 0 or is_mask(like):
-        return made
+        return values
     low, high = finite.min(), finite.max()
     generator = torch.Generator().manual_seed(seed)
     noise = (
-        torch.randn(made.shape, generator=generator).to(made.device) * _NOISE * max(float(finite.abs().mean()), 1e-3)
+        torch.randn(values.shape, generator=generator).to(values.device)
+        * _NOISE
+        * max(float(finite.abs().mean()), 1e-3)
     )
-    moved = made.double() + noise
+    moved = values.double() + noise
     if low < high:
         moved = moved.clamp(low.to(moved), high.to(moved))
-    return torch.where(made.isfinite(), moved.to(made.dtype), made)
+    return torch.where(values.isfinite(), moved.to(values.dtype), values)
 
 
-def _keep_order(made: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Sort `made` if `like` is sorted, as lengths may have to be."""
-    if made.dim() != 1 or made.dtype in _SIGNED or made.dtype is torch.bool or made.is_complex() or like.numel() < 2:
-        return made
+def _keep_order(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Sort `values` if `like` is sorted, as lengths may have to be."""
+    if (
+        values.dim() != 1
+        or values.dtype in _SIGNED
+        or values.dtype is torch.bool
+        or values.is_complex()
+        or like.numel() < 2
+    ):
+        return values
     steps = like.diff()
     if bool((steps <= 0).all()):
-        return made.sort(descending=True).values
-    return made.sort().values if bool((steps >= 0).all()) else made
+        return values.sort(descending=True).values
+    return values.sort().values if bool((steps >= 0).all()) else values

@@ -15,7 +15,9 @@ _ATTRIBUTE_MAX_CHARACTERS = 120
 class PlaceFinder(Protocol):
     """Finds the place of each node of a graph; it must be asked for every node, in their order."""
 
-    def place(self, node: script_graphs.Node) -> Place: ...
+    def place(self, node: script_graphs.Node) -> Place:
+        """Return the node's place."""
+        ...
 
 
 def describe_nodes(graph: script_graphs.Graph, where: PlaceFinder) -> list[GraphNode]:

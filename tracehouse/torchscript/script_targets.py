@@ -37,10 +37,10 @@ def script_in_place(model: torch.nn.Module, parts: Sequence[ScriptTarget], compi
     Functions are replaced in the source's modules: the caller must put them back.
     """
     modules = {part.name: model.get_submodule(part.name) for part in parts if not part.is_function}
-    made = {id(module): compiled(module) for module in modules.values()}  # a module with two names stays one module
+    scripted = {id(module): compiled(module) for module in modules.values()}  # a module with two names stays one module
     for name, module in modules.items():
         parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, made[id(module)])
+        setattr(model.get_submodule(parent), last, scripted[id(module)])
     for part in parts:
         if part.is_function:
             _replace_function(part.name, compiled)
@@ -87,10 +87,10 @@ def _functions() -> Iterator[tuple[str, str, FunctionType]]:
 def _replace_function(name: str, compiled: Compile) -> None:
     module, _, function_name = name.rpartition(".")
     function = getattr(sys.modules[module], function_name)
-    made = compiled(function)
+    scripted = compiled(function)
     for other_name, other_module, other in _functions():
         if other is function:
-            setattr(sys.modules[other_module], other_name, made)
+            setattr(sys.modules[other_module], other_name, scripted)
 
 
 def _contains_line(function: FunctionType, line: user_lines.Line) -> bool:

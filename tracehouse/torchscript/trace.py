@@ -50,7 +50,7 @@ def trace(
     check_calls: Sequence[CheckCall] = (),
     gradients: bool = False,
 ) -> TraceResult:
-    """Trace the calls' methods on a copy of the model. Raises UntraceableModel, UnsupportedOutput and their kinds.
+    """Trace the calls' methods on a copy of the model. Raises the TraceError that says why torch refuses.
 
     `outputs` are the eager model's, by method. With `check`, torch's own check runs with `tolerance`; its result is
     reported and decides nothing. With `gradients`, the trace is recorded with gradients enabled.
@@ -88,8 +88,8 @@ def check_names(model: Model, calls: Mapping[str, Call]) -> None:
     named = [("parameter", name) for call in calls.values() for name in call.arguments]
     named += [("method", method) for method in calls]
     for path, part in model.module.named_modules():
-        held = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
-        named += [("attribute", path), ("class", type(part).__name__), *(("attribute", name) for name, _ in held)]
+        tensors = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
+        named += [("attribute", path), ("class", type(part).__name__), *(("attribute", name) for name, _ in tensors)]
     for kind, name in named:
         if not name.isascii():
             raise UntraceableModel(
@@ -113,6 +113,7 @@ class _Recording:
     def trace(
         self, *, check: bool, gradients: bool | None = None, within: AbstractContextManager[Any] | None = None
     ) -> torch.jit.ScriptModule:
+        """Trace the calls' methods inside the context `within`. Raises whatever tracing or torch's check raises."""
         module = self.model.copy_module()
         bake(module, self.calls)
         # Without gradients, because the eager model and the artifact are called without: with gradients, a model may
@@ -149,6 +150,7 @@ class _Recording:
         )
 
     def trace_unchecked(self) -> torch.jit.ScriptModule:
+        """Trace without torch's check. Raises a TraceError if torch refuses."""
         try:
             return self.trace(check=False)
         except Exception as error:
