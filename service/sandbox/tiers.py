@@ -101,7 +101,9 @@ def readable(modules: Sequence[str]) -> list[str]:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     paths |= {str(Path(sys.base_prefix, "lib")), *_SYSTEM}
-    paths |= {directory for name in ("service", *modules) for directory in _package(name.partition(".")[0])}
+    paths |= {
+        directory for name in ("service", "tracehouse", *modules) for directory in _package(name.partition(".")[0])
+    }
     return sorted(path for path in paths if Path(path).exists())
 
 

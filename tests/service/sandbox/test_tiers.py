@@ -107,6 +107,7 @@ def test_packages_can_be_read_and_a_project_beside_them_cannot():
 
     assert any(path.endswith("site-packages") for path in paths)
     root = Path(__file__).parents[3]
+    assert {str(root / package) for package in ("tracehouse", "service", "workers")} <= {*paths}
     assert not any(root.is_relative_to(path) for path in paths)
     assert str(Path(sys.executable).parent) not in paths
 
