@@ -38,7 +38,7 @@ from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.eager.model import Function, Model
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.eager.weights import Fit
-from tracehouse.errors import ModelNotCopyable, ModelRaised
+from tracehouse.errors import ArgumentMismatch, ModelExited, ModelNotCopyable, ModelRaised
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import paths, user_lines
 from tracehouse.reproducer.counterexamples import (
@@ -52,7 +52,7 @@ from tracehouse.spec.example_inputs import Dynamic
 from tracehouse.spec.trace_spec import BUDGET_S, CheckOptions, TraceOptions, WantedSizes
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
-from tracehouse.torch_values.tensors import pack
+from tracehouse.torch_values.tensors import pack, spec_of
 
 _METHOD = "forward"
 # A counterexample's call has ended once already.
@@ -91,14 +91,17 @@ def check_live(
 
     The verdict is reached in this process alone, beside the model's own code, and no second process verifies it, as a
     Tracehouse service does. The check calls deep copies of the model and of the inputs, and leaves the model, the
-    random generators and the warning filters as they were. A function has no copies: what it closes over is called.
+    random generators, the warning filters and torch's settings (gradient mode, default dtype, number of threads,
+    deterministic algorithms) as they were. A function has no copies: what it closes over is called.
 
-    Raises a TraceError if the model raises on its example, cannot be copied or cannot be traced; ArgumentMismatch if
-    the inputs do not fit it; ValueError for other arguments that cannot be used; RuntimeError outside of the main
-    thread, for the signal that ends a slow call arrives there.
+    Raises a TraceError if the model raises on its example, calls sys.exit, cannot be copied or cannot be traced;
+    ArgumentMismatch if the inputs do not fit it; ValueError for other arguments that cannot be used; RuntimeError
+    outside of the main thread, for the signal that ends a slow call arrives there, and inside of a trace.
     """
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("tracehouse.check runs in the main thread alone: a signal ends calls that take too long")
+    if torch._C._get_tracing_state() is not None:  # torch crashes the process where one trace is made inside another
+        raise RuntimeError("tracehouse.check cannot run inside of a trace: call it outside of the model")
     declared = TypeAdapter(Dynamic).validate_python(
         {name: {str(dim): symbol for dim, symbol in dims.items()} for name, dims in (dynamic or {}).items()}
     )
@@ -108,7 +111,7 @@ def check_live(
     for name in _IMPORTED_LATE:
         with suppress(ImportError):  # another release of torch may have it elsewhere
             import_module(name)
-    with _restore_process(), _user_modules(model):
+    with _restore_process(), _user_modules(model), _exits_as_errors():
         loaded = _load(model, example_inputs, example_kwarg_inputs or {}, check_inputs, declared, seed)
         check = ModelCheck(loaded, Conversion(), options, check_options, {_METHOD: requested})
         candidate = check.trace()
@@ -148,6 +151,7 @@ def _load(
     example = bind_call(example_inputs, example_kwarg_inputs)
     resize_call(example, declared, {})  # raises ArgumentMismatch where the example is not as declared
     observed_contract.check_inputs(example)
+    _check_datatypes(example)
     check_calls = [
         CheckCall(f"check_inputs[{place}]", bind_call((), given) if isinstance(given, dict) else bind_call(given, {}))
         for place, given in enumerate(check_inputs)
@@ -155,6 +159,17 @@ def _load(
     made.initialise([example], seed)
     loaded = LoadedSubmission(made, Fit(), {_METHOD: example}, check_calls)
     return loaded.as_scripted() if made.is_compiled else loaded
+
+
+def _check_datatypes(example: Call) -> None:
+    """Raise ArgumentMismatch for a tensor that no contract describes, such as a sparse one."""
+    for name, tensor in example.tensors.items():
+        if spec_of(name, tensor) is None:
+            raise ArgumentMismatch(
+                f"input {name!r} is {tensor.dtype}, {tensor.layout}, which has no datatype: hand in a dense tensor of "
+                "booleans or of real numbers",
+                method=example.method, input=name, actual=f"{tensor.dtype}, {tensor.layout}",
+            )  # fmt: skip
 
 
 def _copy_model(model: torch.nn.Module | Callable[..., Any]) -> Model:
@@ -268,10 +283,13 @@ def _name_of(model: torch.nn.Module | Callable[..., Any]) -> str:
 
 @contextmanager
 def _restore_process() -> Iterator[None]:
-    """Leave random generators, gradient mode and warning filters as they were."""
+    """Leave random generators, warning filters and torch's global settings as they were."""
     # To ask CUDA would begin it, where nothing has yet.
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     with warnings.catch_warnings(), torch.set_grad_enabled(torch.is_grad_enabled()):
         try:
             yield
@@ -281,6 +299,20 @@ def _restore_process() -> Iterator[None]:
             np.random.set_state(states[2])
             if cuda:
                 torch.cuda.set_rng_state_all(cuda)
+            torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
+            torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+
+
+@contextmanager
+def _exits_as_errors() -> Iterator[None]:
+    """Raise ModelExited where the model calls sys.exit, which would end the caller's program."""
+    try:
+        yield
+    except SystemExit as error:
+        raise ModelExited(
+            f"the model code called sys.exit({user_lines.error_text(error)})", **user_lines.error_facts(error)
+        ) from error
 
 
 @contextmanager

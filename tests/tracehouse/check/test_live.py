@@ -14,7 +14,7 @@ import torch
 
 import tracehouse
 from tracehouse.check.report import ONE_PROCESS
-from tracehouse.errors import ArgumentMismatch, ModelNotCopyable, ModelRaised
+from tracehouse.errors import ArgumentMismatch, ModelExited, ModelNotCopyable, ModelRaised, UntraceableModel
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.verdict import Verdict
 
@@ -236,3 +236,49 @@ def test_another_thread_is_refused() -> None:
     thread.join()
 
     assert "main thread" in str(raised[0])
+
+
+class Exits(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise SystemExit(3)
+
+
+class ChangesSettings(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.set_default_dtype(torch.float64)
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        torch.use_deterministic_algorithms(True)
+        return x * 2
+
+
+class ChecksAModel(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tracehouse.check(torch.nn.Identity(), X, budget_s=0.1)
+        return x * 2
+
+
+def test_a_model_that_exits_does_not_end_the_callers_program() -> None:
+    with pytest.raises(ModelExited) as refused:
+        tracehouse.check(Exits(), X)
+
+    assert refused.value.facts["source"] == "raise SystemExit(3)"
+
+
+def test_settings_that_the_model_changes_are_put_back() -> None:
+    with assert_process_unchanged():
+        tracehouse.check(ChangesSettings(), X, budget_s=1.0)
+
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_a_check_inside_of_a_trace_is_refused() -> None:
+    with pytest.raises(UntraceableModel, match="inside of a trace"):
+        tracehouse.check(ChecksAModel(), X, budget_s=1.0)
+
+
+@pytest.mark.parametrize("x", [X.to_sparse(), X.to(torch.complex64)])
+def test_an_input_without_a_datatype_is_refused(x: torch.Tensor) -> None:
+    with pytest.raises(ArgumentMismatch) as refused:
+        tracehouse.check(torch.nn.ReLU(), x)
+
+    assert refused.value.facts["input"] == "input"
