@@ -80,4 +80,4 @@ class ModelRef(Frozen):
 
 def _check(name: str, what: str) -> None:
     if not _NAME.fullmatch(name):
-        raise InvalidName(f"this is not the name of a {what}", name=name[:80], pattern=NAME_PATTERN)
+        raise InvalidName(f"this is not a valid {what} name", name=name[:80], pattern=NAME_PATTERN)

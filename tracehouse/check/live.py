@@ -108,10 +108,10 @@ def check_live(
     requested = RequestedSizes(declared, _wanted_sizes(sizes or {}, declared))
     options = TraceOptions(seed=seed, strict=strict)
     check_options = CheckOptions(check_tolerance=tolerance, budget_s=budget_s)
-    for name in _IMPORTED_LATE:
-        with suppress(ImportError):  # another release of torch may have it elsewhere
-            import_module(name)
     with _restore_process(), _user_modules(model), _exits_as_errors():
+        for name in _IMPORTED_LATE:
+            with suppress(ImportError):  # another release of torch may have it elsewhere
+                import_module(name)
         loaded = _load(model, example_inputs, example_kwarg_inputs or {}, check_inputs, declared, seed)
         check = ModelCheck(loaded, Conversion(), options, check_options, {_METHOD: requested})
         candidate = check.trace()
