@@ -42,7 +42,7 @@ def attacks(image: str) -> Iterator[dict[str, "subprocess.Popen[str]"]]:
     yield running
     for one in running.values():
         one.kill()
-        one.communicate()
+        one.wait()
 
 
 @pytest.mark.parametrize("user", TIERS, ids=["an ordinary user", "root"])
