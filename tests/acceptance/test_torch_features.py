@@ -72,7 +72,7 @@ def submit(client: httpx.Client, name: str, expected: Any) -> httpx.Response:
     parts = [("request", ("request.json", (folder / "request.json").read_bytes(), "application/json"))]
     parts += [("files", (file, data, "application/octet-stream")) for file, data in (kept | made).items()]
     reply = client.post("/trace", files=parts, headers={"prefer": "wait=60"})
-    if reply.status_code == 202:  # the machine is busy
+    if reply.status_code == 202 and reply.json()["waiting"] is None:  # the machine is busy; no worker is missing
         reply = client.get(ended(client, reply)["links"]["self"])
     return reply
 
