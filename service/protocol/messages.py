@@ -12,9 +12,6 @@ from service.protocol.bounds import cut_failure, excess_of
 from tracehouse.errors import Failure, ServiceError
 from tracehouse.frozen import Frozen
 
-# The name of the case with each method's example; the other cases are `check_inputs[0]` and so on.
-EXAMPLE = "example"
-
 
 def not_too_large(message: JsonValue) -> JsonValue:
     """Raise ValueError for a message too large to validate: pydantic's error for a million errors takes gigabytes."""

@@ -4,6 +4,7 @@ from tracehouse.check import findings
 from tracehouse.check.calls import Answer, call_artifact
 from tracehouse.check.ledger import Ledger
 from tracehouse.check.oracle import EagerOracle
+from tracehouse.differential.case_names import EXAMPLE
 from tracehouse.differential.comparison import ComparisonResult, Difference, compare_baked_arguments
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall
@@ -28,7 +29,7 @@ class Comparer:
 
     def compare_example(self, call: Call, answer: Answer) -> None:
         """Compare the example, on which the eager model has answered, and report inputs that the model writes into."""
-        self.record(call, "example", self.compare(call, answer), in_contract=True)
+        self.record(call, EXAMPLE, self.compare(call, answer), in_contract=True)
         written = [
             name for name, tensor in call.tensors.items() if not compare(tensor, answer.inputs[name], 0.0).agrees
         ]

@@ -45,7 +45,7 @@ from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
-from tracehouse.differential.offered_cases import name_counterexample, name_value_read
+from tracehouse.differential.case_names import name_counterexample, name_value_read
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import torch
 
+from tracehouse.differential.case_names import name_check_input
 from tracehouse.eager import inputs, model, observed_contract, precision, uploaded_archive, weights
 from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.declared_sizes import resize_call
@@ -128,7 +129,7 @@ class Submission:
             observed_contract.check_inputs(call)
         check_calls = []
         for index, given in enumerate(self._spec.check.check_inputs):
-            case = f"check_inputs[{index}]"
+            case = name_check_input(index)
             try:
                 check_calls.append(CheckCall(case, bind_call(given.method, given)))
             except ArgumentMismatch as error:

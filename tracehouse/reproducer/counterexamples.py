@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.case_names import shows_value_read
 from tracehouse.differential.comparison import Answer, Difference
 from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers
-from tracehouse.differential.offered_cases import shows_value_read
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.tensors.tensor import Datatype, Tensor, array

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from service.protocol.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES
-from service.protocol.messages import EXAMPLE, FailureReply, RefusalReply
+from service.protocol.messages import FailureReply, RefusalReply
 from service.protocol.reference import AnswerReply, Ask, CallReply, GradientReply, from_reference
 from service.protocol.tracer import Trace
 from service.sandbox.cancellation import Cancellation
@@ -11,6 +11,7 @@ from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child, Exit
 from tracehouse.contract.structure import tensors_of
 from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.case_names import EXAMPLE, name_check_input
 from tracehouse.errors import Failure, LimitExceeded, TraceError
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Tensor
@@ -136,7 +137,7 @@ class EagerProcess(ModelProcess):
 def _cases(spec: TraceSpec) -> list[tuple[str, str]]:
     """Return case and method of each of the request's calls."""
     examples = [(EXAMPLE, method) for method in spec.calls]
-    return examples + [(f"check_inputs[{index}]", one.method) for index, one in enumerate(spec.check.check_inputs)]
+    return examples + [(name_check_input(index), one.method) for index, one in enumerate(spec.check.check_inputs)]
 
 
 def _inputs_too_large() -> LimitExceeded:

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 from service.protocol.bounds import ANSWER_MAX_BYTES, INPUTS_MAX_BYTES
-from service.protocol.messages import EXAMPLE, FailureReply, RefusalReply
+from service.protocol.messages import FailureReply, RefusalReply
 from service.protocol.reference import AnswerReply, Ask, CallReply, Differentiate, GradientReply, to_reference
 from service.protocol.tracer import Trace
 from service.sandbox.channel import Channel, ChannelClosed
 from tracehouse.check.calls import Answer, call_model, differentiate_model
 from tracehouse.check.time_limit import TooSlow
+from tracehouse.differential.case_names import EXAMPLE
 from tracehouse.eager import jit_switch, observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import translate_errors

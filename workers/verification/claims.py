@@ -15,6 +15,7 @@ from tracehouse.contract.regions import REGIONS_MAX, Region
 from tracehouse.differential import random_inputs, size_samples
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.case_names import name_random_inputs
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, fix_shape
 from tracehouse.differential.size_samples import Sizes
@@ -151,7 +152,7 @@ class _ClaimVerifier:
             if end is None or not info.min <= end <= info.max:
                 continue
             inputs = [random_inputs.fill_with(one, end) if one is example else one for one in self._call.inputs]
-            run = self._tester.ask(self._call, f"fresh with {leaf!r} all {end}", inputs, keep=True)
+            run = self._tester.ask(self._call, name_random_inputs(f"with {leaf!r} all {end}"), inputs, keep=True)
             if run.refusal is not None:
                 self._findings.append(coverage.range_refused(self._call.method, leaf, end, run.refusal))
                 return False

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from service.protocol.messages import EXAMPLE
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.case_names import EXAMPLE
 from tracehouse.differential.comparison import Answer
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure, ModelUnrepeatable

@@ -11,9 +11,9 @@ from itertools import islice
 
 import numpy as np
 
-from service.protocol.messages import EXAMPLE
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.case_names import EXAMPLE, name_random_inputs
 from tracehouse.differential.comparison import (
     ANSWER_NAMES,
     AnswerNames,
@@ -71,7 +71,7 @@ def compare_gradients(
         if isinstance(result, str):
             left_out = f"on fresh inputs: {result}"
             continue
-        cases.append((f"fresh {len(cases)}", result))
+        cases.append((name_random_inputs(f"{len(cases)}"), result))
         if len(cases) > ROUNDS:
             break
     return GradientComparisons(cases, left_out if len(cases) == 1 else None)

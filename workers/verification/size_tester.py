@@ -11,6 +11,7 @@ from tracehouse.contract.regions import Basis, Region
 from tracehouse.differential import size_samples
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.case_names import name_random_inputs
 from tracehouse.differential.size_samples import Sizes
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.pace import Pace
@@ -90,7 +91,7 @@ class SizeTester:
         self._tested.add(_key(sizes))
         self._draws += 1
         began = time.monotonic()
-        case = f"fresh at {format_sizes(sizes)}"
+        case = name_random_inputs(f"at {format_sizes(sizes)}")
         if self._tester.ask(self._call, case, self._inputs.draw(sizes, self._draws), keep=True).comparisons is None:
             # The model may make no sense of what was drawn.
             self._tester.ask(self._call, f"{case}, repeated", self._inputs.tile(sizes), keep=True)

@@ -14,7 +14,6 @@ from itertools import islice
 import numpy as np
 
 from service.protocol.bounds import text_of
-from service.protocol.messages import EXAMPLE
 from service.protocol.tracer import Traced
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Contract, MethodClaim, MethodContract
@@ -22,6 +21,7 @@ from tracehouse.contract.input_spec import ValueRange
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.case_names import EXAMPLE, name_random_inputs
 from tracehouse.differential.comparison import ComparisonResult, Difference, compare, compare_baked_arguments
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
@@ -160,7 +160,7 @@ class Verification:
         for inputs in islice(random_inputs.draw_rounds(example.inputs, rng), ROUNDS_DRAWN):
             if compared == ROUNDS_MOST or (compared >= ROUNDS_LEAST and time.monotonic() > until):
                 break
-            run = self._tester.ask(example, f"fresh {compared + 1}", inputs)
+            run = self._tester.ask(example, name_random_inputs(f"{compared + 1}"), inputs)
             if run.refusal is not None:
                 refusals.append(run.refusal)
             else:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from tracehouse.differential.case_names import name_probe
 from tracehouse.eager.call import Call
 
 
@@ -17,7 +18,7 @@ def vary_layouts(example: Call) -> Iterator[tuple[str, Call]]:
     for name, lay_out in _LAYOUTS:
         varied = {path: lay_out(tensor) for path, tensor in tensors.items()}
         if any(_differs(varied[path], tensor) for path, tensor in tensors.items()):
-            yield f"probe: inputs {name}", example.with_tensors(varied)
+            yield name_probe(f"inputs {name}"), example.with_tensors(varied)
 
 
 def _differs(tensor: torch.Tensor, example: torch.Tensor) -> bool:

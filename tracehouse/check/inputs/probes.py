@@ -20,6 +20,7 @@ from tracehouse.check.inputs.value_changes import (
     find_extremes,
     is_bool,
 )
+from tracehouse.differential.case_names import name_probe
 from tracehouse.eager.call import Call
 
 Tensors = dict[str, torch.Tensor]
@@ -48,7 +49,7 @@ def drop_repeats(example: Call, variations: Iterable[tuple[str, Tensors]]) -> It
     for name, varied in variations:
         if (digest := _digest(varied)) not in digests:
             digests.add(digest)
-            yield f"probe: {name}", example.with_tensors(varied)
+            yield name_probe(name), example.with_tensors(varied)
 
 
 def _vary(

@@ -21,6 +21,7 @@ from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.differential.case_names import name_probe
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory
 from tracehouse.errors import ModelRaised, ServiceError
@@ -169,7 +170,7 @@ def _find_range(tester: _ValueTester, path: str, result: ValueRangeResult) -> No
         return
     if not _is_own(tester, path, low, high, bounds):
         return
-    at_bounds = {f"probe: {path!r} all {one}": _fill(tester, path, one) for one in dict.fromkeys(bounds)}
+    at_bounds = {name_probe(f"{path!r} all {one}"): _fill(tester, path, one) for one in dict.fromkeys(bounds)}
     agrees = {name: tester.agrees(call) for name, call in at_bounds.items()}
     tester.check()
     if None in agrees.values():

@@ -1,6 +1,6 @@
-"""Names of offered cases: what is read out of them is what was written into them."""
+"""Case names: what is read out of them is what was written into them."""
 
-from tracehouse.differential.offered_cases import name_counterexample, name_value_read, shows_value_read
+from tracehouse.differential.case_names import name_counterexample, name_value_read, shows_value_read
 
 
 def test_a_counterexample_of_a_value_read_is_known_by_its_line() -> None:
