@@ -71,6 +71,8 @@ def test_a_loop_over_a_size_is_told_with_what_to_write_in_its_place(run: Run) ->
 
     baked = told.findings["baked-size"]
     assert "a trace at that size has more steps" in baked.detail
+    assert isinstance(divergence := baked.evidence["divergence"], dict)
+    assert divergence["kind"] == "struct"
     assert (baked.remedy or "").startswith("the trace repeats the loop over `range(x.shape[1])` as often as it ran")
     assert "`mode` be auto" in (baked.remedy or "")
 
@@ -81,6 +83,8 @@ def test_a_branch_on_values_is_blamed_on_its_line_and_nothing_is_claimed(run: Ru
     baked = told.findings["baked-value"]
     assert told.verdict is Verdict.REJECTED
     assert (baked.line, baked.effect, baked.confirmed) == (6, "harmful", True)
+    assert (baked.reason or "").startswith("the answers differ on inputs that take another side")
+    assert isinstance(baked.evidence["divergence"], dict)
     assert "torch.where(x.sum() > 0" in (baked.remedy or "")
     assert told.findings["tracer-warning"].effect == "harmful"
     assert not told.traced.claims

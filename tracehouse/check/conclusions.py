@@ -128,7 +128,7 @@ def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
     divergences = [one.divergence for one in evidence.wrong_values]
     effect, reason, judged = flip.judge_warning(warned, evidence.flip.judged, divergences)
     if effect == "harmless" and warned.line in {one.line for one in evidence.wrong_sizes}:
-        effect, reason = "harmful", "the size that is read here is baked in"
+        effect, reason = "harmful", "the trace bakes in the size that the line reads"
     confirmed = judged.confirmed if judged is not None else None
     return findings.tracer_warning(warned, confirmed=confirmed, effect=effect, reason=reason)
 

@@ -37,7 +37,7 @@ def value_read(method: str, read: ReadEffect) -> Finding:
         remedy=read.remedy,
         effect=read.effect,
         confirmed=read.confirmed,
-        evidence={"read": read.read.site.kind, "parting": _describe(read.divergence)},
+        evidence={"read": read.read.site.kind, "divergence": _describe(read.divergence)},
         line=user_lines.line_facts(read.line),
     )
 
@@ -57,7 +57,7 @@ def value_in_graph(method: str, value: BakedValue) -> Finding:
         was=value.divergence.was,
         now=value.divergence.is_,
         confirmed=value.confirmed,
-        evidence={"parting": _describe(value.divergence), **differing},
+        evidence={"divergence": _describe(value.divergence), **differing},
         line=user_lines.line_facts(value.line),
     )
 
@@ -75,7 +75,7 @@ def size_kept(method: str, size: BakedSize) -> Finding:
         "symbols": [*size.symbols],
         "wrong": [dict(sizes) for sizes in size.wrong],
         "right": [dict(sizes) for sizes in size.right],
-        "parting": _describe(size.divergence),
+        "divergence": _describe(size.divergence),
     }
     return baked.size_kept(
         method,

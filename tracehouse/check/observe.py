@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracehouse.check.calls import Answer
+from tracehouse.check.graph_diff import canonical
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.instrumentation.ambient_reads import (
     TO_DLPACK,
@@ -148,12 +149,14 @@ def _test_ambient_read(
     target: Target, answer: Answer | None, asked: AmbientRead, baseline: CanonicalGraph | None, budget: Budget
 ) -> AmbientEffect:
     if not can_be_replaced(asked):
-        return AmbientEffect(asked, "unknown", f"{asked.name}: nothing could be put in its place")
+        return AmbientEffect(asked, "unknown", f"the check cannot replace what {asked.name} returns")
     tried = 0
     for name, world in make_alternatives(asked):
         if budget.is_spent:
-            budget.leave_out(f"{asked.name} at {asked.line.file}:{asked.line.line}, from {name!r} on")
-            return AmbientEffect(asked, "unknown", "there was no time to put all others in its place")
+            budget.leave_out(
+                f"other values of {asked.name} at {asked.line.file}:{asked.line.line} were not tried, from {name!r} on"
+            )
+            return AmbientEffect(asked, "unknown", "the check had no time to try all other values")
         try:
             differs = None if answer is None else _describe_other_answer(target, answer, world, budget)
             if differs is None and baseline is not None and tried == 0:
@@ -166,8 +169,10 @@ def _test_ambient_read(
             return AmbientEffect(asked, "harmful", f"with {name}, {differs}")
         tried += 1
     if not tried or answer is None:
-        return AmbientEffect(asked, "unknown", "the model does not run where another is found")
-    return AmbientEffect(asked, "harmless", "the answer and the graph are the same where another is found")
+        return AmbientEffect(asked, "unknown", "the model could not be run with another value")
+    return AmbientEffect(
+        asked, "harmless", "the answer and the graph stay the same with every other value that was tried"
+    )
 
 
 def _describe_other_answer(
@@ -189,7 +194,7 @@ def _describe_other_graph(
 ) -> str | None:
     graph = watch_trace(target, ReadRecorder(target.call), within_s=_within_s(budget), world=world)
     divergences = find_divergences(baseline, graph, limit=1)
-    return f"another graph is recorded: {describe_divergence(divergences[0])}" if divergences else None
+    return f"a trace has another graph: {describe_divergence(divergences[0])}" if divergences else None
 
 
 def _compare_while_tracing(
@@ -204,4 +209,10 @@ def _compare_while_tracing(
 
 
 def describe_divergence(divergence: GraphDivergence) -> str:
-    return f"{divergence.operator}: {divergence.was} became {divergence.is_}"
+    """Return how the other trace's graph differs from the artifact's, as a clause: `aten::add has 2 in place of 1`."""
+    match divergence:
+        case GraphDivergence(kind="struct", was=canonical.NOTHING):
+            return f"{divergence.is_} is added"
+        case GraphDivergence(kind="struct"):
+            return f"{divergence.was} is missing"
+    return f"{divergence.operator} has {divergence.is_} in place of {divergence.was}"

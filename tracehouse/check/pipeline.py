@@ -62,7 +62,7 @@ _SHARES: Mapping[LayerName, float] = {
 # For each counterexample, of the budget and at most.
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
 _BATCH_MAX = 32
-_BROKE_OFF = "it broke off"
+_BROKE_OFF = "the layer broke off"
 _NO_SIZES = "nothing: no size may vary"
 _NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
 _MODEL_TAKES_ONE_SIZE = "nothing: the model keeps what it first made for the example's sizes"
@@ -183,7 +183,7 @@ class Pipeline:
         yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))
         for gap in proof.gaps:
             where = f" at {gap.line.file}:{gap.line.line}" if gap.line else ""
-            budget.leave_out(f"not proven from {format_sizes(gap.sizes)} on: {gap.reason}{where}")
+            budget.leave_out(f"sizes from {format_sizes(gap.sizes)} on are not proven: {gap.reason}{where}")
         summary = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
         yield replace(result, summary=f"{summary}; {_count(proof.cases, 'run')}")
 
@@ -213,7 +213,7 @@ class Pipeline:
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
         else:
-            yield BatchEvidence(summary=f"one by one: {certified.reason}")
+            yield BatchEvidence(summary=f"requests must be answered one by one: {certified.reason}")
 
     def _size_states(self, calls: Sequence[SizeTest]) -> Iterator[SizeState]:
         """Yield that the eager model keeps something of sizes, where a call has shown it, and then what it keeps."""
@@ -240,7 +240,9 @@ class Pipeline:
         """Report the requested sizes that are too many to be proven."""
         for symbol, one in self._requested.sizes.items():
             if symbol in wanted and len(wanted[symbol]) < len(range(one.low, one.high + 1, one.step)):
-                budget.leave_out(f"sizes of {symbol} beyond {wanted[symbol][0]} to {wanted[symbol][-1]}")
+                budget.leave_out(
+                    f"sizes of {symbol} outside {wanted[symbol][0]} to {wanted[symbol][-1]} were not proven"
+                )
 
     def _smallest(self, name: str, call: Call, groups: Groups | None) -> NamedCall:
         """Return the smallest call that shows the same."""

@@ -36,7 +36,7 @@ class HiddenState:
     name: str
     line: user_lines.Line | None
     effect: Effect = "unknown"
-    reason: str = "it was not tried"
+    reason: str = "no other value was tried in its place"
 
 
 class StateTrials:
@@ -69,7 +69,7 @@ class StateTrials:
         for key, line in lines.items():
             name = ".".join(key) if key in shared else script_graphs.join_path(*key)
             if key in settled:
-                states.append(HiddenState(name, line, "harmless", "every call leaves the same in it"))
+                states.append(HiddenState(name, line, "harmless", "every call leaves the same value in it"))
                 continue
             run = partial(self._run, key, key in shared, within_s)
             judged = hidden_state.judge_state(

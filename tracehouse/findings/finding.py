@@ -1,10 +1,10 @@
 """A finding: something about a trace that a person must know."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
-from tracehouse.frozen import Frozen
+from tracehouse.frozen import Frozen, with_new_names
 
 # What a value read, or a line that the tracer warned of, does to the artifact.
 Effect = Literal["harmless", "harmful", "unknown"]
@@ -26,3 +26,10 @@ class Finding(Frozen):
     )
     reason: str | None = Field(None, description="How the effect is known.")
     counterexample: int | None = Field(None, description="The artifact's counterexample that shows it, by its number.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old_name(cls, document: Any) -> Any:
+        if not isinstance(document, dict) or "evidence" not in document:
+            return document
+        return {**document, "evidence": with_new_names(document["evidence"], {"parting": "divergence"})}

@@ -7,6 +7,7 @@ from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.regions import Region, Span
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import Layer
 from tracehouse.findings.verdict import Verdict
 
@@ -31,3 +32,10 @@ def test_the_summary_of_a_layer_was_called_did() -> None:
     layer = {"name": "flip", "method": "forward", "seconds": 0.5, "did": "no reads", "left_out": []}
 
     assert Layer.model_validate(layer).summary == "no reads"
+
+
+def test_the_divergence_in_a_findings_evidence_was_called_parting() -> None:
+    divergence = {"kind": "const", "operator": "aten::add", "was": "1", "is": "2"}
+    finding = {"kind": "baked-value", "detail": "-", "evidence": {"method": "forward", "parting": divergence}}
+
+    assert Finding.model_validate(finding).evidence == {"method": "forward", "divergence": divergence}

@@ -60,7 +60,7 @@ def certify(
         except _Dependent as error:
             refusal = refusal or NotBatchable(str(error))
         if budget.is_spent:
-            budget.leave_out(f"whether rows along {symbol} see one another")
+            budget.leave_out(f"whether rows along {symbol} see one another was not tested")
             break
     return refusal or NotBatchable("no input has rows")
 
@@ -126,21 +126,25 @@ class _RowTester:
         for rows in drawn_rows.draw_rows(self._target.call.tensors, self._dims, self._target.seed):
             if self._answer_eagerly(rows) is not None and self._answer_eagerly(rows[:1]) is not None:
                 return rows
-        raise _Dependent(f"eager takes no rows along {self._symbol} that differ from one another, or not one alone")
+        raise _Dependent(
+            f"the eager model accepts no different rows along {self._symbol} together, or not one of them alone"
+        )
 
     def _find_outputs(self) -> dict[str, int]:
         """Return, for each output, the dim whose size is the number of rows."""
         one, two, three = self._alone[0], *(self._answer(self._pick_rows(range(rows))) for rows in (2, 3))
         if not one:
-            raise _Dependent("it returns no tensor")
+            raise _Dependent("the artifact returns no tensor")
         dims = {}
         for path in one:
             shapes = [list(answer[path].shape) for answer in (one, two, three)]
             moved = [dim for dim, sizes in enumerate(zip(*shapes, strict=False)) if len({*sizes}) > 1]
             if len({*map(len, shapes)}) > 1 or [[shape[dim] for shape in shapes] for dim in moved] != [[1, 2, 3]]:
-                raise _Dependent(f"{path!r} has no rows: it is {shapes[0]}, {shapes[1]} and {shapes[2]} for 1, 2 and 3")
+                raise _Dependent(
+                    f"{path!r} has no rows: its shape is {shapes[0]}, {shapes[1]} and {shapes[2]} for 1, 2 and 3 rows"
+                )
             if any(answer[path].shape != one[path].shape for answer in self._alone):
-                raise _Dependent(f"{path!r} is of one shape for some rows, and of another for others")
+                raise _Dependent(f"{path!r} has one shape for some rows, and another shape for other rows")
             dims[path] = moved[0]
         return dims
 
@@ -148,8 +152,12 @@ class _RowTester:
         """Check that the eager model, too, answers rows together as the artifact answers each alone."""
         eager = self._answer_eagerly(self._rows)
         if eager is None:
-            raise _Dependent("eager took too long to answer the same rows again")
-        self._compare(eager, self._join_alone(range(len(self._rows))), "eager answers rows together otherwise: ")
+            raise _Dependent("the eager model did not answer the same rows a second time")
+        self._compare(
+            eager,
+            self._join_alone(range(len(self._rows))),
+            "the eager model answers rows together differently than the artifact answers each alone: ",
+        )
 
     def _find_largest(self, up_to: int) -> int:
         """Return the largest tested number of rows that the artifact answers together as it answers each alone."""
@@ -158,7 +166,7 @@ class _RowTester:
         sizes = [size for size in _SIZES_OF_A_TRACE if size < up_to] if traced else [*range(2, up_to)]
         for size in [*sizes, up_to]:
             if size > 1 and not self._has_time_for(size):
-                self._budget.leave_out(f"{size} rows along {self._symbol} at once")
+                self._budget.leave_out(f"{size} rows along {self._symbol} were not tested together")
                 break
             try:
                 self._check_together([(place + size) % len(self._rows) for place in range(size)])
@@ -168,13 +176,17 @@ class _RowTester:
                 break
             certified = size
         if certified < 2:
-            raise _Dependent(f"there was no time for two rows along {self._symbol}")
+            raise _Dependent(f"there was no time to test two rows along {self._symbol}")
         self._check_together([*reversed(range(min(certified, len(self._rows))))])
         return certified
 
     def _check_together(self, places: Sequence[int]) -> None:
         answer = self._answer(self._pick_rows(places))
-        self._compare(answer, self._join_alone(places), f"{len(places)} rows are answered otherwise than each alone: ")
+        self._compare(
+            answer,
+            self._join_alone(places),
+            f"the artifact answers {len(places)} rows together differently than each alone: ",
+        )
 
     def _check_isolation(self, count: int) -> None:
         """Check that the answer to the first row stays the same beside rows with extreme values."""
@@ -185,7 +197,7 @@ class _RowTester:
                 continue
             answer = self._answer([row, *changed])
             first = {path: answer[path].narrow(dim, 0, 1) for path, dim in self._outputs.items()}
-            self._compare(first, self._alone[0], f"{name} in other rows show: ")
+            self._compare(first, self._alone[0], f"the answer to a row changes with {name} in other rows: ")
 
     def _pick_rows(self, places: Iterable[int]) -> list[Row]:
         return [self._rows[place % len(self._rows)] for place in places]
@@ -198,23 +210,23 @@ class _RowTester:
     def _answer(self, rows: Sequence[Row]) -> Tensors:
         """Return the output tensors of the artifact. Raises _Dependent."""
         if self._budget.is_spent:
-            raise _Dependent("there was no time to try")
+            raise _Dependent(f"there was no time to test rows along {self._symbol}")
         started = time.monotonic()
         try:
             answer = call_artifact(self._target.artifact, self._make_call(rows), self._target.seed)
         except Exception as error:
             if is_out_of_memory(error):
-                raise _Dependent(f"{len(rows)} rows at once need too much memory") from error
-            raise _Dependent(f"it raises on {len(rows)} rows along {self._symbol}") from error
+                raise _Dependent(f"{len(rows)} rows together need too much memory") from error
+            raise _Dependent(f"the artifact raises on {len(rows)} rows along {self._symbol}") from error
         self._row_s = (time.monotonic() - started) / len(rows)
         if answer.drew:
-            raise _Dependent("it draws random numbers, and each row others where it stands elsewhere")
+            raise _Dependent("the artifact draws random numbers, and a row gets other numbers in another place")
         return self._extract_tensors(answer)
 
     def _answer_eagerly(self, rows: Sequence[Row]) -> Tensors | None:
         """Return the output tensors of the eager model; None if it raises or takes too long. Raises _Dependent."""
         if self._budget.is_spent:
-            raise _Dependent("there was no time to try")
+            raise _Dependent(f"there was no time to test rows along {self._symbol}")
         try:
             answer = self._target.eager.answer(
                 self._make_call(rows),
@@ -230,7 +242,9 @@ class _RowTester:
         nests = structure.describe(answer.outputs, "output")
         self._nests = self._nests or nests
         if nests != self._nests:
-            raise _Dependent(f"what it returns beside its tensors, or how they nest, changes with {self._symbol}")
+            raise _Dependent(
+                f"the values returned beside the tensors, or the nesting of the outputs, change with {self._symbol}"
+            )
         return leaves
 
     def _compare(self, answer: Tensors, expected: Tensors, otherwise: str) -> None:

@@ -50,7 +50,7 @@ def make_intrusive_changes(bounds: ValueBounds) -> list[tuple[str, Change]]:
     `bounds` has the smallest and the largest integer of each input of integers.
     """
     return [
-        ("numbers that are none", _change_floats(lambda tensor: torch.full_like(tensor, float("nan")))),
+        ("NaNs", _change_floats(lambda tensor: torch.full_like(tensor, float("nan")))),
         ("infinities", _change_floats(lambda tensor: torch.full_like(tensor, float("inf")))),
         ("huge numbers", _change_floats(lambda tensor: torch.full_like(tensor, -torch.finfo(tensor.dtype).max / 4))),
         ("zeros", _change_floats(torch.zeros_like)),

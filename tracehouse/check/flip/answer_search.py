@@ -47,7 +47,7 @@ def _search_in(
     known: set[Question] = set()
     while waiting and len(tested) < _TRACES_MAX and observation.baseline is not None:
         if budget.is_spent:
-            budget.leave_out("other answers of what is read, several of them together")
+            budget.leave_out("more sets of other answers to what Python asks of the values that it read were not tried")
             break
         answers = waiting.popleft()
         if answers in tested:

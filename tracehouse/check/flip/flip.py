@@ -94,12 +94,12 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
     is_unchanged, is_checked, raised = False, False, None
     for replacement in _make_replacements(read):
         if budget.is_spent:
-            budget.leave_out(f"another changed value at {_describe_place(read)}")
+            budget.leave_out(f"more values in place of the one read at {_describe_place(read)} were not tried")
             break
         try:
             graph = _trace_flipped(target, replacement, observation)
         except TooSlow:
-            raised = raised or "it did not end"
+            raised = raised or "the trace took too long"
             continue
         except Exception as error:  # noqa: BLE001 - submitted code: anything may follow from a value that is not there
             is_checked |= _is_check(error)
@@ -126,24 +126,28 @@ def judge_warning(
     of_line = [one for one in effects if one.line == warned.line]
     worst = min(of_line, key=lambda one: ("harmful", "unknown", "harmless").index(one.effect), default=None)
     if worst is not None and worst.effect == "unknown" and worst.read.depends_on == "sizes":
-        return "harmless", "it is a size: what follows from it is kept, and other sizes are outside the contract", worst
+        return (
+            "harmless",
+            "the line reads a size: the trace keeps what follows from it, and other sizes break the contract",
+            worst,
+        )
     if warned.reads_value and worst is not None:
         return worst.effect, worst.reason, worst
     divergence = next((one for one in divergences if one.line == warned.line), None)
     if divergence is not None:
-        return "harmful", f"traced on other values, {describe_divergence(divergence)}", worst
+        return "harmful", f"in a trace on other values, {describe_divergence(divergence)}", worst
     match warned.kind:
         case "constant-registered":
             if worst is not None and worst.effect != "harmless":
                 return worst.effect, worst.reason, worst
             return "harmless", "the constant is the same in a trace on other values", None
         case "len" | "iterating":
-            return "harmless", "it is a size: those that the trace keeps are fixed in the contract", None
+            return "harmless", "the line reads a size, and the contract fixes the sizes that the trace keeps", None
         case "container-output":
-            return "harmless", "the outputs nest as the contract says, on all inputs that it takes", None
+            return "harmless", "the outputs nest as the contract says on all inputs that the contract accepts", None
         case "in-place" | "resized":
-            return "unknown", "the answers decide: whether what was written shows is seen where they are compared", None
-    return (worst.effect, worst.reason, worst) if worst else ("unknown", "no read was seen on this line", None)
+            return "unknown", "comparing answers decides whether what the line writes matters", None
+    return (worst.effect, worst.reason, worst) if worst else ("unknown", "the check saw no read on this line", None)
 
 
 def _flip_reads(
@@ -159,7 +163,9 @@ def _flip_reads(
     open_reads: list[tuple[ValueRead, FlipResult]] = []
     for place, read in enumerate(waiting):
         if budget.is_spent:
-            budget.leave_out(f"changing what is read at {', '.join(_describe_place(one) for one in waiting[place:])}")
+            budget.leave_out(
+                f"no other value was tried at {', '.join(_describe_place(one) for one in waiting[place:])}"
+            )
             break
         result = flip_read(target, read, observation, budget) if _can_be_flipped(read, observation) else FlipResult()
         effects[read.site] = _judge_flip(read, result)
@@ -189,9 +195,9 @@ def _judge_untraced(read: ValueRead, observation: Observation) -> ReadEffect | N
     if read.depends_on == "constants":
         return ReadEffect(read, "harmless", "what is read does not depend on the inputs")
     if read.site not in observation.recorded and read.depends_on != "values":
-        return ReadEffect(read, "harmless", "only Python's own run reads it, and reads no value")
+        return ReadEffect(read, "harmless", "the eager model reads a size here, and a trace reads nothing")
     if observation.baseline is None:
-        return ReadEffect(read, "unknown", "the method cannot be traced while it is watched")
+        return ReadEffect(read, "unknown", "the method cannot be traced while the check records its reads")
     return None
 
 
@@ -200,12 +206,14 @@ def _judge_flip(read: ValueRead, flipped: FlipResult) -> ReadEffect | None:
     if flipped.is_unchanged:
         return ReadEffect(read, "harmless", "the graph is the same whatever is read here")
     if flipped.is_checked:
-        return ReadEffect(read, "harmless", "it is a check: where another value is read, the model itself raises")
+        return ReadEffect(read, "harmless", "the line is a check: the model itself raises if another value is read")
     if read.depends_on != "sizes":
         return None
     if flipped.divergence is None:
-        return ReadEffect(read, "harmless", f"the model takes no other size: {flipped.raised or 'it was not tried'}")
-    reason = f"the trace keeps what follows from this size: {describe_divergence(flipped.divergence)}"
+        return ReadEffect(read, "harmless", f"the model accepts no other size: {flipped.raised or 'none was tried'}")
+    reason = (
+        f"the trace keeps what follows from this size; with another size, {describe_divergence(flipped.divergence)}"
+    )
     return ReadEffect(read, "unknown", reason, divergence=flipped.divergence)
 
 
@@ -215,20 +223,24 @@ def _judge_search(read: ValueRead, flipped: FlipResult, result: SearchResult, *,
     `both_sides` says whether some of these inputs also take another side of the branch.
     """
     if flipped.divergence is not None:
-        went = f"where another value is read, the trace is another one: {describe_divergence(flipped.divergence)}"
+        went = f"another value gives another graph: {describe_divergence(flipped.divergence)}"
     else:
-        went = f"no other value could be put in its place: {flipped.raised}" if flipped.raised else "the trace keeps it"
+        went = f"no other value could be tried: {flipped.raised}" if flipped.raised else "the trace keeps the value"
     if result.counterexample is not None:
         return ReadEffect(read, "harmful", f"the answers differ on inputs that take another side: {result.difference}",
                       flipped.divergence, result.counterexample, confirmed=True)  # fmt: skip
     if flipped.is_unchanged:
-        return ReadEffect(read, "harmless", "traced on inputs that read another value, the graph is the same")
+        return ReadEffect(read, "harmless", "a trace on inputs that read another value has the same graph")
     if both_sides and result.agreed >= _AGREEING_MIN and (not result.numeric or result.agreed_values >= _AGREEING_MIN):
-        return ReadEffect(read, "harmless", "both sides were tried and agree", flipped.divergence)
-    few = "those that were found agree, and are too few" if both_sides else "none was found that takes another side"
-    reached = (
-        f"inputs that read another value: {few}" if result.agreed else "no input was found that reads another value"
-    )
+        return ReadEffect(
+            read, "harmless", "both sides of the branch were tried, and the answers agree", flipped.divergence
+        )
+    if not result.agreed:
+        reached = "no input was found that reads another value"
+    elif both_sides:
+        reached = "the answers agree on the inputs that read another value, but these are too few"
+    else:
+        reached = "no input was found that takes another side of the branch"
     effect: Effect = "harmful" if flipped.divergence is not None else "unknown"
     return ReadEffect(read, effect, f"{went}; {reached}", flipped.divergence)
 

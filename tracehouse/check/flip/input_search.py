@@ -83,7 +83,7 @@ def search_inputs(
         if all(one.is_enough for one in results.values()):
             break
         if budget.is_spent:
-            budget.leave_out(f"looking for inputs that read other values, from {name!r} on")
+            budget.leave_out(f"inputs that read other values were not searched for, from {name!r} on")
             break
         _test_input(target, call, example, results)
     return results

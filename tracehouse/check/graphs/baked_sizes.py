@@ -101,7 +101,7 @@ class _LineFinder:
             return []
         if self._budget.is_spent:
             symbols = ", ".join(test.changed_symbols(self._groups))
-            self._budget.leave_out(f"the line that baked the size of {symbols}")
+            self._budget.leave_out(f"the line that baked the size of {symbols} was not searched for")
             return []
         try:
             with time_limit(max(self._budget.left_s, CALL_LIMITS.line_trace_s)):

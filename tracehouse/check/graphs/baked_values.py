@@ -61,7 +61,7 @@ def find_baked_values(target: Target, budget: Budget) -> list[BakedValue]:
         return [*found.values()]
     for name, call in _other_values(target.call, target.seed):
         if budget.is_spent:
-            budget.leave_out(f"a trace of {name}")
+            budget.leave_out(f"no trace was made on {name}")
             continue
         other = _trace(target, call, min(budget.left_s, CALL_LIMITS.second_trace.after(trace_s)))
         for baked in _compare("values", target.graph, other, call) if other is not None else ():

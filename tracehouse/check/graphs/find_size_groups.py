@@ -148,7 +148,9 @@ class _GroupSearch:
         """Note that there was no time for the dims that are pending."""
         self.untried |= self.pending
         if self.pending:
-            self._oracle.budget.leave_out(f"other sizes of {', '.join(sorted({name for name, _ in self.pending}))}")
+            self._oracle.budget.leave_out(
+                f"other sizes of {', '.join(sorted({name for name, _ in self.pending}))} were not tried"
+            )
 
     def _suggest(self) -> Expressions:
         """Return the expressions that the symbolic run found; a dim that it did not restrict is a symbol by itself."""

@@ -104,7 +104,7 @@ class _SizeTester:
 
     def report_omissions(self) -> None:
         if self._omitted:
-            self._budget.leave_out(f"more sizes of {', '.join(self._omitted)}")
+            self._budget.leave_out(f"more sizes of {', '.join(self._omitted)} were not tried")
 
     def agreeing_single_sizes(self) -> list[tuple[str, int]]:
         """Return the symbols that changed alone, with each size at which the artifact agrees."""

@@ -49,12 +49,12 @@ def judge_state(
     try:
         expected = run(copy.deepcopy(value))
     except Exception as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
-        return StateEffect("unknown", f"the state could not be put into a copy: {type(error).__name__}")
+        return StateEffect("unknown", f"a call with a copy of the state raises {type(error).__name__}")
     comparands = _find_comparands(value, run)
     accepted = 0  # so many other values the model accepted
     for name, change in _make_changes([*comparands, *numbers()]):
         if is_late():
-            return StateEffect("unknown", "not every other state could be tried in time")
+            return StateEffect("unknown", "the check had no time to try every other state")
         changed = change_leaves(value, change)
         if _is_same(changed, value):
             continue
@@ -64,10 +64,10 @@ def judge_state(
             continue
         accepted += 1
         if any(not compare(one, other, _TOLERANCE).agrees for one, other in zip(expected, outputs, strict=True)):
-            return StateEffect("harmful", f"the answers are others with {name}")
+            return StateEffect("harmful", f"the answers change if the state holds {name}")
     if not accepted:
-        return StateEffect("unknown", "no other state could be put in its place")
-    return StateEffect("harmless", "the answers are the same whatever is left")
+        return StateEffect("unknown", "the model accepts no other state in its place")
+    return StateEffect("harmless", "the answers stay the same with every other state that was tried")
 
 
 def copy_content(value: Any) -> Any:
@@ -87,16 +87,16 @@ def is_same_content(value: Any, other: Any) -> bool:
 
 
 def _make_changes(numbers: Iterable[float]) -> Iterator[tuple[str, Change]]:
-    yield "another number in it", _change_number
-    yield "a thousand more in it", lambda leaf: _add(leaf, 1000)
-    yield "the opposite in it", _negate
-    yield "nothing in it", _empty
-    yield "zeros in it", lambda leaf: _fill(leaf, 0)
+    yield "another number", _change_number
+    yield "a number that is larger by 1000", lambda leaf: _add(leaf, 1000)
+    yield "a number of the other sign", _negate
+    yield "nothing", _empty
+    yield "zeros", lambda leaf: _fill(leaf, 0)
     for far in (_FAR, -_FAR):
-        yield f"{far:g} in it", partial(_fill_reals, value=far)
+        yield f"{far:g}", partial(_fill_reals, value=far)
     for number in sorted({number for number in numbers if abs(number) < 2**53}, key=abs)[:_NUMBERS_MAX]:
         for beside in (-2, -1, 0, 1):
-            yield f"{number + beside:g} in it", partial(_fill, value=number + beside)
+            yield f"{number + beside:g}", partial(_fill, value=number + beside)
 
 
 def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:

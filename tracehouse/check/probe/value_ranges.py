@@ -69,7 +69,7 @@ def find_value_ranges(target: Target, groups: Groups | None, budget: Budget) -> 
         with suppress(_NoDecision):
             _find_range(tester, path, result)
         if budget.is_spent:
-            budget.leave_out(f"the integers that {', '.join(map(repr, paths[place:]))} may hold")
+            budget.leave_out(f"the range of the integers in {', '.join(map(repr, paths[place:]))} was not searched for")
             return result
     return result
 

@@ -190,7 +190,7 @@ def test_without_time_nothing_is_certified_and_that_is_reported() -> None:
     budget = Budget(0)
 
     assert isinstance(certify(make_target(Model(lambda model, x: x), X), ROWS, 8, budget), NotBatchable)
-    assert budget.left_out() == ["whether rows along batch see one another"]
+    assert budget.left_out() == ["whether rows along batch see one another was not tested"]
 
 
 def test_a_model_that_sleeps_on_more_rows_is_refused_in_time() -> None:

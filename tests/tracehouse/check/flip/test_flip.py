@@ -95,7 +95,7 @@ def test_values_that_are_checked_are_harmless(load: Load) -> None:
 def test_a_branch_of_which_both_sides_compute_the_same_is_harmless(load: Load) -> None:
     (read,) = judge(load, "branches_where_both_sides_agree")
 
-    assert (read.effect, read.reason) == ("harmless", "both sides were tried and agree")
+    assert (read.effect, read.reason) == ("harmless", "both sides of the branch were tried, and the answers agree")
     assert read.divergence is not None
 
 

@@ -68,4 +68,4 @@ def test_what_there_was_no_time_for_is_said(load: Load) -> None:
     groups = find_size_groups(target, {}, Budget(60))
     budget = Budget(0)
     assert run_size_tests(target, groups, {}, budget) == []
-    assert budget.left_out() == ["more sizes of batch, n0"]
+    assert budget.left_out() == ["more sizes of batch, n0 were not tried"]

@@ -161,7 +161,7 @@ def test_without_time_nothing_is_claimed_and_that_is_reported() -> None:
     assert (
         find_value_ranges(make_target(Model(lambda model, x: model.table(x)), IDS), None, budget) == ValueRangeResult()
     )
-    assert budget.left_out() == ["the integers that 'x' may hold"]
+    assert budget.left_out() == ["the range of the integers in 'x' was not searched for"]
 
 
 def test_a_model_that_sleeps_on_other_integers_takes_no_longer_than_the_budget() -> None:
