@@ -1,11 +1,11 @@
-"""The trace check: the traced model against the eager one. `tracehouse.check(model, example_inputs)` runs it.
+"""The trace check: it compares the traced model with the eager one. `tracehouse.check(model, example_inputs)` runs it.
 
-`live` checks a model in this process and returns a `report`. `model_check` is one model from its examples to what is
-known of its trace, and `check` the order of that: `comparer` and `determinism` compare calls and enter them in the
-`ledger`, and for each method the `pipeline` joins what the layers find out to its `evidence`, of which `verdicts`
-makes findings and a `claim`. The layers are `observe` and `flip` (what the model reads in Python, by means of
-`instrumentation`), `graphs` (what becomes of values and sizes), `prove` (all sizes at once), `probe` (other values,
-from `inputs`) and `batch` (whether rows see one another).
+`live` checks a model in this process and returns a `report`. `model_check` takes one model from its examples to what is
+known of its trace, and `check` keeps the order: `comparer` and `determinism` compare calls and enter them in the
+`ledger`. For each method, the `pipeline` gathers the `evidence` of the layers, and `conclusions` turns it into findings
+and a `claim`. The layers are `observe` and `flip` (what the model reads in Python, recorded by `instrumentation`),
+`graphs` (what the trace keeps of values and sizes), `prove` (all sizes at once), `probe` (other values, from `inputs`)
+and `batch` (whether rows depend on one another).
 """
 
 import sys
@@ -15,11 +15,14 @@ from typing import Any
 
 
 class _CallablePackage(ModuleType):
-    """Importing any module of this package makes `tracehouse.check` the package, whatever it was before: so that the
-    function of this name can always be called, the package calls it."""
+    """The package, which can be called like the function `check`.
+
+    Importing any module of the package makes the name `tracehouse.check` the package. A call of that name must work all
+    the same.
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Check a live model: see `tracehouse.check.live.check_live`."""
+        """Check a live model, with the arguments, the result and the errors of `tracehouse.check.live.check_live`."""
         from tracehouse.check.live import check_live
 
         return check_live(*args, **kwargs)

@@ -19,7 +19,10 @@ from tracehouse.torch_values.gradients import Gradients, differentiate
 
 @dataclass(frozen=True)
 class Answer:
-    """The outputs of one call, copied, and its input tensors as the call left them, by path."""
+    """The outputs of one call, and its input tensors by path, as the call left them.
+
+    `outputs` is what the method returns, nested as it returns it, with a copy of each tensor.
+    """
 
     outputs: Any
     inputs: dict[str, torch.Tensor]
@@ -32,8 +35,9 @@ def call_model(
 ) -> Answer:
     """Return the answer of this very module, including the effects of whatever earlier calls left in it.
 
-    The inputs are copied first. Without `seeded` the random generators go on from where they are. Raises ModelRaised
-    with the user's line if the model raises, and TooSlow after `within_s` seconds.
+    The inputs are copied first. `seed` seeds all random generators; without `seeded` they go on from where they are.
+    Raises ModelRaised with the user's line if the model raises, LimitExceeded if memory runs out, and TooSlow after
+    `within_s` seconds.
     """
     with time_limit(within_s):
         cloned = call.clone()
@@ -50,8 +54,9 @@ def differentiate_model(
 ) -> Gradients:
     """Return the outputs of this very module and the gradients of its inputs and parameters.
 
-    Raises ModelRaised with the user's line, TooSlow after `within_s` seconds, and AnswerTooLarge if all of it takes
-    more than `most_bytes` bytes.
+    Raises ModelRaised with the user's line if the model or its backward pass raises, LimitExceeded if memory runs out,
+    TooSlow after `within_s` seconds, and AnswerTooLarge if the inputs and parameters, or the outputs and gradients,
+    have more than `most_bytes` bytes.
     """
 
     def run(tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -68,7 +73,10 @@ def differentiate_model(
 
 
 def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
-    """Return the artifact's answer. The inputs are copied first. Whatever the artifact raises comes out as it is."""
+    """Return the artifact's answer. The inputs are copied, and `seed` seeds all random generators.
+
+    Raises whatever the artifact raises, untranslated.
+    """
     cloned = call.clone()
     seed_all(seed)
     before = _read_generators()

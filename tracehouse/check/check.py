@@ -1,6 +1,7 @@
-"""The trace check: the traced model against the eager one, on every input at hand.
+"""The trace check: it compares the traced model with the eager one on every input at hand.
 
-It runs beside submitted code: what it finds, with the lines at fault, aims the verification and can only add to it.
+It runs in the process of the submitted code, which could forge its results. So its findings guide the verification, and
+can only make the verdict worse.
 """
 
 import time
@@ -35,9 +36,10 @@ from tracehouse.torchscript.trace import TraceResult
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The check, the calls that are worth being compared again, and by method the sizes that it is right for.
+    """The check, and the calls that are worth comparing again; by method, a claim and the eager model's answers.
 
-    `answers` has the shapes of the eager model's outputs at other sizes, by method.
+    A claim says for which sizes the artifact is right. `answers` has the shapes of the eager model's outputs at other
+    sizes than the example's.
     """
 
     check: TraceCheck
@@ -47,8 +49,11 @@ class CheckResult:
 
 
 class Check:
-    """`run_examples` comes before the trace, for what eager refuses needs none; `run` after it, once for each
-    candidate."""
+    """The check of one model. `calls` has the example of each method.
+
+    Call `run_examples` before the trace, because a model that refuses its example needs no trace, and `run` after it,
+    once for each candidate. `tolerance` is the relative tolerance of every comparison, and `seed` seeds every call.
+    """
 
     def __init__(self, model: Model, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
         self._model = model
@@ -60,7 +65,7 @@ class Check:
         self._example_s: dict[str, float] = {}
 
     def run_examples(self) -> dict[str, Any]:
-        """Return the eager model's outputs on the examples, by method. Raises ModelRaised."""
+        """Return the eager model's outputs on the examples, by method. Raises ModelRaised if the model refuses one."""
         for method, call in self._calls.items():
             started = time.monotonic()
             self._observed[method] = self._eager.observe(call)
@@ -75,8 +80,11 @@ class Check:
         requested: Mapping[str, RequestedSizes],
         report: ReportLayer,
     ) -> CheckResult:
-        """Compare the candidate with the eager model. `requested` is by method; `report` is called with each layer as
-        it ends. Raises OutOfMemory."""
+        """Compare the candidate with the eager model, after `run_examples`.
+
+        `requested` has the wanted sizes by method. `report` is called with each layer when it ends. Raises
+        LimitExceeded if the artifact runs out of memory.
+        """
         traced, ledger = candidate.traced, Ledger()
         comparer = Comparer(traced, ledger, tolerance=self._tolerance, seed=self._seed)
         determinism = Determinism(self._eager, self._observed, traced, ledger, self._tolerance)
@@ -126,7 +134,7 @@ class Check:
         requested: Mapping[str, RequestedSizes],
         report: ReportLayer,
     ) -> dict[str, Evidence]:
-        """Run the layers method by method; each has its part of the time that is left."""
+        """Run the layers method by method. Each method gets an equal share of the time that is left."""
         traced = candidate.traced
         targets = {
             method: Target(
@@ -146,7 +154,7 @@ class Check:
     def _probing(
         self, traced: TraceResult, ledger: Ledger, comparer: Comparer, determinism: Determinism, *, deep: bool
     ) -> dict[str, Probing]:
-        # A value of a tensor became Python's, where nothing keeps it from deciding what is computed.
+        # Python read a tensor's value, and may branch on it.
         warned = any(warned.reads_value for warned in traced.warnings)
         return {
             method: Probing(
@@ -166,7 +174,7 @@ class Check:
 
 
 def _read_graphs(traced: TraceResult, methods: Sequence[str], ledger: Ledger) -> None:
-    """Report what the graphs show, of which the calls have shown nothing."""
+    """Report what the graphs show and the calls have not."""
     for finding in scripted_graphs.inspect_graphs(traced.module, methods):
         method = str(finding.evidence["method"])
         is_drawn = any(ledger.has(kind, method) for kind in (Kind.NONDETERMINISTIC, Kind.DRAWS_RANDOM_NUMBERS))
@@ -175,7 +183,7 @@ def _read_graphs(traced: TraceResult, methods: Sequence[str], ledger: Ledger) ->
 
 
 def _findings_of_layers(evidence: Mapping[str, Evidence], ledger: Ledger) -> list[Finding]:
-    """Return what the layers report, hidden state once for each method."""
+    """Return the findings of the layers. Hidden state is left out for a method that has such a finding already."""
     return [
         finding
         for method, one in evidence.items()
@@ -185,7 +193,7 @@ def _findings_of_layers(evidence: Mapping[str, Evidence], ledger: Ledger) -> lis
 
 
 def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger: Ledger) -> list[Finding]:
-    """Return the tracer's warnings as the layers judge them, each once, or as far as the comparisons tell."""
+    """Return the tracer's warnings, judged by the layers or, where no layer ran, by the comparisons alone."""
     differs = any(finding.kind == Kind.OUTPUT_DIFFERS for finding in ledger.findings)
     suspect = find_suspect_line(traced)
     found = [warning for one in evidence for warning in conclusions.warnings_of(one)] or [

@@ -1,4 +1,4 @@
-"""The claim: which sizes the artifact is right for, by what was proven and by the calls that were compared."""
+"""The claim: the sizes for which the artifact is right, from what was proven and from the calls that were compared."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, f
 
 @dataclass(frozen=True)
 class ComparedSizes:
-    """Sizes of all symbols at which eager answered, and whether the artifact agreed with it."""
+    """Sizes at which the eager model answered, by symbol, and whether the artifact agreed with it."""
 
     sizes: Mapping[str, int]
     agrees: bool
@@ -22,7 +22,7 @@ class ComparedSizes:
 def find_contradicted(
     proven: Iterable[Region], compared: Sequence[ComparedSizes]
 ) -> list[tuple[Region, ComparedSizes]]:
-    """Return each proven region in which the artifact differed all the same, with the first sizes that show it."""
+    """Return each proven region inside which a call differed, with the sizes of the first such call."""
     differing = [one for one in compared if not one.agrees]
     pairs = ((region, next((one for one in differing if region.contains(one.sizes)), None)) for region in proven)
     return [(region, one) for region, one in pairs if one is not None]
@@ -38,7 +38,8 @@ def make_claim(
 ) -> MethodClaim:
     """Return the claim: the proven regions that no call contradicts, and the single sizes at which a call agreed.
 
-    A symbol of which no size but the example's came out right is fixed at it, with the reason.
+    A symbol for which only the example's size is known to be right is fixed at that size, with the reason. `values` has
+    the accepted integers by input. At most REGIONS_MAX regions are kept.
     """
     contradicted = [region for region, _ in find_contradicted(proven, compared)]
     uncontradicted = [region for region in proven if region not in contradicted]

@@ -1,4 +1,4 @@
-"""The comparer: the artifact's answer beside the eager model's, and what a difference means."""
+"""The comparer: it compares the artifact's answers with the eager model's, and reports what a difference means."""
 
 from tracehouse.check import findings
 from tracehouse.check.calls import Answer, call_artifact
@@ -19,7 +19,11 @@ from tracehouse.torchscript.trace import TraceResult
 
 
 class Comparer:
-    """Compares calls of one artifact with the eager model, and enters each in the ledger."""
+    """Compares calls of one artifact with the eager model, and enters each in the ledger.
+
+    `tolerance` is the relative tolerance of each comparison, by the rule of `differential.comparison`. `seed` seeds the
+    artifact's calls.
+    """
 
     def __init__(self, traced: TraceResult, ledger: Ledger, *, tolerance: float, seed: int) -> None:
         self._traced = traced
@@ -28,7 +32,10 @@ class Comparer:
         self._seed = seed
 
     def compare_example(self, call: Call, answer: Answer) -> None:
-        """Compare the example, on which the eager model has answered, and report inputs that the model writes into."""
+        """Compare on the example, to which `answer` is the eager model's, and report inputs that the model writes into.
+
+        Raises LimitExceeded if the artifact runs out of memory.
+        """
         self.record(call, EXAMPLE, self.compare(call, answer), in_contract=True)
         written = [
             name for name, tensor in call.tensors.items() if not compare(tensor, answer.inputs[name], 0.0).agrees
@@ -37,7 +44,10 @@ class Comparer:
             self._ledger.findings.append(repeatability.changes_its_input(call.method, written))
 
     def compare_check_input(self, given: CheckCall, example: Call, eager: EagerOracle) -> None:
-        """Compare a check input; one that gives another value than the trace baked in differs without a call."""
+        """Compare on a check input. If it has another value for a baked argument, it differs without a call.
+
+        Raises LimitExceeded if the artifact runs out of memory.
+        """
         try:
             answer = eager.answer(given.call)
         except ModelRaised as error:
@@ -55,7 +65,10 @@ class Comparer:
         )
 
     def compare(self, call: Call, eager: Answer) -> ComparisonResult:
-        """Compare the outputs, and then the inputs as the call left them. Raises OutOfMemory."""
+        """Compare the outputs, and then the inputs as the call left them. An artifact that raises differs.
+
+        Raises LimitExceeded if the artifact runs out of memory.
+        """
         try:
             answer = call_artifact(self._traced.module, call, self._seed)
         except Exception as error:
@@ -77,7 +90,10 @@ class Comparer:
         )
 
     def compare_refusal(self, call: Call, case: str, error: ModelRaised) -> None:
-        """Report an artifact that answers what the eager model refuses. Raises OutOfMemory."""
+        """Report an artifact that answers a call which the eager model refused with `error`.
+
+        Raises LimitExceeded if the artifact runs out of memory.
+        """
         if self._ledger.has(Kind.ANSWERS_WHERE_EAGER_RAISES, call.method):
             return
         try:
@@ -89,8 +105,10 @@ class Comparer:
         self._ledger.findings.append(differences.answers_where_eager_raises(call.method, case, error.failure()))
 
     def record(self, call: Call, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
-        """Enter the comparison, and a finding for the first difference of the method inside and outside its contract:
-        the comparisons list all cases."""
+        """Enter the comparison, and a finding for the method's first difference inside, and outside, its contract.
+
+        The comparisons list all cases, so further differences need no finding.
+        """
         difference = compared.difference
         self._ledger.comparisons.append(
             Comparison(
@@ -113,7 +131,11 @@ class Comparer:
 
 
 def find_suspect_line(traced: TraceResult) -> user_lines.Line | None:
-    """Return the line that most likely makes answers differ: where a value left the trace, or where two traces part."""
+    """Return the line that most likely makes answers differ; None if there is none.
+
+    It is the line of the first TracerWarning or, without one, that of the first difference which torch's own check
+    found.
+    """
     warned = next((warned.line for warned in traced.warnings if warned.line), None)
     check = traced.torch_check
     return warned or (findings.place_of(check) if check.passed is False else None)

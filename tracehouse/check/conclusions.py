@@ -20,7 +20,7 @@ from tracehouse.torchscript.torch_check import RecordedWarning
 
 
 def findings_of(evidence: Evidence) -> list[Finding]:
-    """Return wrong value reads, values and sizes first, then each layer's own findings, in the order of the layers."""
+    """Return the findings: wrong value reads, baked values and baked sizes first, then each layer's own, in order."""
     method = evidence.method
     return [
         *(findings.value_read(method, one) for one in evidence.wrong_reads),
@@ -37,15 +37,15 @@ def findings_of(evidence: Evidence) -> list[Finding]:
 
 
 def warnings_of(evidence: Evidence) -> list[Finding]:
-    """Return a finding for each of the tracer's warnings, with the effect that the layers know of."""
+    """Return a finding for each TracerWarning, with its effect as far as the layers know it."""
     return [_warning(evidence, warned) for warned in evidence.warned]
 
 
 def claim_of(evidence: Evidence) -> MethodClaim | None:
-    """Return the sizes for which the artifact is right.
+    """Return the sizes for which the artifact is right; None if nothing can be claimed.
 
-    None where it is wrong at the example's own sizes: what came out right at others was luck. And None where the model
-    itself answers as the sizes of the first call have it.
+    Nothing is claimed for an artifact that is wrong at the example's own sizes, because right answers at other sizes
+    were luck. Nothing is claimed either if the eager model's answers depend on the sizes of its first call.
     """
     groups, proof = evidence.groups, evidence.prove.proof
     if groups is None or evidence.is_wrong or evidence.keeps_a_size:
@@ -56,7 +56,7 @@ def claim_of(evidence: Evidence) -> MethodClaim | None:
 
 
 def answers_of(evidence: Evidence, claim: MethodClaim) -> Answers:
-    """Return what the eager model returned at other sizes that the claim leaves open, for the outputs' shapes."""
+    """Return sizes that the claim accepts, each with the shapes and datatypes of the eager model's outputs there."""
     is_open = {symbol for shape in claim.shapes.values() for symbol in symbols_of(shape)}
     example = evidence.groups.example if evidence.groups is not None else {}
     closed = {symbol: size for symbol, size in example.items() if symbol not in is_open}
@@ -91,8 +91,11 @@ def _of_prove(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_size_state(evidence: Evidence, state: SizeState | None) -> Iterator[Finding]:
-    """A model that keeps the first sizes that it sees has one size. One whose answer to the example is changed by a
-    call of another size has hidden state."""
+    """Yield a finding if the eager model keeps state that depends on sizes.
+
+    If the state stays as the first call left it, the model has one size. If a call of another size changes the answer
+    to the example, the model has hidden state.
+    """
     if state is None or not state.is_settled:
         return
     if state.changed is None:
@@ -117,8 +120,10 @@ def _find_unsettled_reads(evidence: Evidence) -> list[tuple[Line, str]]:
 
 
 def _is_of_values(evidence: Evidence, judged: ReadEffect) -> bool:
-    """Whether the read certainly takes a value out of a tensor during a trace. A read by an operator of torch, or as an
-    index, is likely recorded."""
+    """Whether the read certainly takes a value out of a tensor during a trace.
+
+    For a read by an operator of torch, or as an index, that is not certain: the tracer likely records the operator.
+    """
     observation, read = evidence.observe.observation, judged.read
     is_read = observation is not None and observation.in_torch and read.site in observation.recorded
     return is_read and read.depends_on == "values" and read.site.kind not in (IN_TORCH, "__index__")
@@ -134,8 +139,11 @@ def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
 
 
 def _sampled_regions(evidence: Evidence, proof: Proof) -> Sequence[Region]:
-    """Return the regions that were proven on one path through the model, if inputs that take the other path were
-    compared too and agreed."""
+    """Return the regions that were proven on symbols alone, if every value read outside the trace is harmless.
+
+    Real tensors may take another path through the model there. Such reads decide the path, and inputs that take the
+    other path were compared too and agreed.
+    """
     observation = evidence.observe.observation
     assert observation is not None  # what is proven was observed
     judged = evidence.flip.judged

@@ -1,4 +1,4 @@
-"""Determinism: whether the eager model answers the same again, for nothing else can be compared with an artifact."""
+"""Determinism: whether the eager model gives the same answer again. Otherwise no artifact can be compared with it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,14 +15,15 @@ from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.trace import TraceResult
 
-# Two runs can draw alike by chance, as where a model skips a layer now and then.
+# A model that draws random numbers is called so many times more on its example: one that skips a layer now and then can
+# give the same answer twice by chance. The number is a choice.
 CALLS_WHERE_RANDOM = 6
 
 
 class Determinism:
-    """Compares answers of the eager model with one another: hidden state and random numbers show in them.
+    """Compares answers of the eager model with one another, to find hidden state and random numbers.
 
-    `observed` has two consecutive answers of the eager model to the example of each method.
+    `observed` has two consecutive answers of the eager model to the example of each method. `tolerance` is relative.
     """
 
     def __init__(
@@ -40,7 +41,10 @@ class Determinism:
         self._tolerance = tolerance
 
     def check_example(self, call: Call) -> None:
-        """Compare the answers to the example, and make more of them where the model draws random numbers."""
+        """Compare the answers to the example. If the model draws random numbers, it is called several times more.
+
+        Raises ModelRaised if one of these calls is refused.
+        """
         observed = self._observed[call.method]
         first, *others = observed.answers
         torch_check = self._traced.torch_check
@@ -54,8 +58,10 @@ class Determinism:
             self._ledger.findings.append(findings.state_carried(call, observed.hidden_states))
 
     def check_state_left(self, example: Call, case: str, answer: Answer, within_s: float) -> None:
-        """Ask the example once more of the copy that gave `answer`: what that call left behind, as a cache that the
-        first call fills, must not show. Raises TooSlow."""
+        """Compare the example's answer with one that the copy which gave `answer` gives to the example now.
+
+        What that call left in the copy, such as a cache, must not change it. Raises TooSlow after `within_s` seconds.
+        """
         if answer.left_state and not self._ledger.has(Kind.HIDDEN_STATE, example.method):
             try:
                 again = self._eager.answer_again(example, within_s=within_s)
@@ -66,21 +72,24 @@ class Determinism:
             self._compare(example, self._observed[example.method].answers[0], again, f"one after {case!r}")
 
     def check_random(self, probe: Call, case: str, answer: Answer, within_s: float) -> None:
-        """Ask a probe once more with other random numbers: little noise is lost beside large values, and is all that
-        there is beside zeros. Raises ModelRaised and TooSlow."""
+        """Compare the answer to a probe with one under other random numbers.
+
+        Probes help, because noise may be lost beside large values and shows beside zeros. Raises ModelRaised if the
+        model refuses the second call, and TooSlow after `within_s` seconds.
+        """
         if answer.drew and not self._ledger.has(Kind.NONDETERMINISTIC, probe.method):
             again = self._eager.answer(probe, within_s=within_s, draw=1)
             self._compare(probe, answer, again, f"another one on {case!r}")
 
     def report_draws(self, methods: Iterable[str]) -> None:
-        """Report random numbers that showed in no answer, as those of a dropout that drops next to nothing."""
+        """Report random numbers that changed no answer, such as those of a dropout with a tiny probability."""
         for method in methods:
             if method in self._ledger.random_methods and not self._ledger.has(Kind.NONDETERMINISTIC, method):
                 drawing = next(scripted_graphs.find_draws(self._graph(method)), None)
                 self._ledger.findings.append(findings.draws_random_numbers(method, drawing))
 
     def _compare(self, call: Call, first: Answer, again: Answer, other: str) -> None:
-        """Compare two answers of the eager model. Numbers drawn at random show in the least of differences."""
+        """Compare two answers of the eager model, with a tolerance of 0 if random numbers were drawn."""
         drew = first.drew or again.drew
         if drew:
             self._ledger.random_methods.add(call.method)

@@ -28,10 +28,10 @@ NamedCall = tuple[str, Call]  # a counterexample, named by what it shows
 
 @dataclass(frozen=True)
 class SizeState:
-    """The eager model keeps something of sizes: after a call of other sizes it answers the example otherwise.
+    """State that depends on sizes: after a call of other sizes, the eager model answers the example differently.
 
-    `changed` is how a model that has answered the example before answers it after that call; None where it does not
-    change. It is not known, as `line` is not, where `is_settled` is false.
+    `after` is that difference. `changed` is the difference for a copy that answered the example before the other call,
+    and None if there is none. Unless `is_settled`, `changed` and `line` are not known yet.
     """
 
     after: Difference
@@ -42,7 +42,7 @@ class SizeState:
 
 @dataclass(frozen=True)
 class ObserveEvidence:
-    """What the eager model reads in Python; None where it was not observed."""
+    """What the eager model reads in Python; `observation` is None if the layer broke off before it."""
 
     observation: Observation | None = None
     summary: str = ""
@@ -50,7 +50,7 @@ class ObserveEvidence:
 
 @dataclass(frozen=True)
 class GraphsEvidence:
-    """The sizes that may vary, the calls of other sizes, and what graphs of other traces show to be baked in."""
+    """The sizes that may vary, the calls of other sizes, and what the trace has baked in, as other traces show."""
 
     groups: Groups | None = None
     calls: Sequence[SizeTest] = ()
@@ -62,7 +62,7 @@ class GraphsEvidence:
 
 @dataclass(frozen=True)
 class FlipEvidence:
-    """What each read of a value comes to."""
+    """The effect of each value read, and the calls that show harmful ones."""
 
     judged: Sequence[ReadEffect] = ()
     counterexamples: Sequence[NamedCall] = ()
@@ -73,7 +73,7 @@ class FlipEvidence:
 class ProveEvidence:
     """The proof, the calls that it led to, and the proven regions which a call contradicts.
 
-    `baked_sizes` takes the place of what the graphs showed where those calls differed.
+    If one of those calls differed, `baked_sizes` replaces what the graphs layer found; else it is None.
     """
 
     proof: Proof | None = None
@@ -86,7 +86,7 @@ class ProveEvidence:
 
 @dataclass(frozen=True)
 class ProbeEvidence:
-    """The integers that the eager model takes, and the shrunk counterexamples of the layers before.
+    """The integers that the eager model accepts, and the shrunk counterexamples of the layers before.
 
     The probes themselves are in the ledger.
     """
@@ -98,7 +98,7 @@ class ProbeEvidence:
 
 @dataclass(frozen=True)
 class BatchEvidence:
-    """The certificate that rows do not see one another, None where there is none."""
+    """The certificate that rows do not depend on one another; None if there is none."""
 
     batch: Batch | None = None
     summary: str = ""
@@ -123,10 +123,12 @@ class Evidence:
 
     @property
     def method(self) -> str:
+        """The method's name in the contract."""
         return self.call.method
 
     @property
     def groups(self) -> Groups | None:
+        """The sizes that may vary; None if the graphs layer did not find them."""
         return self.graphs.groups
 
     @property
@@ -146,7 +148,7 @@ class Evidence:
 
     @property
     def keeps_a_size(self) -> bool:
-        """Whether the eager model keeps state of the first sizes that it sees, which prevents calls of others."""
+        """Whether the eager model keeps state that depends on the first sizes that it sees, so that it has one size."""
         return self.graphs.size_state is not None or self.prove.size_state is not None
 
     @property
@@ -161,19 +163,19 @@ class Evidence:
 
     @cached_property
     def wrong_reads(self) -> list[ReadEffect]:
-        """The reads that the artifact is wrong by, the first of each line."""
+        """The reads because of which the artifact is wrong, the first of each line."""
         harmful = [one for one in self.flip.judged if one.effect == "harmful"]
         return [*{one.line: one for one in harmful[::-1]}.values()][::-1]
 
     @cached_property
     def wrong_values(self) -> list[BakedValue]:
-        """The baked values that no read explains."""
+        """The baked values on a line that no wrong read explains, if a call or a second trace confirms them."""
         read = {one.line for one in self.wrong_reads}
         values = self.graphs.baked_values
         return [one for one in values if one.line not in read and (one.confirmed or one.cause == "again")]
 
     @cached_property
     def wrong_sizes(self) -> list[BakedSize]:
-        """The baked sizes that no value explains: inputs of another size have other values, too."""
+        """The baked sizes that no wrong read or value explains: inputs of another size have other values too."""
         values = {*(one.line for one in self.wrong_reads), *(one.line for one in self.wrong_values)}
         return [one for one in self.baked_sizes if one.line not in values and (one.line is not None or not values)]

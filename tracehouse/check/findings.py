@@ -1,4 +1,4 @@
-"""The check's findings: torch's objects and the layers' results, as the arguments of the findings' constructors.
+"""The check's findings: torch's objects and the layers' results become arguments of the findings' constructors.
 
 The texts are in `tracehouse.findings`; those that quote the line of a value read are in `flip/read_remedies`.
 """
@@ -30,7 +30,7 @@ _ERROR_MAX_CHARACTERS = 500
 
 
 def value_read(method: str, read: ReadEffect) -> Finding:
-    """Return the finding of a value read by which the trace is wrong."""
+    """Return the finding of a value read that makes the trace wrong."""
     return baked.value_read(
         method,
         read.reason,
@@ -43,12 +43,12 @@ def value_read(method: str, read: ReadEffect) -> Finding:
 
 
 def unsettled_value_read(method: str, line: user_lines.Line, reason: str) -> Finding:
-    """Return the finding of a value read of which nobody knows whether the trace is wrong by it."""
+    """Return the finding of a value read, if the check could not find out whether it makes the trace wrong."""
     return baked.unsettled_value_read(method, reason, user_lines.line_facts(line))
 
 
 def value_in_graph(method: str, value: BakedValue) -> Finding:
-    """Return the finding of a value that another trace of the same model does not have."""
+    """Return the finding of a value in the graph that another trace of the same model lacks."""
     differing = value.difference.evidence if value.difference is not None else {}
     return baked.value_in_graph(
         method,
@@ -68,7 +68,7 @@ def tracing_flag(method: str, reason: str, line: user_lines.Line) -> Finding:
 
 
 def size_kept(method: str, size: BakedSize) -> Finding:
-    """Return the finding of sizes that the trace keeps."""
+    """Return the finding that the trace keeps sizes of its example."""
     difference = size.counterexample.difference
     what = difference.what if difference else "the artifact raises"
     evidence: dict[str, JsonValue] = {
@@ -116,7 +116,7 @@ def layer_failed(layer: str, method: str, error: BaseException) -> Finding:
 def tracer_warning(
     warned: RecordedWarning, *, confirmed: bool | None, effect: Effect = "unknown", reason: str | None = None
 ) -> Finding:
-    """Return the finding of one TracerWarning, with what is known of its effect."""
+    """Return the finding of one TracerWarning, with its effect."""
     line = user_lines.line_facts(warned.line)
     return torch_messages.tracer_warning(
         warned.method, warned.kind, warned.message, line, confirmed=confirmed, effect=effect, reason=reason
@@ -184,7 +184,7 @@ def torch_check_erred(check: TorchCheck) -> Finding:
 
 
 def place_of(check: TorchCheck) -> user_lines.Line | None:
-    """Return the line of the node that torch's check names first, of those whose line is known."""
+    """Return the line of the first node with a known line that torch's check names; None if there is none."""
     diverging = [check.first_diverging.trace] if check.first_diverging else []
     named = [*diverging, *(constant.node for constant in check.constants), *check.nondeterministic]
     places = [(node.file, node.line, node.source) for node in named]

@@ -1,4 +1,4 @@
-"""The ledger: what calls of the eager model and of the artifact come to, in the order of the calls."""
+"""The ledger: the comparisons of the eager model and the artifact, and their findings, in the order of the calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,14 @@ from tracehouse.eager.call import Call
 from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.finding import Finding
 
-# Of the probes that agreed, so many are offered, to be kept as golden cases: fresh inputs show more.
+# So many of the probes that agreed are offered as golden cases. One is enough, because the random inputs that the
+# verification draws show more.
 AGREEING_OFFERED = 1
 
 
 @dataclass(frozen=True)
 class OfferedCall:
-    """A call that is worth being compared again by whoever verifies the check."""
+    """A call that the verification should compare again; `agrees` is whether the check found no difference."""
 
     name: str
     call: Call
@@ -23,9 +24,9 @@ class OfferedCall:
 
 @dataclass
 class Ledger:
-    """Entries are appended as the calls are made, so that they stay where submitted code raises later.
+    """The entries so far. They are appended as the calls are made, so that they stay if submitted code raises later.
 
-    `random_methods` are the methods of which an answer drew a random number.
+    `random_methods` are the methods that drew a random number in some call.
     """
 
     comparisons: list[Comparison] = field(default_factory=list)
@@ -39,7 +40,10 @@ class Ledger:
 
 
 def select_offered(calls: Sequence[OfferedCall]) -> list[OfferedCall]:
-    """Return the calls that disagreed, then few that agreed, within the bytes and the number that may be offered."""
+    """Return the calls that disagreed, then at most AGREEING_OFFERED that agreed.
+
+    A call is left out if its name, its bytes or their number would exceed the bounds in `offered_cases`.
+    """
     agreeing = [one for one in calls if one.agrees][:AGREEING_OFFERED]
     offered: list[OfferedCall] = []
     left_bytes = CASES_MAX_BYTES

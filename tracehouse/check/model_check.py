@@ -1,6 +1,6 @@
 """The check of one model, from its examples to what is known of its trace.
 
-The tracing program runs it on what was submitted, and `tracehouse.check` on a live model.
+The tracing program runs it on a submission, and `tracehouse.check` runs it on a live model.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,10 @@ from tracehouse.torchscript.candidate import Candidate, candidate_of
 
 
 class ModelCheck:
-    """`trace` comes first, and `run` after it. `requested` has by method which sizes are to vary."""
+    """The check of one loaded model: call `trace` first, and then `run`.
+
+    `requested` says by method which sizes are to vary.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class ModelCheck:
     def outputs(self) -> dict[str, Any]:
         """The eager model's outputs on the examples, by method.
 
-        Raises ModelRaised, and UnsupportedOutput for what no artifact could return.
+        Raises ModelRaised if the model refuses an example, and UnsupportedOutput if no artifact could return an output.
         """
         outputs = self._check.run_examples()
         for method, call in self._loaded.calls.items():
@@ -54,11 +57,14 @@ class ModelCheck:
         return observed_contract.observe(self._loaded.calls, self.outputs)
 
     def trace(self) -> Candidate:
-        """Return what may become the artifact. Raises TraceError."""
+        """Return the candidate for the artifact. Raises TraceError if the model cannot be traced or scripted."""
         return candidate_of(self._loaded, self._options, self._options_of_check, self._conversion, self.outputs)
 
     def run(self, candidate: Candidate, report: ReportLayer) -> CheckResult:
-        """Compare the candidate with the eager model; `report` is called with each layer as it ends."""
+        """Compare the candidate with the eager model; `report` is called with each layer when it ends.
+
+        Call `trace` first. Raises LimitExceeded if the artifact runs out of memory.
+        """
         calls, options = self._loaded.check_calls, self._options_of_check
         checked = self._check.run(candidate, calls, options, self._requested, report)
         found = [*candidate.findings, *checked.check.findings]

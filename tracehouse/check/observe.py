@@ -1,4 +1,4 @@
-"""The observe layer: which values the model reads in Python on its example, and what it asks of its surroundings."""
+"""The observe layer: which values the model reads in Python on its example, and what it reads from its process."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,8 @@ from tracehouse.torch_values.compare import compare
 class Observation:
     """What one eager call and one trace of the example showed.
 
-    `baseline` is the graph of that trace. Other traces made under a `ReadRecorder` are compared with it.
+    `answer` is None if the eager model could not be watched. `baseline` is the graph of that trace, None if it could
+    not be watched. Other traces made under a `ReadRecorder` are compared with it.
     """
 
     answer: Answer | None
@@ -45,7 +46,7 @@ class Observation:
     numbers: frozenset[float]  # the numbers that tensors were compared with
     baseline: CanonicalGraph | None
     in_torch: bool  # whether operators could be watched
-    trace_s: float = 0.0  # how long the baseline took to trace
+    trace_s: float = 0.0  # how many seconds the trace of the baseline took
 
     @property
     def hands_memory_out(self) -> bool:
@@ -55,13 +56,15 @@ class Observation:
 
     @property
     def retrace_s(self) -> float:
-        """How many seconds a trace may take in which something is changed."""
+        """How many seconds a trace with a changed value may take."""
         return CALL_LIMITS.changed_trace.after(self.trace_s)
 
 
 def observe(target: Target, budget: Budget) -> Observation:
-    """Watch one eager call and one trace of the example, and try replacements for what the model asks of its
-    surroundings, within the budget. Raises nothing that the model raises."""
+    """Watch one eager call and one trace of the example, and try other values for what the model reads elsewhere.
+
+    Other values for which the budget leaves no time are left out. Nothing that the model raises comes out.
+    """
     asking = AmbientRecorder()
     answer, reading = _watch_eager(target, asking)
     if target.retrace is None:
@@ -93,8 +96,10 @@ def watch_trace(
     within_s: float = CALL_LIMITS.observed_s,
     world: AbstractContextManager[Any] | None = None,
 ) -> CanonicalGraph:
-    """Trace the example or another call again under `reading` and `world`, and return the graph. Raises what tracing
-    raises, and TooSlow."""
+    """Trace the example or another call again, inside `reading` and `world`, and return the graph.
+
+    Raises whatever tracing raises, and TooSlow after `within_s` seconds.
+    """
     with time_limit(within_s):
         module = target.trace_again(call, within=_enter_both(reading, world or nullcontext()))
     return canonicalize(module, target.method)
@@ -128,7 +133,11 @@ def _watch_example_trace(target: Target) -> tuple[CanonicalGraph | None, ReadRec
 
 
 def _merge_reads(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, ValueRead]) -> list[ValueRead]:
-    """Merge what the trace and the eager call read, by site. A size is a number in eager, and a tensor in a trace."""
+    """Merge the reads of the trace and of the eager call, by site.
+
+    Of those that only the eager call made, just reads of values count: a size is a number in eager, and a tensor in a
+    trace.
+    """
     for site, read in eager.items():
         if site in recorded:
             recorded[site].numbers |= read.numbers
@@ -178,14 +187,17 @@ def _test_ambient_read(
 def _describe_other_answer(
     target: Target, answer: Answer, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
-    """Return how eager's answer in `world` differs, or None. Both calls have the same seed, so they draw alike."""
+    """Return how eager's answer in `world` differs; None if it does not.
+
+    Both calls have the same seed, so they draw the same random numbers.
+    """
     again = target.eager.answer(target.call, within_s=_within_s(budget), world=world)
     difference = compare(answer.outputs, again.outputs, 0.0 if answer.drew else target.tolerance).difference
     return None if difference is None else f"{difference.leaf} differs: {difference.what}"
 
 
 def _within_s(budget: Budget) -> float:
-    """Return how many seconds a call in another world may take: there, a loop may not end."""
+    """Return how many seconds a call in another world may take, because a loop may not end there."""
     return min(CALL_LIMITS.observed_s, max(CALL_LIMITS.changed_trace.seconds, budget.left_s))
 
 

@@ -1,6 +1,6 @@
-"""The oracle: the eager model, called on unchanged copies of it and observed while it runs.
+"""The oracle: unchanged copies of the eager model, which are called and observed.
 
-An oracle, in testing, is what says which answer is right.
+In testing, an oracle is what says which answer is right (Howden, 1978).
 """
 
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -23,8 +23,8 @@ from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
 
-# The operators by which a tensor's value, or what follows from it, reaches Python. Those of tolist and numpy are not
-# among them: the tracer warns of these two.
+# The operators through which a tensor's value reaches Python. `tolist` and `numpy` need none, because the tracer warns
+# of them.
 _VALUE_READS = {
     torch.ops.aten._local_scalar_dense,
     torch.ops.aten.equal,
@@ -37,7 +37,7 @@ _Marks = tuple[Marks, Marks]  # of a copy, and of what all copies share
 
 @dataclass(frozen=True)
 class CallObservation:
-    """Two consecutive calls of one copy on the same inputs: their answers, and what they did besides."""
+    """Two consecutive calls of one copy on the same inputs: their answers, and what was seen of state and reads."""
 
     answers: tuple[Answer, Answer]
     hidden_states: list[HiddenState]  # state on which an answer depends, or may depend
@@ -48,8 +48,8 @@ class CallObservation:
 class EagerOracle:
     """The eager model as the reference.
 
-    A copy answers call after call for as long as no call changes it; after that a new copy takes its place. All random
-    numbers are drawn under `seed`.
+    A copy answers call after call for as long as no call changes it; after that a new copy takes its place. `seed`
+    seeds each call.
     """
 
     def __init__(self, model: Model, seed: int) -> None:
@@ -74,7 +74,8 @@ class EagerOracle:
         """Return an unchanged copy's answer.
 
         Another `draw` draws other random numbers. `world` surrounds the call alone and not the making of a copy, which
-        puts the source's globals back. Raises ModelRaised with the user's line, and TooSlow after `within_s` seconds.
+        puts the source's globals back. Raises ModelRaised with the user's line if the model raises, LimitExceeded if
+        memory runs out, and TooSlow after `within_s` seconds.
         """
         module, before = self._unchanged or self._copy()
         self._unchanged = None
@@ -90,13 +91,16 @@ class EagerOracle:
     def answer_again(self, call: Call, *, within_s: float) -> Answer:
         """Return the answer of the copy that answered last, with the state that its last call left.
 
-        Raises ModelRaised, and TooSlow after `within_s` seconds.
+        Call `answer` first. Raises ModelRaised if the model raises, and TooSlow after `within_s` seconds.
         """
         assert self._last is not None
         return call_model(self._last, call, self._seed, within_s=within_s)
 
     def observe(self, call: Call) -> CallObservation:
-        """Call a copy twice and return both answers, and the state that the calls carry on. Raises ModelRaised."""
+        """Call a copy twice, and return both answers and the state that passes from call to call.
+
+        Raises ModelRaised if the model refuses the call.
+        """
         try:
             return self._observe(call, _ValueReadDetector())
         except ModelRaised:
@@ -124,7 +128,7 @@ class EagerOracle:
         )
 
     def find_state_line(self, call: Call) -> user_lines.Line | None:
-        """Return the first line that reads what an earlier call left; None if there is none, or it is not known."""
+        """Return the first line that reads what an earlier call left; None if no line is known."""
         module, before = self._copy()
         with suppress(ModelRaised):
             call_model(module, call, self._seed)
@@ -141,10 +145,10 @@ class EagerOracle:
         return None
 
     def find_aftereffect(self, other: Call, call: Call, *, tolerance: float, within_s: float) -> Difference | None:
-        """Return how a copy's answer to `call` differs once the copy was called on `other`; None if it does not.
+        """Return how a copy's answer to `call` changes after the copy was called on `other`; None if it stays the same.
 
-        Raises TooSlow if the three calls together take longer than `within_s` seconds, and ModelRaised if the model
-        refuses `call` before it was called on `other`.
+        `tolerance` is relative. Raises TooSlow if the three calls together take longer than `within_s` seconds, and
+        ModelRaised if the model refuses `call` before it was called on `other`.
         """
         module = self._model.copy_module()
         with time_limit(within_s):
@@ -158,7 +162,7 @@ class EagerOracle:
         return compare(first.outputs, again.outputs, tolerance, sides=("the first call", "a later one")).difference
 
     def is_repeatable(self, call: Call, answer: Answer, *, tolerance: float, within_s: float) -> bool:
-        """Whether the same call gives the same answer again.
+        """Whether the same call gives the same answer again, within the relative `tolerance` and `within_s` seconds.
 
         It does not if an operator reads memory that is not its own, for instance by offsets past the end. An answer
         that drew random numbers or left state counts as repeatable, because other checks judge it.
@@ -172,9 +176,9 @@ class EagerOracle:
         return compare(answer.outputs, again.outputs, tolerance).agrees
 
     def repeat(self, call: Call, times: int) -> list[Answer]:
-        """Return the answers of one new copy to consecutive calls, each with other random numbers.
+        """Return the answers of one new copy to `times` consecutive calls, each with other random numbers.
 
-        Raises ModelRaised.
+        Raises ModelRaised if the model refuses one.
         """
         module = self._model.copy_module()
         return [call_model(module, call, self._seed + time) for time in range(times)]

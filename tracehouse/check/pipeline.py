@@ -1,7 +1,7 @@
-"""The pipeline: the layers of the check of one method in their order, each of which adds to the evidence.
+"""The pipeline: it runs the layers of the check of one method in order, and each layer adds to the evidence.
 
-A layer yields its result as often as it knows more. It runs submitted code, which may raise anything: then its last
-result stays, the layer is reported to have broken off, and the others go on.
+A layer yields its result each time it knows more. It runs submitted code, which may raise anything. If that happens,
+the layer's last result stays, a finding says that the layer broke off, and the other layers run.
 """
 
 import time
@@ -55,31 +55,36 @@ from tracehouse.torchscript.torch_check import RecordedWarning
 ReportLayer = Callable[[Layer], object]
 Probe = Callable[[ValueBounds, Budget], object]
 
-# Of what is left of the budget when it begins, a layer takes no more than this, so that each one has its turn.
+# The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
+# nothing for the later ones. The fractions are choices.
 _SHARES: Mapping[LayerName, float] = {
     "observe": 0.5, "graphs": 0.35, "flip": 0.25, "prove": 0.75, "probe": 0.5, "batch": 0.8,
 }  # fmt: skip
-# For each counterexample, of the budget and at most.
+# Shrinking one counterexample may take this fraction of the remaining budget, and at most so many seconds.
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
-_BATCH_MAX = 32
+_BATCH_MAX = 32  # rows: a certificate for more is not tried
 _BROKE_OFF = "the layer broke off"
 _NO_SIZES = "nothing: no size may vary"
 _NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
-_MODEL_TAKES_ONE_SIZE = "nothing: the model keeps what it first made for the example's sizes"
+_MODEL_TAKES_ONE_SIZE = "nothing: the model keeps what it computed for the example's sizes"
 
 
 @dataclass(frozen=True)
 class RequestedSizes:
-    """What the request says of sizes: which dims vary, and for which sizes the artifact is wanted."""
+    """What the request says about sizes: which dims vary, and for which sizes the artifact is wanted.
+
+    `dynamic` has an expression in symbols by input and dim, and `sizes` the wanted sizes by symbol.
+    """
 
     dynamic: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sizes: Mapping[str, WantedSizes] = field(default_factory=dict)
 
 
 class Pipeline:
-    """Gathers the evidence of one method within a budget. Each layer is reported as it ends.
+    """Gathers the evidence of one method within a budget.
 
-    `probe` compares on other values of the example's shapes; it takes the ends of the integers that the model takes.
+    `report` is called with each layer when it ends. `probe` compares on other values in the example's shapes; it gets
+    the smallest and the largest integer that the model accepts in each input, and a budget.
     """
 
     def __init__(
@@ -92,7 +97,7 @@ class Pipeline:
         self._report = report
 
     def run(self, warned: Sequence[RecordedWarning]) -> Evidence:
-        """Return what the layers find out, given the tracer's warnings. Nothing that the model raises comes out."""
+        """Return the evidence of all layers, given the tracer's warnings. Nothing that the model raises comes out."""
         evidence = Evidence(self._target.call, warned)
         evidence = self._run_layer(evidence, "observe", self._observe)
         evidence = self._run_layer(evidence, "graphs", self._graphs)
@@ -216,7 +221,7 @@ class Pipeline:
             yield BatchEvidence(summary=f"requests must be answered one by one: {certified.reason}")
 
     def _size_states(self, calls: Sequence[SizeTest]) -> Iterator[SizeState]:
-        """Yield that the eager model keeps something of sizes, where a call has shown it, and then what it keeps."""
+        """Yield the state that depends on sizes, if a call has shown any: first the difference, then what causes it."""
         shown = next((one for one in calls if one.aftereffect is not None), None)
         if shown is None or shown.aftereffect is None:
             return
@@ -229,7 +234,7 @@ class Pipeline:
         yield replace(state, is_settled=True, changed=changed, line=line)
 
     def _choose_wanted_sizes(self, evidence: Evidence, groups: Groups) -> dict[str, range]:
-        """Return the sizes to prove; of a size that is baked, the example's alone."""
+        """Return the sizes to prove by symbol. A baked symbol has the example's size alone."""
         baked = {symbol for one in evidence.baked_sizes if not one.right for symbol in one.symbols}
         requested = {symbol: range(one.low, one.high + 1, one.step) for symbol, one in self._requested.sizes.items()}
         wanted = {symbol: requested.get(symbol, sizes) for symbol, sizes in size_grid.default_sizes(groups).items()}
@@ -245,13 +250,13 @@ class Pipeline:
                 )
 
     def _smallest(self, name: str, call: Call, groups: Groups | None) -> NamedCall:
-        """Return the smallest call that shows the same."""
+        """Return the counterexample's name, and the smallest call found that shows the same difference."""
         budget = Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
         smallest = shrink(call, groups, self._differs, budget) if self._differs(call) else call
         return name_counterexample(name), smallest
 
     def _differs(self, call: Call) -> bool:
-        """Whether the eager model answers, and the artifact otherwise or not at all."""
+        """Whether the eager model answers, and the artifact answers differently or raises."""
         target = self._target
         try:
             eager = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
@@ -281,7 +286,7 @@ def _why_nothing_to_claim(evidence: Evidence) -> str | None:
 
 
 def _border_of(proof: Proof, evidence: Evidence, groups: Groups) -> list[Mapping[str, int]]:
-    """Return the sizes at the borders of what is proven, and small ones that are not, where none was called yet."""
+    """Return sizes at the borders of what is proven, and small unproven sizes, without those called before."""
     border: list[Mapping[str, int]] = [*(one.sizes for one in proof.refutations), *proof.border_sizes]
     border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
     known = [dict(one.sizes) for one in evidence.graphs.calls]
@@ -294,7 +299,7 @@ def _border_of(proof: Proof, evidence: Evidence, groups: Groups) -> list[Mapping
 
 
 def _summary_of_reads(judged: Sequence[ReadEffect]) -> str:
-    """Count the reads of each effect; calls of other sizes show what those of sizes come to."""
+    """Return how many reads have each effect; reads of sizes apart, because calls of other sizes judge them."""
     of_sizes = [one for one in judged if one.read.depends_on == "sizes" and one.effect == "unknown"]
     effects = [one.effect for one in judged if one not in of_sizes]
     counts = [(effects.count(effect), effect) for effect in ("harmless", "harmful", "unknown")]

@@ -44,9 +44,11 @@ _ELEMENTS_MAX = 12
 
 @dataclass(frozen=True)
 class LiveCounterexample:
-    """An input on which the eager model and the trace differ, as arrays by their leaves' names in the contract.
+    """A call on which the eager model and the trace differ, with its inputs and both answers.
 
-    `artifact` is a text where the trace raised. bfloat16 stands as float32, for numpy has none.
+    `inputs`, `eager` and `artifact` are NumPy arrays by the names of their leaves in the contract, each in the shape of
+    its tensor. `artifact` is the error's text if the trace raised. A bfloat16 tensor becomes a float32 array, because
+    NumPy lacks bfloat16.
     """
 
     method: str
@@ -59,9 +61,9 @@ class LiveCounterexample:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What a check in this process found out about `name`. `artifact` is the traced module itself.
+    """What a check in this process found out about the model `name`. `artifact` is the traced module itself.
 
-    `sources` are the files that findings name, by their paths; a finding's `counterexample` is a place in
+    `sources` has the text of each file that a finding names. A finding's `counterexample` is a place, from 0, in
     `counterexamples`.
     """
 

@@ -1,6 +1,7 @@
-"""Scripted graphs: findings on the branches of a script, which no call may have taken.
+"""Scripted graphs: findings on all branches of a script, even on those that no call has taken.
 
-The graphs are those of a frozen copy, which has nothing left that happens in train mode alone.
+Most are found in the graphs of a frozen copy (torch.jit.freeze), which has nothing left that happens only in train
+mode.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,8 +26,10 @@ Graphs = Mapping[str, script_graphs.Graph]  # by method
 
 
 def inspect_graphs(module: torch.jit.ScriptModule, methods: Sequence[str]) -> list[Finding]:
-    """Return the findings on these methods, and on all that they call: state that one call leaves to another, random
-    numbers, and integers that may exceed 64 bits."""
+    """Return the findings on these methods, and on everything that they call.
+
+    They are about state that one call leaves to another, random numbers, and integers that may exceed 64 bits.
+    """
     frozen = _freeze(module, methods)
     return [
         *_find_shared_state(frozen),
@@ -36,7 +39,10 @@ def inspect_graphs(module: torch.jit.ScriptModule, methods: Sequence[str]) -> li
 
 
 def find_draws(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
-    """Yield the nodes that draw random numbers, unless the graph shows that they are turned off."""
+    """Yield the nodes that draw random numbers, without dropouts that the graph shows to be turned off.
+
+    `Node.isNondeterministic` of torch decides whether a node draws.
+    """
     return (node for node in _nodes(graph) if node.isNondeterministic() and not train_mode.is_inactive_dropout(node))
 
 
@@ -55,7 +61,7 @@ def _graphs_of(module: torch.jit.ScriptModule, methods: Sequence[str]) -> Graphs
 
 
 def _nodes(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
-    """Yield all nodes, with those of forked graphs, which no block has."""
+    """Yield all nodes, also those of forked graphs, which belong to no block."""
     for node in script_graphs.nodes(graph):
         yield node
         if node.kind() == "prim::fork":
@@ -67,14 +73,16 @@ def _find_in_each(
     find: Callable[[script_graphs.Graph], Iterator[script_graphs.Node]],
     finding: Callable[[str, script_graphs.Node], Finding],
 ) -> list[Finding]:
-    """Return a finding on the first such node of each method."""
+    """Return a finding on the first node that `find` yields for each method."""
     first = {method: next(find(graph), None) for method, graph in graphs.items()}
     return [finding(method, node) for method, node in first.items() if node is not None]
 
 
 def _find_shared_state(graphs: Graphs) -> list[Finding]:
-    """Return findings on state that a method writes and the same or another one reads: one client's calls would change
-    the answers of another."""
+    """Return findings on state that one method writes and the same or another one reads.
+
+    With such state, one client's calls change the answers to another.
+    """
     readers: dict[State, list[str]] = {}
     for method, graph in graphs.items():
         for state in dict.fromkeys(_find_reads(graph)):
@@ -96,7 +104,7 @@ def _find_reads(graph: script_graphs.Graph) -> Iterator[State]:
 
 
 def _find_writes(graph: script_graphs.Graph) -> Iterator[tuple[State, script_graphs.Node]]:
-    """Yield the state that is assigned or written into, through views too, with the node that does it."""
+    """Yield the state that is assigned, or written into directly or through a view, with the node that writes."""
     for node in _nodes(graph):
         if node.kind() == "prim::SetAttr" and _is_kept(node):
             yield _state(node), node
@@ -137,7 +145,7 @@ def _follow_views(value: Any) -> Any:
 
 @lru_cache(maxsize=2000)
 def _aliases(schema: str) -> list[bool | None]:
-    """Return for each argument whether it is written into, None if it is no alias. Control flow has no schema."""
+    """Return for each argument whether it is written into; None if it is no alias. Control flow has no schema."""
     if not schema.startswith("aten::"):
         return []
     arguments = torch._C.parse_schema(schema).arguments
@@ -153,7 +161,10 @@ def _find_growing_numbers(graph: script_graphs.Graph) -> Iterator[script_graphs.
 
 
 def _find_numbers_read(graph: script_graphs.Graph) -> set[str]:
-    """Return the names of the values that come from numbers read out of tensors, through loops and branches too."""
+    """Return the names of the values that come from numbers read out of tensors, also through loops and branches.
+
+    It repeats the pass over the graph until no name is new (a fixed point of forward taint).
+    """
     known = {node.output().debugName() for node in script_graphs.nodes(graph) if node.kind() in _READS_A_NUMBER}
     before = 0
     while len(known) > before:
@@ -164,7 +175,7 @@ def _find_numbers_read(graph: script_graphs.Graph) -> set[str]:
 
 
 def _pass_on(node: script_graphs.Node, known: set[str]) -> set[str]:
-    """Return the names of the values that this node makes of those known."""
+    """Return the names of the values that this node makes from known ones."""
     match node.kind():
         case "prim::Loop":
             (body,) = node.blocks()

@@ -1,4 +1,4 @@
-"""Size groups: the dims that move together, and calls of other sizes than the example's."""
+"""Size groups: the dims that change size together, and calls of other sizes than the example's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,8 @@ from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import resizing
 
-# An input is not made larger than this, or than so many times the example's.
+# An input is made no larger than BYTES_MAX, and no larger than TIMES_EXAMPLE_MAX times the example's unless it stays
+# below _SMALL_BYTES. The numbers are choices: a call of another size must stay affordable.
 BYTES_MAX = 64 * MIB
 TIMES_EXAMPLE_MAX = 8
 _SMALL_BYTES = MIB
@@ -20,15 +21,16 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Groups:
-    """What the eager model takes: each input leaf's shape in symbols, and why the other dims have one size alone.
+    """The sizes that the eager model accepts: each input leaf's shape in symbols, and why other dims have one size.
 
-    `example` has the sizes of the example; `fixed` is by leaf and by the place of the dim.
+    `shapes` has a number or an expression such as `2*seq` for each dim, by leaf. `example` has the example's size of
+    each symbol. `fixed` has a reason by leaf and by the dim's place from 0, as text.
     """
 
     shapes: dict[str, SymbolicShape]
     example: dict[str, int]
     fixed: dict[str, dict[str, Reason]]
-    # For a symbol that cannot have every size: the distance between sizes that eager takes, counted from the example's.
+    # For a symbol that cannot have every size: the distance between accepted sizes, counted from the example's.
     steps: dict[str, int] = field(default_factory=dict)
     # Sizes that the eager model compares a symbol with.
     edges: dict[str, list[int]] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class Groups:
 
     @property
     def symbols(self) -> list[str]:
+        """The names of all symbols."""
         return list(self.example)
 
     def describe_dims(self, symbol: str) -> str:
@@ -58,10 +61,14 @@ class Groups:
         return _join_texts([f"{name} {full[name]}" for name in concerned])
 
     def step(self, symbol: str) -> int:
+        """Return the distance between two sizes of the symbol that the eager model accepts; 1 if it accepts any."""
         return self.steps.get(symbol, 1)
 
     def sizes(self, sizes: Mapping[str, int]) -> dict[str, list[int]]:
-        """Return each leaf's shape at these sizes; other symbols are as in the example. Raises ValueError below 0."""
+        """Return each leaf's shape at these sizes by symbol; other symbols have the example's size.
+
+        Raises ValueError if a dim would be negative.
+        """
         full = {**self.example, **sizes}
         shapes = {name: [*shape_at(shape, full)] for name, shape in self.shapes.items()}
         if any(size < 0 for shape in shapes.values() for size in shape):
@@ -69,10 +76,10 @@ class Groups:
         return shapes
 
     def resize(self, call: Call, sizes: Mapping[str, int], seed: int) -> Call:
-        """Return the call at these sizes; other symbols are as in the example.
+        """Return the call at these sizes by symbol; other symbols have the example's size.
 
-        The values are the call's own, repeated or cut off, floats with a little noise. Raises ValueError where a dim
-        would be negative.
+        The values are the call's own, repeated or cut off. Floats get a little noise, which `seed` decides. Raises
+        ValueError if a dim would be negative.
         """
         tensors = dict(call.tensors)
         for place, (name, shape) in enumerate(self.sizes(sizes).items()):
@@ -83,7 +90,7 @@ class Groups:
         return call.with_tensors(tensors)
 
     def is_affordable(self, call: Call, sizes: Mapping[str, int]) -> bool:
-        """Whether no input becomes much larger than the example's, and no dim negative."""
+        """Whether every input stays within the bytes that an input may have at these sizes, and no dim is negative."""
         try:
             shapes = self.sizes(sizes)
         except ValueError:
@@ -106,7 +113,10 @@ def _bytes_max(example: int) -> int:
 
 
 def make_declared_groups(call: Call, declarations: Mapping[str, Mapping[str, str]]) -> Groups:
-    """Return the groups that a person declared, by leaf and dim. Raises ValueError where the example contradicts."""
+    """Return the groups that a person declared: an expression in symbols by leaf and by the dim's place, as text.
+
+    Raises ValueError if a leaf or a dim does not exist, or the example's sizes do not fit the expressions.
+    """
     tensors = call.tensors
     for name, dims in declarations.items():
         if name not in tensors:
@@ -126,7 +136,10 @@ def make_declared_groups(call: Call, declarations: Mapping[str, Mapping[str, str
 def find_reasons(
     shapes: Mapping[str, SymbolicShape], why: Callable[[tuple[str, int]], Reason]
 ) -> dict[str, dict[str, Reason]]:
-    """Return the reason of each dim that has one size alone, by leaf and dim."""
+    """Return the reason for each dim that has only one size, by leaf and by the dim's place.
+
+    `why` returns the reason for a leaf and a place.
+    """
     return {
         name: {str(place): why((name, place)) for place, dim in enumerate(shape) if isinstance(dim, int)}
         for name, shape in shapes.items()
@@ -134,5 +147,5 @@ def find_reasons(
 
 
 def make_symbolic_shape(dims: Mapping[tuple[str, int], Linear], name: str, sizes: "list[int]") -> SymbolicShape:
-    """Return a leaf's shape, in which each dim that has an expression in `dims` is that expression as text."""
+    """Return the shape of the leaf `name`: the expression in `dims` as text or, for a dim without one, its size."""
     return tuple(str(dims[name, place]) if (name, place) in dims else size for place, size in enumerate(sizes))

@@ -1,4 +1,4 @@
-"""State trials: other values take the place of the state that a call leaves, to see whether an answer shows it."""
+"""State trials: calls with other values in place of the state that a call leaves show whether answers depend on it."""
 
 import copy
 import time
@@ -28,7 +28,7 @@ StateKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class HiddenState:
-    """State that each call changes after it has read what the call before left there.
+    """State that a call reads and then changes, so that it passes from call to call.
 
     `line` is the first line that reads it, if known. `effect` says whether an answer can depend on it.
     """
@@ -40,9 +40,10 @@ class HiddenState:
 
 
 class StateTrials:
-    """Trials of other values in the place of the state that calls leave, each in a new copy of the model.
+    """Calls the model with other values in place of the state that calls leave, each time in a new copy.
 
-    Every trial calls the model on the example and, if the model accepts them, on other values.
+    Every trial calls the model on the example `call` and, if the model accepts them, on other values of the same
+    shapes.
     """
 
     def __init__(self, model: Model, seed: int, call: Call) -> None:
@@ -57,7 +58,8 @@ class StateTrials:
         """Return each state of `lines` with its effect on the answers.
 
         `lines` has the line that reads each state first. `module` is a copy that was called before. `shared` are the
-        keys of what all copies share.
+        keys of what all copies share. `CALL_LIMITS` bounds the seconds of each trial and of all of them; states that
+        are left then have the effect "unknown".
         """
         started = time.monotonic()
         settled = self._find_settled(module, set(lines), shared)

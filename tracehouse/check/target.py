@@ -1,4 +1,4 @@
-"""The target of the check: one method of the model, its example, and the artifact that was made of it."""
+"""The target of the check: one method of the model, its example, and the artifact made from it."""
 
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +22,11 @@ from tracehouse.torchscript.trace import Retrace
 
 @dataclass(frozen=True)
 class Target:
-    """One method, its example and its artifact. `retrace` is None if the artifact was scripted or uploaded."""
+    """One method, its example and its artifact.
+
+    `retrace` is None if the artifact was scripted or uploaded. `tolerance` is the relative tolerance of comparisons,
+    and `seed` seeds every call.
+    """
 
     model: Model
     call: Call  # the example
@@ -35,6 +39,7 @@ class Target:
 
     @property
     def method(self) -> str:
+        """The method's name in the contract."""
         return self.call.method
 
     @cached_property
@@ -44,12 +49,15 @@ class Target:
 
     @property
     def example(self) -> Answer:
-        """Eager's answer to the example. Raises ModelRaised."""
+        """The eager model's answer to the example. Raises ModelRaised if the model refuses it."""
         return self._timed_example[0]
 
     @property
     def call_s(self) -> float:
-        """How many seconds eager may take for another call. Raises ModelRaised."""
+        """How many seconds the eager model may take for another call, from how long it took for the example.
+
+        Raises ModelRaised if the model refuses the example.
+        """
         return CALL_LIMITS.resized.after(self._timed_example[1])
 
     @cached_property
@@ -64,7 +72,11 @@ class Target:
         *,
         within_s: float | None = None,
     ) -> torch.jit.ScriptModule:
-        """Trace a fresh copy of the model on the example, or on another call. Raises TooSlow."""
+        """Trace a new copy of the model on the example, or on another call, inside the context `within`.
+
+        The target must have a `retrace`. Raises whatever tracing raises, and TooSlow after `within_s` seconds of
+        wall-clock time; None sets no limit.
+        """
         assert self.retrace is not None
         with forget_stale_index(), time_limit(within_s):
             return self.retrace(call or self.call, within or nullcontext())

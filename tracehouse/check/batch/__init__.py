@@ -1,1 +1,1 @@
-"""Rows: whether those of a batch see one another."""
+"""The batch layer: whether the rows of a batch are independent of one another."""

@@ -2,6 +2,9 @@
 
 An artifact is certified if it answers several rows as it answers each of them alone, in any order, whatever the other
 rows hold. Only a certified artifact may answer the requests of several clients in one call.
+
+The tests are metamorphic (Chen, Cheung and Yiu, 1998): f(cat(a, b)) = cat(f(a), f(b)), rows in another order give
+answers in that order, and extreme values in one row leave the answers to the others as they are.
 """
 
 import time
@@ -29,10 +32,13 @@ from tracehouse.errors import ServiceError
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
 
-# A trace computes the same for all sizes, except for what its kernels choose. A script may branch on any size.
+# The numbers of rows that are tested for a trace, which computes the same for all sizes except for what its kernels
+# choose. They are a choice. A script may branch on any size, so every number is tested for it.
 _SIZES_OF_A_TRACE = (2, 3, 7, 16, 64)
-_SMALL = 3  # if so few rows are answered otherwise, they interact; if more are, the number may just be too large
-_GROWTH = 2.0  # a row of the next size may take so many times as long as one of the last
+# If at most so many rows are answered differently, they depend on one another. If only more rows are, the number may
+# just be too large.
+_SMALL = 3
+_GROWTH = 2.0  # a row of the next size may take so many times as long as a row of the last; a choice
 
 Tensors = dict[str, torch.Tensor]
 Dims = Mapping[str, int]  # the dim along which each input has its rows, by path
@@ -50,8 +56,9 @@ def certify(
 ) -> Batch | NotBatchable:
     """Return a certificate for at most `up_to` rows, fewer if the budget is short, or the reason why there is none.
 
-    The first symbol of `groups` along which the rows are independent is certified. `bounds` are those of the integers
-    that the model accepts, where known. The eager model must accept the example.
+    The first symbol of `groups` along which the rows are independent is certified. `bounds` are the smallest and the
+    largest integer that the model accepts in each input, where known. The eager model must accept the example. Nothing
+    that the model or the artifact raises comes out.
     """
     refusal = None if _find_row_symbols(groups) else NotBatchable(_explain_no_rows(groups))
     for symbol in _find_row_symbols(groups):
@@ -66,7 +73,7 @@ def certify(
 
 
 def _find_row_symbols(groups: Groups) -> list[str]:
-    """Return the symbols that are one whole dim of every input, that of the foremost dim first."""
+    """Return the symbols that are exactly one dim of every input, and nothing else in it, the foremost dim first."""
     symbols = [symbol for symbol in groups.symbols if groups.shapes.keys() == _find_dims(groups, symbol).keys()]
     return sorted(symbols, key=lambda symbol: max(_find_dims(groups, symbol).values()))
 
@@ -92,7 +99,7 @@ def _explain_no_rows(groups: Groups) -> str:
 
 
 class _Dependent(Exception):
-    """Rows can't be answered together: they interact, or there are none. The text says how that shows."""
+    """Rows can't be answered together: they depend on one another, or there are none. The text is the reason."""
 
 
 class _RowTester:
@@ -112,7 +119,7 @@ class _RowTester:
         self._row_s = 0.0  # seconds that each row took in the last call
 
     def certify(self, up_to: int) -> Batch:
-        """Return the certificate. Raises _Dependent."""
+        """Return the certificate. Raises _Dependent if there is none."""
         self._rows = self._find_rows()
         self._alone = [self._answer([row]) for row in self._rows]
         self._outputs = self._find_outputs()
@@ -122,7 +129,10 @@ class _RowTester:
         return Batch(symbol=self._symbol, up_to=certified, inputs=dict(self._dims), outputs=self._outputs)
 
     def _find_rows(self) -> list[Row]:
-        """Return the first set of rows, not all equal, that the eager model accepts together, with the first alone."""
+        """Return the first set of different rows that the eager model accepts, and of which it accepts one alone.
+
+        Raises _Dependent if there is no such set.
+        """
         for rows in drawn_rows.draw_rows(self._target.call.tensors, self._dims, self._target.seed):
             if self._answer_eagerly(rows) is not None and self._answer_eagerly(rows[:1]) is not None:
                 return rows
@@ -131,7 +141,7 @@ class _RowTester:
         )
 
     def _find_outputs(self) -> dict[str, int]:
-        """Return, for each output, the dim whose size is the number of rows."""
+        """Return for each output the dim whose size is the number of rows. Raises _Dependent if one has no such dim."""
         one, two, three = self._alone[0], *(self._answer(self._pick_rows(range(rows))) for rows in (2, 3))
         if not one:
             raise _Dependent("the artifact returns no tensor")
@@ -149,7 +159,7 @@ class _RowTester:
         return dims
 
     def _check_eager(self) -> None:
-        """Check that the eager model, too, answers rows together as the artifact answers each alone."""
+        """Raise _Dependent unless the eager model answers rows together as the artifact answers each alone."""
         eager = self._answer_eagerly(self._rows)
         if eager is None:
             raise _Dependent("the eager model did not answer the same rows a second time")
@@ -160,7 +170,10 @@ class _RowTester:
         )
 
     def _find_largest(self, up_to: int) -> int:
-        """Return the largest tested number of rows that the artifact answers together as it answers each alone."""
+        """Return the largest tested number of rows that the artifact answers together as it answers each alone.
+
+        Raises _Dependent if that is less than two.
+        """
         certified = 0
         traced = self._target.form != "scripted"
         sizes = [size for size in _SIZES_OF_A_TRACE if size < up_to] if traced else [*range(2, up_to)]
@@ -189,7 +202,7 @@ class _RowTester:
         )
 
     def _check_isolation(self, count: int) -> None:
-        """Check that the answer to the first row stays the same beside rows with extreme values."""
+        """Raise _Dependent unless the answer to the first row stays the same beside rows with extreme values."""
         row, *others = self._pick_rows(range(count))
         for name, change in drawn_rows.make_intrusive_changes(self._bounds):
             changed = [change(other) for other in others]
@@ -208,7 +221,7 @@ class _RowTester:
         return {path: torch.cat([answer[path] for answer in alone], dim) for path, dim in self._outputs.items()}
 
     def _answer(self, rows: Sequence[Row]) -> Tensors:
-        """Return the output tensors of the artifact. Raises _Dependent."""
+        """Return the output tensors of the artifact. Raises _Dependent if it gives no answer that can be compared."""
         if self._budget.is_spent:
             raise _Dependent(f"there was no time to test rows along {self._symbol}")
         started = time.monotonic()
@@ -224,7 +237,10 @@ class _RowTester:
         return self._extract_tensors(answer)
 
     def _answer_eagerly(self, rows: Sequence[Row]) -> Tensors | None:
-        """Return the output tensors of the eager model; None if it raises or takes too long. Raises _Dependent."""
+        """Return the output tensors of the eager model; None if it raises or takes too long.
+
+        Raises _Dependent if the budget is spent, or the outputs nest differently than before.
+        """
         if self._budget.is_spent:
             raise _Dependent(f"there was no time to test rows along {self._symbol}")
         try:
@@ -237,7 +253,7 @@ class _RowTester:
         return self._extract_tensors(answer)
 
     def _extract_tensors(self, answer: Answer) -> Tensors:
-        """Return the tensors of an answer. Raises _Dependent if they nest otherwise than before."""
+        """Return the tensors of an answer. Raises _Dependent if they nest differently than before."""
         leaves = structure.tensors(answer.outputs, "output")
         nests = structure.describe(answer.outputs, "output")
         self._nests = self._nests or nests

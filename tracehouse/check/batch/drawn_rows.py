@@ -1,4 +1,4 @@
-"""Drawn rows: single rows with values of their own, which a model that accepts the example is likely to accept."""
+"""Drawn rows: different rows, each of which a model that accepts the example is likely to accept."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -8,9 +8,9 @@ import torch
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.inputs.value_changes import is_mask
 
-# So many rows differ from one another; a larger batch has them several times.
+# So many different rows are drawn, and a larger batch repeats them. A choice.
 KINDS = 6
-_NEAR = 0.1  # the relative size of the noise on rows that are like the example's
+_NEAR = 0.1  # the relative standard deviation of the noise on rows that are like the example's; a choice
 
 Row = dict[str, torch.Tensor]  # one row of each input, by path; its size along the dim of rows is 1
 Draw = Callable[[torch.Tensor, int, np.random.Generator], torch.Tensor]
@@ -20,7 +20,8 @@ Change = Callable[[Row], Row]
 def draw_rows(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed: int) -> Iterator[list[Row]]:
     """Yield sets of KINDS rows: first rows unlike the example's, then rows near them.
 
-    `dims` has the dim along which each input has its rows. A set of rows that are all equal is left out.
+    `dims` has the dim along which each input has its rows, and each row keeps the input's shape but for size 1 there. A
+    set of rows that are all equal is left out. There are none if an input is empty.
     """
     if not all(tensor.numel() for tensor in tensors.values()):
         return
@@ -35,17 +36,17 @@ def draw_rows(tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int], seed
 
 
 def join_rows(rows: Sequence[Row], dims: Mapping[str, int]) -> Row:
-    """Return the inputs that have these rows, one after the other, along `dims`."""
+    """Return the inputs that have these rows, joined along `dims`: each such dim has as many entries as rows."""
     return {path: torch.cat([row[path] for row in rows], dim) for path, dim in dims.items()}
 
 
 def is_same_row(row: Row, other: Row) -> bool:
-    """Whether two rows are equal; a tensor of NaN equals another."""
+    """Whether two rows are equal; two tensors of NaN alone are equal."""
     return all(_is_same_tensor(tensor, other[path]) for path, tensor in row.items())
 
 
 def make_intrusive_changes(bounds: ValueBounds) -> list[tuple[str, Change]]:
-    """Return named changes of a row to extreme values, which must not show in the answer to another row.
+    """Return named changes of a row to extreme values, which must not change the answer to another row.
 
     `bounds` has the smallest and the largest integer of each input of integers.
     """
@@ -66,7 +67,7 @@ def _take_row(tensor: torch.Tensor, dim: int, place: int) -> torch.Tensor:
 
 
 def _draw_other(row: torch.Tensor, place: int, rng: np.random.Generator) -> torch.Tensor:
-    """Draw floats of both signs as large as the row's; in each second row, also resample integers and shorten masks."""
+    """Draw normal floats with the row's root mean square; in each second row, resample integers and shorten masks."""
     if is_mask(row):
         return _shorten(row, place) if place % 2 else row
     if row.is_floating_point():

@@ -1,1 +1,1 @@
-"""Flip: whether another value, in the place of one that Python read out of a tensor, leads to another trace."""
+"""The flip layer: whether a trace changes if Python reads another value out of a tensor."""

@@ -1,4 +1,8 @@
-"""Answer search: what becomes of a trace if Python gets other answers to its questions about the values it read."""
+"""Answer search: whether the graph changes if Python gets other answers to its questions about the values it read.
+
+The search is breadth-first over sets of overridden answers; a set that raised new questions is extended first. Each set
+costs one trace.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,8 +21,9 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 
-_TOGETHER_MAX = 3  # so many answers at most are overridden in one trace
-_TRACES_MAX = 60  # one trace for each set of answers
+# The bounds are choices: each set of answers costs a trace.
+_TOGETHER_MAX = 3  # at most so many answers are overridden in one trace
+_TRACES_MAX = 60
 
 _Worlds = Sequence[Callable[[], AbstractContextManager[None]]]
 Answers = frozenset[tuple[Question, bool]]
@@ -27,9 +32,10 @@ Answers = frozenset[tuple[Question, bool]]
 def search_answers(
     target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget
 ) -> list[tuple[ValueRead, GraphDivergence]]:
-    """Return the reads whose overridden answers, alone or together, change the graph; none if no answers do.
+    """Return the reads whose overridden answers, alone or together, change the graph, each with the first difference.
 
-    The search ends at the first change. The reads in `aside` are not tracked.
+    The search ends at the first change, and returns nothing if it finds none. The reads in `aside` are not tracked.
+    Sets of answers for which the budget leaves no time are left out.
     """
     for worlds in ((track_functions, track_conversions), (track_functions,)):
         reads = _search_in(target, aside, observation, budget, worlds)
@@ -41,7 +47,7 @@ def search_answers(
 def _search_in(
     target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget, worlds: _Worlds
 ) -> list[tuple[ValueRead, GraphDivergence]] | None:
-    """Search with values tracked by these means; None if tracking alone changes the graph, or prevents a trace."""
+    """Search with values tracked inside `worlds`; None if tracking alone changes the graph, or prevents a trace."""
     waiting: deque[Answers] = deque([frozenset()])
     tested: set[Answers] = set()
     known: set[Question] = set()
@@ -74,7 +80,7 @@ def _search_in(
 
 
 def _add_one(answers: Answers, tracker: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
-    """Yield these answers together with one more: to one of the questions, one that it has not had."""
+    """Yield these answers together with one more answer, which one of the questions has not had yet."""
     answered = {question for question, _ in answers}
     for question in questions:
         for other in (True, False):

@@ -1,7 +1,9 @@
-"""Flip: each value that was read out of a tensor is replaced, and the model is traced again.
+"""Flip: it replaces each value that Python reads out of a tensor, and traces the model again.
 
-If the graph stays the same, the trace keeps nothing of the value; it was read for a log line, say, or for a check. If
-the graph changes, the trace took one side of a branch, and inputs that take the other side are looked for.
+If the graph stays the same, the trace keeps nothing of the value: the model read it for a log line, say, or for a
+check. If the graph changes, the trace took one side of a branch, and the layer searches for inputs that take the other
+side. The idea resembles mutation testing (DeMillo, Lipton and Sayward, 1978), with a changed value in place of a
+changed statement.
 """
 
 import ast
@@ -26,12 +28,14 @@ from tracehouse.findings.finding import Effect
 from tracehouse.introspection import user_lines
 from tracehouse.torchscript.torch_check import RecordedWarning
 
-# Reads whose value is not replaced: it is an address, or the tracer can often record the operator that reads it. The
-# model is traced on inputs that give another value there.
+# Reads whose value is not replaced: it is an address, or the tracer can often record the operator that reads it.
+# Instead, the model is traced on inputs that give another value there.
 _NOT_FLIPPED = ("data_ptr", "__dlpack__", IN_TORCH)
-_AGREEING_MIN = 2  # on so many inputs that read another value, the answers must agree
-_ALONE_MAX = 3  # if a site is read several times, so many of the reads are also flipped alone
-# Functions of torch and transformers that raise if what they check is not so.
+# One agreeing input can agree by chance, as x * 2 and x * x do at 2. So the answers must agree on so many inputs that
+# read another value.
+_AGREEING_MIN = 2
+_ALONE_MAX = 3  # if a site is read several times, so many of the reads are also flipped alone; a choice
+# Functions of torch and transformers that raise if a condition does not hold.
 _CHECK_FUNCTIONS = (
     "_assert", "_check", "_check_value", "_check_index", "_check_type", "_check_is_size", "_assert_async",
     "_assert_tensor_metadata", "torch_compilable_check",
@@ -44,13 +48,17 @@ class FlipResult:
 
     divergence: GraphDivergence | None = None  # the first difference of the graphs, if they differ
     is_unchanged: bool = False
-    is_checked: bool = False  # the model itself refuses each other value that was tried
+    is_checked: bool = False  # the model's own check refused each other value that was tried
     raised: str | None = None  # how an operator failed on each other value that was tried
 
 
 @dataclass(frozen=True)
 class ReadEffect:
-    """A read, and whether the artifact answers wrongly because of it; with a call that proves it, if one was found."""
+    """A read, and whether the artifact answers wrongly because of it, with the reason.
+
+    `divergence` is the first difference that another value makes in the graph. `counterexample` is a call that the
+    artifact answers wrongly, and `confirmed` is true if one was found.
+    """
 
     read: ValueRead
     effect: Effect
@@ -61,17 +69,20 @@ class ReadEffect:
 
     @property
     def line(self) -> user_lines.Line:
+        """The line that reads."""
         return self.read.line
 
     @property
     def remedy(self) -> str:
+        """What to write instead of the read."""
         return suggest_remedy(self.read)
 
 
 def judge_reads(target: Target, observation: Observation, budget: Budget) -> list[ReadEffect]:
     """Return every observed read with its effect; none if the artifact was not traced.
 
-    Reads for which the budget leaves no time have the effect "unknown".
+    Reads for which the budget leaves no time have the effect "unknown". Raises LimitExceeded if the artifact runs out
+    of memory.
     """
     if target.retrace is None:
         return []
@@ -86,9 +97,10 @@ def judge_reads(target: Target, observation: Observation, budget: Budget) -> lis
 
 
 def flip_read(target: Target, read: ValueRead, observation: Observation, budget: Budget) -> FlipResult:
-    """Return what other values in the place of a read do to the trace.
+    """Return what other values in place of the one that was read do to the trace.
 
-    The first value that changes the graph decides. Values for which the budget leaves no time are left out.
+    The observation must have a baseline. The first value that changes the graph decides. Values for which the budget
+    leaves no time are left out.
     """
     assert observation.baseline is not None
     is_unchanged, is_checked, raised = False, False, None
@@ -153,9 +165,9 @@ def judge_warning(
 def _flip_reads(
     target: Target, observation: Observation, effects: dict[ReadSite, ReadEffect | None], budget: Budget
 ) -> list[tuple[ValueRead, FlipResult]]:
-    """Flip the reads that have no effect yet, those of sizes last, and note the effects that follow from that alone.
+    """Flip the reads that have no effect yet, reads of sizes last, and enter the effects that this decides.
 
-    Returns the reads that are still open, for each of which inputs on the other side are to be looked for.
+    Return the reads that stay open. For these, inputs that take the other side must be searched for.
     """
     waiting = sorted(
         (read for read in observation.reads if effects[read.site] is None), key=lambda read: read.depends_on == "sizes"
@@ -177,7 +189,7 @@ def _flip_reads(
 def _search_reads(
     target: Target, open_reads: Sequence[tuple[ValueRead, FlipResult]], observation: Observation, budget: Budget
 ) -> dict[ReadSite, ReadEffect]:
-    """Look for inputs on which these reads give other values, and judge each read by the answers there."""
+    """Search for inputs on which these reads give other values, and judge each read by the answers there."""
     if not open_reads:
         return {}
     effects = {}
@@ -248,7 +260,7 @@ def _judge_search(read: ValueRead, flipped: FlipResult, result: SearchResult, *,
 def _flip_by_inputs(
     target: Target, read: ValueRead, flipped: FlipResult, result: SearchResult, observation: Observation
 ) -> FlipResult:
-    """Return what a trace on an input that itself reads another value shows, if the read could not be flipped."""
+    """Return `flipped` or, if the read could not be flipped, what a trace on an input with another value shows."""
     was_flipped = flipped.divergence is not None or flipped.raised is not None
     if was_flipped or result.counterexample is not None or not result.examples or observation.baseline is None:
         return flipped
@@ -263,7 +275,7 @@ def _flip_by_inputs(
 
 
 def _has_other_side(target: Target, result: SearchResult, observation: Observation, budget: Budget) -> bool:
-    """Whether a trace on one of the inputs differs; another number may lead to the same side as the example's."""
+    """Whether a trace on one of the inputs has another graph. Another number may lead to the same side of a branch."""
     for call in result.examples:
         if budget.is_spent or observation.baseline is None or result.counterexample is not None:
             return False
@@ -304,7 +316,7 @@ def _make_replacements(read: ValueRead) -> Iterator[Replacement]:
 
 
 def _is_check(error: BaseException) -> bool:
-    """Whether an `assert`, a `raise` or a function that checks raised it, and not an operator given a bad value."""
+    """Whether an `assert`, a `raise` or a checking function raised the error, and not an operator's bad operand."""
     frames = traceback.extract_tb(error.__traceback__)
     for frame in reversed(frames):
         if user_lines.is_ours(frame.filename):

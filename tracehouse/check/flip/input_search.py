@@ -1,4 +1,4 @@
-"""Input search: finds inputs on which other values are read than on the example, and compares the answers there."""
+"""Input search: it finds inputs on which Python reads other values than on the example, and compares answers there."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,8 @@ from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
 
-_AGREED_ENOUGH = 10  # the search for a read ends after so many inputs that read another value
+# The bounds of the search are choices.
+_AGREED_ENOUGH = 10  # the search for a read ends after so many agreeing inputs that read another value
 _NUMBERS_ENOUGH = 60  # the same for a read of numbers, because another number may lead to the same branch
 _EXAMPLES_MAX = 6  # so many inputs that read another value are kept, to trace the model on them
 _NUMBERS_MAX = 16  # so many numbers are aimed at
@@ -36,12 +37,12 @@ class _Threshold:
 class SearchResult:
     """What the search found for one read: inputs that read another value, and whether the answers agree there."""
 
-    numeric: bool = False  # whether numbers are read, and not truths
+    numeric: bool = False  # whether numbers are read, and not booleans
     agreed: int = 0  # on how many inputs the answers agree, not counting answers that show nothing
     values: set[str] = field(default_factory=set)  # what was read on these inputs
     examples: list[Call] = field(default_factory=list)  # a few inputs on which the answers agree
-    counterexample: Call | None = None  # an input on which they differ, and how
-    difference: str | None = None
+    counterexample: Call | None = None  # an input on which they differ
+    difference: str | None = None  # how they differ there
 
     def note(self, call: Call, values: str, difference: str | None, *, is_telling: bool) -> None:
         """Count an input that reads other values; `is_telling` says whether agreement on it shows anything."""
@@ -58,10 +59,12 @@ class SearchResult:
 
     @property
     def agreed_values(self) -> int:
+        """How many different values were read where the answers agree."""
         return len(self.values)
 
     @property
     def is_enough(self) -> bool:
+        """Whether the read needs no further inputs."""
         enough = _NUMBERS_ENOUGH if self.numeric else _AGREED_ENOUGH
         return self.counterexample is not None or self.agreed >= enough
 
@@ -71,8 +74,9 @@ def search_inputs(
 ) -> dict[ReadSite, SearchResult]:
     """Return what was found for each read, by its site.
 
-    Every input is run once by the eager model, which shows what all of the reads give on it. `numbers` are those that
-    tensors were compared with; inputs are aimed at them and at the numbers that each read may be compared with.
+    The eager model runs once on each input, which shows the values of all reads there. `numbers` are those that tensors
+    were compared with. Inputs are aimed at them and at the numbers that each read may be compared with. Inputs for
+    which the budget leaves no time are left out. Raises LimitExceeded if the artifact runs out of memory.
     """
     results = {read.site: SearchResult(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
     example = {read.site: read.values for read in reads}
@@ -90,7 +94,7 @@ def search_inputs(
 
 
 def generate_candidates(example: Call, numbers: Iterable[float]) -> Iterator[tuple[str, Call]]:
-    """Yield inputs by name: probes of all kinds, in turn with inputs on both sides of these numbers."""
+    """Yield named calls in the example's shapes: probes of all kinds, in turn with inputs beside these numbers."""
     thresholds = [_Threshold(number) for number in numbers]
     for pair in zip_longest(generate_probes(example, searching=True, deep=True), aim_probes(example, thresholds)):
         yield from (one for one in pair if one is not None)
@@ -99,7 +103,7 @@ def generate_candidates(example: Call, numbers: Iterable[float]) -> Iterator[tup
 def _test_input(
     target: Target, call: Call, example: dict[ReadSite, list[Any]], results: dict[ReadSite, SearchResult]
 ) -> None:
-    """Call both models on one input, and note the answers for each read that gave other values than on the example."""
+    """Compare both models on one input, and note the result for each read that gave other values than before."""
     recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results))
     try:
         with recorder:
@@ -118,7 +122,7 @@ def _test_input(
 
 
 def _isolate(target: Target, call: Call, others: dict[ReadSite, list[Any]], difference: str) -> str | None:
-    """Return how the models differ because of one read alone; `difference` if that can't be found out.
+    """Return how the models differ because of one read alone; `difference` if that stays unknown.
 
     The eager model is called again, and the other reads are given the values that they had on the example.
     """
@@ -134,7 +138,7 @@ def _isolate(target: Target, call: Call, others: dict[ReadSite, list[Any]], diff
 
 
 def _is_telling(tensor: torch.Tensor) -> bool:
-    """Whether it means something that two answers agree on a tensor; it does not if all is zero, infinite or NaN."""
+    """Whether agreement on this tensor means something: it does not if every element is zero, infinite or NaN."""
     finite = torch.isfinite(tensor) if tensor.is_floating_point() else torch.ones_like(tensor, dtype=torch.bool)
     return bool((finite & (tensor != 0)).any())
 

@@ -1,4 +1,4 @@
-"""Remedies: what to write in the place of a line that reads a value out of a tensor, with that line's own words."""
+"""Read remedies: what to write in place of a line that reads a value out of a tensor, in the words of that line."""
 
 import ast
 import linecache
@@ -12,7 +12,7 @@ _SCRIPT = "put this code into a function under @torch.jit.script, or let `mode` 
 
 
 def suggest_remedy(read: ValueRead) -> str:
-    """Return what to write in the place of a read."""
+    """Return what to write in place of a read, as a clause that quotes the user's expression."""
     expression = find_expression(read)
     statement = _find_statement(read)
     if read.depends_on == "sizes":
@@ -36,7 +36,7 @@ def suggest_remedy(read: ValueRead) -> str:
 
 
 def suggest_loop_remedy(line: Line | None) -> str | None:
-    """Return what to write in the place of a loop over a size; None if the line begins no loop."""
+    """Return what to write in place of a loop over a size; None if the line begins no loop."""
     try:
         [statement] = ast.parse(f"{line.source.strip()} pass").body if line is not None else [None]
     except (SyntaxError, ValueError):
@@ -50,7 +50,10 @@ def suggest_loop_remedy(line: Line | None) -> str | None:
 
 
 def find_expression(read: ValueRead) -> str:
-    """Return the expression that reads, as it stands in the source; the whole line if it is not known."""
+    """Return the expression that reads, as it stands in the source; the whole line if its place is not known.
+
+    A long expression is cut at _EXPRESSION_MAX_CHARACTERS.
+    """
     text = read.site.span and _read_text(read.site.file, read.site.span)
     return (text or read.line.source)[:_EXPRESSION_MAX_CHARACTERS]
 

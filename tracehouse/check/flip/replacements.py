@@ -1,4 +1,7 @@
-"""Replacements: other values for what was read out of a tensor, near it and near what it may be compared with."""
+"""Replacements: other values for what was read out of a tensor, near it and near the numbers it may be compared with.
+
+This is boundary value analysis (Myers, 1979): branches change at the numbers of a comparison, and beside them.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,14 +13,14 @@ import numpy as np
 
 from tracehouse.check.instrumentation.value_reads import ValueRead
 
-_NUMBERS_MAX = 6  # so many of the numbers in the code of the function are tried
+_NUMBERS_MAX = 6  # so many of the numbers in the code of the function are tried, the smallest first; a choice
 _EXTRAORDINARY = (-0.0, math.inf, -math.inf, math.nan)
 
 Change = Callable[[Any], Any]
 
 
 def propose_replacements(read: ValueRead) -> Iterator[Change]:
-    """Yield changes of a read's values, the most telling first."""
+    """Yield changes of a read's value, the most telling first. Each keeps the value's type and shape."""
     value = read.values[0]
     yield from propose_neighbours(value)
     if isinstance(value, bool):
@@ -37,7 +40,7 @@ def propose_replacements(read: ValueRead) -> Iterator[Change]:
 
 
 def propose_neighbours(value: Any) -> Iterator[Change]:
-    """Yield changes to a value near this one; of a boolean, to the other."""
+    """Yield changes to values near this one; a boolean changes to the other one."""
     if isinstance(value, bool):
         yield lambda truth: not truth
     else:
@@ -63,7 +66,7 @@ def _add_neighbours(numbers: Iterable[float]) -> Iterator[float]:
 
 
 def _find_midpoints(numbers: Sequence[float]) -> Iterator[float]:
-    """Yield numbers between each two: some branches are taken only there."""
+    """Yield numbers between each two neighbours, because some branches are taken only there."""
     for low, high in pairwise(sorted({*numbers, 0.0})):
         yield (low + high) / 2
         yield float((low + high) // 2)

@@ -1,7 +1,9 @@
 """Canonical graphs: what a traced method computes, in a form in which two traces can be compared.
 
-It leaves out what may differ between two traces that compute the same: names, scopes and dead code. A constant is
+The form leaves out what may differ between two traces that compute the same: names, scopes and dead code. A constant is
 known by its value, a parameter or an attribute by its path, and every other value by the node that gives it.
+
+Two graphs are compared as sequences of steps, which Python's difflib.SequenceMatcher aligns.
 """
 
 import hashlib
@@ -20,9 +22,9 @@ from tracehouse.torchscript import tensor_constants
 
 _SHOWN_MAX_CHARACTERS = 80
 # If the differing parts of two graphs have more pairs of nodes than this, they are not aligned, and only the first
-# differing nodes are reported.
+# differing nodes are reported: SequenceMatcher's time grows with the product of the lengths. The number is a choice.
 _ALIGNED_PAIRS_MAX = 6_000_000
-_NEIGHBOURS_MAX = 8  # how many nodes around one that has no line are searched for one
+_NEIGHBOURS_MAX = 8  # so many nodes around a node without a line are searched for one; a choice
 _CONSTANT = "constant "
 # tolist and numpy record these for the tensor that they read. They change no value, so they are skipped.
 _SAME_VALUES = frozenset({"aten::resolve_conj", "aten::resolve_neg"})
@@ -35,7 +37,10 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class GraphDivergence:
-    """A place where two graphs of one model differ, and what each has there."""
+    """A place where two graphs of one model differ: the first has `was` there, and the second has `is_`.
+
+    Both are an operator, an operand or NOTHING, as text. `line` is the nearest line that a person can change.
+    """
 
     kind: Kind
     line: user_lines.Line | None
@@ -43,11 +48,11 @@ class GraphDivergence:
     was: str
     is_: str
     frames: Sequence[Frame] = ()  # the lines that led to the node, the innermost first
-    repeated: bool = False  # the graph without the node has others that do the same, from the same line
+    repeated: bool = False  # the graph that lacks the node has others with the same operation and line
 
     @property
     def origin(self) -> user_lines.Line | None:
-        """The line at fault: where the constant was made, or where it was decided that the node is there."""
+        """The line at fault: the line that made the constant, or the line that decided that the node exists."""
         if self.kind == "struct":
             frame = line_at_fault.find_origin_of_step(self.frames, repeated=self.repeated)
         else:
@@ -72,13 +77,13 @@ class Step:
 
     @property
     def frames(self) -> Sequence[Frame]:
-        """The lines that led to the node; without any, those of nodes that use its outputs or give its inputs."""
+        """The lines that led to the node. If it has none, those of nodes that use its outputs or give its inputs."""
         return _frames_near(self.node)
 
 
 @dataclass(frozen=True)
 class CanonicalGraph:
-    """The steps of a method. Those of a block follow the node that has it; the last step is the return."""
+    """The steps of a method. The steps of a block follow the node that has it, and the last step is the return."""
 
     steps: list[Step]
     graph: script_graphs.Graph  # the nodes are valid only as long as it lives
@@ -90,14 +95,20 @@ class CanonicalGraph:
 
 
 def canonicalize(module: torch.jit.ScriptModule, method: str) -> CanonicalGraph:
-    """Return the canonical graph of a module's method. The module itself is not changed."""
+    """Return the canonical graph of a module's method: inlined and, by torch's own pass, without dead code.
+
+    The module itself is not changed. It must have the method.
+    """
     graph = script_graphs.methods(module)[method].inlined_graph
     torch._C._jit_pass_dce(graph)
     return CanonicalGraph(_GraphReader().read(graph), graph)
 
 
 def find_divergences(was: CanonicalGraph, now: CanonicalGraph, limit: int = 6) -> list[GraphDivergence]:
-    """Return the first places where two graphs differ, at most `limit`; none for graphs that compute the same."""
+    """Return the first places where two graphs differ, at most `limit`, in the order of the steps.
+
+    Graphs that compute the same have none.
+    """
     if was.computation == now.computation:
         return []
     pairs = _align(was.steps, now.steps)
@@ -110,7 +121,7 @@ _Key = tuple[str, Frame | None, Frame | None]
 
 
 class _GraphReader:
-    """One walk through a graph, which describes each value by what gives it."""
+    """Reads one graph from its inputs on, and describes each value by what gives it."""
 
     def __init__(self) -> None:
         self._descriptions: dict[str, str] = {}
@@ -214,9 +225,9 @@ def _hash(data: Any) -> str:
 
 
 def _align(was: Sequence[Step], now: Sequence[Step]) -> list[_Pair]:
-    """Return the steps of both graphs in order: in pairs that do the same, or alone where only one graph has them.
+    """Return the steps of both graphs in order: in pairs that do the same, or alone if only one graph has the step.
 
-    It uses difflib's SequenceMatcher between the beginning and the end that both have in common.
+    SequenceMatcher aligns what lies between the beginning and the end that both have in common.
     """
     if len(was) == len(now) and all(a.operation == b.operation for a, b in zip(was, now, strict=True)):
         return [*zip(was, now, strict=True)]
@@ -243,7 +254,7 @@ def _keys(steps: Sequence[Step]) -> list[_Key]:
 
 
 def _key(step: Step) -> _Key:
-    """Return what steps are aligned by. With the lines, steps that a loop repeats differ from those after the loop."""
+    """Return the key by which steps are aligned. Its lines tell steps that a loop repeats from steps after the loop."""
     frames = _frames(step.node)
     return step.operation, frames[0] if frames else None, _first_submitted(frames)
 
@@ -297,7 +308,7 @@ def _compare_operands(old: Step, new: Step, numbers: _Numbers, paired: Collectio
 
 
 def _is_paired(operand: str, numbers: Collection[str]) -> bool:
-    """Whether both graphs have the step that gives the operand. If not, the missing step is a divergence itself."""
+    """Whether both graphs have the step that gives the operand. If not, the missing step is itself a divergence."""
     return not operand.startswith("%") or operand.partition(".")[0] in numbers
 
 
@@ -330,7 +341,10 @@ def _shorten(operand: str) -> str:
 
 
 def line_of(node: script_graphs.Node) -> user_lines.Line | None:
-    """Return the nearest line in a submitted file, where a person can act; without one, the nearest of a library."""
+    """Return the nearest line of a submitted file, which a person can change, or else the nearest line of a library.
+
+    None if the node has no line.
+    """
     return _line(_frames(node))
 
 

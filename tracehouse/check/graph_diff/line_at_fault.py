@@ -1,7 +1,8 @@
-"""The line at fault: the line of the source because of which another trace lacks a node, or has it with another value.
+"""The line at fault: why another trace lacks a node, or has another number in it.
 
 A node knows the lines that led to its operator. The cause is around or before them: the head of the loop that was
-unrolled, the condition that left the node out, or the conversion that made its number.
+unrolled, the condition that left the node out, or the conversion that made its number. The syntax tree of the source
+shows them, so the line is a good guess and no proof.
 """
 
 import ast
@@ -13,18 +14,21 @@ from tracehouse.introspection import user_lines
 
 Frame = tuple[str, int]  # a file, as code objects name it, and a line
 
-# Functions, and methods or attributes, that turn a tensor or its sizes into Python's numbers.
+# Functions, and then methods and attributes, that turn a tensor or its sizes into Python numbers.
 _FUNCTIONS = {"int", "float", "bool", "len", "round", "min", "max", "map", "range", "divmod"}
 _METHODS = {"item", "tolist", "numpy", "stride", "nelement", "element_size", "nbytes"}
 _LIBRARIES = {"math", "np", "numpy"}
 _OUTSIDE = {"random", "secrets", "time", "datetime", "uuid", "os"}
-# Attributes whose value is not the same for each call, whatever object has them.
+# Attributes whose value may differ between calls, whatever object has them.
 _CHANGING = {"shape", "size", "numel", "random"}
 _PYTHONS = {"self", "enumerate", "zip", "reversed", "list", "tuple", "sorted", "sum", "abs"}
 
 
 def find_origin_of_constant(frames: Sequence[Frame]) -> Frame | None:
-    """Return where a node's number became a number of Python's: the conversion whose result is used or passed there."""
+    """Return the line that made a node's number a Python number: the conversion whose result is used or passed there.
+
+    `frames` are the lines that led to the node, the innermost first. None if there are none.
+    """
     lines = _lines_to_act_on(frames)
     for depth, frame in enumerate(lines):
         function, statement = _at(frame)
@@ -44,7 +48,10 @@ def find_origin_of_constant(frames: Sequence[Frame]) -> Frame | None:
 
 
 def find_origin_of_step(frames: Sequence[Frame], *, repeated: bool) -> Frame | None:
-    """Return where it was decided that these nodes exist; `repeated` is whether the other trace has some of them."""
+    """Return the line that decided that the nodes at `frames` exist: a loop, a condition; None if it is unknown.
+
+    `repeated` is whether the other trace has some of these nodes.
+    """
     lines = _lines_to_act_on(frames)
     for frame in lines:
         _, statement = _at(frame)
@@ -69,7 +76,7 @@ def _recurs(frame: Frame, frames: Sequence[Frame]) -> bool:
 
 
 def _lines_to_act_on(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Return the lines in submitted files, where a person can act; without any, all lines."""
+    """Return the lines of submitted files, which a person can change; without any, all lines."""
     return [frame for frame in frames if frame[0] in user_lines.submitted] or frames
 
 
@@ -84,7 +91,7 @@ def _loop_around(frame: Frame) -> int | None:
 
 
 def _condition(frame: Frame) -> int | None:
-    """Return the line of the innermost condition around the line, or of the last one before it that may return."""
+    """Return the line of the innermost condition around the line, or of the last one before it whose branch returns."""
     function, _ = _at(frame)
     around = [node.test for node in _around(frame, (ast.If, ast.IfExp)) if isinstance(node, ast.If | ast.IfExp)]
     body = function.body if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) else []
@@ -111,7 +118,7 @@ def _turns_expression(loop: ast.AST) -> ast.expr:
 
 
 def _is_fixed(what: ast.AST) -> bool:
-    """Whether the value is the same for each call: it has only parts of the model and numbers of the source."""
+    """Whether the value is the same for each call: it consists of parts of the model and numbers in the source."""
     names = {node.id for node in ast.walk(what) if isinstance(node, ast.Name)}
     changing = {node.attr for node in ast.walk(what) if isinstance(node, ast.Attribute)} & _CHANGING
     return not changing and names <= _PYTHONS | _FUNCTIONS | _LIBRARIES
@@ -159,7 +166,7 @@ def _targets(node: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign) -
 
 
 def _converts(node: ast.AST | None) -> bool:
-    """Whether the node makes numbers of Python's from something that may differ between calls."""
+    """Whether the node makes Python numbers from something that may differ between calls."""
     return isinstance(node, ast.AST) and any(_is_conversion(part) for part in ast.walk(node)) and not _is_fixed(node)
 
 

@@ -1,1 +1,1 @@
-"""The graphs layer: which sizes may vary, which of them only together, and what the trace baked in of the example."""
+"""The graphs layer: which sizes may vary, which only together, and which values and sizes the trace has baked in."""

@@ -1,7 +1,7 @@
 """Baked sizes: the symbols whose sizes the trace has fixed, and the line that fixed them.
 
-The model is traced again at sizes at which the artifact is wrong. The line is where that graph and the example's
-diverge.
+The model is traced again at sizes at which the artifact is wrong. The line is where that graph first differs from the
+example's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,16 +17,16 @@ from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.introspection import user_lines
 from tracehouse.introspection.user_lines import Line
 
-_DIVERGENCES_MAX = 12
-_RETRACES_MAX = 2  # for one symbol
+_DIVERGENCES_MAX = 12  # so many differences of two graphs are searched for the cause; a choice
+_RETRACES_MAX = 2  # for one set of symbols; a choice, because each trace takes as long as the first
 
 
 @dataclass(frozen=True)
 class BakedSize:
     """Symbols whose sizes the trace has fixed, with the sizes at which the artifact was wrong and at which it agreed.
 
-    `divergence` is where the graph of a trace at wrong sizes diverges; it is None where no such trace succeeded.
-    `lines` are all lines at which it does, the likeliest cause first.
+    `divergence` is where the graph of a trace at wrong sizes first differs, and None if no such trace succeeded.
+    `lines` are all lines where it differs, the likeliest cause first. `wrong` and `right` have sizes by symbol.
     """
 
     symbols: tuple[str, ...]
@@ -41,12 +41,15 @@ class BakedSize:
 
     @property
     def line(self) -> Line | None:
-        """The likeliest line; None where none was found."""
+        """The likeliest line; None if none was found."""
         return next(iter(self.lines), None)
 
 
 def find_baked_sizes(target: Target, groups: Groups, tests: Sequence[SizeTest], budget: Budget) -> list[BakedSize]:
-    """Return the symbols whose sizes the trace has fixed, as the tests show, each with its line."""
+    """Return the symbols whose sizes the trace has fixed, as the tests show, each with its line.
+
+    Lines for which the budget leaves no time are left out.
+    """
     wrong_tests: dict[tuple[str, ...], list[SizeTest]] = {}
     for test in tests:
         if test.is_wrong and (symbols := test.changed_symbols(groups)):
@@ -112,7 +115,7 @@ class _LineFinder:
         return sorted(divergences, key=lambda divergence: not self._is_cause(divergence, test))
 
     def _is_cause(self, divergence: GraphDivergence, test: SizeTest) -> bool:
-        """Whether it is itself the size that changed, or a step that one graph lacks, and not a consequence of one."""
+        """Whether the divergence is the changed size itself or a step that one graph lacks, and no consequence."""
         pairs = {(str(self._groups.example[symbol]), str(test.sizes[symbol])) for symbol in test.sizes}
         return divergence.kind != "wiring" and (
             divergence.kind == "struct" or (divergence.was, divergence.is_) in pairs

@@ -1,4 +1,4 @@
-"""Baked values: the model is traced again on other values in the example's shapes; what differs was baked in."""
+"""Baked values: the model is traced again on other values in the example's shapes, and what differs was baked in."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -45,9 +45,10 @@ class BakedValue:
 
 
 def find_baked_values(target: Target, budget: Budget) -> list[BakedValue]:
-    """Return where the artifact's graph differs from those of other traces, each line once.
+    """Return where the artifact's graph differs from the graphs of other traces, each line once.
 
-    If a second trace of the example differs already, no other values are tried: nothing could be told from them.
+    If a second trace of the example already differs, no other values are tried, because they would prove nothing.
+    Traces for which the budget leaves no time are left out. Nothing that the model or the tracer raises comes out.
     """
     if target.retrace is None:
         return []
@@ -71,7 +72,7 @@ def find_baked_values(target: Target, budget: Budget) -> list[BakedValue]:
 
 
 def _trace(target: Target, call: Call, within_s: float) -> CanonicalGraph | None:
-    """Return the graph of a trace of the call; None if eager refuses it, or it can't be traced in time: no fault."""
+    """Return the graph of a trace of the call; None if the call cannot be traced in time, which proves nothing."""
     try:
         # Other values can make one of the model's loops very long.
         with time_limit(within_s):
@@ -86,7 +87,7 @@ def _compare(cause: Cause, was: CanonicalGraph, now: CanonicalGraph, call: Call)
 
 
 def _confirm(target: Target, baked: BakedValue) -> BakedValue:
-    """Compare the artifact with eager on the call on which the other trace was made."""
+    """Compare the artifact with eager on the call of the other trace, and return the value with the result."""
     try:
         eager = target.eager.answer(baked.call, within_s=CALL_LIMITS.single_s)
     except (ModelRaised, TooSlow):

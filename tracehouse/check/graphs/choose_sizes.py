@@ -6,16 +6,19 @@ from itertools import combinations, zip_longest
 from tracehouse.check.size_groups import Groups
 from tracehouse.spec.trace_spec import WantedSizes
 
+# Sizes of several kinds: 1 (which broadcasts), small primes, and a power of two and numbers just past one.
 _COMMON = (1, 2, 3, 5, 17, 8, 33, 65)
-_CORNERS_MAX = 8
+# The other bounds are choices that keep the calls few and small.
+_CORNERS_MAX = 8  # calls of several symbols together
+# In such a call, a size above both this and so many times the example's is left out.
 _CORNER_SIZE = 17
 _CORNER_TIMES_EXAMPLE = 3
-_EDGES_MAX = 6
-_SMALL_MAX = 16
+_EDGES_MAX = 6  # so many of the sizes that the model compares a symbol with are tried
+_SMALL_MAX = 16  # the largest size that counts as small
 
 
 def choose_single_sizes(groups: Groups, wanted: Mapping[str, WantedSizes]) -> Iterator[Mapping[str, int]]:
-    """Yield sizes of one symbol each, so that each symbol has its first sizes before any symbol has all of its.
+    """Yield sizes of one symbol each. The symbols take turns, so that each has its first sizes early.
 
     `wanted` limits the sizes of the symbols that it names.
     """
@@ -25,9 +28,9 @@ def choose_single_sizes(groups: Groups, wanted: Mapping[str, WantedSizes]) -> It
 
 
 def choose_corners(groups: Groups, agreeing: Sequence[tuple[str, int]]) -> list[dict[str, int]]:
-    """Return sizes of several symbols together: at the ends of the sizes at which each symbol agreed alone.
+    """Return sizes of several symbols together: the ends of the sizes at which each symbol agreed alone.
 
-    `agreeing` are these sizes, each with its symbol.
+    `agreeing` has each such size with its symbol. With fewer than two symbols there are none.
     """
     sizes_of: dict[str, list[int]] = {}
     for symbol, size in agreeing:
@@ -44,7 +47,7 @@ def choose_corners(groups: Groups, agreeing: Sequence[tuple[str, int]]) -> list[
 
 
 def choose_small_sizes(groups: Groups, tested: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """Return the small sizes of each symbol, the others as in the example, without those that were tested."""
+    """Return the small sizes of each symbol, with the example's sizes of the others, without those tested before."""
     steps = [
         (symbol, size)
         for size in range(1, _SMALL_MAX + 1)
@@ -87,5 +90,5 @@ def _wanted_sizes(example: int, usual: Sequence[int], wanted: WantedSizes) -> li
 
 
 def _without_large(sizes: Sequence[int], example: int) -> list[int]:
-    """Leave out large sizes, for those of several symbols multiply."""
+    """Leave out large sizes, because the sizes of several symbols multiply."""
     return [size for size in sizes if size <= max(_CORNER_SIZE, _CORNER_TIMES_EXAMPLE * example)] or [*sizes]

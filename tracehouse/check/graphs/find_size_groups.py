@@ -27,22 +27,23 @@ from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import resizing
 
 # Distances from the example's size, tried until eager accepts one. The sides of images often have to be multiples of
-# a number.
+# a power of two, such as 32 in five halvings.
 _NEAR = (1, -1)
 _FAR = (2, 4, 8, 16, 32)
 _OTHER_THAN_ONE = (2, 3)
 # Sizes to begin from in place of 1: one that no other dim has, for two dims may have equal sizes by chance.
 _IN_PLACE_OF_ONE = (3, 5, 7, 11)
 _SUBSETS_MAX = 5  # with more dims of size 1 than this, not every subset of them is tried
-_PAIRS_MAX = 30
-_SYMBOLIC_SHARE = 0.5  # of the budget
+_PAIRS_MAX = 30  # so many pairs of dims are tried together; a choice
+_SYMBOLIC_SHARE = 0.5  # the fraction of the budget that the run on symbols may take; a choice
 
 
 def find_size_groups(target: Target, declarations: Mapping[str, Mapping[str, str]], budget: Budget) -> Groups:
-    """Return the declared groups, or, where none were declared, those that the eager model's answers show.
+    """Return the declared groups or, if none were declared, those that the eager model's answers show.
 
-    `declarations` has expressions in symbols by input leaf and place of the dim. The eager model has to answer the
-    example. Raises ValueError where the declarations do not fit the example.
+    `declarations` has expressions in symbols by input leaf and by the dim's place, as text. The eager model must accept
+    the example. Dims for which the budget leaves no time stay at one size. Raises ValueError if the declarations do not
+    fit the example.
     """
     oracle = SizeOracle(target, budget)
     return _check_declared(oracle, declarations) if declarations else _search(oracle)
@@ -116,7 +117,7 @@ def _subsets_of_ones(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
 
 
 class _GroupSearch:
-    """What is known so far: `expressions` of the dims that may change; the other dims are pending."""
+    """What is known so far: `expressions` has the dims that may change size; the other dims are pending."""
 
     def __init__(self, oracle: SizeOracle, dims: Sequence[Dim], relations: Relations) -> None:
         self._oracle = oracle
@@ -129,7 +130,10 @@ class _GroupSearch:
         self.untried: set[Dim] = set()
 
     def run(self) -> None:
-        """Confirm what the relations suggest, then try pending dims alone, together and in sums. Raises OutOfTime."""
+        """Confirm what the relations suggest, then try pending dims alone, together and in sums.
+
+        Raises OutOfTime if the budget is spent.
+        """
         suggested = self._suggest()
         self._join_leading_dims(suggested)
         self._join_equal_shapes(suggested)
@@ -145,7 +149,7 @@ class _GroupSearch:
         self._find_lengths()
 
     def stop(self) -> None:
-        """Note that there was no time for the dims that are pending."""
+        """Note that the budget left no time for the pending dims."""
         self.untried |= self.pending
         if self.pending:
             self._oracle.budget.leave_out(

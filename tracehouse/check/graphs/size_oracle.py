@@ -1,4 +1,4 @@
-"""The size oracle: whether the eager model accepts a call of other sizes. Each set of sizes is asked only once."""
+"""The size oracle: whether the eager model accepts a call of other sizes. Each set of sizes is called only once."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import resizing
 
-# The dims whose sizes change, each as a sum of symbols; a dim that is missing keeps its size.
+# The dims whose sizes change, each as a sum of symbols. A dim that is missing keeps its size.
 Expressions = dict[Dim, Linear]
 
 
@@ -46,9 +46,10 @@ class SizeOracle:
         self.call = call
 
     def accepts(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
-        """Whether the eager model answers where the symbols have these sizes.
+        """Whether the eager model answers if the symbols have these sizes.
 
-        Sizes that make an input too large count as not accepted. Raises OutOfTime.
+        Sizes that make an input too large, or the call too slow, count as not accepted. Raises OutOfTime if the budget
+        is spent.
         """
         groups = self.groups(expressions)
         if not groups.is_affordable(self.target.call, sizes):
@@ -61,7 +62,7 @@ class SizeOracle:
         return self._accepted[key]
 
     def groups(self, expressions: Expressions) -> Groups:
-        """Return the groups that the expressions make, in the sizes of the call."""
+        """Return the groups that the expressions make; their example sizes are those of the current call."""
         shapes = {
             name: make_symbolic_shape(expressions, name, [*tensor.shape]) for name, tensor in self.call.tensors.items()
         }
@@ -74,7 +75,7 @@ class SizeOracle:
         return Groups(shapes, example, {}, lengths=lengths)
 
     def artifact_raises(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
-        """Whether the artifact raises an error where the symbols have these sizes."""
+        """Whether the artifact raises an error if the symbols have these sizes."""
         call = self.groups(expressions).resize(self.call, sizes, self.target.seed)
         try:
             call_artifact(self.target.artifact, call, self.target.seed)
@@ -83,9 +84,9 @@ class SizeOracle:
         return False
 
     def find_refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
-        """Call the eager model at these sizes; return the error that it raises, and None where it answers.
+        """Call the eager model at these sizes, and return the error that it raises; None if it answers.
 
-        Raises TooSlow.
+        Raises TooSlow if the call takes longer than the target's `call_s` seconds or the budget, whichever is less.
         """
         try:
             call = groups.resize(self.call, sizes, self.target.seed)
@@ -134,7 +135,7 @@ def symbol_of(expression: Linear) -> str:
 
 
 def dims_of_symbols(expressions: Expressions) -> dict[str, Dim]:
-    """Return for each symbol the first dim whose size it is."""
+    """Return for each symbol the first dim that is this symbol alone."""
     dims: dict[str, Dim] = {}
     for dim, expression in expressions.items():
         if is_symbol(expression):

@@ -1,6 +1,8 @@
 """Size relations: the conditions that the eager model puts on its inputs' sizes, found by one run on symbols.
 
-If the model reads a value, the run ends there, and the conditions met until then are returned.
+The run uses torch's tensors without values (torch._subclasses.FakeTensorMode), and torch's ShapeEnv collects the
+conditions on their symbolic sizes. If the model reads a value, the run ends there, and the conditions met until then
+count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,16 +26,13 @@ from tracehouse.eager.source import seed_all
 
 Dim = tuple[str, int]  # an input leaf, and the place of the dim
 _CONSTANT = ""
-# The terms of a sum: how many times each symbol is in it, and under "" the constant. As an equation, the sum is zero.
+# The terms of a sum: the factor of each symbol, and the constant under "". As an equation, the sum is zero.
 _Sum = dict[str, int]
 
 
 @dataclass(frozen=True)
 class Relations:
-    """The relations between the sizes of an eager model's inputs.
-
-    The relations held on one path through the model; another path may have fewer.
-    """
+    """The relations between the sizes of a model's inputs, on one path through it. Another path may have fewer."""
 
     symbols: dict[Dim, str]  # every dim has one
     # For each dim that is not free: a sum of other dims' symbols, or its only size.
@@ -47,8 +46,8 @@ class Relations:
 def find_size_relations(target: Target, call: Call, within_s: float) -> Relations:
     """Run the eager model on symbols in place of the call's sizes, and return the relations that it met.
 
-    The call should have no dim of size 1, for broadcasting hides relations. The run is stopped after `within_s`
-    seconds.
+    The call should have no dim of size 1, because broadcasting hides relations. The run is stopped after `within_s`
+    seconds of wall-clock time. Nothing that the model raises comes out: the conditions met until then are returned.
     """
     environment = ShapeEnv(**ENVIRONMENT_SETTINGS)
     mode = fake_tensor_mode(environment)
@@ -116,7 +115,7 @@ def _linear_sum(total: Any, symbols: Mapping[str, int]) -> _Sum | None:
 
 
 def _eliminate(equations: Iterable[_Sum], order: Mapping[str, int]) -> dict[str, _Sum]:
-    """Solve the equations by Gaussian elimination over the integers.
+    """Solve the equations by Gaussian elimination, and skip an equation that has no integer solution.
 
     Return the symbols that they determine, each as a sum of symbols that stay free.
     """
@@ -141,9 +140,9 @@ def _substitute(terms: _Sum, solutions: Mapping[str, _Sum]) -> _Sum:
 
 
 def _choose_symbol(equation: _Sum, order: Mapping[str, int]) -> str | None:
-    """Return the symbol that the equation is solved for; None where it has no integer solution.
+    """Return the symbol for which the equation is solved; None if it has no integer solution.
 
-    A symbol that is the sum of the others is preferred to one that is a difference, and a later dim to an earlier one.
+    A symbol that is the sum of the others comes before one that is a difference, and a later dim before an earlier one.
     If there is only one symbol, the equation is divided by its factor.
     """
     symbols = {name: times for name, times in equation.items() if name != _CONSTANT}

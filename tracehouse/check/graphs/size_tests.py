@@ -21,16 +21,17 @@ from tracehouse.torch_values.compare import compare
 from tracehouse.torch_values.tensors import spec_of
 
 # agrees, differs and raised: what the artifact did. refused and too-slow: what eager did, which is no fault of the
-# trace. unsure: eager gives two different answers to the call, as where an operator reads memory that is not its own.
+# trace. unsure: eager gives two different answers to the call, for instance if an operator reads memory past its end.
 Outcome = Literal["agrees", "differs", "raised", "refused", "too-slow", "unsure"]
 
-# A symbol is taken as baked after so many sizes at which the artifact is wrong, and none at which it agrees.
+# A symbol counts as baked after so many sizes at which the artifact is wrong, and none at which it agrees. A choice:
+# more calls would only repeat the finding.
 _WRONG_MAX = 3
 
 
 @dataclass(frozen=True)
 class SizeTest:
-    """One call with these sizes of all symbols: its outcome, and the error of the side that raised."""
+    """One call at these sizes by symbol: its outcome, and the error of the model that raised."""
 
     sizes: Mapping[str, int]
     call: Call
@@ -38,7 +39,7 @@ class SizeTest:
     difference: Difference | None = None
     error: Exception | None = None
     aftereffect: Difference | None = None  # how the call changes what eager answers to the example
-    outputs: Sequence[TensorSpec] = ()  # eager's, where the artifact agrees
+    outputs: Sequence[TensorSpec] = ()  # shapes and datatypes of eager's outputs, if the artifact agrees
 
     @property
     def agrees(self) -> bool:
@@ -56,9 +57,9 @@ class SizeTest:
 
 
 def run_size_tests(target: Target, groups: Groups, wanted: Mapping[str, WantedSizes], budget: Budget) -> list[SizeTest]:
-    """Compare at sizes of one symbol after the other, then of several together.
+    """Compare at sizes of one symbol after the other, then of several together, and return the tests in that order.
 
-    `wanted` limits the sizes of the symbols that it names.
+    `wanted` limits the sizes of the symbols that it names. Sizes for which the budget leaves no time are left out.
     """
     tester = _SizeTester(target, groups, budget)
     for sizes in choose_single_sizes(groups, wanted):
@@ -72,7 +73,10 @@ def run_size_tests(target: Target, groups: Groups, wanted: Mapping[str, WantedSi
 def run_size_tests_at(
     target: Target, groups: Groups, samples: Iterable[Mapping[str, int]], budget: Budget
 ) -> list[SizeTest]:
-    """Compare at these sizes; a symbol that a sample does not name has the example's size."""
+    """Compare at these sizes, and return the tests. A symbol that a sample does not name has the example's size.
+
+    Sizes for which the budget leaves no time are left out.
+    """
     tester = _SizeTester(target, groups, budget)
     for sizes in samples:
         tester.run(sizes)
@@ -112,7 +116,7 @@ class _SizeTester:
         return [(symbols[0], test.sizes[symbols[0]]) for test, symbols in changed if len(symbols) == 1]
 
     def _is_known_as_baked(self, sizes: Mapping[str, int]) -> bool:
-        """Whether these are sizes of one symbol that was wrong wherever it was tested, and often enough."""
+        """Whether these are sizes of one symbol that was wrong in each of enough tests."""
         if len(sizes) != 1:
             return False
         ((symbol, _),) = sizes.items()

@@ -1,7 +1,7 @@
-"""Layouts: the example's own values, laid out in memory as they are in no inference request.
+"""Layouts: the example's own values with another layout in memory than an inference request can have.
 
-A served artifact gets contiguous tensors that require no gradient. A difference on others is reported, and counts for
-nothing else.
+A served artifact gets contiguous tensors that require no gradient. A difference on other layouts is reported, and does
+not change the verdict.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tracehouse.eager.call import Call
 
 
 def vary_layouts(example: Call) -> Iterator[tuple[str, Call]]:
-    """Yield a call with its name for each layout that changes at least one of the inputs."""
+    """Yield a named call for each layout that changes at least one of the inputs. Shapes and values stay the same."""
     tensors = example.tensors
     for name, lay_out in _LAYOUTS:
         varied = {path: lay_out(tensor) for path, tensor in tensors.items()}
@@ -26,7 +26,7 @@ def _differs(tensor: torch.Tensor, example: torch.Tensor) -> bool:
 
 
 def _transpose(tensor: torch.Tensor) -> torch.Tensor:
-    """Lay the values out in memory with the last dim as the slowest."""
+    """Return the tensor laid out in memory with the last dim as the slowest."""
     return tensor.movedim(-1, 0).contiguous().movedim(0, -1) if tensor.dim() > 1 else tensor
 
 

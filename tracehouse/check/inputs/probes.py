@@ -1,7 +1,7 @@
-"""Probes: the example's inputs with other values, of the same shapes and datatypes.
+"""Probes: the example's inputs with other values, in the same shapes and datatypes.
 
 One hand-picked input proves nothing (x * 2 equals x - 1 at -1), so each kind of value is varied in more than one way.
-A probe may make no sense to the model, which may then refuse it. Where the model answers, the artifact must agree.
+A probe may make no sense to the model, which may then refuse it. If the model answers, the artifact must agree.
 """
 
 import hashlib
@@ -27,24 +27,24 @@ Tensors = dict[str, torch.Tensor]
 # The smallest and the largest integer that the model accepts in an input, by the path of the input, where known.
 ValueBounds = Mapping[str, tuple[int, int]]
 
-_DRAWS_DEEP = 3  # a deep search draws so many times at each scale
+_DRAWS_DEEP = 3  # a deep search draws so many times at each scale; a choice
 
 
 def generate_probes(
     example: Call, *, searching: bool, deep: bool = False, bounds: ValueBounds = MappingProxyType({}), seed: int = 0
 ) -> Iterator[tuple[str, Call]]:
-    """Yield variations of a call with their names, the most telling first; none is equal to the example or to another.
+    """Yield named variations of a call, the most telling first; none is equal to the example or to another.
 
     Shapes and datatypes stay as they are. `searching` is for a model that reads values in Python and so may branch on
-    any of them: on single elements, one input alone, extremes, equal inputs. A model that reads none computes the same
-    with all values. `deep` adds all other variations. Integers stay within `bounds` where given, or else near the range
-    of the example's.
+    single elements, on one input alone, on extremes or on equal inputs. A model that reads no value runs the same
+    operators on all values, and needs fewer probes. `deep` adds all other variations. Random integers stay within
+    `bounds`, or within the range of the example's. `seed` decides all random values.
     """
     return drop_repeats(example, _vary(example.tensors, searching or deep, deep, bounds, seed))
 
 
 def drop_repeats(example: Call, variations: Iterable[tuple[str, Tensors]]) -> Iterator[tuple[str, Call]]:
-    """Yield a call for each of these variations that is equal neither to the example nor to one before it."""
+    """Yield a named call for each of these variations that equals neither the example nor an earlier variation."""
     digests = {_digest(example.tensors)}
     for name, varied in variations:
         if (digest := _digest(varied)) not in digests:
@@ -78,7 +78,7 @@ def _vary(
 
 
 def _vary_within_bounds(tensors: Tensors, bounds: ValueBounds) -> Iterator[tuple[str, Tensors]]:
-    """Yield integers at the bounds of what the model accepts: the last id of a vocabulary, and the first."""
+    """Yield integers at the bounds of what the model accepts, such as the last and the first id of a vocabulary."""
     known = {path: tensors[path] for path in bounds if path in tensors and tensors[path].numel()}
     if not known:
         return
@@ -88,7 +88,7 @@ def _vary_within_bounds(tensors: Tensors, bounds: ValueBounds) -> Iterator[tuple
 
 
 def _alternate(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
-    """Return a tensor of this shape in which the two integers take turns."""
+    """Return a tensor of the same shape in which the two integers take turns."""
     flat = tensor.new_full((tensor.numel(),), second)
     flat[::2] = first
     return flat.reshape(tensor.shape)
@@ -102,7 +102,7 @@ def _vary_randomly(tensors: Tensors, bounds: ValueBounds, seed: int, draws: int)
 
 
 def _draw_all(tensors: Tensors, bounds: ValueBounds, seed: int, scale: float) -> Tensors:
-    """Draw floats of both signs as large as the example's times `scale`, integers within bounds, and booleans."""
+    """Draw normal floats with `scale` times the example's root mean square, integers within bounds, and booleans."""
     rng = np.random.default_rng(seed)
     return {path: _draw(tensor, bounds.get(path), rng, scale) for path, tensor in tensors.items()}
 
@@ -145,4 +145,5 @@ def _digest(tensors: Tensors) -> bytes:
     return digest.digest()
 
 
+# How large random floats are, relative to the example's: alike, and two orders of magnitude less and more. A choice.
 _SCALES = (1.0, 0.01, 100.0)

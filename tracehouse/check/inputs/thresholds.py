@@ -1,4 +1,7 @@
-"""Thresholds: probes are aimed at both sides of the numbers that a model compares its values with."""
+"""Thresholds: probes are aimed at both sides of the numbers that a model compares its values with.
+
+This is boundary value analysis (Myers, 1979) on statistics of the inputs.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -10,10 +13,10 @@ import torch
 from tracehouse.check.inputs.probes import drop_repeats
 from tracehouse.eager.call import Call
 
-# Distances from a threshold, relative to its size: near, yet distinct from it in the coarsest datatype (bfloat16), and
-# far.
+# Distances from a threshold, relative to its size: near, yet distinct from it in the coarsest datatype (bfloat16 has 8
+# bits of significand), and far.
 _NEAR, _FAR = 2.0**-6, 1.0
-_THRESHOLDS_MAX = 32
+_THRESHOLDS_MAX = 32  # a choice
 
 Statistic = Callable[[torch.Tensor], torch.Tensor]
 
@@ -22,14 +25,16 @@ class Threshold(Protocol):
     """A number that a model compares a value or a size with."""
 
     @property
-    def number(self) -> float: ...
+    def number(self) -> float:
+        """The number, in the unit of what is compared with it."""
+        ...
 
 
 def aim_probes(example: Call, thresholds: Iterable[Threshold]) -> Iterator[tuple[str, Call]]:
     """Yield named variations of a call, in which a statistic of an input lies below, on or above a threshold.
 
-    Statistics are single elements, extremes, means, sums and norms. All inputs and thresholds take turns. Thresholds
-    that are infinite or NaN are left out, and so are those after the first 32.
+    Statistics are single elements, extremes, means, sums and norms. Shapes and datatypes stay as they are. All inputs
+    and thresholds take turns. Thresholds that are infinite or NaN are left out, and so are those after the first 32.
     """
     numbers = [*dict.fromkeys(float(one.number) for one in thresholds if math.isfinite(one.number))][:_THRESHOLDS_MAX]
     tensors = example.tensors
@@ -69,7 +74,7 @@ def _aim_floats(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torc
 
 
 def _aim_integers(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield integers and booleans; of booleans, only how many are true can be aimed."""
+    """Yield named integers or booleans. For booleans, only the number of true elements can be aimed."""
     if abs(number) > torch.iinfo(torch.int64).max // 2:
         return
     around = sorted({math.floor(number) - 1, math.floor(number), math.ceil(number), math.ceil(number) + 1})
@@ -90,7 +95,7 @@ def _aim_integers(tensor: torch.Tensor, number: float) -> Iterator[tuple[str, to
 
 
 def _keep_first(tensor: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the first `count` elements, with ones in the place of zeros, and zeros after them."""
+    """Return the first `count` elements with ones in place of zeros, and zeros after them, in the tensor's shape."""
     places = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
     ones = torch.ones_like(tensor)
     return torch.where(places < count, torch.where(tensor == 0, ones, tensor), torch.zeros_like(tensor))
@@ -103,7 +108,7 @@ def _set_element(tensor: torch.Tensor, place: int, value: float) -> torch.Tensor
 
 
 def _shift(values: torch.Tensor, statistic: Statistic, target: float) -> torch.Tensor:
-    """Add the same number to all elements, so that the statistic becomes the target."""
+    """Return the values with the same number added to each, so that the statistic becomes the target."""
     share = values.numel() if statistic is torch.sum else 1  # the sum moves with each element
     return values + (target - statistic(values)) / share
 

@@ -1,4 +1,4 @@
-"""Value changes: what a probe changes in a tensor, each change with its name.
+"""Value changes: what a probe changes in a tensor. Each change has a name.
 
 A change keeps the tensor's shape and datatype. Most apply to one kind of tensor and copy any other.
 """
@@ -93,7 +93,7 @@ def _pick_other_number(tensor: torch.Tensor, value: int | float | bool) -> int |
 
 
 def find_extremes(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the smallest and the largest element; (0, 0) for an empty tensor."""
+    """Return the smallest and the largest element as integers; (0, 0) for an empty tensor."""
     values = tensor.cpu().numpy()  # torch has no min and max of its larger unsigned integers
     return (int(values.min()), int(values.max())) if tensor.numel() else (0, 0)
 
@@ -175,9 +175,11 @@ def _fill(value: Callable[[torch.finfo], float]) -> Change:
 
 
 def is_bool(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's datatype is torch.bool."""
     return tensor.dtype is torch.bool
 
 
+# For every model.
 CHANGES: list[tuple[str, Change]] = [
     ("negated", _change_floats(torch.neg)),
     ("zeros", _change_floats(torch.zeros_like)),
@@ -186,6 +188,7 @@ CHANGES: list[tuple[str, Change]] = [
     ("booleans flipped", _change_booleans(torch.logical_not)),
 ]
 
+# Also for a model that reads values in Python, and so may branch on them.
 SEARCHING_CHANGES: list[tuple[str, Change]] = [
     ("ten times as large", _change_floats(lambda tensor: tensor * 10)),
     ("smallest integers", _change_integers(_fill_smallest)),
@@ -209,6 +212,7 @@ SEARCHING_CHANGES: list[tuple[str, Change]] = [
     ("masks all zeros", _change_masks(torch.zeros_like)),
 ]
 
+# Also if the request asks for deep probes.
 DEEP_CHANGES: list[tuple[str, Change]] = [
     ("masks causal", _change_masks(_pad_causally)),
     ("masks padded right, each row further", _change_masks(_pad_ragged)),
@@ -233,5 +237,5 @@ DEEP_CHANGES: list[tuple[str, Change]] = [
     ),
 ]
 
-# Of one input alone, so that inputs that were equal no longer are.
+# For one input alone, so that inputs which were equal differ.
 ALONE_CHANGES: list[tuple[str, Change]] = [("first element changed", _change_at(0, _pick_other_number))]

@@ -13,13 +13,14 @@ from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import coverage, differences
 
-_TIMES_DEEP = 10  # a deep search may take so many times as long
+_TIMES_DEEP = 10  # a deep search may take so many times as long; a choice
 
 
 class Probing:
-    """Probes of one method. `example_s` is how many seconds one call of the example takes.
+    """Compares one method on probes. `example_s` is how many seconds one call of the example takes.
 
-    `searching` asks for the probes that look for the other side of a branch, `deep` for far more of all kinds.
+    `searching` asks for the probes that search for the other side of a branch, `deep` for far more of all kinds.
+    `tolerance` is relative, and `seed` decides random probes.
     """
 
     def __init__(
@@ -48,9 +49,10 @@ class Probing:
         self._seed = seed
 
     def run(self, bounds: ValueBounds, budget: Budget) -> None:
-        """Compare on every probe that there is time for; `bounds` are the ends of the integers that a model takes.
+        """Compare on every probe for which there is time, and report the others as findings.
 
-        Raises OutOfMemory.
+        `bounds` has the smallest and the largest integer that the model accepts in each input. Raises LimitExceeded if
+        the artifact runs out of memory.
         """
         limits = CALL_LIMITS
         wanted_s = limits.probes.after(self._example_s) * (_TIMES_DEEP if self._deep else 1)
@@ -78,7 +80,7 @@ class Probing:
             )
 
     def _compare(self, name: str, probe: Call, within_s: float) -> str | None:
-        """Compare on one probe. Returns what of it took the eager model too long, None where nothing did."""
+        """Compare on one probe. Return the name of what took the eager model too long; None if nothing did."""
         try:
             answer = self._eager.answer(probe, within_s=within_s)
         except ModelRaised as error:  # such values are none for this model
@@ -102,8 +104,10 @@ class Probing:
         return None
 
     def _compare_layouts(self, within_s: float) -> None:
-        """Compare on other layouts in memory: nobody sends such inputs over HTTP, but whoever takes the archive away
-        may have them."""
+        """Compare on other layouts in memory.
+
+        Nobody can send such inputs over HTTP, but whoever downloads the archive may have them.
+        """
         for name, call in vary_layouts(self._example):
             try:
                 compared = self._comparer.compare(call, self._eager.answer(call, within_s=within_s))

@@ -1,4 +1,4 @@
-"""Shrink: finds the smallest and simplest input on which two models still differ.
+"""Shrink: it searches for the smallest and simplest input on which two models still differ.
 
 Halves are cleared first, then quarters and so on, as in delta debugging (Zeller and Hildebrandt, 2002).
 """
@@ -13,8 +13,9 @@ from tracehouse.contract.dims import solve
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 
+# The bounds are choices: a person reads the result, and each step costs a call of both models.
 CALLS_MAX = 200
-_ELEMENTS_MAX = 16  # if no more elements than these are not zero, each is simplified by itself
+_ELEMENTS_MAX = 16  # if at most so many elements are not zero, each is simplified by itself
 _DIGITS = (0, 1, 2)  # numbers are rounded to so many decimals
 
 StillDiffers = Callable[[Call], bool]
@@ -23,10 +24,11 @@ StillDiffers = Callable[[Call], bool]
 def shrink(
     call: Call, groups: Groups | None, still_differs: StillDiffers, budget: Budget, *, calls_max: int = CALLS_MAX
 ) -> Call:
-    """Return a call with sizes as small, and then values as simple, as were found on which the models still differ.
+    """Return the call with the smallest sizes, and then the simplest values, found on which the models still differ.
 
-    `still_differs` says whether a call shows the same difference; `call` itself must. It is asked at most `calls_max`
-    times, and not once the budget is spent. Without `groups` the sizes stay.
+    `still_differs` says whether a call shows the same difference; `call` itself must. It is called at most `calls_max`
+    times, and not after the budget is spent. Without `groups` the shapes stay. Datatypes and ranks always stay.
+    Whatever `still_differs` raises comes out.
     """
     search = _Search(call, still_differs, budget, calls_max)
     if groups is not None:
@@ -53,7 +55,7 @@ class _Search:
         return self.call.tensors[path]
 
     def try_call(self, smaller: Call) -> bool:
-        """Whether the models differ on this call too; if so, it is the smallest from now on."""
+        """Whether the models differ on this call too. If so, it becomes the smallest call."""
         if self.is_over:
             return False
         self._calls_left -= 1
@@ -94,14 +96,14 @@ def _solve_sizes(call: Call, groups: Groups) -> dict[str, int] | None:
 
 
 def _propose_sizes(size: int) -> list[int]:
-    """Return smaller sizes: the smallest first, and then nearer and nearer ones."""
+    """Return smaller sizes in rising order: 1, 2, the half, three quarters, and one less."""
     return sorted({one for one in (1, 2, size // 2, size - size // 4, size - 1) if 0 < one < size})
 
 
 def _resize(call: Call, groups: Groups, sizes: dict[str, int]) -> Iterator[Call]:
-    """Yield the call at these sizes: with the beginning of its values, with their end, and with drawn values.
+    """Yield the call at these sizes: with the beginning of its values, with their end, and with resized values.
 
-    The first two only if no dim grows.
+    The first two come only if no dim grows.
     """
     try:
         shapes = groups.sizes(sizes)

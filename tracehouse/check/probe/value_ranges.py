@@ -1,7 +1,8 @@
 """Value ranges: the integers that the eager model accepts, such as the ids of a vocabulary.
 
-A bound is claimed only if it is the model's own: the model raises beyond it and not before it, wherever in the input
-the integer stands, at other sizes, and beside other values. If that is not certain, nothing is claimed.
+The search for a bound tries the sizes of weights first, then doubles its steps and bisects (Bentley and Yao, 1976). A
+bound is claimed only if it is the model's own: the model raises beyond it and not before it, wherever in the input the
+integer stands, at other sizes, and beside other values. If that is not certain, nothing is claimed.
 """
 
 import time
@@ -29,25 +30,27 @@ from tracehouse.introspection import script_graphs
 from tracehouse.torch_values.compare import compare
 
 _DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
-# torch operators that read or write beyond their memory if an integer is too large.
+# Operators of torch that do not check their integers, and read or write beyond their memory if one is too large.
 _UNCHECKED_OPERATORS = ("ctc_loss", "_pack_padded_sequence", "embedding_bag", "segment_reduce")
-# Other operators check their integers, if they belong to these libraries; nothing is known of any other library.
+# Other operators of these libraries check their integers. Nothing is known of other libraries.
 _CHECKING_LIBRARIES = ("aten::", "prim::", "mkldnn::", "onednn::")
-# A loop in C that runs as often as an integer says can't be stopped. So these integers come before the datatype's last:
-# if the model takes long on them, the search ends.
+# A loop in C that runs as often as an integer says can't be stopped. So these integers are tried before the datatype's
+# last one: if the model takes long on them, the search ends. They are a choice.
 _WAYPOINTS = (2**20, 2**26)
-# Words in torch's errors that complain of a size and not of a value.
+# Words in torch's errors that complain about memory, and not about a value.
 _TOO_LARGE_WORDS = ("overflow", "allocat", "out of memory")
+# The bounds of the search are choices.
 _HINTS_MAX = 64  # so many sizes of weights are taken for likely bounds
-_OTHER_SIZES, _OTHER_VALUES = 2, 3  # on so many other calls a bound is confirmed
+_OTHER_SIZES, _OTHER_VALUES = 2, 3  # a bound is confirmed on so many calls of other sizes, and with other values
 
 
 @dataclass(frozen=True)
 class ValueRangeResult:
     """The integers that a method is known to accept, by the paths of its inputs.
 
-    `bounds` has the smallest and the largest accepted integer, which are the datatype's if the model sets no own bound.
-    `differing` are named calls that the eager model accepts and that the artifact answers otherwise.
+    `ranges` has what the contract may claim. `bounds` has the smallest and the largest accepted integer, which are the
+    datatype's if the model sets no own bound. `differing` are named calls that the eager model accepts and the artifact
+    answers differently.
     """
 
     ranges: dict[str, ValueRange] = field(default_factory=dict)
@@ -56,9 +59,10 @@ class ValueRangeResult:
 
 
 def find_value_ranges(target: Target, groups: Groups | None, budget: Budget) -> ValueRangeResult:
-    """Return the ranges of all inputs of integers; of none if a wrong integer could make the process crash.
+    """Return the ranges of all inputs of integers; no range if a wrong integer could crash the process.
 
-    The eager model must accept the example. Inputs for which the budget leaves no time have no range.
+    The eager model must accept the example. Inputs for which the budget leaves no time have no range. Nothing that the
+    model raises comes out.
     """
     result = ValueRangeResult()
     paths = [path for path, tensor in target.call.tensors.items() if _may_have_a_range(tensor)]
@@ -75,7 +79,7 @@ def find_value_ranges(target: Target, groups: Groups | None, budget: Budget) -> 
 
 
 def _may_have_a_range(tensor: torch.Tensor) -> bool:
-    """Whether an input can have a range. On a GPU it can't be tried, because an index out of range ends the process."""
+    """Whether an input can have a range. It can't on a GPU, because an index out of range ends the process there."""
     return tensor.dtype in _DTYPES and tensor.numel() > 0 and tensor.device.type == "cpu"
 
 
@@ -96,7 +100,7 @@ class _NoDecision(Exception):
 class _ValueTester:
     """Tests whether the eager model accepts a call.
 
-    One copy of the model is called again and again, which is cheap; `check` finds out whether it still works as before.
+    It calls one copy of the model again and again, which is cheap. `check` tests whether that copy still works.
     """
 
     def __init__(self, target: Target, groups: Groups | None, budget: Budget) -> None:
@@ -107,19 +111,22 @@ class _ValueTester:
         self._within_s = CALL_LIMITS.integers.seconds
 
     def check(self) -> None:
-        """Check that the copy still accepts the example, and measure how long that takes. Raises _NoDecision."""
+        """Measure how long the copy takes for the example. Raises _NoDecision if it no longer accepts it."""
         started = time.monotonic()
         if not self.accepts(self.target.call):
             raise _NoDecision
         self._within_s = CALL_LIMITS.integers.after(time.monotonic() - started)
 
     def accepts(self, call: Call) -> bool:
-        """Whether the model answers a call and does not raise. Raises _NoDecision."""
+        """Whether the model answers a call and does not raise. Raises _NoDecision if it takes too long to tell."""
         seed = self.target.seed
         return self._run(lambda within_s: call_model(self._module, call, seed, within_s=within_s)) is not None
 
     def agrees(self, call: Call) -> bool | None:
-        """Whether the artifact answers as an unchanged copy of the model; None if that raises. Raises _NoDecision."""
+        """Whether the artifact answers as an unchanged copy of the model does; None if that copy raises.
+
+        Raises _NoDecision if the copy takes too long, or one of them too much memory.
+        """
         eager = self._run(lambda within_s: self.target.eager.answer(call, within_s=within_s))
         if eager is None:
             return None
@@ -132,7 +139,10 @@ class _ValueTester:
         return compare(eager.outputs, answer.outputs, self.target.tolerance).agrees
 
     def _run(self, run: Callable[[float], Answer]) -> Answer | None:
-        """Return the answer of `run`, called with its limit in seconds; None if it raises. Raises _NoDecision."""
+        """Return the answer of `run`, which gets its limit in seconds; None if the model raises.
+
+        Raises _NoDecision if it takes too long or too much memory.
+        """
         if self._budget.is_spent:
             raise _NoDecision
         started = time.monotonic()
@@ -150,7 +160,7 @@ class _ValueTester:
 
 
 def _find_range(tester: _ValueTester, path: str, result: ValueRangeResult) -> None:
-    """Add to `result` what is certain of one input. Raises _NoDecision."""
+    """Add to `result` what is certain of one input. Raises _NoDecision if nothing can be found out in time."""
     tester.check()
     tensor = tester.target.call.tensors[path]
     kind = torch.iinfo(tensor.dtype)
@@ -182,9 +192,10 @@ def _find_range(tester: _ValueTester, path: str, result: ValueRangeResult) -> No
 
 
 def _find_bound(accepts: Callable[[int], bool], seen: int, last: int, hints: Sequence[int]) -> int | None:
-    """Return the largest integer that is accepted; None if it is the datatype's last.
+    """Return the largest accepted integer; None if it is `last`, the datatype's.
 
     `seen` is known to be accepted. The sizes of weights, in `hints`, are the likeliest bounds and are tried first.
+    Steps double from there, and the last step is bisected.
     """
     accepted = seen
     for refused in (*(size for size in _WAYPOINTS if seen < size < last), last):
@@ -206,7 +217,7 @@ def _find_bound(accepts: Callable[[int], bool], seen: int, last: int, hints: Seq
 
 
 def _bisect(accepts: Callable[[int], bool], accepted: int, refused: int) -> int:
-    """Return the last accepted integer; the one right before `refused` is the likeliest, and is tried first."""
+    """Return the last accepted integer. The one right before `refused` is the likeliest, so it is tried first."""
     if refused - accepted > 1 and accepts(refused - 1):
         return refused - 1
     while refused - accepted > 1:
@@ -236,7 +247,7 @@ def _is_own(tester: _ValueTester, path: str, low: int | None, high: int | None, 
 def _has_same_bounds(
     tester: _ValueTester, call: Call, path: str, bounds: tuple[int, int], beyond: Sequence[int]
 ) -> bool:
-    """Whether the bounds are the same on another call; so they are said to be if the model refuses that call anyway."""
+    """Whether the bounds are the same on another call. They count as the same if the model refuses that call anyway."""
     last = call.tensors[path].numel() - 1
     if last < 0:
         return True
