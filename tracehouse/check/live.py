@@ -86,7 +86,7 @@ def check_live(
     - `dynamic`: which dims are to vary, as `{"ids": {1: "seq"}}`; by itself the check finds those that may.
     - `sizes`: by symbol of `dynamic`, the sizes that are wanted: a range, or the first and the last of them.
     - `budget_s`: seconds of processor time that the check may take beside the trace.
-    - `tolerance`: the relative tolerance of every comparison. `seed`: of all random numbers that are drawn.
+    - `tolerance`: the relative tolerance of every comparison. `seed`: the seed of all random generators.
     - `strict`: as torch.jit.trace takes it; false lets dicts and lists be returned.
 
     The verdict is reached in this process alone, beside the model's own code, and no second process verifies it, as a
@@ -94,9 +94,9 @@ def check_live(
     random generators, the warning filters and torch's settings (gradient mode, default dtype, number of threads,
     deterministic algorithms) as they were. A function has no copies: what it closes over is called.
 
-    Raises a TraceError if the model raises on its example, calls sys.exit, cannot be copied or cannot be traced;
-    ArgumentMismatch if the inputs do not fit it; ValueError for other arguments that cannot be used; RuntimeError
-    outside of the main thread, for the signal that ends a slow call arrives there, and inside of a trace.
+    Raises a TraceError if the model raises on its example, runs out of memory, calls sys.exit, cannot be copied or
+    cannot be traced; ArgumentMismatch if the inputs do not fit it; ValueError for other arguments that cannot be used;
+    RuntimeError inside of a trace, and outside of the main thread, where no signal can end a slow call.
     """
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("tracehouse.check runs in the main thread alone: a signal ends calls that take too long")
@@ -223,7 +223,7 @@ def _counterexamples(
 def _run(
     offered: OfferedCall, eager: EagerOracle, artifact: torch.jit.ScriptModule, tolerance: float, seed: int
 ) -> DifferentialRun | None:
-    """Return both answers to a call. None where the eager model refuses it now, or both agree."""
+    """Return both answers to a call; None if the eager model refuses it now, or both agree."""
     call = offered.call
     try:
         expected = eager.answer(call, within_s=_CALL_S)
@@ -306,7 +306,7 @@ def _restore_process() -> Iterator[None]:
 
 @contextmanager
 def _exits_as_errors() -> Iterator[None]:
-    """Raise ModelExited where the model calls sys.exit, which would end the caller's program."""
+    """Raise ModelExited if the model calls sys.exit, which would end the caller's program."""
     try:
         yield
     except SystemExit as error:

@@ -1,7 +1,7 @@
 """Ambient reads: what a method reads from the process while it runs, such as the clock and the environment.
 
-A trace keeps the value that was read while it was recorded. Other values are put in its place to find out whether an
-answer depends on it.
+sys.setprofile reports the calls that read. A trace keeps the value that was read while it was recorded, so other values
+are put in its place to find out whether an answer depends on it.
 """
 
 import builtins
@@ -103,7 +103,7 @@ class AmbientEffect:
 
 @dataclass(frozen=True)
 class ContextRead:
-    """A question about how the model is run: traced, scripted, with gradients. A trace keeps the one answer."""
+    """A question about how the model is run: traced, scripted or with gradients. A trace keeps the one answer."""
 
     name: str
     line: user_lines.Line
@@ -151,7 +151,7 @@ class AmbientRecorder:
 
 
 def make_alternatives(read: AmbientRead) -> Iterator[tuple[str, AbstractContextManager[Any]]]:
-    """Yield contexts, each with its name, in which the read finds another value; none if it cannot be replaced."""
+    """Yield named contexts in which the read finds another value; none if it cannot be replaced."""
     match read.kind:
         case "clock":
             for shift in _SHIFTS_S:
@@ -167,7 +167,7 @@ def make_alternatives(read: AmbientRead) -> Iterator[tuple[str, AbstractContextM
 
 
 def can_be_replaced(read: AmbientRead) -> bool:
-    """Whether `make_alternatives` knows other values for it."""
+    """Whether `make_alternatives` knows other values for the read."""
     return read.kind in ("clock", "entropy") or (read.kind == "environment" and read.key is not None)
 
 
@@ -263,7 +263,7 @@ def _make_moved_date(kind: Any, offset_s: Callable[[], float]) -> type:
 
 @contextmanager
 def replace_functions(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator[None]:
-    """In the body, put other objects in the place of these, in their modules and wherever the user imported them to.
+    """Replace objects in the body, in their modules and in every submitted module that imported them.
 
     The replacements are (module, name, other object), by the identity of the object that is replaced.
     """

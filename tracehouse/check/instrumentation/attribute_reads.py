@@ -1,6 +1,6 @@
 """Attribute reads: which attributes of a model a call reads before it writes them, and on which line.
 
-Also which line draws a random number outside torch.
+The module also finds the line that draws a random number outside torch.
 """
 
 import ast
@@ -36,7 +36,8 @@ def add_running_statistics(changed: Set[AttributeKey]) -> set[AttributeKey]:
 def record_reads(module: torch.nn.Module, watched: Set[AttributeKey]) -> Iterator[_Lines]:
     """Collect, while the body runs, which of these attributes are read before they are written, with the lines.
 
-    An attribute that cannot be watched counts as read. The line is None where it is not known.
+    Submodules get a subclass with a `__getattribute__` of ours for so long. An attribute that cannot be watched counts
+    as read. The line is None if it is not known.
     """
     lines: _Lines = {}
     classes: list[tuple[torch.nn.Module, type]] = []
@@ -62,7 +63,7 @@ def record_reads(module: torch.nn.Module, watched: Set[AttributeKey]) -> Iterato
 
 
 def find_line_that_names(name: str) -> user_lines.Line | None:
-    """Return the first line in a submitted function that reads a global or an attribute of this name; None if none."""
+    """Return the first line in a submitted function that reads a global or an attribute of this name; else None."""
     for file in sorted(user_lines.submitted):
         try:
             tree = ast.parse("".join(linecache.getlines(file)))
@@ -86,9 +87,9 @@ def _is_read(node: ast.AST, name: str) -> bool:
 
 
 def find_line_that_draws(call: Callable[[], Any]) -> user_lines.Line | None:
-    """Return the user's first line on which the call has Python or NumPy draw a random number; None if none does.
+    """Return the user's first line on which the call makes Python or NumPy draw a random number; None if none does.
 
-    Whatever the call raises comes out.
+    The states of both generators are compared before each line (sys.settrace). Raises whatever the call raises.
     """
     last: tuple[str, int] | None = None
     drawing: tuple[str, int] | None = None

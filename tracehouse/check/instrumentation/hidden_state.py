@@ -1,7 +1,7 @@
-"""Hidden state: whether an answer can depend on what earlier calls left, found by leaving something else.
+"""Hidden state: other values in place of what earlier calls left show whether an answer depends on it.
 
-A counter that is only logged is harmless. One that a later call compares with a thousand is not, so the numbers that it
-is compared with are recorded and put in its place.
+A counter that is only logged is harmless. One that a later call compares with 1000 is not, so the numbers that it is
+compared with are recorded, and put in its place.
 """
 
 import copy
@@ -43,8 +43,9 @@ def judge_state(
 ) -> StateEffect:
     """Return whether the outputs of `run` depend on the state, whose present value is `value`.
 
-    `numbers` returns the numbers that tensors were compared with in the runs so far; `is_late` says when to stop. Other
-    values that make the model raise count for nothing.
+    `numbers` returns the numbers that tensors were compared with in the runs so far, and `is_late` says when to stop. A
+    value with which the model raises counts for nothing. Outputs differ by the rule of `differential.comparison`, with
+    a relative tolerance of 1e-6. Nothing that `run` raises comes out.
     """
     try:
         expected = run(copy.deepcopy(value))
@@ -100,7 +101,7 @@ def _make_changes(numbers: Iterable[float]) -> Iterator[tuple[str, Change]]:
 
 
 def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:
-    """Return a copy of a nested value with `change` applied to its leaves."""
+    """Return a copy of a nested value with `change` applied to its leaves, down to `depth` containers or objects."""
     changed = change(value)
     if changed is not value or not depth:
         return changed

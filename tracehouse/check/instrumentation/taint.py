@@ -1,4 +1,7 @@
-"""Taint: which tensors depend on the values of the inputs, and which numbers tensors are compared with."""
+"""Taint: which tensors depend on the values of the inputs, and which numbers tensors are compared with.
+
+This is dynamic taint analysis (Newsome and Song, 2005) on the operators of torch, as a TorchDispatchMode sees them.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -34,11 +37,14 @@ class Taint:
         return _identify_storage(tensor) in self._tainted
 
     def find_numbers(self, tensor: torch.Tensor) -> frozenset[float]:
-        """Return the numbers that the tensor, or a tensor it was computed from, was compared with."""
+        """Return the numbers that the tensor, or a tensor it was computed from, was compared with by an operator."""
         return self._numbers.get(_identify_storage(tensor), frozenset())
 
     def propagate(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Any) -> None:
-        """Pass the taint and the numbers of an operator's arguments on to its outputs and to what it wrote into."""
+        """Pass the taint and the numbers of an operator's arguments on to its outputs, and to what it wrote into.
+
+        An output that depends only on the shape of an argument stays untainted.
+        """
         name = operator.overloadpacket.__name__
         arguments = [*_find_tensors(args), *_find_tensors(kwargs.values())]
         computed = [*_find_tensors([outputs])]

@@ -1,7 +1,8 @@
-"""Tracked values: numbers that were read out of a tensor, and all truths that Python asks of them.
+"""Tracked values: numbers that were read out of a tensor, and every question with a boolean answer about them.
 
-Python asks a truth when it compares a value, or computes something and compares that. Each answer can be overridden, so
-that a branch which only a single value takes is found without knowing that value.
+Python asks a question when it compares a value, or compares what it computed from one. Each answer can be overridden,
+so that a branch which only a single value takes is found without knowing that value. This is predicate switching
+(Zhang, Gupta and Gupta, 2006).
 """
 
 import builtins
@@ -30,7 +31,7 @@ _BUILTINS = ("bin", "chr", "divmod", "hex", "oct", "ord")
 class ValueTracker:
     """Tracks the values that one run reads, and records each question about them with its true answers.
 
-    `overrides` are answers that are given in the place of the true ones.
+    `overrides` has the answers that Python gets in place of the true ones.
     """
 
     def __init__(self, overrides: Mapping[Question, bool] | None = None) -> None:
@@ -44,7 +45,10 @@ class ValueTracker:
         return self._answer(read, read, value) if type(value) is bool else self.track(read, value)
 
     def track(self, read: ReadSite, value: Any) -> Any:
-        """Return an equal value that is tracked. A list or tuple has each of its elements tracked."""
+        """Return an equal value that is tracked; for a list or a tuple, one with tracked elements.
+
+        An array keeps its shape. A value of any other type is returned as it is.
+        """
         plain = value.item() if isinstance(value, np.generic) else value
         kind = _TRACKED_TYPES.get(type(plain))
         if kind is not None or type(value) is np.ndarray:

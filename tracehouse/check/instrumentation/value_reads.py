@@ -1,4 +1,4 @@
-"""Value reads: where a value passes from a tensor to Python, or to a size inside torch, while a method runs.
+"""Value reads: the places where a value passes from a tensor to Python, or to a size in torch, while a method runs.
 
 A value can be replaced on its way. Conversions by Python are recorded by methods put in the place of Tensor's own. A
 mode of functions (TorchFunctionMode) would record them too, but it turns off the fast path of nn.MultiheadAttention,
@@ -75,12 +75,13 @@ class ReadSite:
 
     @property
     def source_line(self) -> user_lines.Line:
+        """The line of the site, with its text."""
         return user_lines.line_at(self.file, self.line)
 
 
 @dataclass
 class ValueRead:
-    """All that was read at one site in one run."""
+    """Everything that was read at one site in one run."""
 
     site: ReadSite
     depends_on: Dependence
@@ -92,12 +93,13 @@ class ValueRead:
 
     @property
     def line(self) -> user_lines.Line:
+        """The line that reads."""
         return self.site.source_line
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """Another value in the place of what is read at a site: each time, or only the time (from 0) that is given."""
+    """Replaces what is read at a site by another value: each time, or only at the given `time`, from 0."""
 
     site: ReadSite
     change: Callable[[Any], Any]
@@ -105,25 +107,27 @@ class Replacement:
     times: int = 8  # only the first so many times, because a loop may go on for as long as its value is replaced
 
     def apply(self, value: Any, time: int) -> Any:
+        """Return what Python gets for a value that is read for the time `time`, from 0."""
         applies = time < self.times if self.time is None else time == self.time
         return self.change(value) if applies else value
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The values that were read at a site in another run, given again in their order."""
+    """Replaces what is read at a site by the values that another run read there, in their order."""
 
     site: ReadSite
     values: Sequence[Any]
 
     def apply(self, value: Any, time: int) -> Any:
+        """Return the value of the other run for the time `time`, from 0; `value` itself if that run read fewer."""
         return self.values[time] if time < len(self.values) else value
 
 
 class ReadRecorder:
     """Records the value reads of one run of a call while entered, and replaces the values of the given sites.
 
-    Without `in_torch`, operators are not watched; every value is then taken to depend on the inputs. `track` is called
+    Without `in_torch`, operators are not watched, and every value counts as dependent on the inputs. `track` is called
     with the site and the value of each other read that depends on the inputs' values, and returns what Python gets.
     """
 

@@ -37,7 +37,7 @@ class Program:
     """A method of an artifact, whose graph is read once and can be run many times."""
 
     def __init__(self, artifact: torch.jit.ScriptModule, method: str) -> None:
-        """Read the method's graph. Raises Unsupported where a constant in it has no value in Python."""
+        """Read the method's graph. Raises Unsupported if a constant in it has no value in Python."""
         self._artifact = artifact
         compiled = script_graphs.methods(artifact)[method]
         self.schema = compiled.schema
@@ -51,7 +51,8 @@ class Program:
     def run(self, arguments: Mapping[str, Any], recorder: Recorder) -> Any:
         """Return the method's outputs for these arguments, by name.
 
-        Raises Unsupported and GraphError, and what the recorder raises.
+        Raises Unsupported if the graph has a node that is not run here, GraphError if a node refuses these sizes, and
+        whatever the recorder raises.
         """
         values = dict(self._constants)
         inputs = [self._artifact, *self._bind(arguments)]

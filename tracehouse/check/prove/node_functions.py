@@ -26,7 +26,8 @@ class GraphError(Exception):
 def node_function(kind: str, node: script_graphs.Node) -> Callable[..., Any]:
     """Return the function from a node's inputs to its outputs.
 
-    It may raise Unsupported and GraphError. prim::If and prim::Loop have none, for they run blocks.
+    The function may raise Unsupported, if the node is not run here, and GraphError, if it refuses its inputs. prim::If
+    and prim::Loop have none, because they run blocks.
     """
     if kind in ("prim::If", "prim::Loop"):
         return _must_not_run

@@ -1,6 +1,6 @@
 """The recorder: it gives each value that one run computes its value number (see `value_numbers`).
 
-It is a dispatch mode of torch, so it sees every operator that the run calls.
+It is a dispatch mode of torch (TorchDispatchMode), so it sees every operator that the run calls.
 """
 
 import sys

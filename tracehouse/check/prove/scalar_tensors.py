@@ -36,7 +36,10 @@ class ScalarTensor:
 
 
 def compute(kind: str, values: Sequence[Any]) -> Any:
-    """Return the result of the operator of that kind. Raises Unsupported."""
+    """Return the result of the operator of that kind, a ScalarTensor.
+
+    Raises Unsupported if the operator is not known here, or its result might be rounded.
+    """
     name = kind.removeprefix("aten::")
     numbers = [_as_scalar(value) for value in values]
     first = numbers[0]
@@ -56,7 +59,7 @@ def compute(kind: str, values: Sequence[Any]) -> Any:
 
 
 def as_tensor(number: ScalarTensor) -> torch.Tensor:
-    """Return the tensor that it stands for."""
+    """Return the tensor, without dims, that the scalar tensor stands for."""
     tensor: torch.Tensor = torch.ops.aten.scalar_tensor.default(number.value, dtype=number.dtype)
     return tensor
 
@@ -67,9 +70,9 @@ def from_number(value: Any) -> ScalarTensor:
 
 
 def to_integer(number: ScalarTensor) -> Any:
-    """Return its value as an integer, as aten::Int does.
+    """Return the scalar tensor's value as an integer, as aten::Int does.
 
-    Raises Unsupported where torch might round it otherwise than Python.
+    Raises Unsupported if torch might round the value differently than Python.
     """
     if not number.dtype.is_floating_point:
         return number.value

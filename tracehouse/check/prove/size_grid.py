@@ -27,7 +27,7 @@ Sizes = dict[str, int]  # by symbol
 
 
 class CannotEvaluate(Exception):
-    """A condition has a function in it that is not known here."""
+    """A condition has a function or a symbol in it that is not known here."""
 
 
 def default_sizes(groups: Groups) -> dict[str, range]:
@@ -101,7 +101,7 @@ Box = tuple[tuple[int, ...], ...]  # the places along each axis whose combinatio
 
 
 class Grid:
-    """Every combination of the wanted sizes, which are called the points of the grid."""
+    """Every combination of the wanted sizes, called the points of the grid. It has one axis for each symbol."""
 
     def __init__(self, wanted: Mapping[str, Sequence[int]]) -> None:
         self.symbols = list(wanted)
@@ -109,15 +109,15 @@ class Grid:
         self.shape = tuple(len(axis) for axis in self.axes)
 
     def empty_mask(self) -> Mask:
-        """Return a mask that has no point."""
+        """Return a mask of the grid's shape that has no point."""
         return np.zeros(self.shape, dtype=bool)
 
     def full_mask(self) -> Mask:
-        """Return a mask that has every point."""
+        """Return a mask of the grid's shape that has every point."""
         return np.ones(self.shape, dtype=bool)
 
     def sizes(self, symbol: str) -> npt.NDArray[np.int64]:
-        """Return the symbol's sizes along its own axis, so that they broadcast with those of the others."""
+        """Return the symbol's sizes along its own axis: every other axis has length 1, so that the arrays broadcast."""
         place = self.symbols.index(symbol)
         shape = [1] * len(self.axes)
         shape[place] = -1
@@ -227,12 +227,18 @@ class Evaluation:
         self._values: dict[sympy.Basic, Any] = {}
 
     def holds(self, condition: sympy.Basic) -> Mask:
-        """Return the points at which the condition holds. Raises CannotEvaluate."""
+        """Return the points at which the condition holds.
+
+        Raises CannotEvaluate if the condition has a function or a symbol that is not known here.
+        """
         with np.errstate(all="ignore"):
             return np.broadcast_to(np.asarray(self._value(condition), dtype=bool), self._grid.shape)
 
     def are_equal(self, first: sympy.Basic, second: sympy.Basic) -> Mask:
-        """Return the points at which both expressions have the same value. Raises CannotEvaluate."""
+        """Return the points at which both expressions have the same value.
+
+        Raises CannotEvaluate if one has a function or a symbol that is not known here.
+        """
         with np.errstate(all="ignore"):
             return np.broadcast_to(np.asarray(self._value(first) == self._value(second), dtype=bool), self._grid.shape)
 

@@ -35,7 +35,7 @@ CaseStatus = Literal["proven", "proven-on-symbols", "refused", "refuted", "unpro
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What came of a case: its status, and the conditions under which other sizes have the same status."""
+    """The result of a case: its status, and the conditions under which other sizes have the same status."""
 
     status: CaseStatus
     sizes: dict[str, int]
@@ -78,7 +78,7 @@ class _Setting:
 
 
 class _SymbolicCase:
-    """One case: its runs, and what came of them."""
+    """One case: its runs, and the result that they give."""
 
     def __init__(self, setting: _Setting, call: Call, sizes: dict[str, int], free: dict[str, int]) -> None:
         self._setting = setting
@@ -164,7 +164,7 @@ class _SymbolicCase:
         return _name_inputs(inputs, recorder)
 
     def _run_eager(self, path: OperatorPath) -> Run:
-        """Raises Unprovable."""
+        """Run the model on symbols. Raises Unprovable if the run cannot be completed or followed."""
         self._begin()
         symbols = self._open_symbols()
         assert self._numbers is not None
@@ -201,7 +201,10 @@ class _SymbolicCase:
             raise Unprovable("what a call leaves in the model changes what the next one computes")
 
     def _run_artifact(self, eager: Run) -> Run:
-        """Raises Unprovable and RunsDiffer."""
+        """Run the artifact on the same symbols.
+
+        Raises Unprovable if the run cannot be followed, and RunsDiffer if the artifact raises.
+        """
         symbols = self._open_symbols()
         recorder: Recorder
 

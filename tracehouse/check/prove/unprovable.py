@@ -37,7 +37,7 @@ class RunStop:
         self.cause: Unprovable | None = None
 
     def stop(self, reason: str) -> NoReturn:
-        """Stop the run where it is. Raises Unprovable."""
+        """Stop the run where it is. Raises Unprovable always, with this reason and the present line."""
         self.cause = Unprovable(reason, self.find_line())
         raise self.cause
 
