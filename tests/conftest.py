@@ -150,7 +150,7 @@ def _trace(
     with torch.no_grad():
         outputs = call.run(module)
     answered = structure.tensors(outputs, "output")
-    case = golden.Case("forward", tensors.pack(call.tensors), tensors.pack(answered))
+    case = golden.GoldenCase("forward", tensors.pack(call.tensors), tensors.pack(answered))
     archive = io.BytesIO()
     bake(module, {"forward": call})
     with warnings.catch_warnings(), torch.no_grad():

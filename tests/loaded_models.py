@@ -8,7 +8,7 @@ import torch
 
 from tests.submissions import text
 from tracehouse.eager import model
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.source import Source
 from tracehouse.spec.trace_spec import Init
 from tracehouse.tensors.tensor import Tensor
@@ -41,10 +41,10 @@ def installed() -> Iterator[Callable[[Source], Source]]:
 
 
 @pytest.fixture
-def load(installed: Callable[[Source], Source]) -> Callable[..., Model]:
+def load(installed: Callable[[Source], Source]) -> Callable[..., LoadedModel]:
     """The model of one of tests/models."""
 
-    def load(name: str, entrypoint: str = "Net", *args: Any, seed: int = 0, **kwargs: Any) -> Model:
+    def load(name: str, entrypoint: str = "Net", *args: Any, seed: int = 0, **kwargs: Any) -> LoadedModel:
         source = installed(Source.from_text({f"{name}.py": text(name)}))
         return model.load(source, f"{name}:{entrypoint}", Init(args=list(args), kwargs=kwargs), seed)
 

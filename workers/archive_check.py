@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from service.protocol.messages import FailureReply
-from service.protocol.runner import Load, Ready, from_runner
+from service.protocol.runner import Load, RunnerReady, from_runner
 from service.sandbox.child import Child
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
@@ -87,7 +87,7 @@ class ArchiveCheck:
             raise NoContract(f"{extra.failure.detail}.")
         return extra
 
-    def _load(self, stack: ExitStack, data: bytes) -> tuple[list[golden.Case], Child]:
+    def _load(self, stack: ExitStack, data: bytes) -> tuple[list[golden.GoldenCase], Child]:
         """Return the golden cases, and a runner that has replayed them."""
         file = stack.enter_context(_temporary_file(data))
         child = stack.enter_context(self._fork(RUNNER, self._archive.fileno(), file.fileno()))
@@ -106,23 +106,23 @@ class ArchiveCheck:
         if isinstance(answer, FailureReply):
             is_golden = answer.failure.slug == GoldenCaseFailed.slug()
             raise CheckFailed("golden cases" if is_golden else "archive", answer.failure.detail)
-        if not isinstance(answer, Ready):
+        if not isinstance(answer, RunnerReady):
             raise CheckFailed("archive", "it answered before it was asked")
         return self._read_cases(data), child
 
-    def _read_cases(self, data: bytes) -> list[golden.Case]:
+    def _read_cases(self, data: bytes) -> list[golden.GoldenCase]:
         try:
             with _temporary_file(data) as file:
                 return golden.read(os.dup(file.fileno()))
         except (SafetensorError, KeyError, ValueError) as error:
             raise CheckFailed("golden cases", f"they cannot be read: {error}") from error
 
-    def _golden_line(self, cases: Sequence[golden.Case]) -> CheckLine:
+    def _golden_line(self, cases: Sequence[golden.GoldenCase]) -> CheckLine:
         if self.check.verdict is Verdict.REJECTED:
             return CheckLine("WARN", "golden cases", "not compared: a rejected artifact is known not to give them")
         return CheckLine("ok", "golden cases", f"{len(cases)} give what eager gave, within {self.check.tolerance:g}")
 
-    def _check_methods(self, cases: Sequence[golden.Case], child: Child) -> Iterator[CheckLine]:
+    def _check_methods(self, cases: Sequence[golden.GoldenCase], child: Child) -> Iterator[CheckLine]:
         for name, method in self.contract.methods.items():
             example = next((case.inputs for case in cases if case.method == name), None)
             if example is None:

@@ -13,11 +13,11 @@ from service.cli.example_inputs import Uploads
 from service.cli.option_groups import with_option_groups
 from service.cli.trace_options import (
     CallOptions,
-    CheckOptions,
     ModelOptions,
     RequestOptions,
     SizeOptions,
     TorchOptions,
+    TraceCheckOptions,
     spec_of,
 )
 
@@ -39,7 +39,7 @@ def trace(
     call: CallOptions,
     model: ModelOptions,
     sizes: SizeOptions,
-    check: CheckOptions,
+    check: TraceCheckOptions,
     options: TorchOptions,
     request: RequestOptions,
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = True,

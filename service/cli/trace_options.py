@@ -90,7 +90,7 @@ class SizeOptions:
 
 
 @dataclass(frozen=True)
-class CheckOptions:
+class TraceCheckOptions:
     """How the trace is checked, and what its contract lets through."""
 
     probes: Annotated[str, typer.Option(metavar="auto|off|deep", help="How many inputs the check makes up.")] = "auto"
@@ -132,7 +132,7 @@ def spec_of(
     call: CallOptions,
     model: ModelOptions,
     sizes: SizeOptions,
-    check: CheckOptions,
+    check: TraceCheckOptions,
     options: TorchOptions,
     request: RequestOptions,
     uploads: Uploads,
@@ -173,7 +173,7 @@ def spec_of(
     return spec
 
 
-def _check(check: CheckOptions) -> dict[str, Any]:
+def _check(check: TraceCheckOptions) -> dict[str, Any]:
     return {
         "gradients": check.gradients,
         "probes": check.probes,

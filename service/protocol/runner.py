@@ -43,7 +43,7 @@ class Infer(Frozen):
     arguments: list[Argument] | None = None
 
 
-class Ready(Frozen):
+class RunnerReady(Frozen):
     """The artifact is loaded, and its golden cases were replayed."""
 
     kind: Literal["ready"] = "ready"
@@ -63,9 +63,9 @@ ToRunner = Annotated[Infer | Differentiate, Field(discriminator="kind")]
 to_runner: TypeAdapter[Infer | Differentiate] = TypeAdapter(ToRunner)
 
 FromRunner = Annotated[
-    Ready | OutputReply | GradientReply | FailureReply,
+    RunnerReady | OutputReply | GradientReply | FailureReply,
     Field(discriminator="kind"),
     BeforeValidator(not_too_large),
 ]
 
-from_runner: TypeAdapter[Ready | OutputReply | GradientReply | FailureReply] = TypeAdapter(FromRunner)
+from_runner: TypeAdapter[RunnerReady | OutputReply | GradientReply | FailureReply] = TypeAdapter(FromRunner)

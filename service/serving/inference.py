@@ -32,7 +32,7 @@ _CHECKED_HERE_MAX_BYTES = MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ServedArtifact:
     """An artifact that may answer: the version's only one for a device, or that of one bucket."""
 
     digest: str
@@ -47,11 +47,11 @@ class ServedModel:
     tenant: str
     name: str
     version: ModelVersion
-    candidates: list[Candidate]
+    artifacts: list[ServedArtifact]
 
     def contracts(self, method: str) -> list[MethodContract]:
-        """Return the method's contract in each candidate. Raises MethodNotFound."""
-        return [candidate.contract.method(method) for candidate in self.candidates]
+        """Return the method's contract in each artifact. Raises MethodNotFound."""
+        return [artifact.contract.method(method) for artifact in self.artifacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,9 @@ class AnswerWarning:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InferenceResult:
+    """The outputs of one request, the version that gave them, and why not to trust them, if there is a reason."""
+
     model_name: str
     model_version: int
     outputs: list[Tensor]
@@ -89,18 +91,18 @@ class Inference:
 
     async def answer(
         self, model: ServedModel, method: str, tensors: Sequence[Tensor], outputs: Sequence[str] | None = None
-    ) -> Answer:
+    ) -> InferenceResult:
         """Answer tensors in any order with the outputs that are named, or with all, in that order.
 
         Raises MethodNotFound, a ContractViolation, BlobMissing and what `Pool.infer` raises.
         """
         contracts = model.contracts(method)
         place, accepted = await self._accept(model, contracts, tensors)
-        digest = model.candidates[place].digest
+        digest = model.artifacts[place].digest
         artifact = await asyncio.to_thread(self._artifact, model.tenant, digest)
         answered = await self._pool.infer(model.tenant, artifact, digest, method, accepted.tensors)
         by_name = {tensor.name: tensor for tensor in answered}
-        return Answer(
+        return InferenceResult(
             model_name=model.name,
             model_version=model.version.version,
             outputs=answered if outputs is None else [by_name[name] for name in outputs],
@@ -118,10 +120,10 @@ class Inference:
             )  # fmt: skip
         buckets = [bucket for bucket in version.buckets if bucket.device == wanted]
         buckets = buckets or [Bucket(device=wanted, sizes={}, digest=version.artifacts[wanted])]
-        candidates = [
-            Candidate(bucket.digest, bucket.sizes, self._contract(tenant, bucket.digest)) for bucket in buckets
+        artifacts = [
+            ServedArtifact(bucket.digest, bucket.sizes, self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
-        return ServedModel(tenant, ref.name, version, candidates)
+        return ServedModel(tenant, ref.name, version, artifacts)
 
     def _load_contract(self, tenant: str, digest: str) -> Contract:
         return self._artifact(tenant, digest).contract
@@ -130,10 +132,9 @@ class Inference:
         self, model: ServedModel, contracts: Sequence[MethodContract], tensors: Sequence[Tensor]
     ) -> tuple[int, AcceptedInputs]:
         buckets = [
-            BucketContract(candidate.sizes, contract)
-            for candidate, contract in zip(model.candidates, contracts, strict=True)
+            BucketContract(served.sizes, contract) for served, contract in zip(model.artifacts, contracts, strict=True)
         ]
-        is_open = model.candidates[0].contract.open
+        is_open = model.artifacts[0].contract.open
         if sum(len(tensor.data) for tensor in tensors) <= _CHECKED_HERE_MAX_BYTES:
             return accept(tensors, buckets, is_open=is_open)
         return await asyncio.to_thread(accept, tensors, buckets, is_open=is_open)

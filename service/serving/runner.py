@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from service.protocol.bounds import text_of
 from service.protocol.messages import FailureReply
 from service.protocol.reference import GradientReply
-from service.protocol.runner import Infer, Load, OutputReply, Ready, from_runner
+from service.protocol.runner import Infer, Load, OutputReply, RunnerReady, from_runner
 from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
@@ -100,7 +100,7 @@ class Runner:
         except TimeoutError:
             raise await self._lost(f"it did not load within {self._limits.load_timeout_s:g} s") from None
         match message:
-            case Ready() if self.state is RunnerState.STARTING:
+            case RunnerReady() if self.state is RunnerState.STARTING:
                 self._resident_bytes = message.resident_bytes
                 self.state = RunnerState.READY
             case FailureReply():
@@ -198,7 +198,7 @@ class Runner:
 
     async def _ask(
         self, channel: AsyncChannel, message: Frozen, body: Sequence[Buffer], timeout_s: float
-    ) -> tuple[Ready | OutputReply | GradientReply | FailureReply, bytes]:
+    ) -> tuple[RunnerReady | OutputReply | GradientReply | FailureReply, bytes]:
         try:
             async with asyncio.timeout(timeout_s):
                 await channel.send(message.model_dump(mode="json"), *body)

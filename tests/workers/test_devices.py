@@ -17,7 +17,7 @@ from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, MIB, Work
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.eager.inputs import InputFiles, materialise
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.example_inputs import InlineTensor, RandomTensor
 from workers.programs.runner import LoadedArtifact
@@ -75,7 +75,7 @@ def test_where_one_device_fails_the_request_fails_and_names_it(work: Work) -> No
 
 
 @pytest.mark.parametrize("name", ["linear", "refuses_to_be_copied"])
-def test_a_model_and_its_copies_are_where_it_was_moved(load: Callable[..., Model], name: str) -> None:
+def test_a_model_and_its_copies_are_where_it_was_moved(load: Callable[..., LoadedModel], name: str) -> None:
     model = load(name)
 
     model.move("meta")

@@ -95,7 +95,7 @@ def test_train_mode_is_the_mode_of_every_part(artifact: ArtifactOf) -> None:
 
 @pytest.mark.parametrize(("training", "mode"), [(True, True), (False, False), ("as-is", True)])
 def test_a_model_that_is_made_again_is_in_the_same_mode(load: Any, training: Training, mode: bool) -> None:
-    model: models.Model = load("refuses_to_be_copied")
+    model: models.LoadedModel = load("refuses_to_be_copied")
     model.module.train()
     model.set_mode(training)
 

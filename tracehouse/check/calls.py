@@ -18,7 +18,7 @@ from tracehouse.torch_values.gradients import Gradients, differentiate
 
 
 @dataclass(frozen=True)
-class Answer:
+class CallResult:
     """The outputs of one call, and its input tensors by path, as the call left them.
 
     `outputs` is what the method returns, nested as it returns it, with a copy of each tensor.
@@ -32,7 +32,7 @@ class Answer:
 
 def call_model(
     module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None = None, seeded: bool = True
-) -> Answer:
+) -> CallResult:
     """Return the answer of this very module, including the effects of whatever earlier calls left in it.
 
     The inputs are copied first. `seed` seeds all random generators; without `seeded` they go on from where they are.
@@ -46,7 +46,7 @@ def call_model(
         before = _read_generators()
         with torch.no_grad(), translate_errors(ModelRaised, f"{call.method} raised", method=call.method):
             outputs = copy_outputs(cloned.run(module))
-        return Answer(outputs, cloned.tensors, drew=_read_generators() != before)
+        return CallResult(outputs, cloned.tensors, drew=_read_generators() != before)
 
 
 def differentiate_model(
@@ -72,7 +72,7 @@ def differentiate_model(
     raise too_large
 
 
-def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answer:
+def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> CallResult:
     """Return the artifact's answer. The inputs are copied, and `seed` seeds all random generators.
 
     Raises whatever the artifact raises, untranslated.
@@ -82,7 +82,7 @@ def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Answ
     before = _read_generators()
     with torch.no_grad():
         outputs = copy_outputs(cloned.run_traced(module))
-    return Answer(outputs, cloned.tensors, drew=_read_generators() != before)
+    return CallResult(outputs, cloned.tensors, drew=_read_generators() != before)
 
 
 def _read_generators() -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from tracehouse.contract.output_spec import Answers
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.eager.call import Call, CheckCall
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import Layer, TraceCheck
@@ -55,7 +55,7 @@ class Check:
     once for each candidate. `tolerance` is the relative tolerance of every comparison, and `seed` seeds every call.
     """
 
-    def __init__(self, model: Model, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
+    def __init__(self, model: LoadedModel, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
         self._model = model
         self._eager = EagerOracle(model, seed)
         self._calls = calls

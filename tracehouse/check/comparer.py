@@ -1,7 +1,7 @@
 """The comparer: it compares the artifact's answers with the eager model's, and reports what a difference means."""
 
 from tracehouse.check import findings
-from tracehouse.check.calls import Answer, call_artifact
+from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.ledger import Ledger
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.differential.case_names import EXAMPLE
@@ -31,7 +31,7 @@ class Comparer:
         self._tolerance = tolerance
         self._seed = seed
 
-    def compare_example(self, call: Call, answer: Answer) -> None:
+    def compare_example(self, call: Call, answer: CallResult) -> None:
         """Compare on the example, to which `answer` is the eager model's, and report inputs that the model writes into.
 
         Raises LimitExceeded if the artifact runs out of memory.
@@ -64,7 +64,7 @@ class Comparer:
             given.call, given.name, compared, in_contract=observed_contract.is_same_contract(example, given.call)
         )
 
-    def compare(self, call: Call, eager: Answer) -> ComparisonResult:
+    def compare(self, call: Call, eager: CallResult) -> ComparisonResult:
         """Compare the outputs, and then the inputs as the call left them. An artifact that raises differs.
 
         Raises LimitExceeded if the artifact runs out of memory.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from tracehouse.check import findings, scripted_graphs
-from tracehouse.check.calls import Answer
+from tracehouse.check.calls import CallResult
 from tracehouse.check.comparer import find_suspect_line
 from tracehouse.check.ledger import Ledger
 from tracehouse.check.oracle import CallObservation, EagerOracle
@@ -57,7 +57,7 @@ class Determinism:
         if observed.hidden_states and not self._ledger.has(Kind.HIDDEN_STATE, call.method):
             self._ledger.findings.append(findings.state_carried(call, observed.hidden_states))
 
-    def check_state_left(self, example: Call, case: str, answer: Answer, within_s: float) -> None:
+    def check_state_left(self, example: Call, case: str, answer: CallResult, within_s: float) -> None:
         """Compare the example's answer with one that the copy which gave `answer` gives to the example now.
 
         What that call left in the copy, such as a cache, must not change it. Raises TooSlow after `within_s` seconds.
@@ -71,7 +71,7 @@ class Determinism:
                 return
             self._compare(example, self._observed[example.method].answers[0], again, f"one after {case!r}")
 
-    def check_random(self, probe: Call, case: str, answer: Answer, within_s: float) -> None:
+    def check_random(self, probe: Call, case: str, answer: CallResult, within_s: float) -> None:
         """Compare the answer to a probe with one under other random numbers.
 
         Probes help, because noise may be lost beside large values and shows beside zeros. Raises ModelRaised if the
@@ -88,7 +88,7 @@ class Determinism:
                 drawing = next(scripted_graphs.find_draws(self._graph(method)), None)
                 self._ledger.findings.append(findings.draws_random_numbers(method, drawing))
 
-    def _compare(self, call: Call, first: Answer, again: Answer, other: str) -> None:
+    def _compare(self, call: Call, first: CallResult, again: CallResult, other: str) -> None:
         """Compare two answers of the eager model, with a tolerance of 0 if random numbers were drawn."""
         drew = first.drew or again.drew
         if drew:

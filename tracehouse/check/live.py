@@ -35,7 +35,7 @@ from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.copies import copy_model, find_uncopyable
 from tracehouse.eager.declared_sizes import resize_call
-from tracehouse.eager.model import Function, Model
+from tracehouse.eager.model import Function, LoadedModel
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.eager.weights import Fit
 from tracehouse.errors import ArgumentMismatch, ModelExited, ModelNotCopyable, ModelRaised
@@ -172,15 +172,15 @@ def _check_datatypes(example: Call) -> None:
             )  # fmt: skip
 
 
-def _copy_model(model: torch.nn.Module | Callable[..., Any]) -> Model:
+def _copy_model(model: torch.nn.Module | Callable[..., Any]) -> LoadedModel:
     match model:
         case torch.nn.Module():
-            return Model(_copy(model))
+            return LoadedModel(_copy(model))
         case MethodType(__self__=torch.nn.Module() as owner):
-            return Model(_copy(owner), model.__name__)
+            return LoadedModel(_copy(owner), model.__name__)
     if isinstance(model, type) or not callable(model):
         raise ValueError(f"the model is {model!r}: hand in a module, a function or a bound method")
-    return Model(Function(model))
+    return LoadedModel(Function(model))
 
 
 def _copy(module: torch.nn.Module) -> torch.nn.Module:

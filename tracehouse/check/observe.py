@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from tracehouse.check.calls import Answer
+from tracehouse.check.calls import CallResult
 from tracehouse.check.graph_diff import canonical
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.instrumentation.ambient_reads import (
@@ -37,7 +37,7 @@ class Observation:
     not be watched. Other traces made under a `ReadRecorder` are compared with it.
     """
 
-    answer: Answer | None
+    answer: CallResult | None
     reads: list[ValueRead]
     recorded: frozenset[ReadSite]  # the sites of those reads that happen during a trace too
     ambient: list[AmbientEffect]
@@ -111,7 +111,7 @@ def _enter_both(first: AbstractContextManager[Any], second: AbstractContextManag
         yield
 
 
-def _watch_eager(target: Target, asking: AmbientRecorder) -> tuple[Answer | None, ReadRecorder | None]:
+def _watch_eager(target: Target, asking: AmbientRecorder) -> tuple[CallResult | None, ReadRecorder | None]:
     for in_torch in (True, False):
         reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
@@ -149,13 +149,17 @@ def _merge_reads(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, Valu
 
 
 def _test_ambient_reads(
-    target: Target, answer: Answer | None, asked: Iterable[AmbientRead], baseline: CanonicalGraph | None, budget: Budget
+    target: Target,
+    answer: CallResult | None,
+    asked: Iterable[AmbientRead],
+    baseline: CanonicalGraph | None,
+    budget: Budget,
 ) -> list[AmbientEffect]:
     return [_test_ambient_read(target, answer, one, baseline, budget) for one in asked]
 
 
 def _test_ambient_read(
-    target: Target, answer: Answer | None, asked: AmbientRead, baseline: CanonicalGraph | None, budget: Budget
+    target: Target, answer: CallResult | None, asked: AmbientRead, baseline: CanonicalGraph | None, budget: Budget
 ) -> AmbientEffect:
     if not can_be_replaced(asked):
         return AmbientEffect(asked, "unknown", f"the check cannot replace what {asked.name} returns")
@@ -185,7 +189,7 @@ def _test_ambient_read(
 
 
 def _describe_other_answer(
-    target: Target, answer: Answer, world: AbstractContextManager[Any], budget: Budget
+    target: Target, answer: CallResult, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
     """Return how eager's answer in `world` differs; None if it does not.
 
@@ -210,7 +214,7 @@ def _describe_other_graph(
 
 
 def _compare_while_tracing(
-    target: Target, answer: Answer | None, contexts: Iterable[ContextRead], budget: Budget
+    target: Target, answer: CallResult | None, contexts: Iterable[ContextRead], budget: Budget
 ) -> str | None:
     if answer is None or not any(one.name == "torch.jit.is_tracing" for one in contexts):
         return None

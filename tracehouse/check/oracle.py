@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracehouse.check.calls import Answer, call_model
+from tracehouse.check.calls import CallResult, call_model
 from tracehouse.check.instrumentation import attribute_reads
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.state_marks import Marks
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
@@ -39,7 +39,7 @@ _Marks = tuple[Marks, Marks]  # of a copy, and of what all copies share
 class CallObservation:
     """Two consecutive calls of one copy on the same inputs: their answers, and what was seen of state and reads."""
 
-    answers: tuple[Answer, Answer]
+    answers: tuple[CallResult, CallResult]
     hidden_states: list[HiddenState]  # state on which an answer depends, or may depend
     harmless_states: list[HiddenState]  # state on which no answer depends
     reads_values: bool  # whether Python reads a tensor's value, and so may branch on it
@@ -52,7 +52,7 @@ class EagerOracle:
     seeds each call.
     """
 
-    def __init__(self, model: Model, seed: int) -> None:
+    def __init__(self, model: LoadedModel, seed: int) -> None:
         self._model = model
         self._seed = seed
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
@@ -70,7 +70,7 @@ class EagerOracle:
         within_s: float | None = None,
         draw: int = 0,
         world: AbstractContextManager[Any] | None = None,
-    ) -> Answer:
+    ) -> CallResult:
         """Return an unchanged copy's answer.
 
         Another `draw` draws other random numbers. `world` surrounds the call alone and not the making of a copy, which
@@ -88,7 +88,7 @@ class EagerOracle:
             raise
         return answer if self._keep_if_unchanged(module, before) else replace(answer, left_state=True)
 
-    def answer_again(self, call: Call, *, within_s: float) -> Answer:
+    def answer_again(self, call: Call, *, within_s: float) -> CallResult:
         """Return the answer of the copy that answered last, with the state that its last call left.
 
         Call `answer` first. Raises ModelRaised if the model raises, and TooSlow after `within_s` seconds.
@@ -161,7 +161,7 @@ class EagerOracle:
                 return Difference("output", f"it raises: {error.detail}")
         return compare(first.outputs, again.outputs, tolerance, sides=("the first call", "a later one")).difference
 
-    def is_repeatable(self, call: Call, answer: Answer, *, tolerance: float, within_s: float) -> bool:
+    def is_repeatable(self, call: Call, answer: CallResult, *, tolerance: float, within_s: float) -> bool:
         """Whether the same call gives the same answer again, within the relative `tolerance` and `within_s` seconds.
 
         It does not if an operator reads memory that is not its own, for instance by offsets past the end. An answer
@@ -175,7 +175,7 @@ class EagerOracle:
             return False
         return compare(answer.outputs, again.outputs, tolerance).agrees
 
-    def repeat(self, call: Call, times: int) -> list[Answer]:
+    def repeat(self, call: Call, times: int) -> list[CallResult]:
         """Return the answers of one new copy to `times` consecutive calls, each with other random numbers.
 
         Raises ModelRaised if the model refuses one.

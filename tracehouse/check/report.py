@@ -16,7 +16,7 @@ from tracehouse.findings.kinds import Kind, entry_of
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.report.markup import Html, code, section, table
-from tracehouse.report.report import Page, render_page
+from tracehouse.report.report import ReportPage, render_page
 from tracehouse.report.report_source import weight_of
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -92,7 +92,7 @@ class Report:
         versions = self.versions
         made_with = f"torch {versions.torch}, Python {versions.python}, Tracehouse {versions.tracehouse}"
         return render_page(
-            Page(
+            ReportPage(
                 title=f"Trace check of {self.name}",
                 verdict_note=f"{_VERDICTS[self.verdict]} {ONE_PROCESS}",
                 about=[

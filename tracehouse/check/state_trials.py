@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.calls import Answer, call_model
+from tracehouse.check.calls import CallResult, call_model
 from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.instrumentation import hidden_state
 from tracehouse.check.instrumentation.value_reads import ReadRecorder
@@ -17,7 +17,7 @@ from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import ModelRaised
 from tracehouse.findings.finding import Effect
 from tracehouse.introspection import script_graphs, user_lines
@@ -46,7 +46,7 @@ class StateTrials:
     shapes.
     """
 
-    def __init__(self, model: Model, seed: int, call: Call) -> None:
+    def __init__(self, model: LoadedModel, seed: int, call: Call) -> None:
         self._model = model
         self._seed = seed
         self._calls = [call, *(varied for _, varied in list(generate_probes(call, searching=False))[:1])]
@@ -108,7 +108,7 @@ class StateTrials:
         self._model.shared.restore()
         return outputs
 
-    def _call(self, module: torch.nn.Module, call: Call, within_s: float) -> Answer:
+    def _call(self, module: torch.nn.Module, call: Call, within_s: float) -> CallResult:
         try:
             with time_limit(within_s), ReadRecorder(call) as reading:
                 return call_model(module, call, self._seed)

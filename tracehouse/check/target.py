@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from tracehouse.artifact.manifest import Form
-from tracehouse.check.calls import Answer
+from tracehouse.check.calls import CallResult
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, canonicalize
 from tracehouse.check.instrumentation.value_reads import forget_stale_index
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.time_limit import time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.torchscript.trace import Retrace
 
 
@@ -28,7 +28,7 @@ class Target:
     and `seed` seeds every call.
     """
 
-    model: Model
+    model: LoadedModel
     call: Call  # the example
     eager: EagerOracle
     artifact: torch.jit.ScriptModule
@@ -48,7 +48,7 @@ class Target:
         return canonicalize(self.artifact, self.method)
 
     @property
-    def example(self) -> Answer:
+    def example(self) -> CallResult:
         """The eager model's answer to the example. Raises ModelRaised if the model refuses it."""
         return self._timed_example[0]
 
@@ -61,7 +61,7 @@ class Target:
         return CALL_LIMITS.resized.after(self._timed_example[1])
 
     @cached_property
-    def _timed_example(self) -> tuple[Answer, float]:
+    def _timed_example(self) -> tuple[CallResult, float]:
         started = time.monotonic()
         return self.eager.answer(self.call), time.monotonic() - started
 

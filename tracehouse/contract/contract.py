@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from tracehouse.contract.dims import SIZE_MAX, Conflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
+from tracehouse.contract.dims import SIZE_MAX, SizeConflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
 from tracehouse.contract.input_spec import InputSpec, Reason, ValueRange
 from tracehouse.contract.output_spec import Answers, OutputSpec, fit_outputs
 from tracehouse.contract.regions import REGIONS_MAX, Region, Regions, Span
@@ -184,7 +184,7 @@ class MethodContract(Frozen):
             raise ValueError(f"there is no input {min(unknown)!r}")
         inputs = [_apply_claim(spec, claim) for spec in self.inputs]
         example = solve_or_conflict([(spec.shape, spec.example) for spec in inputs])
-        if isinstance(example, Conflict):
+        if isinstance(example, SizeConflict):
             raise ValueError("the symbols' sizes cannot be told from the example's shapes")
         regions = _regions_with_example(claim.regions, example)
         outputs = fit_outputs(self.outputs, _varying_symbols(example, regions), [(example, self.outputs), *answers])
@@ -201,14 +201,14 @@ class MethodContract(Frozen):
                 yield Violation(fixed_dim_mismatch(spec, dim, shape), is_untried=spec.reason(dim) == "untried")
             shapes.append(shape)
         sizes = self._solution(shapes)
-        if isinstance(sizes, Conflict):
+        if isinstance(sizes, SizeConflict):
             yield Violation(sizes_disagree(self.inputs, shapes, sizes), is_untried=False)
         elif sizes in self.wrong:
             yield Violation(wrong_sizes(self.inputs, sizes), is_untried=False)
         elif not self._has(sizes):
             yield Violation(size_out_of_range(self.inputs, self.regions, sizes), is_untried=True)
 
-    def _solution(self, shapes: Iterable[Sequence[int]]) -> dict[str, int] | Conflict:
+    def _solution(self, shapes: Iterable[Sequence[int]]) -> dict[str, int] | SizeConflict:
         return solve_or_conflict([(spec.shape, shape) for spec, shape in zip(self.inputs, shapes, strict=True)])
 
     def _has(self, sizes: Mapping[str, int]) -> bool:

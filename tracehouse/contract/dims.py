@@ -105,7 +105,7 @@ def format_sizes(sizes: Mapping[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class Conflict:
+class SizeConflict:
     """A dim whose size does not fit the sizes of its symbols.
 
     `shape` and `dim` are the places of the shape and of the dim in it. `sizes` are the symbols' sizes that the dims
@@ -120,7 +120,7 @@ class Conflict:
     because: tuple[tuple[int, int], ...]
 
 
-def solve_or_conflict(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, int] | Conflict:
+def solve_or_conflict(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, int] | SizeConflict:
     """Return the size of each symbol for which the symbolic shapes have these sizes, or the first dim that conflicts.
 
     `shapes` are pairs of a symbolic shape and its sizes. Every symbol must stand alone in some dim, or beside symbols
@@ -155,10 +155,10 @@ def solve_or_conflict(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> 
 
 def _conflict(
     dim: Linear, place: tuple[int, int], found: Mapping[str, int], where: Mapping[str, tuple[int, int]]
-) -> Conflict:
+) -> SizeConflict:
     sizes = {symbol: found[symbol] for symbol, _ in dim.terms if symbol in found}
     expected = dim.at(sizes) if len(sizes) == len(dim.terms) else None
-    return Conflict(*place, expected, sizes, tuple(where[symbol] for symbol in sizes))
+    return SizeConflict(*place, expected, sizes, tuple(where[symbol] for symbol in sizes))
 
 
 def solve(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, int] | None:

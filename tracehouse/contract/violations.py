@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tracehouse.contract.dims import Conflict, format_sizes
+from tracehouse.contract.dims import SizeConflict, format_sizes
 from tracehouse.contract.input_spec import InputSpec, Reason
 from tracehouse.contract.regions import Basis, Region, Span
 from tracehouse.errors import DatatypeMismatch, ShapeMismatch, SizeOutOfRange, SizesDisagree, ValueOutOfRange
@@ -59,7 +59,9 @@ def fixed_dim_mismatch(spec: InputSpec, dim: int, actual: Sequence[int]) -> Shap
     )  # fmt: skip
 
 
-def sizes_disagree(inputs: Sequence[InputSpec], shapes: Sequence[Sequence[int]], conflict: Conflict) -> SizesDisagree:
+def sizes_disagree(
+    inputs: Sequence[InputSpec], shapes: Sequence[Sequence[int]], conflict: SizeConflict
+) -> SizesDisagree:
     """Describe dims that share a symbol and give it two sizes."""
     spec, size = inputs[conflict.shape], shapes[conflict.shape][conflict.dim]
     dim = spec.shape[conflict.dim]

@@ -18,7 +18,7 @@ CALLS_TO_SPECIALISE = 3
 
 
 @dataclass(frozen=True)
-class Case:
+class GoldenCase:
     """A call's inputs and eager outputs, each tensor under its leaf's name."""
 
     method: str
@@ -30,7 +30,7 @@ class Case:
         return sum(len(tensor.data) for tensor in (*self.inputs, *self.outputs))
 
 
-def encode(cases: Iterable[Case]) -> bytes:
+def encode(cases: Iterable[GoldenCase]) -> bytes:
     """Return the cases as the bytes of a safetensors file."""
     named = [
         (f"{number}.{case.method}.{role}.{tensor.name}", tensor)
@@ -41,7 +41,7 @@ def encode(cases: Iterable[Case]) -> bytes:
     return b"".join(tensor_file.iter_file_bytes(named))
 
 
-def read(descriptor: int) -> list[Case]:
+def read(descriptor: int) -> list[GoldenCase]:
     """Return the cases in an open file, and close it. Raises what safetensors raises if the format is another."""
     with open(descriptor, "rb") as file:
         entries = safetensors.deserialize(file.read())  # type: ignore[no-untyped-call]
@@ -51,4 +51,4 @@ def read(descriptor: int) -> list[Case]:
         _, inputs, outputs = cases.setdefault(int(number), (method, [], []))
         named = Tensor(leaf, tensor_file.DATATYPES[tensor["dtype"]], tuple(tensor["shape"]), tensor["data"])
         (inputs if role == "input" else outputs).append(named)
-    return [Case(*cases[number]) for number in sorted(cases)]
+    return [GoldenCase(*cases[number]) for number in sorted(cases)]

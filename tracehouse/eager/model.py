@@ -38,7 +38,7 @@ class Function(torch.nn.Module):
         self.__dict__["forward"] = function  # setattr would register a module as a child
 
 
-class Model:
+class LoadedModel:
     """A module, and copies of it for whoever may change one.
 
     `alias` is the name of the method that stands for `forward`; `make` makes the module again if it cannot be copied.
@@ -145,7 +145,7 @@ class Model:
         return module if self._device == "cpu" else module.to(self._device)
 
 
-def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> Model:
+def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> LoadedModel:
     """Import the source and make the model. Raises a TraceError with the user's line.
 
     `seed` decides what the source draws at random meanwhile.
@@ -155,7 +155,7 @@ def load(source: Source, entrypoint: str, init: Init, seed: int, training: Train
     return model
 
 
-def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> Model:
+def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> LoadedModel:
     module_name, _, path = entrypoint.partition(":")
     found = _resolve(source, source.import_module(module_name, seed), path, entrypoint)
     match found:
@@ -176,7 +176,7 @@ def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> Model
             )
         case torch.jit.ScriptFunction():  # without a Python signature, it can't be told from a factory
             _check_no_init(init, entrypoint)
-            return Model(Function(found))
+            return LoadedModel(Function(found))
     if not callable(found):
         raise _unusable_entrypoint(entrypoint, f"{path!r} is of type {type(found).__name__}")
     if inspect.isfunction(found) and _is_unbound(found):
@@ -189,7 +189,7 @@ def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> Model
         return _make_model(found, init, seed, entrypoint)
     if init.args or init.kwargs:
         raise InitFailed(f"{path!r} does not take the arguments in `init`", parameters=_parameters(found))
-    return Model(Function(found))
+    return LoadedModel(Function(found))
 
 
 def _resolve(source: Source, module: ModuleType, path: str, entrypoint: str) -> Any:
@@ -218,7 +218,7 @@ def _names(owner: Any) -> list[str]:
     return (defined or names)[:_NAMES_MAX]
 
 
-def _make_model(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -> Model:
+def _make_model(factory: Callable[..., Any], init: Init, seed: int, entrypoint: str) -> LoadedModel:
     """Make the model by calling the factory, which is called again if the model cannot be copied."""
 
     def make() -> Any:
@@ -228,21 +228,21 @@ def _make_model(factory: Callable[..., Any], init: Init, seed: int, entrypoint: 
 
     result = make()
     if isinstance(result, torch.nn.Module):
-        return Model(result, make=make)
+        return LoadedModel(result, make=make)
     if isinstance(result, MethodType) and isinstance(result.__self__, torch.nn.Module):
-        return Model(result.__self__, result.__name__)
+        return LoadedModel(result.__self__, result.__name__)
     if callable(result) and not isinstance(result, type):
-        return Model(Function(result))
+        return LoadedModel(Function(result))
     if _parameters(factory) and not (init.args or init.kwargs or isinstance(factory, type)):
-        return Model(Function(factory))
+        return LoadedModel(Function(factory))
     raise _unusable_entrypoint(
         entrypoint, f"{entrypoint!r} was called as a factory and returned a {type(result).__name__}"
     )
 
 
-def _wrap_instance(module: torch.nn.Module, method: str | None, init: Init, entrypoint: str) -> Model:
+def _wrap_instance(module: torch.nn.Module, method: str | None, init: Init, entrypoint: str) -> LoadedModel:
     _check_no_init(init, entrypoint)
-    return Model(module, method)
+    return LoadedModel(module, method)
 
 
 def _check_no_init(init: Init, entrypoint: str) -> None:

@@ -28,7 +28,7 @@ class LoadedSubmission:
     If an archive was submitted in place of source, it is the model, and `uploaded` returns its bytes.
     """
 
-    model: model.Model
+    model: model.LoadedModel
     fit: weights.Fit
     calls: dict[str, Call]
     check_calls: list[CheckCall]
@@ -41,7 +41,7 @@ class LoadedSubmission:
         return replace(self, calls=calls, check_calls=check_calls)
 
 
-class Submission:
+class SubmissionLoader:
     """A submission that is yet to be loaded. `files` are the descriptors of the uploaded files, by their names."""
 
     def __init__(
@@ -80,14 +80,14 @@ class Submission:
         if self._installed is not None:
             self._installed.uninstall()
 
-    def _from_source(self) -> model.Model:
+    def _from_source(self) -> model.LoadedModel:
         spec = self._spec
         self._installed = source = self._source()
         source.install()
         assert spec.source.entrypoint is not None  # the parser makes sure of it
         return model.load(source, spec.source.entrypoint, spec.source.init, spec.options.seed, spec.training)
 
-    def _from_archive(self, name: str) -> model.Model:
+    def _from_archive(self, name: str) -> model.LoadedModel:
         with self._open(name) as file:
             return uploaded_archive.load(file, name)
 
@@ -108,7 +108,7 @@ class Submission:
         with self._open(wanted.file) as file:
             return weights.fit(module, weights.read(file, wanted.file), strict=wanted.strict)
 
-    def _calls(self, loaded: model.Model) -> tuple[dict[str, Call], list[CheckCall]]:
+    def _calls(self, loaded: model.LoadedModel) -> tuple[dict[str, Call], list[CheckCall]]:
         uploaded = inputs.InputFiles(self._open)
 
         def bind_call(method: str, given: CallInputs) -> Call:

@@ -5,14 +5,14 @@ from typing import BinaryIO
 import torch
 
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import ArchiveUnreadable
 from tracehouse.findings import submissions
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
 
 
-def load(file: BinaryIO, name: str) -> Model:
+def load(file: BinaryIO, name: str) -> LoadedModel:
     """Load the archive on the CPU, in the mode in which it was saved. Raises ArchiveUnreadable."""
     try:
         module: torch.jit.ScriptModule = torch.jit.load(file, map_location="cpu")
@@ -21,7 +21,7 @@ def load(file: BinaryIO, name: str) -> Model:
             raise out_of_memory_error(error) from error
         first = user_lines.error_text(error).strip().partition("\n")[0]
         raise ArchiveUnreadable(f"{name!r} cannot be loaded: {first}", file=name) from error
-    return Model(module)
+    return LoadedModel(module)
 
 
 def findings(module: torch.jit.ScriptModule) -> list[Finding]:

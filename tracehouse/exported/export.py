@@ -32,7 +32,7 @@ from tracehouse.artifact.exportability import (
 from tracehouse.artifact.file_limits import EXPORTED_MAX_BYTES
 from tracehouse.artifact.manifest import Form
 from tracehouse.eager.call import Call
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.source import seed_all
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torch_values.compare import compare
@@ -74,7 +74,7 @@ class Export:
 
     def __init__(
         self,
-        model: Model,
+        model: LoadedModel,
         calls: Mapping[str, Call],
         outputs: Mapping[str, Any],
         traced: TraceResult,

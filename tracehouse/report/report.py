@@ -73,7 +73,7 @@ _GROUPS = {
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     """What the page of a trace check shows.
 
     `about` are rows of a name and a value; `sources` the files that findings name, by their paths. `further` are
@@ -96,7 +96,7 @@ def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
     """Return the whole page of an artifact. `sources` are the submitted files that findings name, by their paths."""
     verdict, is_open = artifact.check.verdict, artifact.contract.open
     return render_page(
-        Page(
+        ReportPage(
             title=f"Trace check of {artifact.entrypoint or 'an uploaded archive'}",
             verdict_note=(_OPEN_VERDICTS if is_open else _VERDICTS)[verdict],
             about=_about(artifact, digest),
@@ -111,7 +111,7 @@ def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
     )
 
 
-def render_page(page: Page) -> str:
+def render_page(page: ReportPage) -> str:
     """Return the whole page as HTML, which loads nothing else."""
     check = page.check
     # What was found out about a line comes before what torch warned of there.
@@ -136,7 +136,7 @@ def render_page(page: Page) -> str:
     )
 
 
-def _head(page: Page) -> Html:
+def _head(page: ReportPage) -> Html:
     verdict = page.check.verdict
     stamp = element("strong", f"{_SIGNS[verdict]} {verdict.value}", class_=f"verdict {verdict.value}")
     return element("header", element("h1", page.title), element("p", stamp, " ", page.verdict_note), facts(page.about))
@@ -162,7 +162,7 @@ def _served_form(artifact: Artifact) -> str:
     return "as it is" if artifact.served_form is None else f"as torch.jit.{artifact.served_form} makes it"
 
 
-def _contract(page: Page) -> Iterator[Html]:
+def _contract(page: ReportPage) -> Iterator[Html]:
     yield element("p", page.contract_note, class_="note")
     for name, method in page.contract.methods.items():
         yield element("h3", "Method ", code(name))

@@ -11,7 +11,7 @@ import torch
 from tracehouse.artifact.manifest import Form
 from tracehouse.eager import uploaded_archive
 from tracehouse.eager.call import Call
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.findings import submissions
 from tracehouse.findings.finding import Finding
@@ -93,7 +93,7 @@ def _trace_model(
 
 
 def _trace_again(
-    model: Model,
+    model: LoadedModel,
     options: TraceOptions,
     check: CheckOptions,
     conversion: Conversion,
@@ -108,7 +108,7 @@ def _trace_again(
         model.shared.restore()
 
 
-def _with_scripted_targets(model: Model, wanted: Sequence[ScriptTarget]) -> Model:
+def _with_scripted_targets(model: LoadedModel, wanted: Sequence[ScriptTarget]) -> LoadedModel:
     return (
         model.with_changed_copies(lambda copy: script_targets.script_in_place(copy, wanted, script.script_target))
         if wanted

@@ -15,7 +15,7 @@ from torch._jit_internal import FunctionModifiers, get_torchscript_modifier
 
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
-from tracehouse.eager.model import Function, Model
+from tracehouse.eager.model import Function, LoadedModel
 from tracehouse.errors import MethodNotCompiled, ScriptingFailed, TraceError
 from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, script_graphs, user_lines
@@ -54,7 +54,7 @@ _REMEDY_OF_A_DEFAULT = (
 )
 
 
-def script(model: Model, calls: Mapping[str, Call]) -> TraceResult:
+def script(model: LoadedModel, calls: Mapping[str, Call]) -> TraceResult:
     """Compile a copy of the model with all methods that are called. Raises ScriptingFailed and MethodNotCompiled."""
     check_names(model, calls)
     if isinstance(model.module, Function):

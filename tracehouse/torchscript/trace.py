@@ -14,7 +14,7 @@ from torch.jit._trace import TracerWarning
 from tracehouse.differential.comparison import compare_baked_arguments
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bake
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import UntraceableModel
 from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, user_lines
@@ -40,7 +40,7 @@ _Warnings = dict[RecordedWarning, None]  # in order, each once: torch's check tr
 
 
 def trace(
-    model: Model,
+    model: LoadedModel,
     calls: Mapping[str, Call],
     options: TraceOptions,
     *,
@@ -75,7 +75,7 @@ def trace(
 
 
 def retrace(
-    model: Model, call: Call, options: TraceOptions, within: AbstractContextManager[Any], *, gradients: bool
+    model: LoadedModel, call: Call, options: TraceOptions, within: AbstractContextManager[Any], *, gradients: bool
 ) -> torch.jit.ScriptModule:
     """Trace one method again with the same options, inside the context `within`. Raises whatever tracing raises."""
     recording = _Recording(model, {call.method: call}, (), options, 1.0, gradients)
@@ -83,7 +83,7 @@ def retrace(
         return recording.trace(check=False, within=within)
 
 
-def check_names(model: Model, calls: Mapping[str, Call]) -> None:
+def check_names(model: LoadedModel, calls: Mapping[str, Call]) -> None:
     """Raise UntraceableModel for a name that is not ASCII: torch writes it into an archive, but cannot load that."""
     named = [("parameter", name) for call in calls.values() for name in call.arguments]
     named += [("method", method) for method in calls]
@@ -103,7 +103,7 @@ def check_names(model: Model, calls: Mapping[str, Call]) -> None:
 class _Recording:
     """Traces one model, each time on a new copy, because a trace and its check run the copy several times."""
 
-    model: Model
+    model: LoadedModel
     calls: Mapping[str, Call]
     check_calls: Sequence[CheckCall]
     options: TraceOptions

@@ -8,7 +8,7 @@ import torch
 
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
-from tracehouse.eager.model import Function, Model
+from tracehouse.eager.model import Function, LoadedModel
 from tracehouse.errors import (
     BackwardHooks,
     CompiledModel,
@@ -61,7 +61,7 @@ _REMEDY_FOR_FUNCTION = (
 _FUNCTION_NAME = re.compile(r"Could not export Python function call '(.*?)'")
 
 
-def translate_refusal(error: Exception, model: Model, calls: Mapping[str, Call]) -> TraceError:
+def translate_refusal(error: Exception, model: LoadedModel, calls: Mapping[str, Call]) -> TraceError:
     """Return the error to raise for what torch raised while it traced or saved."""
     if isinstance(error, TraceError):
         return error
@@ -77,7 +77,7 @@ def translate_refusal(error: Exception, model: Model, calls: Mapping[str, Call])
 
 
 def _named_error(
-    kind: type[TraceError], words: str, text: str, facts: dict[str, Any], model: Model, calls: Mapping[str, Call]
+    kind: type[TraceError], words: str, text: str, facts: dict[str, Any], model: LoadedModel, calls: Mapping[str, Call]
 ) -> TraceError:
     # The reason is in one line of the message, among values, stacks and graphs.
     detail = text[text.index(words) :].splitlines()[0].rstrip()
@@ -91,7 +91,7 @@ def _named_error(
     return kind(f"torch refused: {detail}", **(where | facts | seen | remedy))
 
 
-def _line_of_method(model: Model, call: Call | None) -> dict[str, Any]:
+def _line_of_method(model: LoadedModel, call: Call | None) -> dict[str, Any]:
     """Return the line of the method's definition, for errors that come from no line of the user's."""
     return (
         {}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from service.protocol.bounds import ANSWER_MAX_BYTES
 from service.protocol.messages import FailureReply
 from service.protocol.reference import GradientReply
-from service.protocol.runner import Infer, Load, OutputReply, Ready, from_runner
+from service.protocol.runner import Infer, Load, OutputReply, RunnerReady, from_runner
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Exit
 from tracehouse.contract.contract import Contract, MethodContract
@@ -17,7 +17,7 @@ from tracehouse.spec.trace_spec import DeviceName, ServedForm, TraceSpec
 from tracehouse.tensors.tensor import Tensor
 from workers.limits import TraceLimits
 from workers.processes.client import (
-    Gradients,
+    GradientAnswer,
     ModelProcess,
     answers_too_large,
     last_line,
@@ -79,7 +79,7 @@ class ArtifactProcess(ModelProcess):
         """Wait until the archive is loaded. Raises ArchiveUnusable."""
         with self._translate_errors():
             match self._hear():
-                case Ready(), _:
+                case RunnerReady(), _:
                     return
                 case FailureReply() as message, _:
                     raise self._name_form(ArchiveUnusable(message.failure.detail))
@@ -106,7 +106,7 @@ class ArtifactProcess(ModelProcess):
                     return last_line(message.failure)
             raise MalformedFrame(f"{message.kind} came for an answer")
 
-    def gradients(self) -> Gradients | Failure:
+    def gradients(self) -> GradientAnswer | Failure:
         """Return the gradients, or the failure: what the artifact raised, or that they would be too large."""
         with self._translate_errors():
             message, body = self._hear()
@@ -127,7 +127,7 @@ class ArtifactProcess(ModelProcess):
             error.facts = {**error.facts, "form": self._form, "remedy": remedy}
         return error
 
-    def _hear(self) -> tuple[Ready | OutputReply | GradientReply | FailureReply, bytearray]:
+    def _hear(self) -> tuple[RunnerReady | OutputReply | GradientReply | FailureReply, bytearray]:
         header, size = self._child.channel.receive_header(self._until)
         if size > ANSWER_MAX_BYTES:
             raise answers_too_large()

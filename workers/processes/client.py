@@ -39,7 +39,7 @@ class EagerAnswer:
 
 
 @dataclass(frozen=True)
-class Gradients:
+class GradientAnswer:
     """A call's outputs and gradients by their names; `without` lists the tensors that got no gradient."""
 
     tensors: Mapping[str, Tensor]
@@ -98,12 +98,14 @@ def answers_too_large() -> LimitExceeded:
     return LimitExceeded(detail, limit="answer", limit_bytes=ANSWER_MAX_BYTES)
 
 
-def parse_gradients(message: GradientReply, body: bytearray) -> Gradients:
+def parse_gradients(message: GradientReply, body: bytearray) -> GradientAnswer:
     """Raises MalformedFrame."""
     named = [spec.name for spec in message.tensors]
     if {*named} & {*message.without}:
         raise MalformedFrame("it has a gradient, and has none")
-    return Gradients({tensor.name: tensor for tensor in parse_tensors(named, message.tensors, body)}, message.without)
+    return GradientAnswer(
+        {tensor.name: tensor for tensor in parse_tensors(named, message.tensors, body)}, message.without
+    )
 
 
 def parse_answer(returns: Structure, outputs: Sequence[TensorSpec], body: bytearray) -> Answer:

@@ -19,7 +19,7 @@ from workers.limits import TraceLimits
 from workers.printed_log import PrintedLog
 from workers.processes.client import (
     EagerAnswer,
-    Gradients,
+    GradientAnswer,
     ModelProcess,
     answers_too_large,
     parse_answer,
@@ -89,7 +89,7 @@ class EagerProcess(ModelProcess):
                     return message.failure
             raise MalformedFrame(f"{message.kind} came for an answer")
 
-    def gradients(self) -> Gradients | Failure:
+    def gradients(self) -> GradientAnswer | Failure:
         with self._translate_errors():
             message, body = self._hear(ANSWER_MAX_BYTES, answers_too_large)
             match message:

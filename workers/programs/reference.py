@@ -17,13 +17,13 @@ from service.protocol.messages import FailureReply, RefusalReply
 from service.protocol.reference import AnswerReply, Ask, CallReply, Differentiate, GradientReply, to_reference
 from service.protocol.tracer import Trace
 from service.sandbox.channel import Channel, ChannelClosed
-from tracehouse.check.calls import Answer, call_model, differentiate_model
+from tracehouse.check.calls import CallResult, call_model, differentiate_model
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.case_names import EXAMPLE
 from tracehouse.eager import jit_switch, observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import translate_errors
-from tracehouse.eager.submission import Submission
+from tracehouse.eager.submission import SubmissionLoader
 from tracehouse.errors import AnswerTooLarge, LimitExceeded, ModelRaised, OutputWithoutValues, ServiceError, TraceError
 from tracehouse.introspection import tracebacks
 from tracehouse.tensors.tensor import Tensor, split
@@ -59,7 +59,7 @@ def main(channel: Channel, files: list[int]) -> None:
 class Reference:
     """A loaded submission that answers calls."""
 
-    def __init__(self, channel: Channel, submission: Submission) -> None:
+    def __init__(self, channel: Channel, submission: SubmissionLoader) -> None:
         self._channel = channel
         self._device = submission.device
         loaded = submission.load()
@@ -142,7 +142,7 @@ class Reference:
     def _refuse(self, error: ServiceError) -> None:
         self._channel.send(RefusalReply.of(error).model_dump(mode="json"))
 
-    def _send_answer(self, answer: Answer, outputs: Sequence[Tensor], seconds: float) -> None:
+    def _send_answer(self, answer: CallResult, outputs: Sequence[Tensor], seconds: float) -> None:
         reply = AnswerReply(
             outputs=[tensor.spec for tensor in outputs],
             returns=structure.describe(answer.outputs, "output"),
@@ -156,7 +156,7 @@ def _make_slow_error(call: Call, within_s: float | None) -> ModelRaised:
     return ModelRaised(f"{call.method} took longer than {within_s:.3g} s", method=call.method)
 
 
-def _pack_outputs(call: Call, answer: Answer, without_values: type[TraceError]) -> list[Tensor]:
+def _pack_outputs(call: Call, answer: CallResult, without_values: type[TraceError]) -> list[Tensor]:
     """Return the outputs as bytes.
 
     Raises ModelRaised for an output that has no datatype, `without_values` if an output's values cannot be read, and

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from service.protocol.tracer import Trace
-from tracehouse.eager.submission import Submission
+from tracehouse.eager.submission import SubmissionLoader
 
 
-def make_submission(request: Trace, files: Sequence[int]) -> Submission:
+def make_submission(request: Trace, files: Sequence[int]) -> SubmissionLoader:
     """Return the submission of this request; `files` are the descriptors that the program was started with."""
     descriptors = {name: files[place] for name, place in request.files.items()}
-    return Submission(
+    return SubmissionLoader(
         request.spec, request.conversion, request.device, descriptors, source_max_bytes=request.source_max_bytes
     )

@@ -14,7 +14,7 @@ import torch
 
 from service.protocol.messages import FailureReply
 from service.protocol.reference import Differentiate, GradientReply
-from service.protocol.runner import Infer, Load, OutputReply, Ready, to_runner
+from service.protocol.runner import Infer, Load, OutputReply, RunnerReady, to_runner
 from service.sandbox.channel import Channel, ChannelClosed
 from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Argument, Structure
@@ -45,7 +45,7 @@ def main(channel: Channel, files: list[int]) -> None:
         except ServiceError as error:
             channel.send(FailureReply.of(error).model_dump(mode="json"))
             return
-        channel.send(Ready(resident_bytes=_peak_bytes()).model_dump(mode="json"))
+        channel.send(RunnerReady(resident_bytes=_peak_bytes()).model_dump(mode="json"))
         while True:
             _answer(channel, artifact)
 
@@ -97,18 +97,18 @@ class LoadedArtifact:
             detail = f"the artifact raised on the way back: {_text_of(error)}"
             raise GraphRaised(detail, method=request.method) from error
 
-    def prove(self, cases: list[golden.Case], tolerance: float) -> None:
+    def prove(self, cases: list[golden.GoldenCase], tolerance: float) -> None:
         """Raises GoldenCaseFailed unless every golden case still gives what the eager model gave."""
         for case in _repeat_until_specialised(cases):
             self._replay(case, tolerance)
 
-    def warm(self, cases: list[golden.Case]) -> None:
+    def warm(self, cases: list[golden.GoldenCase]) -> None:
         """Call the golden cases without comparing: for an artifact that is known to disagree with the eager model."""
         for case in _repeat_until_specialised(cases):
             with suppress(GraphRaised):
                 self.infer(case.method, tensors.unpack(case.inputs))
 
-    def _replay(self, case: golden.Case, tolerance: float) -> None:
+    def _replay(self, case: golden.GoldenCase, tolerance: float) -> None:
         try:
             outputs = self.infer(case.method, tensors.unpack(case.inputs))
         except GraphRaised as error:
@@ -134,7 +134,7 @@ def _load_artifact(load: Load, archive: int, golden_cases: int | None = None) ->
     return artifact
 
 
-def _repeat_until_specialised(cases: list[golden.Case]) -> Iterator[golden.Case]:
+def _repeat_until_specialised(cases: list[golden.GoldenCase]) -> Iterator[golden.GoldenCase]:
     """Yield each case, the first one of each method as often as torch needs to specialise it."""
     warm = set()
     for case in cases:
@@ -156,7 +156,7 @@ def _load_module(file: int, load: Load) -> torch.jit.ScriptModule:
         raise RunnerLost(f"the form that is served could not be made: {_text_of(error)}") from error
 
 
-def _read_golden_cases(file: int, contract: Contract) -> list[golden.Case]:
+def _read_golden_cases(file: int, contract: Contract) -> list[golden.GoldenCase]:
     """Raises GoldenCaseFailed where the cases cannot be read, or lack an input."""
     try:
         cases = golden.read(file)

@@ -29,7 +29,7 @@ class DifferentialTester:
         self._examples = examples
         self._processes = examples.processes
         self._seed = examples.processes.spec.options.seed
-        self._golden_cases: list[tuple[DifferentialRun, golden.Case]] = []
+        self._golden_cases: list[tuple[DifferentialRun, golden.GoldenCase]] = []
         self._left_diverging_bytes = DIVERGING_BYTES
         self.runs: list[DifferentialRun] = []
 
@@ -68,7 +68,7 @@ class DifferentialTester:
         by_chance = run.differs and run.drew and not self._repeats(call, inputs, eager)
         self.add(run := replace(run, by_chance=by_chance))
         if keep and run.agrees and not eager.drew:
-            self._golden_cases.append((run, golden.Case(call.method, inputs, list(eager.answer.leaves.values()))))
+            self._golden_cases.append((run, golden.GoldenCase(call.method, inputs, list(eager.answer.leaves.values()))))
         return run
 
     def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> Answer | str:
@@ -76,7 +76,7 @@ class DifferentialTester:
         self._processes.artifact.ask(call, inputs)
         return self._processes.artifact.answer()
 
-    def golden_cases(self, runs: Iterable[DifferentialRun]) -> list[golden.Case]:
+    def golden_cases(self, runs: Iterable[DifferentialRun]) -> list[golden.GoldenCase]:
         """Return the golden cases among these runs."""
         wanted = {id(run) for run in runs}
         return [case for run, case in self._golden_cases if id(run) in wanted]

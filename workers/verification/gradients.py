@@ -27,7 +27,7 @@ from tracehouse.errors import AnswerTooLarge, Failure
 from tracehouse.tensors.gradient_names import GRADIENT_PREFIX
 from tracehouse.tensors.tensor import Datatype, Tensor
 from workers.processes.artifact import ArtifactProcess
-from workers.processes.client import Gradients, last_line
+from workers.processes.client import GradientAnswer, last_line
 from workers.processes.eager import EagerProcess
 
 # How many rounds of fresh inputs are compared, and how many are drawn, for the eager model may refuse some.
@@ -78,7 +78,7 @@ def compare_gradients(
 
 
 def compare(
-    eager: Gradients, artifact: Gradients, tolerance: float, names: AnswerNames = ANSWER_NAMES
+    eager: GradientAnswer, artifact: GradientAnswer, tolerance: float, names: AnswerNames = ANSWER_NAMES
 ) -> ComparisonResult:
     """Compare outputs and gradients. A gradient that one of the two does not have counts as zero."""
     missing = _find_missing(eager, artifact, names) or _find_missing(artifact, eager, names[::-1])
@@ -93,7 +93,7 @@ def compare(
 
 
 def _compare_answers(
-    eager: Gradients | Failure, artifact: Gradients | Failure, tolerance: float
+    eager: GradientAnswer | Failure, artifact: GradientAnswer | Failure, tolerance: float
 ) -> ComparisonResult | str:
     """Return the comparison, or why there is nothing to compare."""
     if isinstance(eager, Failure):
@@ -107,14 +107,14 @@ def _compare_answers(
     return compare(eager, artifact, tolerance)
 
 
-def _find_missing(has: Gradients, other: Gradients, names: AnswerNames) -> Difference | None:
+def _find_missing(has: GradientAnswer, other: GradientAnswer, names: AnswerNames) -> Difference | None:
     """Return the first tensor of one that the other does not know."""
     there = {*other.tensors, *other.without}
     missing = next((name for name in [*has.tensors, *has.without] if name not in there), None)
     return None if missing is None else Difference(missing, f"{names[0]} has it, and {names[1]} has not")
 
 
-def _pair(name: str, eager: Gradients, artifact: Gradients) -> tuple[Tensor, Tensor]:
+def _pair(name: str, eager: GradientAnswer, artifact: GradientAnswer) -> tuple[Tensor, Tensor]:
     some, other = eager.tensors.get(name), artifact.tensors.get(name)
     given = some or other
     assert given is not None  # one of both has it

@@ -61,7 +61,7 @@ class VerificationResult:
 
     contract: Contract
     check: TraceCheck
-    golden: list[golden.Case]
+    golden: list[golden.GoldenCase]
     counterexamples: list[FoundCounterexample]
 
 
@@ -230,7 +230,7 @@ class Verification:
         if compared.left_out is not None:
             record.append_finding(differences.gradients_not_compared(method, compared.left_out))
 
-    def _golden_cases(self, contract: Contract) -> list[golden.Case]:
+    def _golden_cases(self, contract: Contract) -> list[golden.GoldenCase]:
         """Return the examples, and some runs that the contract takes and on which both models agree."""
         examples = self._examples
         cases = [
@@ -272,8 +272,8 @@ def _first_difference(comparisons: Sequence[FormComparisons]) -> FormComparisons
     return next((one for one in comparisons if not one.agrees), comparisons[0])
 
 
-def _golden_case(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> golden.Case:
-    return golden.Case(method, inputs, list(eager.answer.leaves.values()))
+def _golden_case(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> golden.GoldenCase:
+    return golden.GoldenCase(method, inputs, list(eager.answer.leaves.values()))
 
 
 def _describe_change(actual: Contract, claimed: Contract) -> str:

@@ -10,19 +10,19 @@ import torch
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.target import Target
 from tracehouse.eager.call import Call, bind
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.torchscript import trace
 from tracehouse.torchscript.torch_check import RecordedWarning
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 TOLERANCE = 1e-5
 
 
 def make_target(module: torch.nn.Module, *args: Any, scripted: bool = False) -> Target:
     """Return a target that can't be traced again."""
     module.eval()
-    model = Model(module)
+    model = LoadedModel(module)
     call = bind(module, "forward", "forward", args, {})
     with torch.no_grad(), warnings.catch_warnings(action="ignore"):
         if scripted:
@@ -41,7 +41,7 @@ def make_target(module: torch.nn.Module, *args: Any, scripted: bool = False) -> 
     )
 
 
-def make_retraceable(model: Model, *args: Any, **kwargs: Any) -> Target:
+def make_retraceable(model: LoadedModel, *args: Any, **kwargs: Any) -> Target:
     """Return a target that can be traced again, without strict checks of its outputs."""
     call = bind(model.module, "forward", "forward", args, kwargs)
     options = TraceOptions(strict=False)
@@ -53,7 +53,7 @@ def make_retraceable(model: Model, *args: Any, **kwargs: Any) -> Target:
     return Target(model, call, EagerOracle(model, 0), artifact, "traced", retrace, TOLERANCE, 0)
 
 
-def trace_target(model: Model, *args: Any) -> tuple[Target, list[RecordedWarning]]:
+def trace_target(model: LoadedModel, *args: Any) -> tuple[Target, list[RecordedWarning]]:
     """Return a target that can be traced again, traced as the service traces it, and the tracer's warnings."""
     call = bind(model.module, "forward", model.method_name("forward"), args, {})
     eager = EagerOracle(model, 0)

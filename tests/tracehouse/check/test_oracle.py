@@ -9,10 +9,10 @@ from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.graphs.size_tests import run_size_tests
 from tracehouse.differential.budget import Budget
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.introspection import user_lines
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
 def source_of(line: user_lines.Line | None) -> str:
@@ -53,8 +53,8 @@ def test_a_call_of_another_size_that_changes_later_answers_is_noticed(load: Load
 def test_a_call_that_is_refused_leaves_the_copy_to_be_used_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     target = make_retraceable(load("refuses_negatives"), torch.ones(2, 3))
     made = []
-    copy_module = Model.copy_module
-    monkeypatch.setattr(Model, "copy_module", lambda model: made.append(model) or copy_module(model))
+    copy_module = LoadedModel.copy_module
+    monkeypatch.setattr(LoadedModel, "copy_module", lambda model: made.append(model) or copy_module(model))
     for _ in range(3):
         with pytest.raises(Exception, match="raised"):
             target.eager.answer(target.call.with_tensors({"x": -torch.ones(2, 3)}))

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tracehouse.contract.dims import Conflict, Linear, SymbolicShape, fit_dim, solve, solve_or_conflict
+from tracehouse.contract.dims import Linear, SizeConflict, SymbolicShape, fit_dim, solve, solve_or_conflict
 from tracehouse.contract.regions import Region, Span
 
 SHAPE: TypeAdapter[SymbolicShape] = TypeAdapter(SymbolicShape)
@@ -42,15 +42,15 @@ def test_each_symbol_is_found_wherever_it_stands() -> None:
 @pytest.mark.parametrize(
     ("shapes", "conflict"),
     [
-        ([(("seq",), (7,)), (("seq",), (8,))], Conflict(1, 0, 7, {"seq": 7}, ((0, 0),))),
-        ([(("n", "n+1"), (3, 5))], Conflict(0, 1, 4, {"n": 3}, ((0, 0),))),
-        ([(("2*half",), (7,))], Conflict(0, 0, None, {}, ())),
-        ([(("seq+3",), (1,))], Conflict(0, 0, None, {}, ())),
-        ([(("past",), (5,)), (("past+new",), (3,))], Conflict(1, 0, None, {"past": 5}, ((0, 0),))),
+        ([(("seq",), (7,)), (("seq",), (8,))], SizeConflict(1, 0, 7, {"seq": 7}, ((0, 0),))),
+        ([(("n", "n+1"), (3, 5))], SizeConflict(0, 1, 4, {"n": 3}, ((0, 0),))),
+        ([(("2*half",), (7,))], SizeConflict(0, 0, None, {}, ())),
+        ([(("seq+3",), (1,))], SizeConflict(0, 0, None, {}, ())),
+        ([(("past",), (5,)), (("past+new",), (3,))], SizeConflict(1, 0, None, {"past": 5}, ((0, 0),))),
     ],
 )
 def test_the_first_dim_that_cannot_have_its_size_is_named(
-    shapes: list[tuple[SymbolicShape, tuple[int, ...]]], conflict: Conflict
+    shapes: list[tuple[SymbolicShape, tuple[int, ...]]], conflict: SizeConflict
 ) -> None:
     assert solve_or_conflict(shapes) == conflict
     assert solve(shapes) is None

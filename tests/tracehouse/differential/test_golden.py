@@ -7,18 +7,18 @@ import safetensors.torch
 import torch
 
 from tracehouse.differential import golden
-from tracehouse.differential.golden import Case
+from tracehouse.differential.golden import GoldenCase
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values.tensors import pack, unpack
 
 
-def read(path: Path, data: bytes) -> list[Case]:
+def read(path: Path, data: bytes) -> list[GoldenCase]:
     path.write_bytes(data)
     return golden.read(os.open(path, os.O_RDONLY))
 
 
-def case(method: str, inputs: dict[str, torch.Tensor], outputs: dict[str, torch.Tensor]) -> Case:
-    return Case(method, pack(inputs), pack(outputs))
+def case(method: str, inputs: dict[str, torch.Tensor], outputs: dict[str, torch.Tensor]) -> GoldenCase:
+    return GoldenCase(method, pack(inputs), pack(outputs))
 
 
 def test_cases_come_back_as_they_were_kept(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_cases_come_back_as_they_were_kept(tmp_path: Path) -> None:
 
 
 def test_every_datatype_is_kept_as_safetensors_reads_it(every_datatype: list[Tensor]) -> None:
-    written = safetensors.torch.load(golden.encode([Case("forward", every_datatype, [])]))
+    written = safetensors.torch.load(golden.encode([GoldenCase("forward", every_datatype, [])]))
 
     expected = unpack(every_datatype)
     assert len(written) == len(expected) == 13

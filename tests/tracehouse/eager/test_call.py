@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from tracehouse.eager.call import Call, bind
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import ArgumentMismatch, TraceMethodNotFound
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 X = torch.ones(2)
 
 
-def bound(model: Model, *args: Any, method: str = "forward", **kwargs: Any) -> Call:
+def bound(model: LoadedModel, *args: Any, method: str = "forward", **kwargs: Any) -> Call:
     return bind(model.module, method, model.method_name(method), args, kwargs)
 
 
@@ -60,13 +60,13 @@ def test_a_method_that_the_model_does_not_define_lists_those_that_it_does(load: 
 
 def test_a_module_without_forward_is_told_so(load: Load) -> None:
     with pytest.raises(TraceMethodNotFound):
-        bound(Model(torch.nn.Module()), X)
+        bound(LoadedModel(torch.nn.Module()), X)
 
 
 def test_a_builtin_has_arguments_by_their_place() -> None:
     from tracehouse.eager.model import Function
 
-    assert list(bound(Model(Function(torch.relu)), X).arguments) == ["input0"]
+    assert list(bound(LoadedModel(Function(torch.relu)), X).arguments) == ["input0"]
 
 
 def test_a_call_is_cloned_whole(load: Load) -> None:

@@ -8,12 +8,12 @@ import torch
 
 from tracehouse.eager import model
 from tracehouse.eager.copies import copy_model
-from tracehouse.eager.model import Function, Model
+from tracehouse.eager.model import Function, LoadedModel
 from tracehouse.eager.source import Source
 from tracehouse.errors import EntrypointNotFound, EntrypointUnusable, InitFailed
 from tracehouse.spec.trace_spec import Init
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
 @pytest.mark.parametrize(

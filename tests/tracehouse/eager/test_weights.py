@@ -9,10 +9,10 @@ import safetensors.torch
 import torch
 
 from tracehouse.eager import weights
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import WeightsMismatch, WeightsUnreadable
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
 def saved(value: Any) -> io.BytesIO:

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.torch_values import script_calls
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 X = torch.ones(2)
 
 

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from tracehouse.eager.call import bind
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import BackwardHooks, ConstantRequiresGrad, UnsupportedOutput, UntraceableModel
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.torchscript.trace import TraceResult, trace
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
-def traced(model: Model, *args: Any, check: bool = True, **options: Any) -> TraceResult:
+def traced(model: LoadedModel, *args: Any, check: bool = True, **options: Any) -> TraceResult:
     calls = {"forward": bind(model.module, "forward", model.method_name("forward"), args, {})}
     return trace(model, calls, TraceOptions(**options), outputs={}, check=check, tolerance=1e-5)
 

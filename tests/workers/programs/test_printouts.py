@@ -9,7 +9,7 @@ import torch
 from tests.submissions import spec, tensor
 from tests.workers.conftest import Told, read_printouts
 from tracehouse.artifact.manifest import Printout
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.torchscript import printouts, tensor_constants
 
 Run = Callable[..., Told]
@@ -206,7 +206,7 @@ class HoldsATable(torch.nn.Module):
         return self.other(x) + self.table[0].sum()
 
 
-def test_an_archive_that_was_loaded_has_the_scopes_and_lines_of_its_trace(load: Callable[..., Model]) -> None:
+def test_an_archive_that_was_loaded_has_the_scopes_and_lines_of_its_trace(load: Callable[..., LoadedModel]) -> None:
     with torch.no_grad():
         traced = torch.jit.trace(load("scripted_lists").module, torch.ones(1, 4), check_trace=False)
     saved = BytesIO()

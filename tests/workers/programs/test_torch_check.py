@@ -12,16 +12,18 @@ from tests.conftest import TENANT
 from tests.submissions import spec, tensor
 from tests.workers.conftest import Told, Work
 from tracehouse.eager.call import bind
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.findings.trace_check import OutputRef, TorchCheck, TracedNode
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.torchscript.trace import trace
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 Run = Callable[..., Told]
 
 
-def checked(model: Model, *args: Any, gradients: bool = False, methods: tuple[str, ...] = ("forward",)) -> TorchCheck:
+def checked(
+    model: LoadedModel, *args: Any, gradients: bool = False, methods: tuple[str, ...] = ("forward",)
+) -> TorchCheck:
     calls = {name: bind(model.module, name, name, args, {}) for name in methods}
     with torch.no_grad():
         outputs = {name: call.run(model.copy_module()) for name, call in calls.items()}

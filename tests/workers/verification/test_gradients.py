@@ -15,7 +15,7 @@ from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values.gradients import differentiate
 from tracehouse.torch_values.tensors import pack, unpack
-from workers.processes.client import Gradients
+from workers.processes.client import GradientAnswer
 from workers.verification import gradients
 from workers.verification.gradients import compare
 
@@ -162,7 +162,7 @@ def test_the_way_back_weighs_the_outputs_so_that_errors_do_not_cancel() -> None:
 
     inputs = {"x": torch.zeros(2)}
     found = [
-        Gradients({one.name: one for one in back.tensors}, back.without)
+        GradientAnswer({one.name: one for one in back.tensors}, back.without)
         for back in (differentiate(run, inputs, torch.nn.Module(), 0, most=100) for run in (forwards, swapped))
     ]
 
@@ -195,11 +195,11 @@ def test_more_than_may_be_answered_is_refused_before_it_is_computed() -> None:
         differentiate(never, {"x": torch.ones(100)}, torch.nn.Module(), 0, most=399)
 
 
-def told(without: tuple[str, ...] = (), **values: list[float]) -> Gradients:
+def told(without: tuple[str, ...] = (), **values: list[float]) -> GradientAnswer:
     tensors: dict[str, Tensor] = {}
     for name, value in values.items():
         tensors |= {one.name: one for one in pack({f"grad.parameter.{name}": torch.tensor(value)})}
-    return Gradients(tensors, [f"grad.parameter.{name}" for name in without])
+    return GradientAnswer(tensors, [f"grad.parameter.{name}" for name in without])
 
 
 def test_what_one_side_alone_has_is_named() -> None:
@@ -222,7 +222,7 @@ def test_what_rounding_leaves_of_a_gradient_that_is_zero_is_no_difference() -> N
 
 def test_a_gradient_of_integers_is_compared_as_what_it_says_it_is() -> None:
     (integers,) = pack({"grad.parameter.a": torch.tensor([1])})
-    odd = Gradients({integers.name: integers}, [])
+    odd = GradientAnswer({integers.name: integers}, [])
 
     assert compare(odd, odd, 1e-5).agrees
     assert not compare(odd, told(a=[1.0]), 1e-5).agrees

@@ -15,7 +15,7 @@ import torch
 
 from tracehouse.check.batch import drawn_rows
 from tracehouse.check.batch.drawn_rows import Row
-from tracehouse.check.calls import Answer, call_artifact
+from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.inputs.value_changes import find_extremes
 from tracehouse.check.size_groups import Groups
@@ -252,7 +252,7 @@ class _RowTester:
             return None
         return self._extract_tensors(answer)
 
-    def _extract_tensors(self, answer: Answer) -> Tensors:
+    def _extract_tensors(self, answer: CallResult) -> Tensors:
         """Return the tensors of an answer. Raises _Dependent if they nest differently than before."""
         leaves = structure.tensors(answer.outputs, "output")
         nests = structure.describe(answer.outputs, "output")

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.calls import Answer, call_artifact
+from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.inputs.thresholds import aim_probes
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replay, ValueRead
@@ -148,7 +148,7 @@ def _find_values(recorder: ReadRecorder, site: ReadSite) -> list[Any]:
     return read.values if read else []
 
 
-def _find_difference(target: Target, call: Call, eager: Answer) -> str | None:
+def _find_difference(target: Target, call: Call, eager: CallResult) -> str | None:
     try:
         answer = call_artifact(target.artifact, call, target.seed)
     except Exception as error:

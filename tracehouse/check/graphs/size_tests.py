@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tracehouse.check.calls import Answer, call_artifact
+from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.graphs.choose_sizes import choose_corners, choose_single_sizes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -145,7 +145,7 @@ class _SizeTester:
             return SizeTest(sizes, call, "unsure")
         return SizeTest(sizes, call, "differs", difference=difference, aftereffect=aftereffect)
 
-    def _find_aftereffect(self, eager: Answer) -> Difference | None:
+    def _find_aftereffect(self, eager: CallResult) -> Difference | None:
         """Return how the call that eager just answered changes its answer to the example.
 
         None where the call left no state, drew random numbers, or an earlier test has an aftereffect already.
@@ -165,6 +165,6 @@ class _SizeTester:
         return compare(target.example.outputs, again.outputs, target.tolerance, sides=sides).difference
 
 
-def _specs_of(answer: Answer) -> list[TensorSpec]:
+def _specs_of(answer: CallResult) -> list[TensorSpec]:
     outputs = structure.tensors(answer.outputs, "output")
     return [spec for name, tensor in outputs.items() if (spec := spec_of(name, tensor)) is not None]

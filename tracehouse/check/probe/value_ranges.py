@@ -14,7 +14,7 @@ from itertools import islice
 
 import torch
 
-from tracehouse.check.calls import Answer, call_artifact, call_model
+from tracehouse.check.calls import CallResult, call_artifact, call_model
 from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -138,7 +138,7 @@ class _ValueTester:
             return False
         return compare(eager.outputs, answer.outputs, self.target.tolerance).agrees
 
-    def _run(self, run: Callable[[float], Answer]) -> Answer | None:
+    def _run(self, run: Callable[[float], CallResult]) -> CallResult | None:
         """Return the answer of `run`, which gets its limit in seconds; None if the model raises.
 
         Raises _NoDecision if it takes too long or too much memory.

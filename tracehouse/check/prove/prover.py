@@ -52,7 +52,7 @@ class ProofGap:
 
 
 @dataclass(frozen=True)
-class Threshold:
+class SizeThreshold:
     """A condition that a line puts on the sizes, sizes at which it holds, and sizes at which it fails."""
 
     condition: str
@@ -78,7 +78,7 @@ class Proof:
     uncovered: int
     refutations: list[Refutation] = field(default_factory=list)
     gaps: list[ProofGap] = field(default_factory=list)
-    thresholds: list[Threshold] = field(default_factory=list)
+    thresholds: list[SizeThreshold] = field(default_factory=list)
     border_sizes: list[Sizes] = field(default_factory=list)  # at the borders of what each case covers
     cases: int = 0
 
@@ -125,7 +125,7 @@ class _Prover:
         self._results: list[CaseResult] = []
         self._refutations: list[Refutation] = []
         self._gaps: list[ProofGap] = []
-        self._thresholds: dict[tuple[str, user_lines.Line | None], Threshold] = {}
+        self._thresholds: dict[tuple[str, user_lines.Line | None], SizeThreshold] = {}
         self._border_sizes: list[Sizes] = []
 
     def run_cases(self, cases: SymbolicCases) -> None:
@@ -283,7 +283,7 @@ class _Prover:
         if not inside.any():
             return
         outside = self._grid.nearest(fails, self._groups.example)
-        self._thresholds[text, line] = Threshold(text, line, self._grid.nearest(inside, outside), outside)
+        self._thresholds[text, line] = SizeThreshold(text, line, self._grid.nearest(inside, outside), outside)
 
 
 def _limit_time(budget: Budget) -> AbstractContextManager[None]:

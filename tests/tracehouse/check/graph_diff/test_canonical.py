@@ -8,9 +8,9 @@ import torch
 from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
 from tracehouse.check.target import Target
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
 def graph(target: Target, *shape: int) -> CanonicalGraph:

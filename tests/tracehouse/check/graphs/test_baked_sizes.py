@@ -10,10 +10,10 @@ from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.graphs.size_tests import SizeTest, run_size_tests
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.spec.trace_spec import WantedSizes
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
 def tried(target: Target, **wanted: WantedSizes) -> tuple[list[SizeTest], list[BakedSize]]:

@@ -7,12 +7,12 @@ import torch
 from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.baked_values import BakedValue, find_baked_values
 from tracehouse.differential.budget import Budget
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
-def baked(model: Model, *args: torch.Tensor) -> list[BakedValue]:
+def baked(model: LoadedModel, *args: torch.Tensor) -> list[BakedValue]:
     return find_baked_values(make_retraceable(model, *args), Budget(60))
 
 

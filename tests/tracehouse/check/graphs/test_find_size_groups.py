@@ -11,9 +11,9 @@ from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 
 def found(target: Target, said: dict[str, dict[str, str]] | None = None, seconds: float = 60) -> Groups:

@@ -12,9 +12,9 @@ from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.dims import SymbolicShape
 from tracehouse.differential.budget import Budget
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 BATCH, LENGTH = 3, 8
 WANTED = {"batch": range(1, 65), "length": range(1, 257)}

@@ -15,10 +15,10 @@ from tracehouse.check.target import Target
 from tracehouse.contract.dims import SymbolicShape
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
-from tracehouse.eager.model import Model
+from tracehouse.eager.model import LoadedModel
 from tracehouse.torch_values.compare import compare
 
-Load = Callable[..., Model]
+Load = Callable[..., LoadedModel]
 
 LINE: dict[str, SymbolicShape] = {"x": ("batch", "length")}
 ROWS: dict[str, SymbolicShape] = {"x": ("batch", "length", 8)}
