@@ -9,7 +9,13 @@ from tracehouse.differential.comparison import Difference
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import FIND_THE_CAUSE, KEEP_SIZE_DYNAMIC, RENEW_WHAT_IS_KEPT, SETTLE_VALUE_READ
+from tracehouse.findings.remedies import (
+    FIND_THE_CAUSE,
+    KEEP_SIZE_DYNAMIC,
+    LEAVE_SYMBOL_OUT,
+    RENEW_WHAT_IS_KEPT,
+    SETTLE_VALUE_READ,
+)
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -177,8 +183,7 @@ def dynamic_refused(method: str, symbol: str, dims: str, failure: Failure) -> Fi
         f"tried, so the contract accepts the example's alone: {failure.detail}",
         confirmed=True,
         evidence={"method": method, "symbol": symbol, "exception": failure.facts.get("exception")},
-        remedy=f"leave {symbol} out of `dynamic`, declare the dims that vary together with it, or let the model accept "
-        "other sizes",
+        remedy=LEAVE_SYMBOL_OUT.format(symbol=symbol),
         **line_of_failure(failure),
     )
 

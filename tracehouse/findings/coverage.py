@@ -7,7 +7,7 @@ from tracehouse.contract.regions import Region
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import FIX_CHECK_INPUT, VARY_INPUTS
+from tracehouse.findings.remedies import FIX_CHECK_INPUT, RETURN_SAME_OUTPUTS, VARY_INPUTS
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -58,7 +58,7 @@ def outputs_vary(
             "method": method, "case": case, "sizes": dict(sizes), "region": str(region),
             "outputs": [*returned],
         },
-        remedy="return the same outputs, with the same ranks and datatypes, at all sizes",
+        remedy=RETURN_SAME_OUTPUTS,
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from tracehouse.findings.remedies import (
     FIND_THE_CAUSE,
     GUARD_IGNORED_CALL,
     KEEP_GRADIENTS,
+    LEAVE_FORM_OUT,
+    PASS_CONTIGUOUS,
     REPLACE_VALUE_READ,
     SEE_HIDDEN_STATE,
     USE_EVAL_MODE,
@@ -80,7 +82,7 @@ def served_form_differs(method: str, case: str, difference: Difference, form: Se
         f"it was traced: {difference.what}",
         confirmed=True,
         evidence={"method": method, "case": case, "form": form, "output": difference.leaf, **difference.evidence},
-        remedy=f"leave out options.{form}, or raise check.check_tolerance if this difference is acceptable",
+        remedy=LEAVE_FORM_OUT.format(option=f"options.{form}"),
     )
 
 
@@ -111,7 +113,7 @@ def layout_differs(method: str, layout: str, difference: Difference) -> Finding:
         detail=f"{method} on the example with {layout}: {difference.leaf!r} differs: {difference.what}",
         confirmed=True,
         evidence={"method": method, "case": layout, **difference.evidence},
-        remedy="pass contiguous tensors that require no gradient to the archive, as the service does",
+        remedy=PASS_CONTIGUOUS,
     )
 
 

@@ -19,10 +19,15 @@ from tracehouse.findings.remedies import (
     FIX_CHECK_INPUT,
     KEEP_GRADIENTS,
     KEEP_SIZE_DYNAMIC,
+    LEAVE_FORM_OUT,
+    LEAVE_SYMBOL_OUT,
     LIST_BUCKETS,
+    MAKE_IT_AN_INPUT,
+    PASS_CONTIGUOUS,
     PASS_STATE,
     RENEW_WHAT_IS_KEPT,
     REPLACE_VALUE_READ,
+    RETURN_SAME_OUTPUTS,
     USE_EVAL_MODE,
     VARY_INPUTS,
 )
@@ -187,7 +192,7 @@ _ENTRIES = (
         weight=Weight.REJECTS,
         meaning="The model reads something that is not among its inputs, such as the time, an environment variable or "
         "a file, and its output changes with it. The trace keeps what was read while it was recorded.",
-        remedy="Make the value an input of forward, or read it once in __init__.",
+        remedy=_sentence(MAKE_IT_AN_INPUT),
         example=Example(
             before="def forward(self, x):\n    return x * float(os.environ['SCALE'])",
             after="def __init__(self):\n    super().__init__()\n    self.scale = float(os.environ['SCALE'])\n\n"
@@ -223,8 +228,7 @@ _ENTRIES = (
         by_comparison=True,
         meaning="The archive as it was traced agrees with the eager model. What torch.jit.freeze or "
         "torch.jit.optimize_for_inference makes of it, and what would be served, does not.",
-        remedy="Leave out the option that the finding names, or raise check.check_tolerance if the difference is "
-        "acceptable.",
+        remedy=_sentence(LEAVE_FORM_OUT.format(option="the option that the finding names")),
         example=Example(before='"options": {"optimize_for_inference": true}', after='"options": {"freeze": true}'),
     ),
     FindingKind(
@@ -287,7 +291,7 @@ _ENTRIES = (
         meaning="At a size that was tried, the eager model and the artifact agree, but return other outputs than on "
         "the example: another number of them, another rank or another datatype. The contract describes one set of "
         "outputs, so it leaves those sizes out.",
-        remedy="Return the same outputs, with the same ranks and datatypes, at all sizes.",
+        remedy=_sentence(RETURN_SAME_OUTPUTS),
         example=Example(
             before="return x.squeeze()  # drops the batch when it is 1",
             after="return x.squeeze(-1)",
@@ -336,7 +340,7 @@ _ENTRIES = (
         meaning="With the example's own values in another memory layout (other strides, or requires_grad), the "
         "archive's output differs from the eager model's. The service always passes contiguous tensors without "
         "gradients, so this concerns only those who load the archive themselves.",
-        remedy="Pass contiguous tensors that require no gradient to the archive, as the service does.",
+        remedy=_sentence(PASS_CONTIGUOUS),
         example=Example(before="archive(x.t())", after="archive(x.t().contiguous())"),
     ),
     FindingKind(
@@ -394,7 +398,7 @@ _ENTRIES = (
         weight=Weight.INFORMS,
         meaning="The model reads the clock, the environment, a file or the like. No output changed when the value was "
         "changed, or it could not be changed.",
-        remedy="Make the value an input of forward, or read it once in __init__. If it does not matter, leave it.",
+        remedy=f"{_sentence(MAKE_IT_AN_INPUT)} If it does not matter, leave it.",
         example=Example(before="started = time.monotonic()\ny = self.net(x)", after="y = self.net(x)"),
     ),
     FindingKind(
@@ -439,8 +443,7 @@ _ENTRIES = (
         weight=Weight.INFORMS,
         meaning="`dynamic` declares that a dim varies. The eager model raised at every other size that was tried, so "
         "the contract accepts the example's size alone.",
-        remedy="Leave the symbol out of `dynamic`, declare the dims that vary together with it, or let the model "
-        "accept other sizes.",
+        remedy=_sentence(LEAVE_SYMBOL_OUT.format(symbol="the symbol")),
         example=Example(
             before='"dynamic": {"ids": {"1": "seq"}}',
             after='"dynamic": {"ids": {"1": "seq"}, "mask": {"1": "seq"}}',

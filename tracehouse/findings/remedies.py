@@ -1,6 +1,7 @@
 """Remedies: what to write instead, by cause.
 
-Each is an imperative without a final full stop, so that two can be joined.
+Each is an imperative without a final full stop, so that two can be joined. A name in braces is for `str.format`: a
+finding puts in what it is about, and the catalogue a word for any of them.
 """
 
 FIND_THE_CAUSE = (
@@ -68,5 +69,17 @@ SETTLE_VALUE_READ = (
     "compute the value with torch operators (torch.where, masks); or send check inputs for which it is different; or "
     "raise check.budget_s"
 )
+
+LEAVE_SYMBOL_OUT = (
+    "leave {symbol} out of `dynamic`, declare the dims that vary together with it, or let the model accept other sizes"
+)
+
+LEAVE_FORM_OUT = "leave out {option}, or raise check.check_tolerance if the difference is acceptable"
+
+RETURN_SAME_OUTPUTS = "return the same outputs, with the same ranks and datatypes, at all sizes"
+
+PASS_CONTIGUOUS = "pass contiguous tensors that require no gradient to the archive, as the service does"
+
+MAKE_IT_AN_INPUT = "make the value an input of forward, or read it once in __init__"
 
 VARY_INPUTS = "let the model accept inputs of its example's shapes with other values near the example's own"

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from tracehouse.differential.comparison import Difference
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import CONTROL_RANDOMNESS, PASS_STATE
+from tracehouse.findings.remedies import CONTROL_RANDOMNESS, MAKE_IT_AN_INPUT, PASS_STATE
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine
 
 
@@ -108,7 +108,7 @@ def ambient_read(method: str, *, name: str, kind: str, effect: Effect, reason: s
         detail=f"this line of {method} reads {name}, which is not among its inputs: {reason}",
         confirmed=True if effect == "harmful" else None,
         evidence={"method": method, "kind": kind, "name": name},
-        remedy="make the value an input of forward, or read it once in __init__",
+        remedy=MAKE_IT_AN_INPUT,
         effect=effect,
         reason=reason,
         **line,
