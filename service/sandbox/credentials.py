@@ -4,7 +4,7 @@ import os
 import struct
 
 from service.sandbox.kernel import syscall
-from service.sandbox.system_calls import number
+from service.sandbox.system_calls import find_number
 
 _VERSION_3 = 0x20080522  # capability sets of 64 bits each; linux/capability.h
 
@@ -18,6 +18,6 @@ def become(uid: int) -> None:
 
 def drop_capabilities() -> None:
     """Drop every capability: root still owns root's files, but can do nothing else that other users cannot."""
-    capset = number("capset")
+    capset = find_number("capset")
     assert capset is not None
     syscall(capset, struct.pack("=Ii", _VERSION_3, 0), struct.pack("=6I", *[0] * 6))

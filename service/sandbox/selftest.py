@@ -16,7 +16,7 @@ from pathlib import Path
 
 from service.sandbox.channel import Channel
 from service.sandbox.kernel import syscall
-from service.sandbox.system_calls import number
+from service.sandbox.system_calls import find_number
 from tracehouse.frozen import Frozen
 
 _CLONE_NEWUSER = 0x10000000
@@ -198,7 +198,7 @@ _NEEDS: dict[str, Callable[[World], object]] = {
 
 
 def _call(name: str, *arguments: int | bytes | None) -> bool:
-    called = number(name)
+    called = find_number(name)
     return called is not None and syscall(called, *arguments) >= 0
 
 

@@ -1,13 +1,14 @@
-"""System calls: their numbers, by their names.
+"""System calls: the number of each, by its name.
 
-From Linux's arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (aarch64).
+The numbers are those of Linux: arch/x86/entry/syscalls/syscall_64.tbl for x86_64, and
+include/uapi/asm-generic/unistd.h for aarch64.
 """
 
 import platform
 
 MACHINES = ("x86_64", "aarch64")
 
-# name: (x86_64, aarch64); None where there is no such call.
+# For each name its numbers, in the order of MACHINES; None where the machine has no such call.
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "access": (21, None),
     "arch_prctl": (158, None),
@@ -140,10 +141,10 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
 }
 
 
-def number(name: str) -> int | None:
-    """Return the call's number on this machine, or None if it has no such call.
+def find_number(name: str) -> int | None:
+    """Return the number of a system call on this machine, or None if the machine has no such call.
 
-    Raises KeyError for a machine or a name that is not listed.
+    Raises KeyError if this file does not list the machine or the name.
     """
     machine = platform.machine()
     if machine not in MACHINES:
