@@ -228,7 +228,7 @@ def submit(client: httpx.Client, case: Bad) -> dict[str, Any]:
         "deep",
     ],
 )
-def test_a_body_that_says_nothing(client: httpx.Client, body: bytes, code: str) -> None:
+def test_a_body_without_a_request_is_refused(client: httpx.Client, body: bytes, code: str) -> None:
     answer = client.post("/trace", content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) in [(400, code), (422, code)]
 

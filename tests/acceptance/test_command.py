@@ -70,7 +70,7 @@ def test_mode_auto_says_what_it_did(service: Service, here: Path) -> None:
     assert "made by: trace\nverdict: verified" in at_once.stdout, at_once.stdout
 
 
-def test_what_the_check_left_out_and_an_open_contract_are_said(service: Service, here: Path) -> None:
+def test_the_command_prints_what_the_check_left_out_and_an_open_contract(service: Service, here: Path) -> None:
     made = run(
         here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "brief", "--budget", "0.0001", "--open"
     )

@@ -130,7 +130,7 @@ def test_where_no_bucket_can_be_made_the_artifact_of_the_example_stays(artifacts
     assert [one.evidence for one in left_out] == [{"sizes": {"seq": 8}}, {"sizes": {"seq": 9}}]
 
 
-def test_where_buckets_would_not_be_enough_the_remedy_names_them_all_the_same(artifacts: Artifacts) -> None:
+def test_the_remedy_names_buckets_even_if_they_are_not_enough(artifacts: Artifacts) -> None:
     [only] = artifacts(submitted("AlsoBranches", accept_unsound=True))
 
     assert only.check.verdict is Verdict.REJECTED

@@ -138,7 +138,7 @@ def test_what_the_budget_cuts_is_listed(run: Run) -> None:
     assert any(layer.left_out for layer in told.layers)
 
 
-def test_a_declared_size_that_the_model_refuses_is_the_models_and_told(run: Run) -> None:
+def test_a_declared_size_that_the_model_refuses_is_fixed_and_reported(run: Run) -> None:
     told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])], dynamic={"x": {"0": "rows", "1": "width"}}))
 
     [claim] = told.traced.claims.values()

@@ -451,7 +451,7 @@ def test_an_uploaded_archive_takes_other_sizes_where_they_are_declared(artifact:
     assert [spec.shape for spec in made.contract.methods["forward"].inputs] == [("rows", 4)]
 
 
-def test_an_uploaded_trace_has_inputs_alone(artifact: Callable[..., Artifact]) -> None:
+def test_an_uploaded_trace_is_checked_on_its_example_and_check_inputs(artifact: Callable[..., Artifact]) -> None:
     traced = torch.jit.trace(torch.nn.Linear(4, 2), torch.ones(1, 4))
     made = artifact(uploaded(check={"check_inputs": [[tensor([[1.0] * 4] * 3)]]}), {"net.pt": saved(traced)})
 

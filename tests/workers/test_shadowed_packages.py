@@ -166,7 +166,7 @@ def test_it_runs_without_a_trace(work: Work) -> None:
     assert request.state is State.SUCCEEDED, request.failure
 
 
-def test_a_finding_names_its_file_and_line_in_its_own_text(run: Run) -> None:
+def test_a_finding_names_the_line_of_the_sources_own_module(run: Run) -> None:
     told = run(spec("Branches"))
 
     finding = next(finding for finding in told.traced.check.findings if finding.source == "if x.sum() > 0:")

@@ -35,7 +35,7 @@ def test_the_manifest_hashes_to_the_digest(steady: TestClient, digest: str) -> N
         assert steady.get(path).status_code == 200
 
 
-def test_what_a_client_has_is_not_sent_again(steady: TestClient, digest: str) -> None:
+def test_an_artifact_that_the_client_has_is_not_sent_again(steady: TestClient, digest: str) -> None:
     first = steady.get(f"/artifacts/{digest}")
     assert "immutable" in first.headers["cache-control"]
 
@@ -48,7 +48,7 @@ def test_what_a_client_has_is_not_sent_again(steady: TestClient, digest: str) ->
 @pytest.mark.parametrize(
     ("name", "status"), [(UNKNOWN, 404), ("sha256:xyz", 422), ("%00", 422), (UNKNOWN.upper(), 422)]
 )
-def test_a_digest_of_nothing(steady: TestClient, path: str, name: str, status: int) -> None:
+def test_an_unknown_or_malformed_digest_is_refused(steady: TestClient, path: str, name: str, status: int) -> None:
     answer = steady.get(f"/artifacts/{name}{path}")
 
     assert_problem(answer, status, {404: "artifact-not-found", 422: "invalid-request"}[status])

@@ -140,7 +140,7 @@ def asked(client: TestClient, net: Artifact) -> Asked:
     return asking(client)
 
 
-def test_the_reply_is_the_protocols(asked) -> None:
+def test_the_reply_has_the_protocols_form(asked) -> None:
     reply = asked({"id": "sieben", "args": [X, PAIR]})
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"] == "application/json"

@@ -52,11 +52,11 @@ def test_this_machine_is_answered(steady: TestClient, host: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/trace", "/docs", "/openapi.json", "/docs/assets/swagger-ui.css", "/nope", "/readyz"]
 )
-def test_a_name_that_was_made_to_lead_here_is_refused(steady: TestClient, host: str, path: str) -> None:
+def test_a_request_for_a_foreign_host_is_refused(steady: TestClient, host: str, path: str) -> None:
     assert assert_problem(steady.get(path, headers={"host": host}), 403, "foreign-host")["remedy"]
 
 
-def test_two_hosts_are_none(steady: TestClient) -> None:
+def test_a_request_with_two_host_headers_is_refused(steady: TestClient) -> None:
     sent = steady.build_request("GET", "/trace", headers=[("host", "localhost"), ("host", "evil.example")])
 
     assert_problem(steady.send(sent), 403, "foreign-host")

@@ -52,7 +52,7 @@ def test_an_alias_is_made_and_moved_from_where_it_is(client: TestClient) -> None
     assert client.get("/models/linear").json()["aliases"] == [moved.json()]
 
 
-def test_of_two_who_move_an_alias_one_is_told(client: TestClient) -> None:
+def test_the_second_of_two_who_move_an_alias_is_refused(client: TestClient) -> None:
     etag = client.put(PROD, json={"version": 1}).headers["etag"]
     assert client.put(PROD, json={"version": 2}, headers={"if-match": etag}).status_code == 200
 

@@ -45,7 +45,7 @@ def test_what_is_no_graph_is_not_drawn(steady: TestClient, digest: str, kind: st
     assert document["kinds"] == ["graph", "inlined_graph", "onnx_trace"]
 
 
-def test_a_dump_is_of_a_module_whatever_the_method(steady: TestClient, digest: str) -> None:
+def test_a_dump_shows_the_module_whatever_method_is_asked_for(steady: TestClient, digest: str) -> None:
     for params in ({}, {"method": "forward"}, {"method": "encode"}):
         answer = steady.get(f"/artifacts/{digest}/printouts/dump", params=params)
         assert answer.text == "module Linear {\n}\n"

@@ -65,7 +65,7 @@ def test_every_error_has_a_status_and_a_description(steady: TestClient) -> None:
         assert (kind["status"] >= 500) == (kind["fault"] == "service") or kind["code"] == "inference-timeout"
 
 
-def test_the_status_is_the_familys() -> None:
+def test_an_error_has_the_status_of_its_family() -> None:
     assert [status_of(error) for error in (ShapeMismatch, RunnerLost, TracerLost, QueueFull)] == [422, 502, 502, 503]
 
 
@@ -76,7 +76,7 @@ def test_there_is_no_such_problem(steady: TestClient) -> None:
 @pytest.mark.parametrize(
     "path", ["/nope", "/trace/", "/trace/a/b/c", "/trace//log", "/docs/assets/nope.js", "/docs/assets/../x"]
 )
-def test_an_unknown_path(steady: TestClient, path: str) -> None:
+def test_an_unknown_path_is_not_found(steady: TestClient, path: str) -> None:
     assert_problem(steady.get(path), 404, "not-found")
 
 

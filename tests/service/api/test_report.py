@@ -320,7 +320,7 @@ def test_what_was_compared_is_counted_and_listed(report: Callable[..., Read]) ->
     assert page.row("fresh 1") == ["fresh 1", "forward", "yes", "✗ differs", "12", "output: 12.0 apart"]
 
 
-def test_layers_torchs_own_check_and_ways_are_told(report: Callable[..., Read]) -> None:
+def test_the_page_shows_the_layers_torchs_own_check_and_the_attempts(report: Callable[..., Read]) -> None:
     page = report()
 
     assert page.row("probe") == ["probe", "forward", "0.25", "tried 12 inputs", "sizes above 64"]

@@ -51,13 +51,13 @@ def test_every_reply_has_them(steady: TestClient, method: str, path: str) -> Non
     assert answer.headers["content-security-policy"] == STRICT
 
 
-def test_a_refusal_before_any_route_has_them(steady: TestClient) -> None:
+def test_a_refusal_before_any_route_has_the_security_headers(steady: TestClient) -> None:
     answer = steady.get("/trace", headers={"host": "evil.example"})
 
     assert (answer.status_code, said(answer)) == (403, EXPECTED)
 
 
-def test_a_mistake_of_ours_has_them(app: FastAPI, client: TestClient) -> None:
+def test_an_internal_error_has_the_security_headers(app: FastAPI, client: TestClient) -> None:
     @app.get("/broken")
     def broken() -> None:
         raise RuntimeError

@@ -40,7 +40,7 @@ def test_a_place_is_told_as_far_as_it_is_known(place: dict[str, Any], shown: str
     assert said(**place) == ["  no", f"  {shown}"]
 
 
-def test_numbers_are_told() -> None:
+def test_numbers_among_the_facts_are_printed() -> None:
     assert said(limit=600, retry_after_s=1.5, held_back=True) == ["  no", "  limit: 600", "  retry_after_s: 1.5"]
 
 

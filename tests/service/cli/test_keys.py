@@ -142,7 +142,7 @@ def test_a_whole_key_can_be_revoked_too(keys: Keys, store: Store) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["revoke", "th_ab12cd34"]], ids=lambda it: it[0])
-def test_where_there_is_no_state_none_is_made(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_keys_command_without_state_fails_and_makes_none(tmp_path: Path, arguments: list[str]) -> None:
     state = tmp_path / "elsewhere"
 
     ended = CliRunner().invoke(app, ["keys", *arguments, "--state", str(state)])

@@ -234,7 +234,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     assert (found.exit_code, "is not a file" in found.output) == (2, True)
 
 
-def test_what_is_no_archive_is_not_verified(tmp_path: Path) -> None:
+def test_a_file_that_is_no_archive_is_not_verified(tmp_path: Path) -> None:
     path = tmp_path / "notes.pt"
     path.write_text(json.dumps({"no": "archive"}) * 100)
 
@@ -245,7 +245,7 @@ def test_what_is_no_archive_is_not_verified(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dim", ["no size!", "other", "batch+other", -2, 2**60])
-def test_an_output_that_no_input_tells_the_size_of_is_no_contract(packed: Callable[..., Path], dim: str | int) -> None:
+def test_a_contract_whose_output_has_an_unknown_symbol_is_refused(packed: Callable[..., Path], dim: str | int) -> None:
     def change(method: dict[str, Any]) -> None:
         method["outputs"][0]["shape"] = [dim, 2]
 

@@ -147,7 +147,7 @@ def test_sizes_are_of_declared_symbols_where_all_are_declared() -> None:
     assert error["msg"] == "dynamic has no row: it has rows"
 
 
-def test_a_dim_that_is_a_number_is_no_symbol() -> None:
+def test_a_number_is_refused_as_the_symbol_of_a_dim() -> None:
     with pytest.raises(ValidationError, match="write a size as in `seq`"):
         spec(dynamic={"x": {"0": "7"}})
 
@@ -156,7 +156,7 @@ def test_an_eager_run_may_leave_out_torchs_check() -> None:
     assert spec(mode="eager", check={"check_trace": False}).mode == "eager"
 
 
-def test_a_mode_that_is_none_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_training_mode_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValidationError, match='true, false or "as-is"'):
         spec(training="eval")
 

@@ -219,7 +219,7 @@ def test_asyncio_talks_to_a_child_and_drains_its_log(zygote, limits, new_loop):
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_asyncio_is_told_how_a_child_ended(zygote, limits, new_loop):
+def test_an_asyncio_caller_learns_how_a_child_ended(zygote, limits, new_loop):
     async def main() -> None:
         async with asyncio.timeout(PATIENCE_S), zygote.fork("programs.ends", limits) as child:
             channel = await child.open_async()

@@ -143,7 +143,7 @@ def test_of_moves_at_the_same_time_one_wins(store, register, at_once):
     assert sum(isinstance(move, AliasMoved) for move in moves) == 5
 
 
-def test_of_makings_at_the_same_time_one_wins(store, register, at_once):
+def test_of_six_who_create_an_alias_at_once_one_wins(store, register, at_once):
     register("net")
 
     made = at_once(*[lambda: store.models.put_alias(TENANT, "net", "prod", 1, None)] * 6)

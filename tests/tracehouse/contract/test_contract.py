@@ -208,7 +208,7 @@ def test_sizes_in_any_region_are_taken(batch: int, seq: int, kept: int) -> None:
     assert SIZED.takes([one.spec for one in sent(batch, seq, kept)])
 
 
-def test_a_size_outside_is_refused_with_those_that_go_with_the_others() -> None:
+def test_a_refused_size_comes_with_the_sizes_that_fit_the_others() -> None:
     """Batch 3 goes with seq 1 to 8 and 32; that it was tried with 1 says nothing new."""
     facts = refusal(sent(batch=3, seq=9)).facts
 

@@ -45,7 +45,7 @@ def test_the_one_line_that_the_tracer_warned_of_is_blamed_with_what_to_write() -
     assert finding.remedy == REPLACE_VALUE_READ
 
 
-def test_of_several_lines_none_is_blamed() -> None:
+def test_with_several_warned_lines_no_line_is_blamed() -> None:
     finding = difference_with(6, 9)
 
     assert (finding.file, finding.line) == (None, None)

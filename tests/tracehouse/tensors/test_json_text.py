@@ -11,7 +11,7 @@ def test_lists_and_objects_are_counted(text: bytes) -> None:
     assert not has_more_containers(text, 3)
 
 
-def test_what_stands_in_strings_is_none() -> None:
+def test_brackets_inside_strings_are_not_counted() -> None:
     assert not has_more_containers(b'["[[[", "{\\"{{", "\\\\"]', 1)
 
 
@@ -21,7 +21,7 @@ def test_a_string_without_an_end_is_gone_through_once(end: bytes) -> None:
     assert not has_more_containers(b'"' + b'\\"[' * 2**20 + end, 10)
 
 
-def test_what_nests_is_gone_through_level_by_level() -> None:
+def test_nested_values_are_visited_level_by_level() -> None:
     value = [{"a": [1, 2], "b": 3}, 4, [{}, [5]]]
 
     assert list(levels(value)) == [([], [value]), ([value[0]], [value[2]]), ([{}], [[1, 2], [5]])]

@@ -297,7 +297,7 @@ def test_an_input_kept_in_a_class_shows_in_the_next_answer(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["caches_its_mask_in_its_class", "keeps_its_last_output"])
-def test_what_is_left_behind_and_shows_in_no_answer_is_no_fault(run: Run, name: str) -> None:
+def test_state_that_changes_no_answer_is_not_held_against_the_model(run: Run, name: str) -> None:
     assert run(spec(name, example_inputs=[FLOATS])).verdict is Verdict.VERIFIED
 
 

@@ -112,7 +112,7 @@ def test_nothing_is_exported_where_it_is_not_asked_for(artifact: ArtifactOf) -> 
     assert (kept.exportability, kept.exported) == (None, None)
 
 
-def test_what_is_exported_takes_its_room(artifact: ArtifactOf) -> None:
+def test_the_exported_program_counts_as_stored_bytes(artifact: ArtifactOf) -> None:
     kept = artifact(spec("linear", example_inputs=[X], options=WANTED))
 
     assert kept.exported is not None

@@ -85,7 +85,7 @@ def test_scopes_are_dotted_paths_in_lists_on_each_call_and_in_each_method(run: R
     assert scopes_of(shown["", "encode", "inlined_graph"], "aten::linear") == ["layers.1.parts.0"]
 
 
-def test_what_reads_a_weight_is_the_part_that_has_it(run: Run) -> None:
+def test_a_node_that_reads_a_weight_has_the_scope_of_its_submodule(run: Run) -> None:
     graph = printed(run(spec("calls_a_part_twice", methods=TWICE)))["", "encode", "inlined_graph"]
 
     read = {node.attributes["name"]: node.scope for node in graph.nodes if node.operator == "prim::GetAttr"}

@@ -187,7 +187,7 @@ def test_it_is_a_problem_of_its_own_with_the_line_and_what_to_do(run: Run, case:
     assert remedy in str(failure.facts.get("remedy") or by_slug()[slug].remedy())
 
 
-def test_what_the_compiler_does_not_take_while_the_source_is_imported_has_its_line(run: Run) -> None:
+def test_a_script_error_while_the_source_is_imported_has_its_line(run: Run) -> None:
     text = "@torch.jit.script\nclass Net:\n    def assign(self):\n        self.x = torch.rand(2)\n"
     failure = run(submitted(text)).failure
 
@@ -199,7 +199,7 @@ def test_what_the_compiler_does_not_take_while_the_source_is_imported_has_its_li
     )
 
 
-def test_the_parameters_that_are_one_are_named(run: Run) -> None:
+def test_shared_parameters_are_named(run: Run) -> None:
     assert run(submitted(TIED_BUFFER)).failure.facts["names"] == ["part.scale", "part.again"]
 
 

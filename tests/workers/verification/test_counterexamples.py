@@ -272,7 +272,7 @@ def test_the_weights_that_were_submitted_go_with_it(shown: Any, name: str) -> No
     assert found.passes(found.text.replace(WEIGHTED[WEIGHTED.index("        if") :], mended)), found.output
 
 
-def test_large_weights_are_to_be_put_beside_it(shown: Any) -> None:
+def test_large_weights_must_be_put_beside_the_test(shown: Any) -> None:
     big = WEIGHTED.replace(
         "Linear(2, 2)", "Linear(2, 2)\n        self.table = torch.nn.Parameter(torch.ones(300, 300))"
     )

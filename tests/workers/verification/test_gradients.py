@@ -202,7 +202,7 @@ def told(without: tuple[str, ...] = (), **values: list[float]) -> GradientAnswer
     return GradientAnswer(tensors, [f"grad.parameter.{name}" for name in without])
 
 
-def test_what_one_side_alone_has_is_named() -> None:
+def test_a_gradient_that_only_eager_has_is_named() -> None:
     difference = compare(told(a=[1.0], b=[1.0]), told(a=[1.0]), 1e-5).difference
 
     assert difference is not None

@@ -487,7 +487,7 @@ class Other(torch.nn.Module):
     ],
     ids=["reference", "artifact"],
 )
-def test_a_side_that_runs_on_is_ended_with_the_attempt(work: Work, source: str) -> None:
+def test_a_process_that_never_answers_ends_with_the_attempt(work: Work, source: str) -> None:
     request = work(hostile(source), wall_s=3)
 
     assert request.failure is not None
@@ -689,7 +689,7 @@ def test_an_archive_that_cannot_be_loaded_is_not_blamed_on_the_form(work: Work) 
 
 
 @pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
-def test_where_the_form_alone_differs_the_finding_says_so(artifact: ArtifactOf, form: str) -> None:
+def test_if_only_the_served_form_differs_the_finding_says_so(artifact: ArtifactOf, form: str) -> None:
     # Nothing but the same bits is this close, and what is folded into one operator has others.
     check = {"check_tolerance": 1e-12, "probes": "off"}
     kept = artifact(spec("convolves", example_inputs=[IMAGE], options={form: True}, check=check))

@@ -172,7 +172,7 @@ def test_a_model_that_takes_no_single_row_is_refused() -> None:
     assert isinstance(certify_rows(pairs), NotBatchable)
 
 
-def test_a_script_that_sees_its_rows_from_some_number_on_is_certified_below_it() -> None:
+def test_a_script_whose_rows_depend_from_seven_on_is_certified_up_to_six() -> None:
     batch = certify(make_target(MeansOfMany(), X, scripted=True), ROWS, 16, Budget(20))
 
     assert isinstance(batch, Batch)

@@ -79,7 +79,7 @@ def test_numbers_and_inputs_take_turns() -> None:
 @pytest.mark.parametrize(
     "dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.uint64, torch.int64, torch.bool]
 )
-def test_no_number_is_too_odd(number: float, dtype: torch.dtype) -> None:
+def test_probes_keep_their_dtype_whatever_the_threshold(number: float, dtype: torch.dtype) -> None:
     example = torch.ones(2, 2).to(dtype)
 
     assert all(probe.tensors["x0"].dtype is dtype for _, probe in aim_probes(call(example), [Compared(number)]))

@@ -128,18 +128,18 @@ def test_an_artifact_that_is_wrong_at_an_end_is_reported_and_claims_nothing() ->
     assert values.ranges == {}
 
 
-def test_numbers_that_say_how_much_to_work_have_no_known_end() -> None:
+def test_an_integer_that_decides_how_much_is_computed_has_no_range() -> None:
     assert of_x(lambda model, x: torch.zeros(int(x.sum())), torch.tensor([2, 3])) is None
     assert of_x(lambda model, x: sum((x * 1.0 for _ in range(int(x[0]))), x), torch.tensor([2, 3])) is None
     assert of_x(lambda model, x: x * 1.0 + sum(range(int(x[0]))), torch.tensor([2, 3])) is None
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
-def test_every_datatype_has_its_ends(dtype: torch.dtype) -> None:
+def test_an_index_has_its_range_in_every_datatype(dtype: torch.dtype) -> None:
     assert of_x(lambda model, x: model.table(x.long()), IDS.to(dtype)) == (None if dtype is torch.uint8 else 0, 99)
 
 
-def test_what_is_no_integer_has_no_range() -> None:
+def test_tensors_without_integers_have_no_range() -> None:
     for tensor in (torch.ones(2), torch.ones(2, dtype=torch.bool), torch.ones(0, dtype=torch.int64)):
         assert find_ranges(lambda model, x: x * 2.0, tensor) == ValueRangeResult()
 

@@ -345,7 +345,7 @@ def test_each_name_is_looked_at_a_few_times_however_many_there_are(printout: Pri
 
 @pytest.mark.parametrize("parent", [lambda n: n, lambda n: n + 1, lambda n: n - 1, lambda n: (n + 1) % 1400])
 @pytest.mark.parametrize("operator", ["prim::Param", "prim::Return", "prim::If"])
-def test_blocks_in_themselves_and_in_one_another(operator: str, parent: Callable[[int], int]) -> None:
+def test_forged_blocks_inside_themselves_or_one_another_are_drawn(operator: str, parent: Callable[[int], int]) -> None:
     nodes = [
         GraphNode(operator=operator, inputs=[f"v{n}"], outputs=[f"v{n + 1}"], types=[], parent=parent(n), block=n % 3)
         for n in range(1400)
