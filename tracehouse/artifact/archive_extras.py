@@ -14,7 +14,11 @@ EXTRA_FILES = (CONTRACT, CHECK, GOLDEN)
 
 
 class CheckSummary(Frozen):
-    """The content of `check.json`: the verdict, and all that is needed to check the archive again."""
+    """The content of `check.json`: the verdict, and all that is needed to check the archive again.
+
+    `tolerance` is the relative error that a comparison allows. `bucket` has the size of each symbol that the archive
+    was made for; it is empty if the archive is no bucket.
+    """
 
     verdict: Verdict
     tolerance: float

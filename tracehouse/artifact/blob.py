@@ -1,4 +1,4 @@
-"""A blob reference: the digest and size of stored bytes."""
+"""A blob reference: the digest of stored bytes, and how many they are."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Counterexamples: the smallest inputs found on which eager and artifact differ, with both answers."""
+"""Counterexamples: the smallest inputs that were found on which the eager model and the artifact differ."""
 
 from pydantic import JsonValue
 

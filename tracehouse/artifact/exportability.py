@@ -13,6 +13,8 @@ ExportWay = Literal["direct", "trace-then-export", "source-to-source"]
 ExportOutcome = Literal["succeeded", "differs", "failed", "not-tried"]
 Readiness = Literal["ready", "partly", "not", "unknown"]
 
+# How much of each text an attempt keeps, in characters. Chosen: a usual message of torch.export fits, and a hostile one
+# cannot fill the manifest.
 DETAIL_MAX_CHARACTERS = 2000
 ERROR_MAX_CHARACTERS = 200
 PLACE_MAX_CHARACTERS = 500
@@ -60,6 +62,7 @@ class Exportability(Frozen):
 
     @classmethod
     def of(cls, attempts: Sequence[ExportAttempt]) -> Self:
+        """Return the report of these attempts, with the readiness that follows from them."""
         readiness = _readiness(attempts)
         tried = [one for one in attempts if one.way == "direct"] if readiness == "ready" else attempts
         obstacle = next((one for one in tried if one.outcome != "succeeded" or one.detail is not None), None)
@@ -76,7 +79,7 @@ _NOTES: dict[Readiness, str] = {
 
 
 def plan_attempts(methods: Iterable[str], form: str) -> list[tuple[str, ExportWay]]:
-    """Return the attempts to make for an artifact of this form, in order."""
+    """Return the attempts to make for an artifact of this form, each as method and way, in order."""
     return [(method, way) for method in methods for way in _WAYS.get(form, _EVERY_WAY)]
 
 

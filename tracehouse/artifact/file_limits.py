@@ -1,4 +1,7 @@
-"""File limits: how large the files of an artifact may be."""
+"""File limits: how large the files of an artifact may be.
+
+The limits are chosen: a usual model stays far below them, and a hostile one can fill neither memory nor disk.
+"""
 
 from tracehouse.byte_units import GIB, MIB
 

@@ -18,13 +18,14 @@ from tracehouse.tensors.tensor import Shape, TensorSpec
 
 GraphKind = Literal["graph", "inlined_graph", "onnx_trace"]
 PrintoutKind = Literal[GraphKind, "code", "code_with_constants", "dump"]
-# Only the first ones are listed; a model of some hundred submodules has as many.
+# How many attributes and constants are listed. Chosen: a model of some hundred submodules has about as many.
 ATTRIBUTES_MAX = 1000
 CONSTANTS_MAX = 1000
 ATTRIBUTE_TEXT_MAX_CHARACTERS = 300
 
 Form = Literal["traced", "scripted", "mixed", "uploaded"]
-# They come from the process that ran submitted code. FailFast: one error is enough where a million values are wrong.
+# The names come from the process that ran submitted code. FailFast stops at the first error: a forged list could have a
+# million wrong values, each with an error of its own.
 ValueNames = Annotated[list[str], FailFast()]
 
 
@@ -166,6 +167,7 @@ class Artifact(Frozen):
 
     @property
     def served_form(self) -> ServedForm | None:
+        """The form that is served; None if the archive is served as it was saved."""
         return served_form(freeze=self.freeze, optimize_for_inference=self.optimize_for_inference)
 
     def manifest(self) -> bytes:
@@ -177,14 +179,15 @@ class Artifact(Frozen):
 
     @property
     def stored_bytes(self) -> int:
-        """The bytes that it takes to store: its files and its manifest."""
+        """The number of bytes that the artifact takes in storage: its files and its manifest."""
         return len(self.manifest()) + sum(blob.byte_size for blob in self._files if blob is not None)
 
     @property
     def digest(self) -> str:
+        """The artifact's name: `sha256:` and the SHA-256 of the manifest as 64 hex digits."""
         return "sha256:" + hashlib.sha256(self.manifest()).hexdigest()
 
     @property
     def _files(self) -> tuple[BlobRef | None, ...]:
-        shown = [blob for one in self.counterexamples for blob in (one.arrays, one.test)]
-        return self.archive, self.printouts, self.golden, self.exported, self.sources, *shown
+        reproducers = [blob for one in self.counterexamples for blob in (one.arrays, one.test)]
+        return self.archive, self.printouts, self.golden, self.exported, self.sources, *reproducers

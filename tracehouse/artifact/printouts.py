@@ -1,7 +1,7 @@
 """Printouts in one file: an index on the first line, then the printouts, so that one can be read alone.
 
-The process that wrote the file ran submitted code and may have forged it. So reading takes bounded time and memory
-whatever the file holds, and anything not written as here is refused.
+The process that wrote the file ran submitted code and may have forged it. So reading takes bounded time and memory,
+whatever the file contains, and a file in any other format is refused.
 """
 
 from collections.abc import Iterable
@@ -18,19 +18,24 @@ from tracehouse.errors import PrintoutNotFound, PrintoutsUnreadable
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.json_text import has_more_containers, levels
 
+# The limits of a file. Chosen: with them, whatever a forged file has is read in bounded time and memory.
 INDEX_MAX_BYTES = MIB
 INDEX_MAX_ENTRIES = 20_000
 PRINTOUT_MAX_BYTES = 4 * MIB
 
-# A node has five containers and takes at least a hundred bytes.
+# A node takes at least a hundred bytes and has five lists and objects. So the largest printout has about this many.
 _CONTAINERS_MAX = 200_000
-# None of our objects has half as many members. pydantic takes about a kilobyte for each unknown member.
+# A graph's node has the most members: eleven. pydantic takes about a kilobyte for each unknown member.
 _MEMBERS_MAX = 20
+# How many methods and submodules an error lists.
 _LISTED_MAX = 100
 
 
 class PrintoutEntry(Frozen):
-    """One entry of the index. The JSON of its printout begins where that of the entry before it ends."""
+    """One entry of the index: a printout's names, and how many bytes its JSON takes.
+
+    The JSON begins where that of the entry before it ends.
+    """
 
     kind: PrintoutKind
     method: str
@@ -71,7 +76,7 @@ def write_encoded(printouts: Iterable[tuple[Printout, bytes]]) -> bytes:
 
 
 class Printouts:
-    """The printouts in a file. Raises PrintoutsUnreadable, which names the artifact."""
+    """The printouts in an open file. `digest` names the artifact in errors. Raises PrintoutsUnreadable."""
 
     def __init__(self, file: BinaryIO, digest: str) -> None:
         self._file = file

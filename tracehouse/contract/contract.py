@@ -30,8 +30,8 @@ from tracehouse.tensors.tensor import Tensor, TensorSpec, array
 class Batch(Frozen):
     """The batch certificate: rows along `symbol` are independent, so requests may be answered together.
 
-    One call may have at most `up_to` rows. `inputs` and `outputs` name the tensors that have rows, each with the dim
-    that counts them.
+    One call may have at most `up_to` rows. `inputs` and `outputs` name the tensors that have rows, each with the index
+    of the dim whose size is the number of rows.
     """
 
     symbol: Symbol
@@ -41,12 +41,17 @@ class Batch(Frozen):
 
 
 Size = Annotated[int, Field(ge=0, le=SIZE_MAX)]
-# Sizes of all symbols at which the artifact and the eager model gave different answers. None lies in a region.
+# Combinations of sizes, one for each symbol, at which the artifact and the eager model gave different answers. None of
+# them lies in a region. The limit is chosen: the check finds far fewer.
 WrongSizes = Annotated[list[dict[Symbol, Size]], Field(max_length=256)]
 
 
 class MethodClaim(Frozen):
-    """What a check claims about a method's inputs beyond what its example shows."""
+    """What a check claims about a method's inputs beyond what its example shows.
+
+    `shapes`, `fixed` and `values` are by the inputs' names. A shape has a number or an expression of symbols for each
+    dim; `fixed` has the reason for each dim that is a number, by the dim's index as text.
+    """
 
     shapes: dict[str, SymbolicShape]
     fixed: dict[str, dict[str, Reason]] = {}
@@ -58,7 +63,10 @@ class MethodClaim(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedInputs:
-    """Inputs that a contract accepts, in its order. If it is open, `warnings` say which sizes were never tried."""
+    """The tensors of a request that a contract accepts, in the contract's order.
+
+    If the contract is open, `warnings` say which sizes were never tried.
+    """
 
     tensors: list[Tensor]
     warnings: list[str]
@@ -66,7 +74,7 @@ class AcceptedInputs:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A clause that inputs break. `is_untried`: the only reason is that no such sizes were tried."""
+    """A clause that inputs break. `is_untried`: it is broken only because no such sizes were tried."""
 
     error: ContractViolation
     is_untried: bool
@@ -123,16 +131,17 @@ class MethodContract(Frozen):
 
     @property
     def symbols(self) -> set[str]:
+        """The symbols in the inputs' shapes."""
         return {symbol for spec in self.inputs for symbol in symbols_of(spec.shape)}
 
     @property
     def example_sizes(self) -> dict[str, int] | None:
-        """The symbols' sizes of the example. None if they do not follow from the shapes; no valid contract has that."""
+        """The size of each symbol in the example. None if the shapes do not determine it; no valid contract is so."""
         found = solve_or_conflict([(spec.shape, spec.example) for spec in self.inputs])
         return found if isinstance(found, dict) else None
 
     def accept(self, tensors: Iterable[Tensor], *, is_open: bool = False) -> AcceptedInputs:
-        """Return the tensors in the contract's order. Raises a ContractViolation that names the broken clause.
+        """Return the tensors in the contract's order. Raises a ContractViolation that says which clause is broken.
 
         An open contract accepts sizes that were never tried, with a warning, if no other clause is broken.
         """
@@ -151,10 +160,10 @@ class MethodContract(Frozen):
         return AcceptedInputs([sent[spec.name] for spec in self.inputs], warnings)
 
     def sizes_of(self, specs: Iterable[TensorSpec]) -> dict[str, int] | None:
-        """Return the symbols' sizes of these inputs, whether they lie in a region or not. Any order will do.
+        """Return the size of each symbol in inputs with these names, datatypes and shapes, in any order.
 
-        None if the inputs' names, datatypes, ranks or fixed dims differ from the contract's, or if the shapes give a
-        symbol two sizes.
+        The sizes need not lie in a region. None if the inputs' names, datatypes, ranks or fixed dims differ from the
+        contract's, or if the shapes give a symbol two sizes.
         """
         by_name = {spec.name: spec for spec in specs}
         if by_name.keys() != {spec.name for spec in self.inputs}:
@@ -169,15 +178,15 @@ class MethodContract(Frozen):
         return found if isinstance(found, dict) else None
 
     def takes(self, specs: Iterable[TensorSpec]) -> bool:
-        """Whether the regions contain inputs of these datatypes and shapes; neither values nor `open` count."""
+        """Whether inputs of these datatypes and shapes lie in a region. Neither values nor `open` count."""
         sizes = self.sizes_of(specs)
         return sizes is not None and self._has(sizes)
 
     def with_claim(self, claim: MethodClaim, answers: Answers = ()) -> Self:
         """Return this contract, which the example alone gave, widened by a claim.
 
-        The result always accepts the example's sizes. The outputs' shapes follow from `answers`, calls at several
-        sizes, and from the example. Raises ValueError if the claim is not about these inputs.
+        The result always accepts the example's sizes. The outputs' shapes are fitted to the example and to `answers`,
+        which are calls at several sizes. Raises ValueError if the claim is not about these inputs.
         """
         unknown = {*claim.shapes, *claim.fixed, *claim.values} - {spec.name for spec in self.inputs}
         if unknown:
@@ -193,7 +202,7 @@ class MethodContract(Frozen):
         return type(self).model_validate({**dict(self), **changed})
 
     def _violations(self, sent: Mapping[str, Tensor]) -> Iterator[Violation]:
-        """Yield the broken clauses about names, datatypes and sizes. Raises those that even an open contract has."""
+        """Yield the broken clauses about sizes. Raises the ContractViolation if a name, datatype or rank is wrong."""
         shapes = []
         for spec in self.inputs:
             shape = _require_fit(spec, sent.get(spec.name)).shape
@@ -226,7 +235,10 @@ class MethodContract(Frozen):
 
 
 class Contract(Frozen):
-    """What each method accepts and returns. `open`: sizes that were never tried are answered, with a warning."""
+    """What each method accepts and returns, by the methods' names.
+
+    `open`: the artifact also answers sizes that were never tried, with a warning.
+    """
 
     methods: dict[str, MethodContract]
     open: bool = False
@@ -252,7 +264,7 @@ class Contract(Frozen):
 
 
 def _check_same_names(leaves: list[str], specs: Sequence[InputSpec | OutputSpec], otherwise: str) -> None:
-    """Raise unless the specs have exactly these names, each once."""
+    """Raise PydanticCustomError unless the specs have exactly these names, each once."""
     if len(set(leaves)) < len(leaves) or sorted(leaves) != sorted(spec.name for spec in specs):
         raise PydanticCustomError("structure", otherwise)
 
@@ -279,7 +291,7 @@ def _check_values(spec: InputSpec, tensor: Tensor) -> None:
         return
     values = array(tensor.datatype, tensor.data)
     low, high = spec.values.low, spec.values.high
-    # The usual case first: it makes no copy of what may be millions of values.
+    # The usual case first, because it copies nothing: there may be millions of values.
     if (low is None or values.min() >= low) and (high is None or values.max() <= high):
         return
     outside = np.zeros(values.shape, bool) if low is None else values < low
@@ -309,9 +321,9 @@ def _regions_with_example(regions: Sequence[Region], sizes: Mapping[str, int]) -
 
 def _varying_symbols(symbols: Iterable[str], regions: Iterable[Region]) -> list[str]:
     """Return the symbols that may have more than one size."""
-    ends = {symbol: {end for region in regions for span in region.spans[symbol] for end in (span.low, span.high)}
-            for symbol in symbols}  # fmt: skip
-    return [symbol for symbol, sizes in ends.items() if len(sizes) > 1]
+    bounds = {symbol: {bound for region in regions for span in region.spans[symbol] for bound in (span.low, span.high)}
+              for symbol in symbols}  # fmt: skip
+    return [symbol for symbol, sizes in bounds.items() if len(sizes) > 1]
 
 
 def _dim(shape: Sequence[int | str] | None, dim: int) -> int | str | None:

@@ -1,7 +1,7 @@
 """Dims: the sizes of an input's dimensions, as numbers or as linear expressions of symbols.
 
-A dim is a number, or an expression such as `batch`, `2*seq`, `past+new`, `seq-1`. Dims with the same symbol vary
-together. `regions` says which sizes the symbols may have.
+A dim is a number of elements, or an expression such as `batch`, `2*seq`, `past+new`, `seq-1`. Dims with the same symbol
+vary together. `regions` says which sizes the symbols may have.
 """
 
 import re
@@ -14,6 +14,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+# In elements. Processors of today address 48 bits of memory, so no tensor's dim has more values.
 SIZE_MAX = 2**48
 SYMBOL_PATTERN = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 _TERM = re.compile(rf"(?P<sign>[+-]?)(?:(?P<times>\d{{1,9}})\*)?(?P<symbol>{SYMBOL_PATTERN})|(?P<plus>[+-]?\d{{1,15}})")
@@ -28,7 +29,7 @@ class Linear:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse an expression such as `2*seq+1`. Raises ValueError."""
+        """Parse an expression such as `2*seq+1`. Raises ValueError if it is none, or has no symbol."""
         terms: dict[str, int] = {}
         plus, place = 0, 0
         compact = text.replace(" ", "")
@@ -47,7 +48,7 @@ class Linear:
         return cls(tuple((symbol, times) for symbol, times in terms.items() if times), plus)
 
     def at(self, sizes: Mapping[str, int]) -> int:
-        """Return the size of the dim where the symbols have these sizes."""
+        """Return the size of the dim if the symbols have these sizes. Raises KeyError if one is missing."""
         return self.plus + sum(times * sizes[symbol] for symbol, times in self.terms)
 
     def solve_for_unknown(self, size: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
@@ -71,7 +72,7 @@ class Linear:
 
 @lru_cache(maxsize=4096)
 def parse_dim(text: str) -> Linear:
-    """Parse as `Linear.parse`, with a cache: every inference request needs it."""
+    """Parse as `Linear.parse` does, with a cache: every inference request needs it. Raises ValueError."""
     return Linear.parse(text)
 
 
@@ -86,11 +87,12 @@ def _canonical_expression(text: str) -> str:
 Symbol = Annotated[str, Field(pattern=rf"^{SYMBOL_PATTERN}$")]
 Expression = Annotated[str, Field(max_length=400), AfterValidator(_canonical_expression)]
 SymbolicDim = Annotated[int, Field(strict=True, ge=0, le=SIZE_MAX)] | Expression
+# At most 32 dims, as in `tracehouse.tensors.tensor.Shape`.
 SymbolicShape = Annotated[tuple[SymbolicDim, ...], Field(max_length=32)]
 
 
 def shape_at(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the sizes of the shape's dims where the symbols have these sizes."""
+    """Return the shape as numbers, if the symbols have these sizes. Raises KeyError if one is missing."""
     return tuple(dim if isinstance(dim, int) else parse_dim(dim).at(sizes) for dim in shape)
 
 
@@ -106,11 +108,11 @@ def format_sizes(sizes: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class SizeConflict:
-    """A dim whose size does not fit the sizes of its symbols.
+    """A dim whose size contradicts the sizes that other dims give to its symbols.
 
-    `shape` and `dim` are the places of the shape and of the dim in it. `sizes` are the symbols' sizes that the dims
-    at `because` gave; `expected` is the size that follows from them. `expected` is None if no whole number from 0 on
-    gives this size, whatever the other dims are.
+    `shape` is the index of the shape among the shapes that were solved, `dim` the index of the dim in that shape.
+    `sizes` has the symbols' sizes that other dims gave, and `because` the (shape, dim) of each of those. `expected` is
+    the size that follows from them; it is None if no sizes from 0 on can give the dim's own size.
     """
 
     shape: int
@@ -121,10 +123,11 @@ class SizeConflict:
 
 
 def solve_or_conflict(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, int] | SizeConflict:
-    """Return the size of each symbol for which the symbolic shapes have these sizes, or the first dim that conflicts.
+    """Return the size of each symbol at which the symbolic shapes have these sizes, or the first dim that conflicts.
 
-    `shapes` are pairs of a symbolic shape and its sizes. Every symbol must stand alone in some dim, or beside symbols
-    that do.
+    `shapes` are pairs of a symbolic shape and its sizes, which have the same length. The method is substitution: a dim
+    with one unknown symbol gives that symbol's size, which may leave another dim with only one unknown symbol. So every
+    symbol must stand alone in some dim, or beside symbols that can be solved.
     """
     left = [
         (parse_dim(dim), size, (number, place))
@@ -168,10 +171,10 @@ def solve(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> dict[str, in
 
 
 def fit_dim(seen: Sequence[tuple[Mapping[str, int], int]]) -> int | str | None:
-    """Return the dim that has these sizes: a number, or the one expression that gives all of them.
+    """Return the dim that was seen with these sizes: a number, or the one expression that gives all of them.
 
-    Each observation is the symbols' sizes and the size of the dim there. None if no expression gives all of them, or
-    if more than one does.
+    Each item of `seen` is the size of every symbol, and the size that the dim had there. None if some symbol had one
+    size only, if no expression gives all the sizes, or if several do.
     """
     symbols = [*seen[0][0]]
     if any(len({sizes[symbol] for sizes, _ in seen}) < 2 for symbol in symbols):
@@ -185,7 +188,7 @@ def fit_dim(seen: Sequence[tuple[Mapping[str, int], int]]) -> int | str | None:
 
 
 def _candidate_expressions(symbols: Sequence[str], seen: Sequence[tuple[Mapping[str, int], int]]) -> Iterator[Linear]:
-    """Yield each symbol alone, the sums of two, and, where a symbol had three sizes or more, the line through them."""
+    """Yield each symbol alone and, if at least three sizes can tell them apart, sums of two symbols and lines."""
     yield from (Linear(((symbol, 1),)) for symbol in symbols)
     if len({tuple(sizes.values()) for sizes, _ in seen}) > 2:
         yield from (Linear(((first, 1), (second, 1))) for first, second in combinations(symbols, 2))

@@ -15,7 +15,7 @@ from tracehouse.tensors.tensor import Datatype, Shape, TensorSpec
 Reason = Literal["model", "trace", "untried"]
 
 
-# From the smallest INT64 to the largest UINT64.
+# From the smallest value of an INT64 to the largest of a UINT64.
 Integer = Annotated[int, Field(ge=-(2**63), lt=2**64)]
 
 
@@ -36,7 +36,7 @@ class ValueRange(Frozen):
         return (self.low is None or self.low <= low) and (self.high is None or high <= self.high)
 
     @model_validator(mode="after")
-    def _is_not_empty(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if self.low is None and self.high is None:
             raise PydanticCustomError("values", "a range of values needs low or high")
         if self.low is not None and self.high is not None and self.low > self.high:
@@ -60,12 +60,12 @@ class InputSpec(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_its_example(cls, spec: Any) -> Any:
+    def _read_earlier_release(cls, spec: Any) -> Any:
         """Read a contract of an earlier release, whose shapes had only numbers: those of the example."""
         return {"example": spec["shape"], **spec} if isinstance(spec, dict) and "shape" in spec else spec
 
     @model_validator(mode="after")
-    def _is_of_its_example(self) -> Self:
+    def _check_fits_example(self) -> Self:
         numbers = {str(place): dim for place, dim in enumerate(self.shape) if isinstance(dim, int)}
         if len(self.shape) != len(self.example) or any(self.example[int(at)] != dim for at, dim in numbers.items()):
             raise PydanticCustomError("example", "a number in the shape differs from the example's shape")
@@ -77,15 +77,15 @@ class InputSpec(Frozen):
 
     @classmethod
     def from_example(cls, spec: TensorSpec) -> Self:
-        """Return the spec that takes the example's shape and no other."""
+        """Return the spec that accepts the example's shape and no other."""
         fixed: dict[str, Reason] = {str(dim): "untried" for dim in range(len(spec.shape))}
         return cls(name=spec.name, datatype=spec.datatype, shape=spec.shape, example=spec.shape, fixed=fixed)
 
     def reason(self, dim: int) -> Reason:
-        """Return why this dim is fixed."""
+        """Return why the dim of this index, from 0 on, is fixed; `untried` if no reason is known."""
         return self.fixed.get(str(dim), "untried")
 
     @property
     def expressions(self) -> dict[int, Linear]:
-        """The dims that are expressions, by their place."""
+        """The dims that are expressions, by their indices."""
         return {place: parse_dim(dim) for place, dim in enumerate(self.shape) if isinstance(dim, str)}

@@ -9,6 +9,7 @@ from tracehouse.contract.dims import SIZE_MAX, Expression, fit_dim, symbols_of
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
+# A number of elements, an expression of symbols, or -1 for a size that is not known before the call.
 OutputDim = Annotated[int, Field(strict=True, ge=-1, le=SIZE_MAX)] | Expression
 
 
@@ -26,17 +27,19 @@ class OutputSpec(Frozen):
 
     @property
     def symbols(self) -> set[str]:
+        """The symbols in the shape."""
         return symbols_of(self.shape)
 
 
-# The symbols' sizes of a call, and the specs of the tensors that it returned.
+# Calls at several sizes: for each the size of every symbol, and the specs of the tensors that it returned.
 Answers = Sequence[tuple[Mapping[str, int], Sequence[TensorSpec | OutputSpec]]]
 
 
 def fit_outputs(outputs: Sequence[OutputSpec], free: Sequence[str], answers: Answers) -> list[OutputSpec]:
     """Return the outputs with the shapes that fit all answers; a dim that no expression fits becomes -1.
 
-    `free` are the symbols that vary. If the rank of an output varies, every dim of its shape is -1.
+    `free` are the symbols that vary. If the rank of an output varies, every dim of its shape is -1. Raises ValueError
+    if an answer lacks an output.
     """
     found = []
     for spec in outputs:

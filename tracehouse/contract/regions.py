@@ -1,4 +1,4 @@
-"""Regions: the boxes of sizes that a contract takes."""
+"""Regions: the boxes of sizes that a contract accepts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -9,14 +9,15 @@ from pydantic_core import PydanticCustomError
 from tracehouse.contract.dims import SIZE_MAX, Symbol
 from tracehouse.frozen import Frozen, with_new_names
 
+# How many regions a contract may have, and how many spans a symbol may have in one of them. Chosen: each request is
+# compared with all of them.
 REGIONS_MAX = 64
-
 SPANS_MAX = 256
 
-# How the sizes of a region are known to be answered rightly, from the best basis to the weakest:
+# How it is known that the artifact is right at the sizes of a region, from the best basis to the weakest:
 # proven: the symbolic run shows it for every size.
-# sampled: the symbolic run shows it for the path that the model takes on tensors without values. Real values can take
-#   another path: there, calls at the ends and at random sizes inside agreed.
+# sampled: the symbolic run shows it for the path that the model takes on tensors without values. Input values can take
+#   another path; for these, calls at the ends of the region and at random sizes inside agreed.
 # tested: the model and the artifact were both called at each of these sizes.
 # observed: only the example was called.
 Basis = Literal["proven", "sampled", "tested", "observed"]
@@ -30,7 +31,7 @@ class Span(Frozen):
     step: int = Field(1, ge=1, le=SIZE_MAX)
 
     @model_validator(mode="after")
-    def _is_not_empty(self) -> Self:
+    def _check_not_empty(self) -> Self:
         if self.low > self.high:
             raise PydanticCustomError("span", "low is above high")
         return self
@@ -64,7 +65,7 @@ class Region(Frozen):
         return with_new_names(document, {"known": "basis"})
 
     def contains(self, sizes: Mapping[str, int]) -> bool:
-        """Whether these sizes, one for each symbol of the region, lie in it."""
+        """Whether these sizes lie in the region. Raises KeyError if a symbol of the region has no size."""
         return next(self.symbols_outside(sizes), None) is None
 
     def symbols_outside(self, sizes: Mapping[str, int]) -> Iterator[str]:

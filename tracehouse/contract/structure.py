@@ -46,7 +46,7 @@ class DictNode(Frozen):
 
 
 Structure = Union[TensorLeaf, BakedLeaf, FixedLeaf, ListNode, TupleNode, DictNode]  # noqa: UP007 - it refers to itself
-# Now, and not at their first use: a source that has a module of this name may stand in sys.modules by then.
+# Resolve the references now, not at the first use: by then a source may have put a module of this name in sys.modules.
 for _node in (ListNode, TupleNode, DictNode):
     _node.model_rebuild()
 
@@ -59,7 +59,7 @@ class Argument(Frozen):
 
 
 def items_of(structure: Structure) -> list[tuple[str, Structure]]:
-    """Return the direct items of a structure, each with its key or place."""
+    """Return the direct items of a structure, each with its key or, in a list or tuple, its index as text."""
     match structure:
         case ListNode():
             return [(str(place), item) for place, item in enumerate(structure.list)]
@@ -113,7 +113,7 @@ def _equal(value: JsonValue, known: JsonValue, *, sent: bool) -> bool:
 
 
 def find_baked_difference(example: Iterable[Argument], call: Iterable[Argument]) -> tuple[str, str, str] | None:
-    """Return the first baked value in which two calls differ, as (path, in the first, in the second); None if none."""
+    """Return the first baked value in which two calls differ, as its path and both values; None if none differs."""
     was, is_ = _values_of(example), _values_of(call)
     for path in [*was, *is_]:
         first, second = was.get(path, _NOTHING), is_.get(path, _NOTHING)

@@ -1,4 +1,7 @@
-"""Contract violations: the errors that name the broken clause, what is allowed, on what basis, and the remedy."""
+"""Contract violations: errors that say which clause is broken, what is allowed, on what basis, and the remedy.
+
+Each function returns the error; the caller raises it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,7 +11,7 @@ from tracehouse.contract.input_spec import InputSpec, Reason
 from tracehouse.contract.regions import Basis, Region, Span
 from tracehouse.errors import DatatypeMismatch, ShapeMismatch, SizeOutOfRange, SizesDisagree, ValueOutOfRange
 
-# A problem document lists only so much of what is allowed; the manifest has all of it.
+# A problem document lists only this much of what is allowed; the manifest has all of it. Chosen, to keep a reply short.
 _SPANS_SHOWN = 8
 _SPANS_MAX = 100
 _REGIONS_SHOWN = 4
@@ -30,6 +33,7 @@ _REMEDIES: dict[Reason, str] = {
 
 
 def datatype_mismatch(spec: InputSpec, actual: str) -> DatatypeMismatch:
+    """Describe an input with another datatype than the contract's."""
     return DatatypeMismatch(
         f"input {spec.name!r} is {actual}, not {spec.datatype}",
         input=spec.name, expected=spec.datatype.value, actual=actual, basis="observed",
@@ -37,7 +41,7 @@ def datatype_mismatch(spec: InputSpec, actual: str) -> DatatypeMismatch:
 
 
 def shape_mismatch(spec: InputSpec, actual: list[int] | str) -> ShapeMismatch:
-    """Describe a shape with another number of dims, or nested lists of unequal lengths (`ragged`)."""
+    """Describe a shape with another number of dims, or nested lists of unequal lengths (then `actual` is a text)."""
     return ShapeMismatch(
         f"input {spec.name!r} is {actual}, not {_format_shape(spec)}",
         input=spec.name, expected=list(spec.shape), actual=actual, basis="observed",
@@ -46,7 +50,7 @@ def shape_mismatch(spec: InputSpec, actual: list[int] | str) -> ShapeMismatch:
 
 
 def fixed_dim_mismatch(spec: InputSpec, dim: int, actual: Sequence[int]) -> ShapeMismatch:
-    """Describe a dim whose size differs from the only size that it may have."""
+    """Describe a dim, by its index, whose size differs from the only size that it may have."""
     reason = spec.reason(dim)
     basis: Basis = "observed" if reason == "untried" else "tested"
     allowed = Span(low=spec.example[dim], high=spec.example[dim])
@@ -62,7 +66,7 @@ def fixed_dim_mismatch(spec: InputSpec, dim: int, actual: Sequence[int]) -> Shap
 def sizes_disagree(
     inputs: Sequence[InputSpec], shapes: Sequence[Sequence[int]], conflict: SizeConflict
 ) -> SizesDisagree:
-    """Describe dims that share a symbol and give it two sizes."""
+    """Describe dims that share a symbol and give it two sizes. `shapes` were sent, in the order of `inputs`."""
     spec, size = inputs[conflict.shape], shapes[conflict.shape][conflict.dim]
     dim = spec.shape[conflict.dim]
     others = [_place(inputs[shape], place, shapes[shape][place]) for shape, place in conflict.because]
@@ -82,7 +86,7 @@ def sizes_disagree(
 def size_out_of_range(
     inputs: Sequence[InputSpec], regions: Sequence[Region], sizes: Mapping[str, int]
 ) -> SizeOutOfRange:
-    """Describe sizes that agree with one another and lie in no region."""
+    """Describe sizes, one for each symbol, that lie in no region."""
     outside = [{*region.symbols_outside(sizes)} for region in regions]
     for symbol in sizes:
         if beside := [region for region, symbols in zip(regions, outside, strict=True) if symbols == {symbol}]:
@@ -110,6 +114,7 @@ def wrong_sizes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> SizeOu
 
 
 def value_out_of_range(spec: InputSpec, place: list[int], value: int) -> ValueOutOfRange:
+    """Describe a value that the model raises on. `place` is its index in each dim of the input."""
     assert spec.values is not None
     low, high = spec.values.low, spec.values.high
     allowed = f"at least {low}" if high is None else f"at most {high}" if low is None else f"{low} to {high}"
@@ -129,7 +134,7 @@ def _one_out_of_range(
     *,
     others_fit: bool,
 ) -> SizeOutOfRange:
-    """Describe one symbol whose size lies outside; the sizes that these regions allow would do."""
+    """Describe one symbol whose size lies outside the regions. `others_fit`: the sizes of all others lie inside."""
     size, dims = sizes[symbol], _dims_of(inputs, symbol, sizes)
     others = {other: size for other, size in sizes.items() if other != symbol}
     allowed = _merge_spans((span, region.basis) for region in regions for span in region.spans[symbol])

@@ -1,7 +1,8 @@
 """Batch rows: whether an artifact answers the rows of several requests together as it answers them alone.
 
-The artifact is asked in the form that is served, on rows that the caller drew: f(a with b) must be f(a) with f(b), and
-the answer to a must not depend on the values in b.
+The artifact is called in the form that is served, on rows that the caller drew. The answer to a and b together must be
+the answers to a and to b, joined, and the rows for a must not change with the values in b. This is a metamorphic test:
+it compares answers with one another, and needs no model to say which is right.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from tracehouse.contract.contract import Batch
 from tracehouse.differential.comparison import Answer, ComparisonResult, compare_leaf
 from tracehouse.tensors.tensor import Datatype, Tensor, array, array_bytes
 
+# Calls the artifact on these inputs. A text is what it raised.
 AskArtifact = Callable[[Sequence[Tensor]], Answer | str]
 
 
@@ -19,7 +21,7 @@ class RowsRefused(Exception):
     """The artifact raised on these inputs, so nothing is known of its rows."""
 
 
-# Other rows are made this many times as large, so that their influence on their neighbours shows.
+# Other rows are made this many times as large, so that their influence on their neighbours shows. Chosen.
 _LARGE = 100.0
 _NAMES = ("alone", "with other rows")
 
@@ -27,9 +29,10 @@ _NAMES = ("alone", "with other rows")
 def find_row_dependence(
     ask: AskArtifact, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
 ) -> str | None:
-    """Return how rows depend on one another, or None. Raises RowsRefused.
+    """Return how rows depend on one another, as text, or None if they do not. Raises RowsRefused.
 
-    Inputs that `batch` gives no row dim must be the same in `some` and `others`.
+    `some` and `others` are the inputs of two calls, whose sizes differ at most in the number of rows. Inputs to which
+    `batch` gives no row dim must be the same in both. `tolerance` is the relative error that is allowed.
     """
     alone, others_alone, together = (_answer(ask, inputs) for inputs in (some, others, _join_all(some, others, batch)))
     first = _count_rows(some, batch)

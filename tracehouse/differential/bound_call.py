@@ -8,7 +8,7 @@ from tracehouse.tensors.tensor import Tensor, TensorSpec
 
 @dataclass(frozen=True)
 class BoundCall:
-    """A call of the request under its `case`. `inputs` are the tensors in `arguments`."""
+    """A call of the request. `case` is its name there, and `inputs` are the tensors in `arguments`."""
 
     case: str
     method: str

@@ -2,15 +2,17 @@
 
 import time
 
-# Processor time stands still while the model sleeps, or waits for what never comes; the clock does not.
+# How many times as long as its processor time the check may take by the clock. Processor time stands still while the
+# model sleeps or waits, perhaps for ever. Chosen: a check that shares its processor with three others still finishes.
 PATIENCE = 4
 
 
 class Budget:
-    """Seconds of this thread's processor time, counted from when the budget is made.
+    """A number of seconds of this thread's processor time, counted from when the budget is made.
 
-    Processor time makes a busy machine find what an idle one finds. By the clock it may be `patience` times as long;
-    what waits for other processes has a patience of 1. A budget and its shares list together what they leave out.
+    With processor time, a busy machine finds what an idle one finds. By the clock, the work may take `patience` times
+    as long; for work that waits for other processes, `patience` is 1. A budget and its shares have one list of what was
+    left out.
     """
 
     def __init__(self, seconds: float, left_out: list[str] | None = None, *, patience: float = PATIENCE) -> None:
@@ -21,6 +23,7 @@ class Budget:
 
     @property
     def left_s(self) -> float:
+        """The seconds that are left, at least 0."""
         began, began_processor = self._began
         used = max(time.thread_time() - began_processor, (time.monotonic() - began) / self._patience)
         return max(0.0, self.seconds - used)
@@ -30,7 +33,7 @@ class Budget:
         return self.left_s == 0.0
 
     def share(self, fraction: float) -> "Budget":
-        """Return a budget with a fraction of the time that is left. What it leaves out is listed here."""
+        """Return a budget with a fraction (0 to 1) of the time that is left. What it leaves out is listed here too."""
         return Budget(self.left_s * fraction, self._left_out, patience=self._patience)
 
     def leave_out(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Call limits: how long one call of a model may take while it is checked."""
+"""Call limits: how long one call of a model may take while it is checked, in seconds by the clock."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class CallLimit:
 class CallLimits:
     """The limits of the calls and traces that the check makes by itself. The example and the check inputs have none.
 
-    A value that the model was not made for can make one of its loops very long, so each such call is stopped. The
-    limits are generous beside the example, and small beside the check's budget.
+    A value that the model was not made for can make one of its loops very long, so each such call is stopped. All
+    numbers are chosen: several times what the example takes, and little of the check's budget (`BUDGET_S`).
     """
 
     observed_s: float = 30.0  # the example again, or a trace of it, while it is observed: both have ended once before
@@ -33,8 +33,8 @@ class CallLimits:
     probes: CallLimit = CallLimit(1.0, 20)  # all probes of one method together: the check is to stay small
     state_trial: CallLimit = CallLimit(1.0, 30)  # a call with another value in the place of the model's state
     state_trials: CallLimit = CallLimit(2.0, 30)  # all such calls of one method together
-    # A call with other integers. One that takes far longer works in proportion to an integer, and may ask for all
-    # memory next.
+    # A call with other integers. If it takes far longer, the model's work grows with an integer, and the next call may
+    # ask for all memory.
     integers: CallLimit = CallLimit(0.25, 10)
     single_s: float = 1.0  # any other call: one on inputs that read another value, or one that shrinks a difference
     batched_rows_s: float = 5.0  # a call of several rows at once

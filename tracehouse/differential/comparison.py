@@ -1,8 +1,11 @@
 """Comparison: whether two answers are the same, by their nesting and their bytes alone.
 
-A trace is checked, verified, and checked again wherever it is loaded, always by this one rule. It loads no torch, so
-that a parent can compare what its children answered. It is the same for every device: both models compute on the
-device that the artifact is for, and TF32 is on or off for both, as torch and the source have it.
+A trace is checked, verified, and checked again wherever it is loaded, always by this one rule. This module loads no
+torch, so that a parent can compare what its children answered. The rule is the same for every device: both models
+compute on the device that the artifact is for, and TF32 is on or off for both, as torch and the source set it.
+
+The rule for floats is that of torch.allclose, |a - b| <= rtol * |a| + atol, where `rtol` is the tolerance and `atol` is
+the tolerance times the scale of the whole tensor (`_scale`). Everything else must be equal.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,14 +31,15 @@ from tracehouse.contract.structure import (
 from tracehouse.tensors.tensor import Datatype, Tensor, json_number
 from tracehouse.tensors.tensor import array as flat_array
 
-# Formats with few digits are compared to a few units in the last place.
+# The least relative tolerance of formats with few digits: two units in the last place (2^-10 and 2^-7), rounded up.
 _LEAST_TOLERANCE = {Datatype.FP16: 2e-3, Datatype.BF16: 1.6e-2}
-# Values are compared so many at a time, or an answer of a gigabyte would take several gigabytes more.
+# Values that are compared at a time: an answer of a gigabyte would otherwise take several gigabytes more. Chosen.
 _CHUNK = 2**20
 
-# The usual size of values is taken from so many of them.
+# The usual magnitude of values is taken from about this many of them. Chosen.
 _SAMPLE = 2**16
-# A value that is left over from numbers a thousand times as large still has four of float32's seven digits.
+# How many times the usual magnitude the scale may be. Chosen: float32 has seven digits, so a value that is left over
+# from numbers a thousand times as large still has four right ones.
 _PROPORTION = 1000.0
 
 _KINDS: dict[type[Structure], str] = {
@@ -51,7 +55,11 @@ ANSWER_NAMES: AnswerNames = ("eager", "the artifact")
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference in one leaf. `index`, `eager` and `artifact` are of the largest difference, if there is one."""
+    """A difference in one leaf, and in words.
+
+    `index` is where the two differ most, with an index for each dim, and `eager` and `artifact` are the values there.
+    They are None if the leaves cannot be subtracted, because their nesting, datatypes or shapes differ.
+    """
 
     leaf: str
     what: str
@@ -61,13 +69,16 @@ class Difference:
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """Return where the leaf differs and what each gave, as a finding shows it."""
+        """Where the leaf differs and what each gave, as a finding shows it."""
         return {"index": self.index, "eager": self.eager, "artifact": self.artifact}
 
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """The first difference, and the largest over all leaves, which is None where some cannot be subtracted."""
+    """The first difference, and the largest absolute difference of two values over all leaves.
+
+    `largest` is None if some leaves cannot be subtracted.
+    """
 
     largest: float | None
     difference: Difference | None
@@ -79,16 +90,17 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a call: its structure, and its leaves by their names."""
+    """The answer of a call: how its outputs nest, and the tensors in them by their names."""
 
     returns: Structure
     leaves: Mapping[str, Tensor]
 
 
 def compare(eager: Answer, artifact: Answer, tolerance: float, names: AnswerNames = ANSWER_NAMES) -> ComparisonResult:
-    """Compare two answers: find the first leaf that differs by more than the tolerance, and the largest difference.
+    """Return the first leaf that differs by more than the tolerance, and the largest difference of all leaves.
 
-    `names` is what the two are called in the text of a difference.
+    `tolerance` is relative; the head of this file has the rule. `names` says what to call the two in the text of a
+    difference.
     """
     found = find_nesting_difference(eager.returns, artifact.returns, "output", names)
     if found is not None:
@@ -99,7 +111,7 @@ def compare(eager: Answer, artifact: Answer, tolerance: float, names: AnswerName
 
 
 def combine_comparisons(leaves: Iterable[ComparisonResult]) -> ComparisonResult:
-    """Return one result for all leaves."""
+    """Return one result for all leaves, from the result of each."""
     compared = list(leaves)
     first = next((leaf.difference for leaf in compared if leaf.difference is not None), None)
     largest = [leaf.largest for leaf in compared if leaf.largest is not None]
@@ -109,7 +121,10 @@ def combine_comparisons(leaves: Iterable[ComparisonResult]) -> ComparisonResult:
 def find_nesting_difference(
     eager: Structure, artifact: Structure, name: str, names: AnswerNames = ANSWER_NAMES
 ) -> Difference | None:
-    """Return the first place where the two nest differently, or None. The order of a dict's keys does not count."""
+    """Return the first place where the two nest differently, or None. The order of a dict's keys does not count.
+
+    `name` is the path of both, such as `output.0`.
+    """
     match eager, artifact:
         case DictNode(), DictNode():
             keys, other_keys = list(eager.mapping), list(artifact.mapping)
@@ -143,9 +158,10 @@ def compare_baked_arguments(example: Iterable[Argument], call: Iterable[Argument
 def compare_leaf(
     eager: Tensor, artifact: Tensor, tolerance: float, names: AnswerNames = ANSWER_NAMES, *, rounding: float = 0.0
 ) -> ComparisonResult:
-    """Compare datatype, shape and values of two leaves; the first one's name is used.
+    """Compare datatype, shape and values of two leaves. The text of a difference has the first one's name.
 
-    Floats may differ by `tolerance` of their own size and of the leaf's scale, and by `rounding` besides.
+    Floats may differ by `tolerance`, relative to their own magnitude and to the leaf's scale, and by `rounding` more,
+    which is absolute.
     """
     if eager.datatype != artifact.datatype:
         what = f"{names[0]} gives {eager.datatype}, and {names[1]} {artifact.datatype}"
@@ -156,12 +172,14 @@ def compare_leaf(
     if memoryview(eager.data).cast("B") == memoryview(artifact.data).cast("B"):
         return ComparisonResult(0.0, None)
     is_float = eager.datatype.is_float
-    place, largest = _floats(eager, artifact, tolerance, rounding) if is_float else _integers(eager, artifact)
+    place, largest = (
+        _compare_floats(eager, artifact, tolerance, rounding) if is_float else _compare_integers(eager, artifact)
+    )
     return ComparisonResult(largest, None if place is None else _difference_at(place, eager, artifact, names))
 
 
 def closeness_bounds(eager: Tensor, tolerance: float) -> tuple[float, float]:
-    """Return rtol and atol with which torch.testing.assert_close accepts what `compare_leaf` accepts."""
+    """Return the rtol and atol with which torch.testing.assert_close accepts what `compare_leaf` accepts."""
     if not eager.datatype.is_float:
         return 0.0, 0.0
     relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
@@ -177,7 +195,7 @@ def largest_finite(tensor: Tensor) -> float:
 _Difference = tuple[int | None, float | None]  # a flat index at which they differ, and the largest difference
 
 
-def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) -> _Difference:
+def _compare_floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) -> _Difference:
     expected, actual = _flat(eager), _flat(artifact)
     relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
     scale = _scale(expected)
@@ -185,7 +203,7 @@ def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) 
     for part in _parts(expected):
         some, others = _as_float64(expected[part]), _as_float64(actual[part])
         unlike = np.isfinite(some) != np.isfinite(others)
-        # Two infinities are equal, and their difference is none that counts.
+        # Equal infinities agree: their difference, which is NaN, does not count.
         unlike |= ~np.isfinite(some) & (some != others) & ~(np.isnan(some) & np.isnan(others))
         if unlike.any():
             return part.start + int(unlike.argmax()), None
@@ -198,11 +216,11 @@ def _floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) 
 
 
 def _scale(values: NDArray[np.generic]) -> float:
-    """Return the magnitude of the numbers that these values were computed from.
+    """Return the magnitude of the numbers that these values may have been computed from.
 
-    Where such numbers were added and cancelled, what is left is no more exact than they were. The scale is the largest
-    value, unless that is out of all proportion, as the lowest float that masks a logit: beside it everything would be
-    close. A value that fills many places counts once.
+    If large numbers cancel in a sum, the small result is only as exact as they were. So the scale is the largest finite
+    magnitude, but at most `_PROPORTION` times the median magnitude: one huge value, such as the lowest float that masks
+    a logit, would make all others seem close. For the median, zeros do not count, and equal values count once.
     """
     largest = max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
     sizes = _finite(values[:: max(1, len(values) // _SAMPLE)])
@@ -211,8 +229,8 @@ def _scale(values: NDArray[np.generic]) -> float:
     return min(largest, _PROPORTION * float(sizes[(sizes.size - 1) // 2])) if sizes.size else largest
 
 
-def _integers(eager: Tensor, artifact: Tensor) -> _Difference:
-    """Compare exactly, also beyond 2^53, where integers that differ are equal as floats."""
+def _compare_integers(eager: Tensor, artifact: Tensor) -> _Difference:
+    """Compare exactly. From 2^53 on, different integers can be equal as floats."""
     expected, actual = _flat(eager), _flat(artifact)
     farthest, largest = None, 0.0
     for part in _parts(expected):

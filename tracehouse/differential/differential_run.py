@@ -10,12 +10,15 @@ from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure
 from tracehouse.tensors.tensor import Tensor, TensorSpec
 
-IntegerRanges = dict[str, tuple[int, int]]
+IntegerRanges = dict[str, tuple[int, int]]  # by the inputs' names: the smallest and the largest value
 
 
 @dataclass(frozen=True)
 class DivergingAnswers:
-    """Inputs on which eager model and artifact differ, with both answers. A text is what the artifact raised."""
+    """Inputs on which the eager model and the artifact differ, with both answers.
+
+    If `artifact` is a text, the artifact raised, and the text says what.
+    """
 
     inputs: Sequence[Tensor]
     eager: Answer
@@ -23,7 +26,7 @@ class DivergingAnswers:
 
     @property
     def byte_size(self) -> int:
-        """The bytes of the inputs and of both answers."""
+        """The number of bytes of the inputs and both answers."""
         answers = [one for one in (self.eager, self.artifact) if isinstance(one, Answer)]
         leaves = [leaf for answer in answers for leaf in answer.leaves.values()]
         return sum(len(tensor.data) for tensor in (*self.inputs, *leaves))
@@ -31,12 +34,12 @@ class DivergingAnswers:
 
 @dataclass(frozen=True)
 class DifferentialRun:
-    """One call of both models. `comparisons` is None where the eager model refused, or nothing was found out.
+    """One call of both models. `comparisons` is None if the eager model refused the inputs, or nothing was found out.
 
-    `call` says how the inputs nest: only a check input's may nest otherwise than the example's. `ranges` has the
-    smallest and the largest integer of each integer input; `outputs` are the eager model's. `drew` says that the eager
-    model drew random numbers, `by_chance` that it also differs from itself with other random numbers.
-    `artifact_answered` says that the artifact answered where the eager model refused.
+    `call` says how the inputs nest; only those of a check input may nest otherwise than the example's. `ranges` has the
+    smallest and the largest value of each integer input. `outputs` are the eager model's. `drew`: the eager model drew
+    random numbers. `by_chance`: with other random numbers, it differs from itself too. `refusal` is what the eager
+    model raised, and `artifact_answered` says whether the artifact answered nevertheless.
     """
 
     call: BoundCall
@@ -65,7 +68,7 @@ class DifferentialRun:
 
     @property
     def differs_by_form(self) -> bool:
-        """Whether the archive agrees with the eager model as it was traced, and differs in the form that is served."""
+        """Whether the archive as it was traced agrees with the eager model, and the form that is served differs."""
         forms = self.comparisons
         return forms is not None and forms.as_traced is not None and forms.as_traced.agrees and not forms.served.agrees
 
@@ -74,7 +77,7 @@ class DifferentialRun:
         return None if self.comparisons is None else self.comparisons.difference
 
     def nests_as(self, call: BoundCall) -> bool:
-        """Whether this run's arguments are that call's, apart from the tensors in them."""
+        """Whether this run has the arguments of that call, apart from the tensors in them."""
         return self.call is call or same_arguments(call.arguments, self.call.arguments)
 
     @property

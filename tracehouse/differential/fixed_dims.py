@@ -1,4 +1,4 @@
-"""Fixed dims: a symbol that has only the example's size left becomes that number, with the reason."""
+"""Fixed dims: if only the example's size is left of a symbol, the symbol becomes that number, with the reason."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,12 +6,12 @@ from tracehouse.contract.dims import Linear, SymbolicDim, SymbolicShape, parse_d
 from tracehouse.contract.input_spec import Reason
 from tracehouse.contract.regions import Region
 
-# The reason that counts for a dim in which several symbols are fixed.
+# If several symbols of a dim are fixed for different reasons, the first of these counts.
 _FIRST: tuple[Reason, ...] = ("trace", "untried", "model")
 
 
 def fix_shape(shape: SymbolicShape, sizes: Mapping[str, int]) -> SymbolicShape:
-    """Return the shape with these sizes in the place of their symbols."""
+    """Return the shape with each of these symbols replaced by its size."""
     return tuple(_fix_dim(dim, sizes) for dim in shape)
 
 
@@ -24,7 +24,10 @@ def fix_region(region: Region, fixing: Collection[str]) -> Region:
 def collect_fixed_dims(
     shapes: Mapping[str, SymbolicShape], fixed: Mapping[str, Mapping[str, Reason]], fixing: Mapping[str, Reason]
 ) -> dict[str, dict[str, Reason]]:
-    """Return the reasons by leaf and dim: those of `fixed`, and those of dims that have only symbols of `fixing`."""
+    """Return the reason for each fixed dim, by the leaf's name and the dim's index as text.
+
+    A dim is fixed if it is in `fixed`, or if `fixing` has all of its symbols.
+    """
     all_fixed = {name: dict(reasons) for name, reasons in fixed.items()}
     for name, shape in shapes.items():
         for place, dim in enumerate(shape):

@@ -7,7 +7,7 @@ from tracehouse.differential.comparison import ComparisonResult, Difference
 
 @dataclass(frozen=True)
 class FormComparisons:
-    """The form that is served, compared with the eager model; and where they differ in form, the archive as traced."""
+    """The served form compared with the eager model, and the archive as it was traced if that is another form."""
 
     served: ComparisonResult
     as_traced: ComparisonResult | None = None
@@ -19,5 +19,5 @@ class FormComparisons:
 
     @property
     def difference(self) -> Difference | None:
-        """The served form's difference, or else the traced one's."""
+        """The difference of the served form or, if it agrees, that of the archive as it was traced."""
         return self.served.difference or (self.as_traced.difference if self.as_traced is not None else None)

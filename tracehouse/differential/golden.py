@@ -1,7 +1,7 @@
 """Golden cases: a few inputs with the eager outputs, stored with the artifact and replayed wherever it is loaded.
 
-They are one safetensors file; a tensor's name is `<case>.<method>.input.<leaf>` or `<case>.<method>.output.<leaf>`, the
-leaves named as in the contract: `0.forward.input.x`, `0.forward.output.output.1`.
+They are one safetensors file. Its tensors are called `<case>.<method>.input.<leaf>` or `<case>.<method>.output.<leaf>`,
+with the leaf's name in the contract: `0.forward.input.x`, `0.forward.output.output.1`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,14 +12,14 @@ import safetensors
 from tracehouse.tensors import tensor_file
 from tracehouse.tensors.tensor import Tensor
 
-# torch's profiling executor records the first call, and specialises on the second and third. What answers from then on
-# has to be compared as well.
+# torch's profiling executor records the first call, and compiles for what it saw at the second and third. That compiled
+# code answers all later calls, so it has to be compared as well.
 CALLS_TO_SPECIALISE = 3
 
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """A call's inputs and eager outputs, each tensor under its leaf's name."""
+    """A call's inputs and the eager model's outputs; each tensor has its name in the contract."""
 
     method: str
     inputs: Sequence[Tensor]
@@ -27,6 +27,7 @@ class GoldenCase:
 
     @property
     def byte_size(self) -> int:
+        """The number of bytes of all inputs and outputs."""
         return sum(len(tensor.data) for tensor in (*self.inputs, *self.outputs))
 
 
@@ -42,7 +43,10 @@ def encode(cases: Iterable[GoldenCase]) -> bytes:
 
 
 def read(descriptor: int) -> list[GoldenCase]:
-    """Return the cases in an open file, and close it. Raises what safetensors raises if the format is another."""
+    """Return the cases in the file that is open under this descriptor, and close it.
+
+    Raises what safetensors raises if the file is not in its format.
+    """
     with open(descriptor, "rb") as file:
         entries = safetensors.deserialize(file.read())  # type: ignore[no-untyped-call]
     cases: dict[int, tuple[str, list[Tensor], list[Tensor]]] = {}

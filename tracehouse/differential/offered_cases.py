@@ -6,6 +6,6 @@ these constants do.
 
 from tracehouse.byte_units import MIB
 
-CASES_MAX = 8
+CASES_MAX = 8  # this one and the others are chosen
 CASES_MAX_BYTES = 16 * MIB  # the tensors of all cases together
 CASE_NAME_MAX_CHARACTERS = 200

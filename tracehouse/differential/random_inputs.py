@@ -1,7 +1,7 @@
 """Random inputs: the example's inputs with other values, drawn after the artifact is fixed.
 
-So whoever made the artifact could not prepare for them. They have values of the example's kind, and its shapes or
-others that are asked for, so that a model which takes the example is likely to take them.
+They are drawn late, so that whoever made the artifact could not prepare for them. They have values like the example's,
+and its shapes or others that the caller asks for, so that a model which accepts the example probably accepts them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,24 +13,27 @@ from numpy.typing import NDArray
 
 from tracehouse.tensors.tensor import Tensor, array, array_bytes
 
-# The spread by which values are moved, relative to themselves, to stay near the example.
+# The standard deviation by which values are moved, relative to each value, so that they stay near the example. Chosen.
 _NEAR = 0.1
 
 Values = NDArray[Any]
 Shape = Sequence[int]
 Shapes = Mapping[str, Shape]  # by the tensors' names
-Ends = tuple[int, int]  # the smallest and the largest integer
+ValueBounds = tuple[int, int]  # the smallest and the largest integer
 Draw = Callable[[Values, np.random.Generator], Values]
 
 
 def draw_rounds(example: Sequence[Tensor], rng: np.random.Generator) -> Iterator[list[Tensor]]:
-    """Yield inputs that differ from the example's, without end; none where there is nothing to vary."""
+    """Yield lists of inputs without end, with the example's datatypes and shapes and other values.
+
+    Nothing is yielded if the example has no values.
+    """
     values = [array(tensor.datatype, tensor.data) for tensor in example]
     if not any(flat.size for flat in values):
         return
     while True:
         for draw in _PLANS:
-            with np.errstate(over="ignore", invalid="ignore"):  # of numbers at the end of their range
+            with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest may overflow
                 drawn = [_with_values(tensor, draw(flat, rng)) for tensor, flat in zip(example, values, strict=True)]
             if any(one.data != tensor.data for one, tensor in zip(drawn, example, strict=True)):
                 yield drawn
@@ -41,24 +44,25 @@ def draw_sized(
     shapes: Shapes,
     draw_number: int,
     rng: np.random.Generator,
-    within: Mapping[str, Ends] | None = None,
+    within: Mapping[str, ValueBounds] | None = None,
 ) -> list[Tensor]:
-    """Return inputs of those shapes, with the example's values in other places, varied by a plan.
+    """Return inputs of these shapes, given by name. Their values are the example's in other places, varied by a plan.
 
-    `draw_number` chooses the plan, in turn. Where an input has a range in `within`, its integers may also be any in it.
+    `draw_number` chooses the plan; successive numbers go through all plans in turn. If `within` has a range for an
+    integer input, the plan that draws uniformly draws from that range.
     """
-    draw, ends = _PLANS[draw_number % len(_PLANS)], within or {}
+    draw, bounds = _PLANS[draw_number % len(_PLANS)], within or {}
     with np.errstate(over="ignore", invalid="ignore"):
-        return [_draw_sized(tensor, shapes[tensor.name], draw, rng, ends.get(tensor.name)) for tensor in example]
+        return [_draw_sized(tensor, shapes[tensor.name], draw, rng, bounds.get(tensor.name)) for tensor in example]
 
 
 def tile(example: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-    """Return the example repeated or cut off in each dim, so that values keep their order."""
+    """Return the example repeated or cut off in each dim to these shapes, given by name. Values keep their order."""
     return [_tile(tensor, shapes[tensor.name]) for tensor in example]
 
 
 def fill_with(tensor: Tensor, value: int) -> Tensor:
-    """Return the tensor with that value everywhere."""
+    """Return a tensor of the same datatype and shape with this value everywhere."""
     values = array(tensor.datatype, tensor.data)
     return _with_values(tensor, np.full_like(values, value))
 
@@ -71,14 +75,16 @@ def _with_shape(tensor: Tensor, shape: Shape, values: Values) -> Tensor:
     return Tensor(tensor.name, tensor.datatype, tuple(shape), array_bytes(tensor.datatype, values))
 
 
-def _draw_sized(tensor: Tensor, shape: Shape, draw: Draw, rng: np.random.Generator, ends: Ends | None) -> Tensor:
+def _draw_sized(
+    tensor: Tensor, shape: Shape, draw: Draw, rng: np.random.Generator, bounds: ValueBounds | None
+) -> Tensor:
     own = array(tensor.datatype, tensor.data)
     count = prod(shape)
     if not own.size:  # without values, an example says nothing of their kind
         return _with_shape(tensor, shape, np.zeros(count, own.dtype))
     values = own[rng.integers(0, own.size, count)]
-    if ends is not None and draw is _draw_uniform and tensor.datatype.is_integer:
-        values = rng.integers(ends[0], ends[1], count, dtype=own.dtype, endpoint=True)
+    if bounds is not None and draw is _draw_uniform and tensor.datatype.is_integer:
+        values = rng.integers(bounds[0], bounds[1], count, dtype=own.dtype, endpoint=True)
     elif count:
         values = draw(values, rng)
     return _with_shape(tensor, shape, np.sort(values) if _are_offsets(tensor, own) else values)
@@ -96,7 +102,10 @@ def _tile(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def _are_offsets(tensor: Tensor, values: Values) -> bool:
-    """Whether these are integers that ascend from 0: out of order, operators may read memory that is not theirs."""
+    """Whether a 1-d tensor has integers that ascend from 0, as offsets do.
+
+    With offsets out of order, some operators read memory outside their tensors.
+    """
     if not tensor.datatype.is_integer or len(tensor.shape) != 1 or values.size < 2:
         return False
     return bool(values.flat[0] == 0 and (np.diff(values.reshape(-1)) >= 0).all())
@@ -150,7 +159,7 @@ def _draw_uniform(values: Values, rng: np.random.Generator) -> Values:
 
 
 def _integer_range(values: Values) -> tuple[int, int]:
-    """Return the smallest and the largest integer. Two equal ones get a neighbour: nearer to 0, or 1."""
+    """Return the smallest and the largest integer. If they are equal, the range gets one neighbour: towards 0, or 1."""
     low, high = int(values.min()), int(values.max())
     if low != high:
         return low, high
@@ -179,5 +188,5 @@ def _is_float(values: Values) -> bool:
     return np.issubdtype(values.dtype, np.floating)
 
 
-# Those that a model is likeliest to take, and that show most, come first: a slow model is asked few of them.
+# First come the plans whose inputs a model probably accepts and which show most, because a slow model gets only a few.
 _PLANS: list[Draw] = [_draw_centred, _resample, _draw_uniform, _draw_normal, _draw_near, _shuffle]

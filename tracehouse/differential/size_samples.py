@@ -1,4 +1,7 @@
-"""Size samples: the sizes of a region that are worth a call: its corners, those beside its holes, and random ones."""
+"""Size samples: the sizes of a region that are worth a call: its corners, the ends of its spans, and random ones.
+
+Sizes are numbers of elements. A point is one combination of sizes: one for each symbol.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
@@ -9,10 +12,10 @@ from tracehouse.contract.regions import SPANS_MAX, Region, Span
 
 Sizes = Mapping[str, int]
 
-# With up to so many symbols each combination of their ends is a corner; with more, only all lowest, all highest, and
-# each highest alone.
+# With up to this many symbols, each combination of smallest and largest sizes is a corner (8 for three symbols). With
+# more, the corners are all smallest, all largest, and each symbol's largest with the smallest of the others.
 _CORNERS_OF = 3
-# How many ends of a symbol's spans are taken from either side.
+# How many of the smallest and of the largest ends of a symbol's spans are taken. Chosen.
 _ENDS = 6
 
 
@@ -35,20 +38,20 @@ def border_sizes(region: Region, example: Sizes) -> list[dict[str, int]]:
 
 
 def draw_sizes(region: Region, rng: np.random.Generator) -> Iterator[dict[str, int]]:
-    """Yield random sizes, without end: between 1 and 8 as often as between 8 and 64."""
+    """Yield random points of the region without end. Sizes are log-uniform: 1 to 8 comes as often as 8 to 64."""
     while True:
         yield {symbol: _draw(spans, rng) for symbol, spans in region.spans.items()}
 
 
 def list_sizes(region: Region, most: int) -> list[dict[str, int]]:
-    """Return all of the region's sizes, or the smallest if they are more than `most`; in ascending order."""
+    """Return the region's points in ascending order of volume, at most `most` of them."""
     sizes = {symbol: smallest_sizes(spans, most) for symbol, spans in region.spans.items()}
     combined = (dict(zip(sizes, one, strict=True)) for one in islice(product(*sizes.values()), most * most))
     return sort_sizes(combined)[:most]
 
 
 def sort_sizes(points: Iterable[Sizes]) -> list[dict[str, int]]:
-    """Return the points in ascending order of their volume."""
+    """Return the points in ascending order of their volume, the product of their sizes (each plus 1, because of 0)."""
     return sorted((dict(point) for point in points), key=lambda point: (_volume(point), sorted(point.items())))
 
 
@@ -58,13 +61,13 @@ def drop_duplicates(points: Iterable[Sizes]) -> list[dict[str, int]]:
 
 
 def nearest_size(spans: Iterable[Span], size: int) -> int:
-    """Return the size in those spans that is nearest to this one."""
+    """Return the size in these spans that is nearest to `size`; of two, the smaller."""
     found = (_nearest(span, size) for span in spans)
     return min(found, key=lambda one: (abs(one - size), one))
 
 
 def shrink_sizes(point: Sizes, region: Region) -> dict[str, int] | None:
-    """Return the point with its largest size halved, or smaller still; None where the region has no such size."""
+    """Return the point with its largest possible size halved, or made smaller still; None if the region allows none."""
     for symbol, size in sorted(point.items(), key=lambda one: -one[1]):
         smaller = [_below(span, size // 2) for span in region.spans[symbol] if span.low <= size // 2 < size]
         if smaller:
@@ -86,7 +89,7 @@ def find_spans(sizes: Iterable[int]) -> list[Span]:
 
 
 def smallest_sizes(spans: Iterable[Span], most: int) -> list[int]:
-    """Return the smallest sizes in the spans, at most so many."""
+    """Return the smallest sizes in the spans, at most `most` of them."""
     found: dict[int, None] = {}
     for size in _sizes(spans):
         found[size] = None
@@ -96,7 +99,7 @@ def smallest_sizes(spans: Iterable[Span], most: int) -> list[int]:
 
 
 def join_into_boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
-    """Return boxes that hold exactly these points: lists of sizes by symbols."""
+    """Return boxes that contain exactly these points. A box has a list of sizes for each symbol."""
     found: list[dict[str, list[int]]] = [{symbol: [size] for symbol, size in point.items()} for point in points]
     for symbol in points[0] if points else ():
         found = _join(found, symbol)
@@ -104,7 +107,10 @@ def join_into_boxes(points: Sequence[Sizes]) -> list[dict[str, list[int]]]:
 
 
 def tested_regions(sizes: Sequence[Sizes]) -> list[Region]:
-    """Return regions of exactly these sizes; if a symbol's need too many spans, only of the smallest."""
+    """Return regions of exactly these points, with the basis `tested`.
+
+    If a symbol's sizes need more than `SPANS_MAX` spans, only the first spans are kept.
+    """
     return [
         Region(spans={symbol: find_spans(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested")
         for box in join_into_boxes(sort_sizes(sizes))
@@ -112,7 +118,7 @@ def tested_regions(sizes: Sequence[Sizes]) -> list[Region]:
 
 
 def _join(found: Sequence[dict[str, list[int]]], symbol: str) -> list[dict[str, list[int]]]:
-    """Join the boxes that differ in that symbol alone."""
+    """Join the boxes that differ in this symbol alone."""
     by_others: dict[str, dict[str, list[int]]] = {}
     for box in found:
         others = repr([(name, sizes) for name, sizes in box.items() if name != symbol])
@@ -151,7 +157,6 @@ def _nearest(span: Span, size: int) -> int:
 
 def _draw(spans: Sequence[Span], rng: np.random.Generator) -> int:
     low, high = _ends(spans)
-    # As likely between 1 and 8 as between 8 and 64.
     wanted = int(np.exp(rng.uniform(np.log(low + 1), np.log(high + 2)))) - 1
     return nearest_size(spans, min(max(wanted, low), high))
 

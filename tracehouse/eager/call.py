@@ -28,7 +28,7 @@ class Call:
     """One method and its arguments.
 
     `method` is the method's name in the contract, `function` its name in Python. They differ only if the entrypoint is
-    a bound method, for which `forward` stands in the contract.
+    a bound method: the contract calls it `forward`.
     """
 
     method: str
@@ -49,7 +49,7 @@ class Call:
         return found
 
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> "Call":
-        """Return the same call with other tensors; `tensors` must have one for each path."""
+        """Return the same call with other tensors, by path. Raises KeyError if one is missing."""
         arguments = {
             name: structure.map_tensors(value, name, lambda path, _: tensors[path])
             for name, value in self.arguments.items()
@@ -70,7 +70,7 @@ class Call:
         return _callee(module, self.function)(*args, **kwargs)
 
     def split_arguments(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Split arguments into positional and keyword ones, as this call passes them: a model's hooks may see which."""
+        """Split arguments into positional and keyword ones as this call does, because a model's hooks may see which."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for name, value in arguments.items():
@@ -166,9 +166,9 @@ def _variadic(bound: BoundArguments) -> str | None:
 
 
 def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
-    """Replace the module's methods by ones that take only the tensors, by position; the rest is as in the calls.
+    """Replace the module's methods by ones that take only tensors, by position. All else they take from the calls.
 
-    torch.jit.trace passes and names only positional tensors. The module is changed.
+    This is needed because torch.jit.trace passes and names only positional tensors. The module itself is changed.
     """
     if all(_is_plain(call, getattr(module, call.function)) for call in calls.values()):
         return
@@ -195,7 +195,7 @@ def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) ->
         finally:
             within.pop()
 
-    # torch takes the inputs' names from this signature, and skips the first, which is the module itself.
+    # torch takes the inputs' names from this signature. It skips the first one, which is the module.
     tensors = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     signature = Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *tensors])
     call_baked.__signature__ = signature  # type: ignore[attr-defined]

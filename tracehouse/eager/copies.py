@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 
-_DEPTH = 4  # how deep containers and closures are searched
+_DEPTH = 4  # how many levels of containers and closures are searched; chosen
 
 
 def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
     """Return a copy of the model. Raises whatever deepcopy raises for one of its attributes.
+
+    With `share_parameters`, the copy has the model's own parameters; without, copies of them.
 
     deepcopy does not copy functions, so a hook that closes over the model would go on writing into the original.
     Such functions are therefore copied here, with closures of their own.
@@ -55,12 +57,12 @@ def _is_copyable(value: Any) -> bool:
 
 
 def _memo_of_shared(module: torch.nn.Module) -> dict[int, Any]:
-    """Return deepcopy's memo, with what a copy is not to copy, the parameters among it."""
+    """Return a memo for deepcopy with everything that it must not copy, including the parameters."""
     return {id(parameter): parameter for parameter in module.parameters()} | _memo_of_uncopyable(module)
 
 
 def _memo_of_uncopyable(module: torch.nn.Module) -> dict[int, Any]:
-    """Return deepcopy's memo, with what deepcopy refuses to copy."""
+    """Return a memo for deepcopy with everything that it would refuse to copy."""
     memo: dict[int, Any] = {}
     for part in module.modules():
         for value in vars(part).values():
@@ -131,7 +133,7 @@ def _copy_with_own_cells(function: FunctionType, cells: dict[int, tuple[CellType
 
 
 def _counterpart_in_copy(value: Any, memo: dict[int, Any]) -> Any:
-    """Return what a copied function closes over in place of `value`."""
+    """Return what stands for `value` in the cells of a copied function."""
     if type(value) is weakref.ref:
         target = value()
         return weakref.ref(memo[id(target)]) if id(target) in memo else value

@@ -1,4 +1,4 @@
-"""Declared sizes: a call is checked against `dynamic`, and resized for a bucket, which is traced on other sizes."""
+"""Declared sizes: a call is checked against `dynamic`, and resized if it is for a bucket with other sizes."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _REMEDY = "name in `dynamic` the inputs and dims of the examples, and give dims 
 
 
 def resize_call(call: Call, dynamic: Dynamic, sizes: Mapping[str, int]) -> Call:
-    """Return the call with its declared dims resized to what `sizes` gives for their symbols.
+    """Return the call with its declared dims resized, where `sizes` has a size in elements for their symbols.
 
     A dim is made longer by repeating the call's own values, and shorter by cutting them off. The result depends on
     nothing else, so every process gets the same example. Raises ArgumentMismatch if `dynamic` does not fit the call.
@@ -43,7 +43,7 @@ def _declared_shape(name: str, tensor: torch.Tensor, dynamic: Dynamic, method: s
 
 
 def _solve_symbols(call: Call, shapes: Mapping[str, tuple[SymbolicDim, ...]]) -> dict[str, int]:
-    """Return the size that each symbol has in the example. Raises ArgumentMismatch if there is none."""
+    """Return the size of each symbol in the example. Raises ArgumentMismatch if the dims contradict one another."""
     found = solve_or_conflict([(shape, call.tensors[name].shape) for name, shape in shapes.items()])
     if isinstance(found, dict):
         return found

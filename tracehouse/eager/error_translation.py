@@ -13,7 +13,7 @@ _CONFINED = (
     "submitted code cannot use files, the network or other processes here: send files in the source, weights as "
     "`weights`, and tensors as inputs"
 )
-# What to do, for messages of libraries that do not say it: a part of the message, and the remedy.
+# Remedies for messages of libraries that have none: a part of the message, and what to do.
 _REMEDIES = [
     (
         "operator torchvision::nms does not exist",

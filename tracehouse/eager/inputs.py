@@ -18,14 +18,14 @@ _KEYS_MAX = 50
 
 
 class InputFiles:
-    """The uploaded files that inputs refer to; each is read once."""
+    """The uploaded files that inputs refer to. `open_file` opens one by its name; each is read once."""
 
     def __init__(self, open_file: Callable[[str], BinaryIO]) -> None:
         self._open = open_file
         self._read: dict[str, dict[str | None, torch.Tensor]] = {}
 
     def tensor(self, reference: FileTensor) -> torch.Tensor:
-        """Return a copy of the tensor, which no other input shares. Raises InputsUnreadable."""
+        """Return a copy of the tensor on the CPU, contiguous, which no other input shares. Raises InputsUnreadable."""
         if reference.file not in self._read:
             self._read[reference.file] = _read_tensors(self._open(reference.file), reference.file)
         found = self._read[reference.file]
@@ -45,14 +45,14 @@ class InputFiles:
                 file=reference.file,
                 key=key,
             )
-        # Row-major, as every tensor is that the artifact will be called with.
+        # Row-major, because the artifact is only called with row-major tensors.
         return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
 def materialise(tree: Any, files: InputFiles, device: str = "cpu") -> Any:
     """Return the torch value of an input tree with its tensors on `device`. The values are the same on every device.
 
-    Raises InputsUnreadable.
+    Raises InputsUnreadable, and LimitExceeded if memory runs out.
     """
     match tree:
         case InlineTensor():
@@ -71,10 +71,10 @@ def materialise(tree: Any, files: InputFiles, device: str = "cpu") -> Any:
 
 
 def draw(wanted: RandomTensor) -> torch.Tensor:
-    """Return random values of the wanted shape, always the same for the same request. Raises InputsUnreadable.
+    """Return random values of the wanted shape on the CPU, always the same for the same request.
 
-    Floats are normal, or uniform in [low, high) if a range is given. Integers are uniform in [low, high), by default in
-    [0, 2).
+    Floats are standard normal, or uniform in [low, high) if a range is given. Integers are uniform in [low, high), by
+    default in [0, 2). Raises InputsUnreadable if the datatype cannot have these integers.
     """
     generator = torch.Generator().manual_seed(wanted.random.seed)
     with torch.device("cpu"):  # the source may have changed torch's default device

@@ -39,7 +39,7 @@ class Function(torch.nn.Module):
 
 
 class LoadedModel:
-    """A module, and copies of it for whoever may change one.
+    """A module, and copies of it for callers that may change theirs.
 
     `alias` is the name of the method that stands for `forward`; `make` makes the module again if it cannot be copied.
     """
@@ -75,7 +75,7 @@ class LoadedModel:
             self._apply_device(self.module)
 
     def with_changed_copies(self, change: Callable[[torch.nn.Module], torch.nn.Module]) -> Self:
-        """Return this model with copies that `change` changes."""
+        """Return this model, but with copies that `change` has changed."""
         other = copy.copy(self)
         other._change_copy = change
         return other
@@ -103,8 +103,9 @@ class LoadedModel:
     def copy_module(self) -> torch.nn.Module:
         """Return a copy that shares only the parameters, which are large; a call that writes to them is noticed.
 
-        The state in the source's globals and classes is restored too, so do not call an older copy afterwards. An
-        instance that can be neither copied nor made again is returned itself. Raises ModelNotCopyable.
+        The state in the source's globals and classes is restored too, so do not call an older copy afterwards. If
+        there is no way to make the model again and it cannot be copied, it is returned itself. Raises ModelNotCopyable
+        if making it again fails, or if the copy was to be changed and there is none.
         """
         self.shared.restore()
         try:
@@ -148,7 +149,7 @@ class LoadedModel:
 def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> LoadedModel:
     """Import the source and make the model. Raises a TraceError with the user's line.
 
-    `seed` decides what the source draws at random meanwhile.
+    `seed` decides the random numbers that the source draws while the model is made.
     """
     model = _find_model(source, entrypoint, init, seed)
     model.set_mode(training)

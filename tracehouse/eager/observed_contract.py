@@ -33,12 +33,15 @@ _REMEDY_OF_CONTAINER = (
 
 
 def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
-    """Return the contract of one call of each method and the eager model's outputs, by method."""
+    """Return the contract that one call of each method and the eager model's outputs show, both by method.
+
+    It accepts the example's shapes only.
+    """
     return Contract(methods={method: _observe_method(call, outputs[method]) for method, call in calls.items()})
 
 
 def is_same_contract(example: Call, call: Call) -> bool:
-    """Whether the call has the example's arguments, nesting, datatypes and shapes."""
+    """Whether the call has the example's arguments, apart from the tensors' values."""
     return same_arguments(describe_arguments(example), describe_arguments(call)) and _specs(example.tensors) == _specs(
         call.tensors
     )

@@ -1,4 +1,4 @@
-"""Precision: the dtype to which a request has its model and its inputs cast."""
+"""Precision: the dtype to which the model and the inputs are cast, if the request asks for it."""
 
 import torch
 

@@ -16,8 +16,8 @@ from importlib.abc import Loader
 from types import ModuleType
 from typing import Any
 
-# The packages that get what was put aside when they import it: ours, and all that torch and a child of ours need.
-# Any other library gets the source's module, as it does where the source's folder stands first in sys.path.
+# If these packages import a module that was put aside, they get it: our own, and all that torch and our children need.
+# Any other library gets the source's module, as it would if the source's folder came first in sys.path.
 PROGRAM = frozenset({
     "tracehouse", "service", "workers", "migrations",
     "torch", "functorch", "torchgen", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "networkx", "setuptools",
@@ -28,9 +28,9 @@ PROGRAM = frozenset({
 
 
 class ShadowedPackages:
-    """The packages that could be imported before a source with modules of their names was installed.
+    """Packages that could be imported before a source was installed that has modules of the same names.
 
-    `loader` is the one that the source's modules are loaded by.
+    `loader` loads the source's modules.
     """
 
     def __init__(self, names: Iterable[str], loader: Loader) -> None:
@@ -66,7 +66,7 @@ class ShadowedPackages:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """Import as `builtins.__import__` does, for the program what it would find without the source."""
+        """Import as `builtins.__import__` does; the program's own code gets what it would get without the source."""
         if self._is_of_program(globals) and _imported_package(name, globals, level) in self._names:
             try:
                 with self._in_place():
@@ -85,7 +85,7 @@ class ShadowedPackages:
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
-        """Have the shadowed modules in `sys.modules` for one import, which may import more of them."""
+        """Put the shadowed modules into `sys.modules` during one import, which may import more of them."""
         with self._lock:
             of_source = self._take_out() if self._depth == 0 else {}
             if self._depth == 0:

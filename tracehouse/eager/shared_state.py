@@ -1,9 +1,9 @@
 """Shared state: what the source's modules, classes and functions hold, and all copies of a model share.
 
-These are globals, class attributes, default arguments and closures. A fresh copy is to find them as the import left
-them, as in a new process. What lies deep inside objects, and what other packages hold, is not seen.
+These are globals, class attributes, default arguments and closures. A fresh copy must find them as the import left
+them, as in a new process. Values deep inside objects, and state of other packages, are not seen.
 
-The source's objects may refuse whatever is asked of them. Such an object is marked by its identity, and left as it is.
+The source's objects may raise at any access. Such an object is marked by its identity, and left as it is.
 """
 
 import functools
@@ -49,7 +49,7 @@ class SharedState:
         ]
 
     def marks(self) -> Marks:
-        """Return marks that are equal as long as nothing changes."""
+        """Return marks, which equal later ones as long as nothing changes."""
         return {
             (name, key): mark_value(value)
             for name, owner in self._owners.items()
@@ -57,17 +57,17 @@ class SharedState:
         }
 
     def read(self, key: tuple[str, str]) -> Any:
-        """Return what stands under a key of the marks now; None where nothing does."""
+        """Return the value that a key of the marks has now, or None if it has none."""
         owner, name = key
         return _attributes(self._owners[owner]).get(name)
 
     def write(self, key: tuple[str, str], value: Any) -> None:
-        """Write the value under a key of the marks, until `restore`."""
+        """Set the value that a key of the marks has. `restore` undoes it."""
         owner, name = key
         _put(self._owners[owner], name, value)
 
     def restore(self) -> None:
-        """Write everything back as it was when this object was made."""
+        """Set everything back to what it was when this object was made."""
         for cache in self._caches:
             cache.cache_clear()
         for name, owner in self._owners.items():
@@ -181,7 +181,7 @@ def _remove(owner: Owner, key: str) -> None:
 
 
 def _content(value: Any) -> Any:
-    """Return a copy of the content of something that can be written into; None for all else."""
+    """Return a copy of the content of a value that can be written into; None for any other value."""
     try:
         return _copy_of_content(value)
     except Exception:  # noqa: BLE001 - submitted code: it refuses to be looked at

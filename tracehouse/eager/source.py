@@ -32,7 +32,7 @@ from tracehouse.errors import (
 )
 from tracehouse.introspection import user_lines
 
-FILES_MAX = 5000
+FILES_MAX = 5000  # chosen
 _STEP_BYTES = 2**20
 # A source cannot replace these: their compiled code asks `sys.modules` for modules by name, so that Python, torch and
 # numpy would find the source's in place of their own. All other names are the source's (shadowed_packages).
@@ -40,7 +40,7 @@ _TAKEN = sys.stdlib_module_names | {"torch", "numpy"}
 
 
 class Source(MetaPathFinder, InspectLoader):
-    """The source's files by their paths. While it is installed, Python finds its modules before all others.
+    """The source's files, as bytes by their paths. While it is installed, Python finds its modules before all others.
 
     Raises SourceUnsafe if a module has the name of one of Python's, torch or numpy.
     """
@@ -80,7 +80,7 @@ class Source(MetaPathFinder, InspectLoader):
         return cls({module.replace(".", "/") + ".py": text})
 
     def install(self) -> None:
-        """Let Python import the modules, and let tracebacks, `inspect` and torch.jit.script read their lines."""
+        """Make the modules importable, and make their lines readable to tracebacks, `inspect` and torch.jit.script."""
         self._shadowed = ShadowedPackages(self._top_names(), self)
         self._shadowed.put_aside()
         sys.meta_path.insert(0, self)
@@ -126,7 +126,7 @@ class Source(MetaPathFinder, InspectLoader):
                 ) from error
 
     def modules_in(self, package: str) -> list[str]:
-        """Return the names of the package's modules, those of its subpackages too."""
+        """Return the names of the package's modules, including those in its subpackages."""
         return sorted(name for name in self._modules if name.startswith(package + "."))
 
     def find_spec(
@@ -180,7 +180,7 @@ class Source(MetaPathFinder, InspectLoader):
 
 
 def seed_all(seed: int) -> None:
-    """Seed the generators of torch, Python and numpy."""
+    """Seed the random generators of torch, Python and numpy. numpy takes only 32 bits of the seed."""
     torch.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -229,7 +229,7 @@ def _check_name(entry: zipfile.ZipInfo) -> None:
 
 
 def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int, max_bytes: int) -> bytes:
-    """Return the unpacked bytes. They are counted while they come out, because the declared sizes may be lies."""
+    """Return the unpacked bytes. They are counted as they are unpacked, because the declared sizes may be false."""
     data = io.BytesIO()
     with archive.open(entry) as stream:
         while step := stream.read(min(_STEP_BYTES, left + 1 - data.tell())):

@@ -13,7 +13,7 @@ from tracehouse.introspection import paths, user_lines
 def collect_excerpts(findings: Iterable[Finding]) -> bytes:
     """Return the files as JSON, each path with its text.
 
-    Files with most findings come first, and the rest is left out from SOURCES_MAX_BYTES on.
+    The files with the most findings come first. Files beyond SOURCES_MAX_BYTES bytes together are left out.
     """
     named = [finding.file for finding in findings if finding.file is not None]
     files = {paths.without_path(file): file for file in user_lines.submitted}

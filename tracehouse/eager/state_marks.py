@@ -1,6 +1,6 @@
-"""Marks: a mark of a value equals a later one as long as nothing was seen to change in what the value holds.
+"""Marks: a value's mark equals a later mark of the value as long as no change was seen in the value's content.
 
-The source's objects may refuse whatever is asked of them. Such an object is marked by its identity.
+The source's objects may raise at any access. Such an object is marked by its identity.
 """
 
 import functools
@@ -20,10 +20,11 @@ import torch
 
 from tracehouse.introspection import user_lines
 
-DEPTH = 4  # how many levels of containers in containers are looked into
+# These four are chosen, so that marks of a large model take little time and memory.
+DEPTH = 4  # how many levels of nested containers are looked into
 ARRAY_MAX_BYTES = 2**20  # a larger array or tensor is not copied
 _ITEMS_MAX = 64  # how many items of a container are looked into
-_PLAIN_ITEMS_MAX = 4096  # how many items are looked at that hold nothing, which takes a microsecond each
+_PLAIN_ITEMS_MAX = 4096  # how many items without content of their own are looked at; each takes a microsecond
 _PLAIN = (int, float, bool, str, type(None), torch.Tensor)
 _ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter(range(0))), type(iter(set())),
@@ -31,21 +32,21 @@ _ITERATORS: tuple[type, ...] = (
 )  # fmt: skip
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 
-# Each mark under the place that holds the value, and the value's name there.
+# The marks by their keys: the path of the module, class or function that has the value, and the value's name there.
 Marks = dict[tuple[str, str], Any]
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether it is an ordinary tensor or parameter on the CPU, whose values can be copied and written."""
+    """Whether this is an ordinary tensor or parameter on the CPU, whose values can be copied and written."""
     kind = type(tensor) in (torch.Tensor, torch.nn.Parameter)
     there = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_nested
     return kind and there and not tensor.is_inference()
 
 
 def is_plain_object(value: Any) -> bool:
-    """Whether it is an object of the source's, or a namespace.
+    """Whether this is an object of one of the source's classes, or a SimpleNamespace.
 
-    A submodule is none: a copy of the model has its own, and state_snapshot marks it.
+    A submodule does not count: a copy of the model has its own submodules, and state_snapshot marks them.
     """
     if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType) or not hasattr(value, "__dict__"):
         return False
@@ -53,7 +54,7 @@ def is_plain_object(value: Any) -> bool:
 
 
 def is_submitted(module: Any) -> bool:
-    """Whether it is a module of the source; anything may stand in sys.modules."""
+    """Whether this is a module of the source. The value may be anything, as sys.modules may have anything in it."""
     if not issubclass(type(module), ModuleType):
         return False
     file = ModuleType.__getattribute__(module, "__dict__").get("__file__")
@@ -85,7 +86,7 @@ def _mark_plain(value: Any, depth: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _SameTensor:
-    """A mark of one tensor, which it keeps: else the next tensor could get its address, and the same version."""
+    """A mark of one tensor. It keeps the tensor: else a new tensor could get its address and have the same version."""
 
     tensor: torch.Tensor
 
@@ -97,7 +98,7 @@ class _SameTensor:
 
 
 def _mark_holder(value: Any, depth: int) -> Any:
-    """Return the mark of something that can hold other values, or whose content can change."""
+    """Return the mark of a value that can contain other values, or whose content can change."""
     match value:
         case torch.Tensor():
             return _SameTensor(value), None if value.is_inference() else value._version
@@ -150,7 +151,7 @@ def _position_of(value: Any) -> Any:
 
 
 def _is_looked_into(value: Any) -> bool:
-    """Whether it is an object of the source's, or of a library that a model may be built with."""
+    """Whether this is an object of the source's, or of a library with which models are built."""
     if is_plain_object(value) or isinstance(value, threading.local):
         return True
     if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType):

@@ -1,6 +1,6 @@
-"""State of a module: its attributes, parameters and buffers, marked, read and written by their keys.
+"""State of a module: its attributes, parameters and buffers are marked, read and written by keys.
 
-A key is the path of the submodule, and the name of what it has there.
+A key is the path of a submodule, and the name of one of its attributes, parameters or buffers.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tracehouse.eager.state_marks import Marks, mark_value
 
 
 def mark(module: torch.nn.Module) -> Marks:
-    """Return marks that are equal as long as no attribute, parameter or buffer of the module changes."""
+    """Return marks, which equal later ones as long as no attribute, parameter or buffer of the module changes."""
     marks: Marks = {}
     for name, part in module.named_modules():
         for key, value in list(vars(part).items()):
@@ -26,7 +26,7 @@ def mark(module: torch.nn.Module) -> Marks:
 
 
 def read(module: torch.nn.Module, key: tuple[str, str]) -> Any:
-    """Return what a submodule has under a key of the marks; None where it has nothing."""
+    """Return the value that a key of the marks has now, or None if it has none."""
     path, name = key
     part = _part(module, path)
     if isinstance(part, torch.jit.ScriptModule):
@@ -35,7 +35,7 @@ def read(module: torch.nn.Module, key: tuple[str, str]) -> Any:
 
 
 def write(module: torch.nn.Module, key: tuple[str, str], value: Any) -> None:
-    """Write the value under a key of the marks, without calling the `__setattr__` of the submodule's class."""
+    """Set the value that a key of the marks has, without calling the `__setattr__` of the submodule's class."""
     path, name = key
     part = _part(module, path)
     if isinstance(part, torch.jit.ScriptModule):
@@ -47,7 +47,7 @@ def write(module: torch.nn.Module, key: tuple[str, str], value: Any) -> None:
 
 
 def _part(module: torch.nn.Module, path: str) -> torch.nn.Module:
-    """Return the submodule at the path, also of a script module, which has no get_submodule."""
+    """Return the submodule at the path. A script module has no get_submodule, so this searches all submodules."""
     parts: dict[str, torch.nn.Module] = dict(module.named_modules())
     return parts[path]
 

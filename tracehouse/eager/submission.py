@@ -1,6 +1,6 @@
-"""A submission: its source is imported, its model made and given its weights, and its calls bound.
+"""A submission is loaded: its source is imported, its model is made and gets its weights, and its calls are bound.
 
-Every program that needs the eager model loads it here, in the same order and from the same seed, so that all of them
+Every program that needs the eager model loads it here, in the same order and with the same seed, so that all of them
 have the same model.
 """
 
@@ -23,7 +23,7 @@ from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 
 @dataclass(frozen=True)
 class LoadedSubmission:
-    """The model, what its weights lacked, and its calls by method.
+    """The model, how the submitted weights fitted it, and its calls by method.
 
     If an archive was submitted in place of source, it is the model, and `uploaded` returns its bytes.
     """
@@ -35,14 +35,17 @@ class LoadedSubmission:
     uploaded: Callable[[], bytes] | None = None
 
     def as_scripted(self) -> "LoadedSubmission":
-        """Return the same submission with calls of methods that are compiled as they are written."""
+        """Return the same submission with its calls as calls of scripted methods: nothing is baked into them."""
         calls = {method: call.as_scripted() for method, call in self.calls.items()}
         check_calls = [CheckCall(check.name, check.call.as_scripted()) for check in self.check_calls]
         return replace(self, calls=calls, check_calls=check_calls)
 
 
 class SubmissionLoader:
-    """A submission that is yet to be loaded. `files` are the descriptors of the uploaded files, by their names."""
+    """Loads one submission into this process.
+
+    `files` has the descriptors of the uploaded files by their names. `source_max_bytes` limits the unpacked source.
+    """
 
     def __init__(
         self,

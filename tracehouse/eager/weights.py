@@ -1,4 +1,4 @@
-"""Weights: a submitted state dict is read without running any code in it, and loaded into the model."""
+"""Weights: a submitted state dict is read, without running any code that it contains, and loaded into the model."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from tracehouse.frozen import Frozen
 from tracehouse.introspection import user_lines
 
 _NAMES_MAX = 50
-# Keys under which training scripts save a state dict beside other things.
+# The keys under which training scripts usually save a state dict together with other things.
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 # torch.load's message for an object that weights_only refuses.
@@ -25,14 +25,17 @@ StateDict = dict[str, torch.Tensor]
 
 
 class Fit(Frozen):
-    """The weights that the model has and the state dict lacks (`missing`), and the other way round (`unexpected`)."""
+    """The names of weights that only the model has (`missing`), and of those that only the state dict has."""
 
     missing: list[str] = []
     unexpected: list[str] = []
 
 
 def read(file: BinaryIO, name: str) -> StateDict:
-    """Read a `.safetensors` file, or one that torch.load reads with `weights_only`. Raises WeightsUnreadable."""
+    """Return the state dict of a `.safetensors` file, or of one that torch.load reads with `weights_only`.
+
+    Raises WeightsUnreadable, and LimitExceeded if memory runs out.
+    """
     loaded = _load_file(file, name)
     state = _find_state_dict(loaded)
     if state is None:
@@ -45,7 +48,7 @@ def read(file: BinaryIO, name: str) -> StateDict:
 
 
 def fit(module: torch.nn.Module, state: StateDict, *, strict: bool) -> Fit:
-    """Load the state dict into the module and return what did not fit.
+    """Load the state dict into the module, and return the names that did not fit.
 
     Raises WeightsMismatch if a shape differs, and, with `strict`, if a name is missing or unexpected.
     """

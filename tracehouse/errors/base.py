@@ -55,12 +55,12 @@ class ServiceError(Exception):
 
     @classmethod
     def title(cls) -> str:
-        """Return the docstring's first line."""
+        """Return the error's title: the first line of its docstring."""
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
     @classmethod
     def remedy(cls) -> str | None:
-        """Return what to do about it, the docstring's second paragraph; None if it has none."""
+        """Return what to do about the error: the second paragraph of its docstring, or None if there is none."""
         _, *lines = cleandoc(cls.__dict__.get("__doc__") or "").splitlines()
         return " ".join(lines).strip() or None
 

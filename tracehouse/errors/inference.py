@@ -1,4 +1,4 @@
-"""Errors of an inference: of the artifact, or of the process that runs it."""
+"""Errors of an inference: the artifact's, and those of the process that runs it."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Export: torch.export tried in the ways of torch.jit.trace's own report. Whatever goes wrong is returned as data.
+"""Export: torch.export is tried in the ways of torch.jit.trace's own report. Every failure is returned as data.
 
 This is the only caller of torch.export. An export changes the process's state, so it runs last, and on copies.
 """
@@ -54,13 +54,13 @@ _NODE_PLACE = re.compile(r"(?:# |File \")([^\s\":]+)(?:\", line |:)(\d+)")
 _INTERPRETER = "failed in the TorchScript interpreter"
 _UNTRANSLATED = re.compile(r"failed for node (\S+)")
 _REMOTE_MODULES = "torch.distributed.nn.jit.instantiator"
-# torch computes shapes with these packages: their lines are not the model's.
+# torch computes shapes with these packages. Lines in them are not the model's.
 _ARITHMETIC = tuple(f"{package}/" for package in ("sympy", "mpmath", "numpy"))
 
 
 @dataclass(frozen=True)
 class ExportResult:
-    """The outcome of an attempt. `program` is the archive of torch.export.save if the program agrees with eager."""
+    """The outcome of an attempt, and the bytes that torch.export.save wrote, if the program is to be kept."""
 
     attempt: ExportAttempt
     program: bytes | None = None
@@ -69,7 +69,8 @@ class ExportResult:
 class Export:
     """The attempts to export one submission.
 
-    `outputs` are the eager model's outputs of the calls, or those of the archive if one was uploaded.
+    `outputs` are the eager model's outputs of the calls, or those of the archive if one was uploaded. `tolerance` is
+    the relative error that is allowed, `form` how the archive was made.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Export:
         self._seed = seed
 
     def run_attempts(self) -> Iterator[ExportResult]:
-        """Try each planned attempt and yield its outcome. Only one method's program is kept."""
+        """Make each planned attempt and yield its outcome. Nothing is raised. Only one method's program is kept."""
         for method, way in plan_attempts(self._calls, self._form):
             exported = self._try_attempt(method, way)
             yield exported if method == method_to_keep(self._calls) else replace(exported, program=None)
@@ -268,7 +269,7 @@ def _line_of(error: BaseException) -> user_lines.Line | None:
 
 @contextmanager
 def _without_remote_modules() -> Iterator[None]:
-    """Put a stand-in for a module that writes a file when torch 2.7 imports it: in the jail nothing can be written."""
+    """Replace a module that writes a file when torch 2.7 imports it, because in the jail nothing can be written."""
     if _REMOTE_MODULES in sys.modules:
         yield
         return
@@ -282,7 +283,7 @@ def _without_remote_modules() -> Iterator[None]:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Hide output: torch prints graphs that it cannot export, and the model repeats what it printed before."""
+    """Hide output: torch prints graphs that it cannot export, and the model prints again what it printed before."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -37,7 +37,7 @@ def fresh_inputs_refused(method: str, failure: Failure) -> Finding:
 
 
 def fresh_inputs_none(method: str) -> Finding:
-    """Return the finding that the inputs hold no values, so that no others can be drawn."""
+    """Return the finding that the inputs have no values, so that no other inputs can be drawn."""
     return Finding(
         kind=Kind.FRESH_INPUTS_NONE,
         detail=f"the inputs of {method} hold no values that could be varied: it was compared on its example alone",
@@ -48,7 +48,10 @@ def fresh_inputs_none(method: str) -> Finding:
 def outputs_vary(
     method: str, case: str, outputs: Sequence[TensorSpec], region: Region, sizes: Mapping[str, int]
 ) -> Finding:
-    """Return the finding that both agree at a size, on outputs that are not those of the contract."""
+    """Return the finding that both models agree at these sizes, but return other outputs than the contract says.
+
+    `sizes` has a number of elements for each symbol, and lies in `region`.
+    """
     returned = [f"{spec.name} {spec.datatype} of {len(spec.shape)} dims" for spec in outputs]
     return Finding(
         kind=Kind.OUTPUTS_VARY,
@@ -63,7 +66,7 @@ def outputs_vary(
 
 
 def sizes_refused(method: str, region: Region, failure: Failure | None) -> Finding:
-    """Return the finding that nothing could be compared in a region of sizes."""
+    """Return the finding that nothing could be compared in a region of sizes. `failure` is the last error, if any."""
     why = "nothing could be compared there" if failure is None else f"the last time: {failure.detail}"
     return Finding(
         kind=Kind.SIZES_REFUSED,
@@ -87,7 +90,7 @@ def sizes_left_out(method: str, left_out: Sequence[str], budget_s: float) -> Fin
 
 
 def range_refused(method: str, leaf: str, value: int, failure: Failure) -> Finding:
-    """Return the finding that the eager model raises at an end of a claimed range of integers."""
+    """Return the finding that the eager model raises at `value`, an end of the range that was claimed for a leaf."""
     return Finding(
         kind=Kind.RANGE_REFUSED,
         detail=f"the eager model raises in {method} for {value} in {leaf!r}, which the check took to be within its "
@@ -98,7 +101,7 @@ def range_refused(method: str, leaf: str, value: int, failure: Failure) -> Findi
 
 
 def rows_depend(method: str, symbol: str, reason: str) -> Finding:
-    """Return the finding that rows along a symbol are not answered as they would be alone."""
+    """Return the finding that rows along a symbol get other answers together than alone; `reason` says which."""
     return Finding(
         kind=Kind.ROWS_DEPEND,
         detail=f"several requests to {method} cannot be answered in one call along {symbol!r}: {reason}",

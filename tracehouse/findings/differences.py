@@ -24,7 +24,8 @@ from tracehouse.findings.remedies import (
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.spec.trace_spec import ServedForm, TraceSpec
 
-# What an artifact raises that calls a function marked @torch.jit.unused or @torch.jit.ignore; torch gives it no type.
+# torch's message if an artifact calls a function that is marked @torch.jit.unused or @torch.jit.ignore. The error has
+# no type of its own.
 _IGNORED_CALL_ERROR = "annotated to be ignored and cannot be run"
 
 
@@ -69,13 +70,13 @@ def output_differs(
 
 
 def with_better_remedy(finding: Finding, findings: Sequence[Finding], spec: TraceSpec) -> Finding:
-    """Return the finding with the remedy that the request and all the findings point at, if they say more than it."""
+    """Return the finding with a better remedy, if the request's options or the other findings point to one."""
     remedy = _better_remedy(finding, findings, spec)
     return finding if remedy is None else finding.model_copy(update={"remedy": remedy})
 
 
 def served_form_differs(method: str, case: str, difference: Difference, form: ServedForm) -> Finding:
-    """Return the finding that the archive agrees as it was traced, and differs in the form that is to be served."""
+    """Return the finding that the archive as it was traced agrees, and the form that is to be served differs."""
     return Finding(
         kind=Kind.SERVED_FORM_DIFFERS,
         detail=f"{method} on {case}: {difference.leaf!r} differs after torch.jit.{form}, and agrees in the archive as "
@@ -98,7 +99,7 @@ def gradients_differ(method: str, case: str, difference: Difference) -> Finding:
 
 
 def gradients_not_compared(method: str, reason: str) -> Finding:
-    """Return the finding that gradients were asked for and nothing is known about them."""
+    """Return the finding that gradients were asked for, and nothing is known about them; `reason` says why."""
     return Finding(
         kind=Kind.GRADIENTS_NOT_COMPARED,
         detail=f"the gradients of {method} were not compared: {reason}",
@@ -107,7 +108,7 @@ def gradients_not_compared(method: str, reason: str) -> Finding:
 
 
 def layout_differs(method: str, layout: str, difference: Difference) -> Finding:
-    """Return the finding that the two differ on the example's values in another memory layout."""
+    """Return the finding that the models differ on the example's values in another memory layout; `layout` names it."""
     return Finding(
         kind=Kind.LAYOUT_DIFFERS,
         detail=f"{method} on the example with {layout}: {difference.leaf!r} differs: {difference.what}",

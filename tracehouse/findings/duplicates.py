@@ -3,21 +3,21 @@
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import BAKED, Kind
 
-# A model that answers differently each time differs from its artifact, too, wherever the two are compared.
+# A model that answers differently each time also differs from its artifact each time that the two are compared.
 _UNREPEATABLE = {Kind.NONDETERMINISTIC, Kind.HIDDEN_STATE}
 # Which known findings explain a difference, by the kind of the difference.
 _EXPLAINED_BY = {
     Kind.OUTPUT_DIFFERS: _UNREPEATABLE,
     Kind.OUTPUT_DIFFERS_ELSEWHERE: _UNREPEATABLE | BAKED,
 }
-# Several of one method differ in the region or the end that they name.
+# A method may have several of these, each about another region or another end of a range.
 _REPEATED_IF_EQUAL = {Kind.SIZES_REFUSED, Kind.RANGE_REFUSED}
 
 
 def repeats(known: Finding, finding: Finding) -> bool:
-    """Whether nothing would be learned from the finding where the other one is known.
+    """Whether `finding` says nothing new once `known` was reported.
 
-    One finding of a kind is enough for each method, and none is needed for a difference that a known one explains.
+    For each method, one finding of a kind is enough. A difference needs no finding if a known finding explains it.
     """
     if known.evidence.get("method") != finding.evidence.get("method"):
         return False

@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from tracehouse.frozen import Frozen, with_new_names
 
-# What a value read, or a line that the tracer warned of, does to the artifact.
+# What a line that reads a value, or of which the tracer warned, does to the artifact.
 Effect = Literal["harmless", "harmful", "unknown"]
 
 

@@ -1,10 +1,10 @@
 """The kinds of findings: for each, what it means, whether it speaks against the artifact, and what to write instead.
 
-A finding's `kind` is one of these strings, and its entry in the catalogue says what all findings of that kind have in
-common; the finding itself says what was seen in one model. `GET /findings` serves the catalogue.
+A finding's `kind` is one of these strings. The kind's entry in the catalogue says what all findings of that kind have
+in common; the finding itself says what was seen in one model. `GET /findings` serves the catalogue.
 
-A stored artifact may hold a kind of an earlier release, and the process that traces can name any kind. So
-`Finding.kind` is read as a plain string, and `entry_of` returns None for a string that is no kind of this release.
+A stored artifact may have a kind of an earlier release, and the tracing process can invent kinds. So `Finding.kind` is
+read as a plain string, and `entry_of` returns None for a string that is no kind of this release.
 """
 
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ class Kind(StrEnum):
     TRAINING_MODE = "training-mode"
 
 
-# The trace keeps something of its example.
+# The kinds that say that the trace keeps something of its example.
 BAKED = frozenset({Kind.BAKED_VALUE, Kind.BAKED_SIZE})
 
 
@@ -99,7 +99,7 @@ class Weight(StrEnum):
 
 
 class Example(Frozen):
-    """What leads to a finding, and how to write it without."""
+    """Code that leads to a finding, and the same code without the finding."""
 
     before: str = Field(description="Code, or a part of a trace request, that leads to a finding of this kind.")
     after: str | None = Field(None, description="The same without the finding. Null where nothing has to change.")
@@ -125,12 +125,12 @@ class FindingKind(Frozen):
 
 
 def entry_of(kind: str) -> FindingKind | None:
-    """Return the catalogue's entry of a kind, or None where this release has no such kind."""
+    """Return the catalogue's entry for a kind, or None if this release has no such kind."""
     return CATALOGUE.get(kind)
 
 
 def path_of(kind: str) -> str:
-    """Return the path under which the service explains a kind."""
+    """Return the URL path at which the service explains a kind."""
     return f"/findings/{kind}"
 
 
@@ -141,13 +141,13 @@ def speaks_against(kind: str) -> bool:
 
 
 def decides_alone(kind: str, weight: Weight) -> bool:
-    """Whether one finding of this kind gives the artifact that weight, whatever the comparisons say."""
+    """Whether one finding of this kind is enough for this weight, whatever the comparisons say."""
     entry = entry_of(kind)
     return entry is not None and entry.weight is weight and not entry.by_comparison
 
 
 def _sentence(remedy: str) -> str:
-    """Return a remedy that findings carry as the catalogue prints it."""
+    """Return the remedy of a finding as a sentence, for the catalogue."""
     return f"{remedy[0].upper()}{remedy[1:]}."
 
 

@@ -1,4 +1,4 @@
-"""Findings about what an answer may depend on beside the inputs: random numbers, state, the mode, the clock."""
+"""Findings about what an answer may depend on besides the inputs: random numbers, state, the mode, the clock."""
 
 from collections.abc import Mapping, Sequence
 
@@ -41,7 +41,10 @@ def hidden_state(method: str, difference: Difference, line: SourceLine = UNKNOWN
 
 
 def state_carried(method: str, names: Sequence[str], line: SourceLine) -> Finding:
-    """Return the finding that each call changes state that the next one reads, though no answer has shown it."""
+    """Return the finding that each call changes state that the next call reads, though no answer has shown it yet.
+
+    `names` says what it changes.
+    """
     return Finding(
         kind=Kind.HIDDEN_STATE,
         detail=f"each call of {method} changes {', '.join(names)}, which the next call reads; no answer has shown it "
@@ -53,7 +56,7 @@ def state_carried(method: str, names: Sequence[str], line: SourceLine) -> Findin
 
 
 def state_written(method: str, names: Sequence[str], readers: Sequence[str], line: SourceLine) -> Finding:
-    """Return the finding that a scripted method writes state that these methods read."""
+    """Return the finding that a scripted method writes the state `names`, which the methods `readers` read."""
     return Finding(
         kind=Kind.HIDDEN_STATE,
         detail=f"{method} writes {', '.join(names)}, and {', '.join(readers)} reads it: one client's call may change "
@@ -65,7 +68,10 @@ def state_written(method: str, names: Sequence[str], readers: Sequence[str], lin
 
 
 def draws_random_numbers(method: str, operator: str | None, line: SourceLine) -> Finding:
-    """Return the finding that random numbers were drawn, and no answer has shown it."""
+    """Return the finding that random numbers were drawn, though no answer changed with them.
+
+    `operator` is the node of the graph that draws, if one does.
+    """
     return Finding(
         kind=Kind.DRAWS_RANDOM_NUMBERS,
         detail=f"{method} draws random numbers; no answer was seen to change with them, and others may",
@@ -100,8 +106,8 @@ def changes_its_input(method: str, names: Sequence[str]) -> Finding:
 def ambient_read(method: str, *, name: str, kind: str, effect: Effect, reason: str, line: SourceLine) -> Finding:
     """Return the finding that the model reads something outside its inputs, such as the clock.
 
-    `name` is what it calls, such as `time.time`, and `kind` what that is, such as "clock". It rejects the artifact if
-    an answer was seen to depend on it.
+    `name` is what the model calls, such as `time.time`, and `kind` says what that reads, such as "clock". With the
+    effect `harmful`, which means that an answer depends on it, the finding rejects the artifact.
     """
     return Finding(
         kind=Kind.AMBIENT_READ if effect == "harmful" else Kind.AMBIENT_READ_SEEN,
@@ -146,7 +152,7 @@ def python_int_is_64_bit(method: str, operator: str, line: SourceLine) -> Findin
 
 
 def _two_answers(method: str, difference: Difference) -> dict[str, JsonValue]:
-    """Return the evidence of two answers of the eager model: a difference has the first as `eager`."""
+    """Return the evidence for two answers of the eager model; in `difference` they are `eager` and `artifact`."""
     return {
         "method": method,
         "output": difference.leaf,

@@ -9,12 +9,15 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen, with_new_names
 
-# Raise it with every change after which the same model may get another verdict or contract, between releases as well.
+# Raise it with every change after which the same model may get another verdict or contract, also between releases.
 CHECK_VERSION = 1
 
 
 class Layer(Frozen):
-    """One layer of the check of one method: what it did, how long it took, and what it left out for lack of time."""
+    """One layer of the check of one method: what it did, how long it took, and what it left out for lack of time.
+
+    `seconds` are by the clock.
+    """
 
     name: Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
     method: str
@@ -29,7 +32,7 @@ class Layer(Frozen):
 
 
 def reads_value(kind: str) -> bool:
-    """Whether a TracerWarning of that kind says that a tensor's value became Python's, which the trace then keeps."""
+    """Whether a TracerWarning of this kind says that Python read a tensor's value, which the trace then keeps."""
     return kind.startswith("tensor-to-") or kind == "iterating"
 
 
@@ -116,8 +119,11 @@ class TorchCheck(Frozen):
 
 
 class TraceCheck(Frozen):
-    """The verdict, and what it rests on. `tolerance` is the relative tolerance of every comparison here, and of the
-    replayed golden cases."""
+    """The verdict, and what it rests on.
+
+    `tolerance` is the relative tolerance of every comparison here, and of the replayed golden cases. `budget_s` is the
+    check's limit in seconds of processor time.
+    """
 
     verdict: Verdict
     tolerance: float = 1e-5

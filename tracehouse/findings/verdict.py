@@ -22,14 +22,14 @@ class Verdict(StrEnum):
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst of these verdicts. `Verdict` lists them from the best to the worst."""
+    """Return the worst of these verdicts, which `Verdict` lists from best to worst. Raises ValueError for none."""
     return max(verdicts, key=[*Verdict].index)
 
 
 def verdict_of(comparisons: Iterable[Comparison], findings: Iterable[Finding]) -> Verdict:
     """Return the verdict that follows from all comparisons, and from the findings that weigh without one.
 
-    A difference on inputs that the contract takes rejects the trace; one on other inputs restricts it.
+    A difference on inputs that the contract accepts rejects the artifact; a difference on other inputs restricts it.
     """
     kinds = {finding.kind for finding in findings}
     differing = [one for one in comparisons if not one.agrees]

@@ -9,7 +9,7 @@ from tracehouse.spec.trace_spec import ServedForm
 
 
 def load(archive: BinaryIO, device: str) -> torch.jit.ScriptModule:
-    """Return the archive's module as it was traced, on the device. Raises whatever torch.jit.load raises."""
+    """Return the archive's module as it was traced, on a torch device. Raises whatever torch.jit.load raises."""
     module: torch.jit.ScriptModule = torch.jit.load(archive, map_location=device)
     return module
 
@@ -17,8 +17,7 @@ def load(archive: BinaryIO, device: str) -> torch.jit.ScriptModule:
 def convert(module: torch.jit.ScriptModule, form: ServedForm | None, methods: Iterable[str]) -> torch.jit.ScriptModule:
     """Return the module in the form that is served; with None, the module itself.
 
-    `methods` must keep working beside `forward`, which always does. Raises whatever torch raises on a module that has
-    no such form.
+    Besides `forward`, the form keeps these `methods`. Raises whatever torch raises if a module has no such form.
     """
     others = [name for name in methods if name != "forward"]
     match form:

@@ -1,4 +1,4 @@
-"""Paths in texts of torch and Python: this machine's paths and our own frames are left out."""
+"""Paths in texts of torch and Python: texts for users have neither this machine's paths nor our own frames."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def without_paths(text: str) -> str:
 
 
 def without_paths_in_stacks(text: str) -> str:
-    """Return a message with stacks and nodes in it, without this machine's paths and our own frames."""
+    """Return a message that contains stacks and nodes, without this machine's paths and our own frames."""
     text = _OUR_FRAME.sub("", text)
     text = _IN_PLACE.sub('File "', _IN_STACK.sub(r"\1", without_paths(text)))
     return text.replace(_ROOT, "").replace(STANDARD_LIBRARY, "")

@@ -56,7 +56,7 @@ def functions(graph: Graph) -> list[Any]:
 
 
 def line_of(node: Node) -> user_lines.Line | None:
-    """Return the user's line that a node comes from."""
+    """Return the user's line that a node comes from, or None if there is none."""
     return _line_of(node.sourceRange())
 
 

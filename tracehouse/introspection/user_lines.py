@@ -40,7 +40,7 @@ _SCRIPT_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)$', re.MULTILINE)
 
 # The names of the submitted modules, by the paths in their code objects.
 submitted: dict[str, str] = {}
-# Our files that a user's own program calls: the frames that called them do not belong to the model.
+# Our files that a user's own program calls. The frames that called them are not the model's.
 entry_files: set[str] = set()
 
 
@@ -125,22 +125,22 @@ def error_facts(error: BaseException) -> dict[str, JsonValue]:
 
 
 def line_facts(line: Line | None) -> dict[str, Any]:
-    """Return the line as facts for an error or a finding; nothing if no line is known."""
+    """Return the line as facts for an error or a finding: file, line and source. No facts if no line is known."""
     return {} if line is None else line.model_dump()
 
 
 def error_text(error: BaseException) -> str:
-    """Return the exception's message, shortened if it is long."""
+    """Return the exception's message, cut to 4000 characters."""
     return shorten(full_error_text(error), _TEXT_MAX_CHARACTERS)
 
 
 def public_error_text(error: BaseException) -> str:
-    """Return the exception's message for a user: shortened, and without this machine's paths."""
+    """Return the exception's message for a user: cut to 4000 characters, and without this machine's paths."""
     return shorten(paths.without_paths_in_stacks(full_error_text(error)), _TEXT_MAX_CHARACTERS)
 
 
 def full_error_text(error: BaseException) -> str:
-    """Return the exception's whole message, without addresses. A submitted exception may fail to give one."""
+    """Return the exception's whole message, without memory addresses. Submitted exceptions may fail to give one."""
     try:
         text = str(error)
     except Exception as unprintable:  # noqa: BLE001 - submitted code: __str__ may raise anything
@@ -149,7 +149,7 @@ def full_error_text(error: BaseException) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Return the text without terminal codes and with lone surrogates escaped, which JSON cannot have."""
+    """Return the text without terminal codes, and with lone surrogates, which JSON cannot have, escaped."""
     return _TERMINAL_CODE.sub("", text).encode(errors="backslashreplace").decode()
 
 
@@ -178,7 +178,7 @@ def is_library_of_torch(file: str) -> bool:
 
 
 def line_at(file: str, number: int) -> Line:
-    """Return a line of a file; its text is empty if the file cannot be read."""
+    """Return the line of a file with this number, from 1 on; its text is empty if the file cannot be read."""
     return Line(file=paths.without_path(file), line=number, source=linecache.getline(file, number).strip())
 
 

@@ -7,14 +7,17 @@ from math import floor, isfinite, log10
 from tracehouse.findings.comparison import Comparison
 from tracehouse.report.markup import Html, text
 
-_LOWEST, _HIGHEST = -12, 6  # the outermost bins count everything beyond
-_WIDTH, _HEIGHT, _GAP, _BASE, _LEFT = 44, 120, 6, 150, 10
-_WIDTH_LEAST = 300  # narrower, the caption would be cut
+_LOWEST, _HIGHEST = -12, 6  # powers of ten; the outermost bins count everything beyond
+_WIDTH, _HEIGHT, _GAP, _BASE, _LEFT = 44, 120, 6, 150, 10  # pixels
+_WIDTH_LEAST = 300  # pixels: a narrower picture would cut the caption
 _ZERO, _NONE = "0", "none"
 
 
 def histogram_of(comparisons: Sequence[Comparison]) -> Html:
-    """Return a histogram of the largest difference of each comparison, agreeing and differing ones apart."""
+    """Return a histogram of the largest absolute difference of each comparison, as SVG.
+
+    Each bar shows agreeing and differing comparisons apart.
+    """
     agreeing = Counter(_bin_of(one) for one in comparisons if one.agrees)
     differing = Counter(_bin_of(one) for one in comparisons if not one.agrees)
     bins = _bins(set(agreeing) | set(differing))

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from html import escape
 
-# Characters that HTML cannot hold, and those that change the direction of text, so that a line reads as another one.
+# Characters that HTML cannot have, and those that change the direction of text: with them, a line may read as another.
 _HIDDEN = re.compile(
     "[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
@@ -18,7 +18,7 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """Return a value as escaped text, with invisible characters by their names; markup is returned as it is."""
+    """Return a value as escaped text; invisible characters are replaced by their names. Markup is returned as it is."""
     if isinstance(value, Html):
         return value
     return Html(escape(_HIDDEN.sub(_name_of_character, str(value))))
@@ -45,6 +45,7 @@ def prose(value: str) -> Html:
 
 
 def section(title: str, *inside: object, name: str) -> Html:
+    """Return a section of the page; `name` is the id of its heading."""
     return Html(f'<section aria-labelledby="{name}"><h2 id="{name}">{text(title)}</h2>{join(inside)}</section>')
 
 

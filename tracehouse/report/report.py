@@ -1,6 +1,6 @@
-"""The report of an artifact: one page that a person can attach to a pull request, and that loads nothing.
+"""The report of an artifact: one page that a person can attach to a pull request, and that loads nothing else.
 
-All of it may be the words of submitted code: whatever stands in it is escaped by `markup`.
+Any text in it may come from submitted code, so `markup` escapes all of it.
 """
 
 import base64
@@ -29,27 +29,27 @@ from tracehouse.report.report_source import weight_of
 
 STYLE = files("tracehouse.report").joinpath("report.css").read_text("utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-# What the page may do, also where it is opened from a disk.
+# What a browser lets the page do, also if the page is opened from a disk.
 _PAGE_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
 POLICY = f"{_PAGE_POLICY}; frame-ancestors 'none'; sandbox"
 
 _VERDICTS = {
-    Verdict.VERIFIED: "It gave what the eager model gave wherever both were asked. Its contract says for which inputs "
-    "that is known; all others are refused.",
-    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model takes. Those "
-    "are refused, so that no wrong answer leaves the service.",
-    Verdict.REJECTED: "It answers wrongly in a way that no boundary on its inputs excludes. It is not to be served.",
+    Verdict.VERIFIED: "It agreed with the eager model on every input that was tried on both. Its contract says for "
+    "which inputs that is known; all others are refused.",
+    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model accepts. "
+    "Those are refused, so that no wrong answer leaves the service.",
+    Verdict.REJECTED: "It answers wrongly in a way that no boundary on its inputs excludes. Do not serve it.",
 }
 _OPEN_VERDICTS = _VERDICTS | {
-    Verdict.VERIFIED: "It gave what the eager model gave wherever both were asked. Its contract says for which inputs "
-    "that is known, and is open: sizes that were never tried are answered as well, with a warning.",
-    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model takes. Those "
-    "that are known are refused; the contract is open, so that sizes that were never tried are answered, with a "
-    "warning.",
+    Verdict.VERIFIED: "It agreed with the eager model on every input that was tried on both. Its contract says for "
+    "which inputs that is known, and is open: sizes that were never tried are answered as well, with a warning.",
+    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model accepts. "
+    "Sizes that are known to be wrong are refused. The contract is open: sizes that were never tried are answered, "
+    "with a warning.",
 }
-_TAKEN = "What the artifact takes. Anything else is refused, and never answered."
-_TAKEN_OPEN = "What is known to be answered rightly. Sizes that were never tried are answered too, with a warning."
-_TAKEN_REJECTED = "What the artifact takes. It answers wrongly within that as well, as the findings say."
+_TAKEN = "What the artifact accepts. Anything else is refused, and never answered."
+_TAKEN_OPEN = "What is known to be right. Sizes that were never tried are answered too, with a warning."
+_TAKEN_REJECTED = "What the artifact accepts. It answers wrongly on some of these inputs too, as the findings say."
 _SIGNS = {Verdict.VERIFIED: "✓", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
 _REASONS = {
     "model": "the eager model refuses others",
@@ -58,10 +58,10 @@ _REASONS = {
 }
 _BASIS = {
     "proven": "proven: the two were shown to compute the same for every such size",
-    "sampled": "sampled: the same, but for a way that the model takes by the values of its inputs, "
-    "which was compared at the ends and at random inside",
+    "sampled": "sampled: the same was shown for one path through the model; other paths, which input values can take, "
+    "were compared at the ends of the region and at random sizes inside",
     "tested": "tested: both were called at each of these sizes",
-    "observed": "observed: on the example alone",
+    "observed": "observed: only the example was called",
 }
 _MODES: dict[bool | str, str] = {True: "train", False: "eval", "as-is": "as the source leaves it"}
 _GROUPS = {
@@ -76,8 +76,8 @@ _GROUPS = {
 class ReportPage:
     """What the page of a trace check shows.
 
-    `about` are rows of a name and a value; `sources` the files that findings name, by their paths. `further` are
-    sections that come last. With `is_served`, the page names the routes of the service that serves it.
+    `about` has rows of a name and a value, and `sources` the texts of the files that findings name, by their paths.
+    `further` has the sections that come last. With `is_served`, the page names the routes of the service.
     """
 
     title: str
@@ -93,7 +93,10 @@ class ReportPage:
 
 
 def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
-    """Return the whole page of an artifact. `sources` are the submitted files that findings name, by their paths."""
+    """Return the whole page of an artifact as HTML.
+
+    `sources` has the texts of the submitted files that findings name, by their paths.
+    """
     verdict, is_open = artifact.check.verdict, artifact.contract.open
     return render_page(
         ReportPage(
@@ -211,9 +214,9 @@ def _lines(lines: Sequence[object]) -> Html:
 def _regions(name: str, method: MethodContract) -> Html:
     regions = [one for one in method.regions if one.spans]
     if not regions:
-        return element("p", f"{name} takes the sizes of its example, and no others.")
+        return element("p", f"{name} accepts the sizes of its example, and no others.")
     rows = ((str(region), _BASIS[region.basis]) for region in regions)
-    return table(f"Sizes that {name} takes", ("Sizes", "How that is known"), rows)
+    return table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
 
 
 def _batch(method: MethodContract) -> Iterator[Html]:
@@ -281,7 +284,7 @@ def _finding(number: int, finding: Finding, is_served: bool) -> Html:
 
 
 def _kind(kind: str, is_served: bool) -> Html:
-    """Return the kind as a link to its entry in the catalogue; what no catalogue of ours has is plain text."""
+    """Return the kind as a link to its entry in the catalogue, or as plain text if it has none."""
     return element("a", kind, href=path_of(kind)) if is_served and entry_of(kind) else text(kind)
 
 
@@ -348,7 +351,7 @@ def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:
     if budget_s is not None:
         yield element("p", f"The check had a budget of {budget_s:g} s of processor time beside the trace.")
     if not layers:
-        yield element("p", "No layers of it were told.")
+        yield element("p", "No layers were reported.")
         return
     rows = ((one.name, one.method, f"{one.seconds:.2f}", one.summary, _lines(one.left_out)) for one in layers)
     yield table("Layers of the check", ("Layer", "Method", "Seconds", "What it did", "What it left out"), rows)

@@ -1,4 +1,4 @@
-"""The numbered source in a report, its lines marked where something was found, and what that was beside them."""
+"""The source in a report, with line numbers. Lines that findings name are marked, with the findings beside them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,7 +6,8 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import speaks_against
 from tracehouse.report.markup import Html, element, join, section, text
 
-# A longer file is shown around the lines that findings name.
+# Of a file with more lines, only the lines that findings name are shown, each with _AROUND lines before and after it.
+# Both numbers are chosen.
 _WHOLE_LINES_MAX = 400
 _AROUND = 12
 _MARKS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
@@ -14,7 +15,7 @@ _SAID_MAX_CHARACTERS = 300
 
 
 def render_sources(sources: Mapping[str, str], findings: Sequence[Finding]) -> Html:
-    """Every file that is there, with the numbers that the findings have in the report."""
+    """Return the section with all source files. Marked lines have the numbers that the findings have in the report."""
     if not sources:
         return Html("")
     files = join(_render_file(path, whole, findings) for path, whole in sources.items())
@@ -23,7 +24,7 @@ def render_sources(sources: Mapping[str, str], findings: Sequence[Finding]) -> H
 
 
 def weight_of(finding: Finding) -> str:
-    """Return the group under which the report lists a finding: its effect, or else what its kind weighs."""
+    """Return the group in which the report lists a finding: its effect or, if it has none, `harmful` or `other`."""
     if finding.effect is not None:
         return finding.effect
     return "harmful" if speaks_against(finding.kind) else "other"
@@ -50,7 +51,7 @@ def _render_file(path: str, whole: str, findings: Sequence[Finding]) -> Html:
 
 
 def _numbers(count: int, marked: Sequence[int]) -> Iterator[int]:
-    """The lines that are shown; 0 where some are left out."""
+    """Yield the numbers of the lines to show, from 1 on; a 0 stands for lines that are left out."""
     if count <= _WHOLE_LINES_MAX:
         yield from range(1, count + 1)
         return

@@ -21,14 +21,14 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
-COUNTEREXAMPLES_MAX = 4
+COUNTEREXAMPLES_MAX = 4  # chosen: more than a person looks at
 
-# The findings that a difference at the example's own sizes shows, and those that one at other sizes shows.
+# The kinds of findings that a difference at the example's sizes shows, and those that one at other sizes shows.
 _OF_VALUES = {
     Kind.OUTPUT_DIFFERS, Kind.BAKED_VALUE, Kind.AMBIENT_READ, Kind.HIDDEN_STATE, Kind.SERVED_FORM_DIFFERS
 }  # fmt: skip
 _OF_SIZES = {Kind.BAKED_SIZE, Kind.OUTPUT_DIFFERS_ELSEWHERE, Kind.OUTPUTS_VARY}
-_NOTE = "numpy has no bfloat16: what is of it stands here as float32"
+_NOTE = "numpy has no bfloat16: tensors of this datatype are stored here as float32"
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,10 @@ class FoundCounterexample:
 def choose_counterexamples(
     runs: Iterable[DifferentialRun], examples: Mapping[str, BoundCall], findings: Sequence[Finding]
 ) -> list[FoundCounterexample]:
-    """Return at most four, the smallest first, each of which shows another finding or has another cause.
+    """Return at most `COUNTEREXAMPLES_MAX`, the smallest first; each shows another finding or has another cause.
 
-    `examples` are the examples by their methods. Runs that nest otherwise than their method's example are left out.
+    The size is that of the inputs in bytes. `examples` has the example of each method. Runs whose arguments nest
+    otherwise than their method's example are left out.
     """
     chosen: list[FoundCounterexample] = []
     covered: list[Finding] = []
@@ -81,12 +82,15 @@ def choose_counterexamples(
 
 
 def link_findings(findings: Iterable[Finding], found: Sequence[FoundCounterexample]) -> list[Finding]:
-    """Return the findings, each with the index of the counterexample that shows it, or None in place of any before."""
+    """Return the findings, each with the index in `found` of the counterexample that shows it, or None if none does."""
     return [finding.model_copy(update={"counterexample": _index(finding, found)}) for finding in findings]
 
 
 def encode_arrays(found: FoundCounterexample) -> bytes:
-    """Return inputs and answers as an `.npz`, which holds nothing that would have to be unpickled."""
+    """Return inputs and answers as the bytes of an `.npz` without pickled objects.
+
+    Its arrays are `input.<name>`, `eager.<name>` and `artifact.<name>`, each with its tensor's shape.
+    """
     named = {f"input.{one.name}": one for one in found.diverging.inputs}
     for model, answer in (("eager", found.diverging.eager), ("artifact", found.diverging.artifact)):
         if isinstance(answer, Answer):

@@ -1,6 +1,6 @@
-"""Pytest files: a counterexample as a test that needs torch alone, fails, and passes once the model is mended.
+"""Pytest files: a counterexample as a test that needs only torch. It fails, and passes once the model is corrected.
 
-The file is text made from the request. The submitted code is not run here, but where a person runs the test.
+The file is made from the request as text. Submitted code does not run here; it runs where a person runs the test.
 """
 
 import base64
@@ -21,13 +21,13 @@ from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTenso
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
-# A tensor of more values is packed in place of being written out.
+# A tensor with more values than this is written as packed bytes, not as numbers. Chosen, so that a file stays readable.
 LITERAL_VALUES_MAX = 64
-# An uploaded file of more bytes has to be put beside the test.
+# An uploaded file with more bytes is not written into the test: a person must put it beside the test. Chosen.
 INLINE_BYTES = 256 * 1024
 _WIDTH = 116
 
-# Reads an uploaded file of that name; None where it has more than that many bytes.
+# Reads the uploaded file of this name; returns None if it has more than this many bytes.
 ReadUpload = Callable[[str, int], bytes | None]
 
 _DTYPES = {
@@ -50,7 +50,7 @@ _DTYPES = {
 def render_test(
     found: FoundCounterexample, spec: TraceSpec, conversion: Conversion, device: DeviceName, read: ReadUpload
 ) -> str:
-    """Return the text of the pytest file. `read` gives the bytes of an uploaded file."""
+    """Return the text of the pytest file. `read` returns the bytes of an uploaded file."""
     return _PytestFile(found, spec, conversion, device, read).text()
 
 
@@ -114,7 +114,7 @@ class _PytestFile:
             f"{self._method} of {name}, {made}, gives another answer than the model.",
             f"On the case {run.case!r}, {difference.leaf!r} differs: {difference.what}.",
         ]
-        # What torch warned of at a line says less than what was found out about it.
+        # The check's findings about a line say more than torch's warning about it, so they come first.
         causes = sorted(self._found.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
         paragraphs += [_describe(finding) for finding in causes[:1]]
         paragraphs.append(
@@ -276,7 +276,7 @@ def _literal(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text fit for a docstring, whoever made it up."""
+    """Return the text such that it cannot end the docstring that it is put in, or hide anything in it."""
     shown = "".join(char if char.isprintable() else " " for char in text)
     return shown.replace("\\", "/").replace('"""', "'''")
 

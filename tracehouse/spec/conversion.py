@@ -6,14 +6,14 @@ from pydantic import Field
 
 from tracehouse.frozen import Frozen
 
-TARGETS_MAX = 100
+TARGETS_MAX = 100  # chosen: a model with more lines at fault is better scripted as a whole
 # Dotted Python names, and numbers as in `layers.0`. The names come from the process that ran the model's code.
 _TARGET_NAME = r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*$"
 _NAMED_MAX = 10
 
 
 class ScriptTarget(Frozen):
-    """What is scripted: a submodule, by its dotted name, or a function of the source, as `module.name`."""
+    """Something that is scripted: a submodule, by its dotted name, or a function of the source, as `module.name`."""
 
     name: str = Field(max_length=500, pattern=_TARGET_NAME)
     is_function: bool = False

@@ -27,7 +27,7 @@ from tracehouse.errors import InvalidTensor
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Datatype, Shape, pack
 
-# A random tensor needs no upload: without a limit, a line of JSON could ask for terabytes.
+# A random tensor needs no upload: without a limit, a line of JSON could ask for terabytes. Chosen.
 RANDOM_TENSOR_MAX_BYTES = GIB
 
 
@@ -47,6 +47,7 @@ class InlineTensor(Frozen):
         return self
 
     def pack(self) -> bytes:
+        """Return the values as row-major little-endian bytes. Raises InvalidTensor if they do not fit."""
         return pack(self.datatype, self.shape, self.data)
 
 
@@ -96,7 +97,7 @@ class TupleInput(Frozen):
     tuple: list["InputTree"]
 
 
-# No member of a request has these names: pydantic adds them to the location of an error, and we take them out again.
+# pydantic adds these names to the location of an error, and we remove them. No member of a request has such a name.
 _TENSORS = ("inline-tensor", "random-tensor", "file-tensor")
 
 
@@ -137,7 +138,7 @@ else:
             Discriminator(_kind_of),
         ],
     )
-# Now, and not at its first use: a source that has a module of this name may stand in sys.modules by then.
+# Resolve the reference now, not at the first use: by then a source may have put a module of this name in sys.modules.
 TupleInput.model_rebuild()
 
 
@@ -146,6 +147,7 @@ def _as_arguments(value: Any) -> Any:
     return [value] if _kind_of(value) in _TENSORS else value
 
 
+# At most 256 arguments of either kind. Chosen: no method has as many parameters.
 Arguments = Annotated[list[InputTree], BeforeValidator(_as_arguments), Field(max_length=256)]
 KeywordArguments = Annotated[dict[str, InputTree], Field(max_length=256)]
 

@@ -22,11 +22,13 @@ from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import Arguments, CheckInput, Dynamic, KeywordArguments, MethodInputs
 from tracehouse.spec.model_name import ModelName
 
+# The check's default limit in seconds of processor time. Chosen.
 BUDGET_S = 15.0
 
+# Chosen: each bucket is traced and stored by itself.
 BUCKETS_MAX = 32
 
-# All files are open in the tracing child, and the kernel passes at most 253 descriptors at once.
+# All files are open in the tracing child, and the kernel passes at most 253 descriptors at once (SCM_MAX_FD).
 FILES_MAX = 50
 
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -72,7 +74,7 @@ def _parse_training(value: Any, parse: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _error_at(location: tuple[int | str, ...], kind: str, message: str) -> ValidationError:
-    """Return the error that a model validator raises about one member, at the member's location."""
+    """Return an error at the location of one member, for a validator of the whole model to raise."""
     error = InitErrorDetails(
         type=PydanticCustomError(kind, "{message}", {"message": message}), loc=location, input=None
     )
@@ -111,7 +113,7 @@ ServedForm = Literal["freeze", "optimize_for_inference"]
 
 
 def served_form(*, freeze: bool, optimize_for_inference: bool) -> ServedForm | None:
-    """Return the form that is made of the archive for serving; None if it is served as saved."""
+    """Return the form that is made of the archive for serving; None if the archive is served as it was saved."""
     if optimize_for_inference:
         return "optimize_for_inference"
     return "freeze" if freeze else None
@@ -221,6 +223,7 @@ class TraceOptions(Frozen):
 
     @property
     def served_form(self) -> ServedForm | None:
+        """The form that is served; None if the archive is served as it was saved."""
         return served_form(freeze=self.freeze, optimize_for_inference=self.optimize_for_inference)
 
 
@@ -385,5 +388,5 @@ class TraceSpec(Frozen):
 
     @property
     def pool(self) -> str:
-        """The worker pool for this request: a GPU worker takes all devices of a request."""
+        """The pool whose workers take this request: `gpu` if one of its devices is `cuda`, else `cpu`."""
         return "gpu" if "cuda" in self.devices else "cpu"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-# The closing quote is optional. If it were required, the expression would try every quote of an unclosed string as a
-# start: quadratic time, hours for a megabyte of quotes.
+# The closing quote is optional. If it were required, the expression would try every quote after an unclosed string as a
+# start. That takes quadratic time: hours for a megabyte of quotes.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _CONTAINERS = frozenset({list, dict})
 

@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 from tracehouse.errors import InvalidTensor
 from tracehouse.frozen import Frozen
 
+# At most 2**48 elements, as in `tracehouse.contract.dims.SIZE_MAX`, and at most 32 dims, as many as numpy 1 allows.
 Dim = Annotated[int, Field(ge=0, le=2**48)]
 Shape = Annotated[tuple[Dim, ...], Field(max_length=32)]
 
@@ -37,6 +38,7 @@ class Datatype(StrEnum):
 
     @property
     def item_bytes(self) -> int:
+        """The number of bytes of one value."""
         return _NUMPY[self].itemsize
 
     @property
@@ -67,7 +69,7 @@ _NUMPY = {
     Datatype.FP64: np.dtype("<f8"),
 }
 
-# JSON has no such numbers; these are the names that protobuf's JSON mapping gives them.
+# JSON has no such numbers. These are their names in protobuf's JSON mapping.
 _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -80,12 +82,13 @@ class TensorSpec(Frozen):
 
     @property
     def byte_size(self) -> int:
+        """The number of bytes of all values."""
         return prod(self.shape) * self.datatype.item_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor as row-major little-endian bytes, as it travels between processes."""
+    """A tensor as it travels between processes: `data` are its values as row-major little-endian bytes."""
 
     name: str
     datatype: Datatype
@@ -94,13 +97,14 @@ class Tensor:
 
     @property
     def spec(self) -> TensorSpec:
+        """The tensor's name, datatype and shape."""
         return TensorSpec(name=self.name, datatype=self.datatype, shape=self.shape)
 
 
 def split(specs: Iterable[TensorSpec], body: bytes | bytearray | memoryview) -> list[Tensor]:
-    """Split a body into the tensors whose bytes it holds one after the other, without a copy.
+    """Return the tensors whose bytes stand in the body one after the other; their data are views into it.
 
-    The sizes of the specs must add up to the size of the body.
+    The specs' byte sizes must add up to the body's.
     """
     tensors, start = [], 0
     for spec in specs:
@@ -111,7 +115,7 @@ def split(specs: Iterable[TensorSpec], body: bytes | bytearray | memoryview) -> 
 
 
 def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
-    """Convert JSON data, flat or nested, to row-major bytes.
+    """Return JSON data, flat or nested, as row-major little-endian bytes.
 
     Raises InvalidTensor if the count, the nesting, or a value's type or range does not fit datatype and shape.
     """
@@ -128,7 +132,7 @@ def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
 
 
 def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any]:
-    """Convert row-major bytes to a flat JSON list. Values that JSON lacks become "NaN", "Infinity" or "-Infinity"."""
+    """Return row-major bytes as a flat JSON list. NaN and infinities become "NaN", "Infinity" and "-Infinity"."""
     flat = array(datatype, data)
     values: list[Any] = flat.tolist()
     if datatype.is_float and not np.isfinite(flat).all():
@@ -137,7 +141,7 @@ def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any
 
 
 def array(datatype: Datatype, data: bytes | bytearray | memoryview) -> NDArray[Any]:
-    """Return row-major bytes as a flat array: a view where numpy has the dtype; bfloat16 becomes float32."""
+    """Return row-major bytes as a 1-d array. It is a view, unless numpy lacks the dtype: bfloat16 becomes float32."""
     flat = np.frombuffer(data, _NUMPY[datatype])
     if datatype is Datatype.BF16:
         return (flat.astype(np.uint32) << 16).view(np.float32)
@@ -146,14 +150,14 @@ def array(datatype: Datatype, data: bytes | bytearray | memoryview) -> NDArray[A
 
 
 def array_bytes(datatype: Datatype, flat: NDArray[Any]) -> bytes:
-    """Return the row-major bytes of a flat array: the inverse of `array`."""
+    """Return the row-major bytes of a 1-d array. This is the inverse of `array`."""
     if datatype is Datatype.BF16:
         return _round_to_bfloat16(flat.view(np.uint32))
     return flat.astype(_NUMPY[datatype], copy=False).tobytes()
 
 
 def json_number(value: float) -> float | str:
-    """Return a number as JSON can hold it: NaN and infinities as strings."""
+    """Return a number in a form that JSON has: NaN and infinities as strings."""
     if isfinite(value):
         return value
     return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -214,7 +218,7 @@ def _pack_flat(flat: list[Any], kinds: set[type], allowed: set[type], datatype: 
 
 
 def _pack_bfloat16(flat: list[Any]) -> bytes:
-    """Round float32 to its upper 16 bits, to nearest-even, as torch does."""
+    """Round float32 to its upper 16 bits, to nearest, ties to even, as torch does (c10::BFloat16)."""
     return _round_to_bfloat16(np.frombuffer(_pack_flat(flat, set(), set(), Datatype.FP32), np.uint32))
 
 

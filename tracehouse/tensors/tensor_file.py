@@ -1,6 +1,7 @@
-"""A tensor file: named tensors in the safetensors format.
+"""A tensor file: named tensors in the safetensors format (https://github.com/huggingface/safetensors).
 
-The writer is our own, because safetensors' writer takes memory addresses, and the bytes would have to outlive the call.
+A file has the length of its header in 8 bytes, the header as JSON, and the tensors' bytes one after the other. The
+writer is our own, because safetensors' writer takes memory addresses, and the bytes would have to outlive the call.
 """
 
 import struct
@@ -37,7 +38,7 @@ _HEADER_ALIGNED_BYTES = 8
 def iter_file_bytes(
     tensors: Sequence[tuple[str, Tensor]], about: Mapping[str, str] | None = None
 ) -> Iterator[bytes | bytearray | memoryview]:
-    """Yield the bytes of a file with these named tensors. `about` are texts for its metadata."""
+    """Yield the bytes of a file with these named tensors, part by part. `about` has texts for its metadata."""
     header: dict[str, object] = {_ABOUT: dict(about)} if about else {}
     start = 0
     for name, tensor in tensors:
@@ -56,7 +57,7 @@ def iter_file_bytes(
 
 
 class TensorFile:
-    """A tensor file of our own making: its header is trusted."""
+    """A tensor file that this project wrote: its header is trusted. `about` has the texts of its metadata."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -67,7 +68,7 @@ class TensorFile:
         self._start = _LENGTH.size + length
 
     def read(self, names: Iterable[str]) -> Iterator[Tensor]:
-        """Yield the tensors of these names; each is read when it is asked for."""
+        """Yield the tensors of these names, each read when it is needed. Raises KeyError for a name that is missing."""
         for name in names:
             entry = self._entries[name]
             start, end = entry["data_offsets"]

@@ -23,7 +23,8 @@ def compare(
 ) -> ComparisonResult:
     """Return the first leaf that differs by more than the tolerance, and the largest difference of all leaves.
 
-    `sides` names the two in the text of a difference.
+    `eager` and `artifact` are tensors, nested in any way, and `tolerance` is relative. `name` is the path of both, and
+    `sides` says what to call them in the text of a difference.
     """
     found = find_nesting_difference(structure.describe(eager, name), structure.describe(artifact, name), name, sides)
     if found is not None:
@@ -35,7 +36,7 @@ def compare(
 
 
 def copy_outputs(value: Any) -> Any:
-    """Return copies of the output tensors, because a later call may write into their memory."""
+    """Return the outputs with copies of their tensors, without history: a later call may write into their memory."""
     return structure.map_tensors(value, "", lambda _, tensor: tensor.detach().clone())
 
 

@@ -1,7 +1,8 @@
 """The backward pass: gradients of a call's outputs by its floating-point inputs and the parameters.
 
-The eager and the artifact process each compute them. The outputs are summed with random weights, the same in both
-processes: in a plain sum, opposite errors of the same size would cancel.
+The eager and the artifact process each compute them. A gradient is that of one number, so the outputs are summed with
+random weights (a vector-Jacobian product with a random vector), the same in both processes. In a plain sum, opposite
+errors of the same size would cancel.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,19 +21,22 @@ from tracehouse.torch_values import structure
 from tracehouse.torch_values.tensors import datatype_of, pack
 
 Named = dict[str, torch.Tensor]
-_Place = tuple[Any, ...]  # a place in memory
+_Place = tuple[Any, ...]  # a place in memory: address, dtype, shape and strides
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """The outputs and the gradients as named tensors. `without` are the gradients that autograd did not give."""
+    """The outputs and the gradients as named tensors. `without` has the names of gradients that autograd did not give.
+
+    A gradient has the shape and the datatype of its input or parameter.
+    """
 
     tensors: list[Tensor]
     without: list[str]
 
     @property
     def byte_size(self) -> int:
-        """The bytes of all tensors together."""
+        """The number of bytes of all tensors together."""
         return sum(len(tensor.data) for tensor in self.tensors)
 
 

@@ -4,17 +4,18 @@ from collections.abc import Sequence
 
 import torch
 
+# The noise's standard deviation, relative to the mean magnitude of the values. Chosen: values stay like the example's.
 _NOISE = 0.01
 # torch has few operators for its larger unsigned integers.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-_SORTED_MAX = 2**16
+_SORTED_MAX = 2**16  # elements: larger tensors are taken for data, and not searched
 
 
 def resize(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tensor:
-    """Return a tensor of the given shape with the same number of dims: values are repeated or cut off.
+    """Return a tensor of `shape`, which has as many dims as the tensor: values are repeated or cut off.
 
-    Floats then get a little noise within their range, unless they look like a mask. A sorted 1-d integer tensor stays
-    sorted. `seed` decides the noise.
+    Floats then get a little noise within the range of their values, unless they look like a mask. A sorted 1-d integer
+    tensor stays sorted. `seed` decides the noise.
     """
     resized = tensor.detach()
     for place, size in enumerate(shape):
@@ -29,7 +30,7 @@ def resize(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tenso
 
 
 def fit_to_size(tensor: torch.Tensor, was: int, size: int) -> torch.Tensor:
-    """Change integers that describe the size `was`, as lengths or indices, so that they describe `size`.
+    """Return integers that described the size `was`, as lengths or indices, changed such that they describe `size`.
 
     A value equal to `was` becomes `size`. Other lengths are limited to `size`, indices to `size - 1`.
     """
@@ -39,7 +40,7 @@ def fit_to_size(tensor: torch.Tensor, was: int, size: int) -> torch.Tensor:
 
 
 def may_describe_size(tensor: torch.Tensor, size: int) -> bool:
-    """Whether a tensor's values could be lengths up to `size`, or indices below it."""
+    """Whether a tensor has integers that could be lengths up to `size`, or indices below it."""
     whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype is not torch.bool
     if not whole or not 0 < tensor.numel() <= _SORTED_MAX or tensor.dtype in _SIGNED:
         return False
@@ -47,7 +48,7 @@ def may_describe_size(tensor: torch.Tensor, size: int) -> bool:
 
 
 def take(tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """Return the values at these indices along a dim, as index_select does, for every dtype."""
+    """Return the values at these indices (1-d) along a dim, as torch.index_select does, but for every dtype."""
     signed = _SIGNED.get(tensor.dtype)
     plain = tensor if signed is None else tensor.view(signed)
     return plain.index_select(dim, places).view(tensor.dtype)
@@ -75,7 +76,7 @@ def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
 
 
 def _add_noise(values: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return `values` with noise, within the range of `like`; a mask stays as it is."""
+    """Return `values` with normal noise, clamped to the range of `like`; a mask stays as it is."""
     finite = like[like.isfinite()].double()
     if finite.numel() == 0 or is_mask(like):
         return values

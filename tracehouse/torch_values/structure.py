@@ -15,7 +15,7 @@ import torch
 from tracehouse.contract.structure import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode
 from tracehouse.introspection.addresses import without_addresses
 
-# A default of the submitted source may be of any length.
+# What the contract writes down of a default, which may be of any length in the submitted source. Chosen.
 _DEFAULT_MAX_LEAVES = 64
 _DEFAULT_MAX_CHARACTERS = 200
 
@@ -92,7 +92,7 @@ def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
 
 
 def describe_constant(value: Any) -> Any:
-    """Return what the contract says about a value without tensors: the value if JSON has it, else its repr."""
+    """Return what the contract says about a value without tensors: the value itself if JSON has it, else its repr."""
     match value:
         case Mapping():
             return {key_of(key): describe_constant(item) for key, item in value.items()}
@@ -111,9 +111,9 @@ def key_of(key: Any) -> str:
 
 
 def assemble(structure: Structure, by_name: Mapping[str, torch.Tensor]) -> Any:
-    """Build the value that an artifact's method takes from tensors by their names.
+    """Return the value that an artifact's method takes, with the tensors at their places.
 
-    Raises TypeError for a baked structure.
+    Raises KeyError if a tensor is missing, and TypeError for a baked structure.
     """
     match structure:
         case TensorLeaf():
@@ -151,14 +151,14 @@ def has_only_tensors(value: Any) -> bool:
 
 
 def is_passed_to_artifact(value: Any, *, scripted: bool) -> bool:
-    """Whether a value is passed to the artifact, as `is_traced` says about its structure."""
+    """Whether a value is passed to the artifact. `is_traced` answers the same question for a structure."""
     if isinstance(value, LeftOut):
         return scripted and _is_short(value.default)
     return scripted or has_tensors(value)
 
 
 def strip_baked(value: Any, *, scripted: bool = False) -> Any:
-    """Return the value without what is baked in; it must be one that `is_passed_to_artifact`."""
+    """Return the value without the parts that are baked in. `is_passed_to_artifact` must be true for it."""
     if scripted:
         return value.default if isinstance(value, LeftOut) else value
     match value:
@@ -172,7 +172,7 @@ def strip_baked(value: Any, *, scripted: bool = False) -> Any:
 
 
 def fill_in(example: Any, given: Any) -> Any:
-    """Undo `strip_baked`: return `given` with everything that is baked in as in the example."""
+    """Undo `strip_baked`: return `given`, completed by the parts that are baked in, as they are in the example."""
     if not has_tensors(example):
         return example
     match example:

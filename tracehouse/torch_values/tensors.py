@@ -27,9 +27,9 @@ _DATATYPES = {dtype: datatype for datatype, dtype in DTYPES.items()}
 
 
 def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray | memoryview) -> torch.Tensor:
-    """Return a tensor on the CPU with its own memory, aligned for torch.
+    """Return a tensor of this shape on the CPU with its own memory, aligned for torch.
 
-    `data` are row-major bytes. Raises InvalidTensor if their number does not fit the shape.
+    `data` are the values as row-major little-endian bytes. Raises InvalidTensor if their number does not fit the shape.
     """
     tensor = torch.empty(tuple(shape), dtype=DTYPES[datatype], device="cpu")
     given = memoryview(data).nbytes
@@ -44,12 +44,12 @@ def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray
 
 
 def to_bytes(tensor: torch.Tensor) -> memoryview:
-    """Return the tensor's row-major bytes. They may be its own memory: use them before it changes."""
+    """Return the tensor's values as row-major bytes. They may be its own memory: use them before the tensor changes."""
     return _bytes_of(tensor.detach().cpu().resolve_neg().contiguous()).data
 
 
 def pack(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
-    """Return the tensors in the protocol's form, with bytes as from `to_bytes`.
+    """Return the tensors in the protocol's form, with bytes as `to_bytes` returns them.
 
     Tensors without a datatype are left out.
     """

@@ -10,7 +10,7 @@ from tracehouse.introspection import user_lines
 from tracehouse.torchscript import tensor_constants
 
 _VALUE_MAX_CHARACTERS = 100
-# Items of a list that are written: a million numbers would take a second, only to be cut afterwards.
+# How many items of a list are written: a million numbers would take a second, only to be cut afterwards.
 _ITEMS_MAX = 20
 
 

@@ -23,7 +23,7 @@ from tracehouse.torchscript.trace import Retrace, TraceResult, retrace, trace
 
 @dataclass(frozen=True)
 class Candidate:
-    """A compiled module with its archive, how it was made, and the findings about that.
+    """A compiled module with its archive, how it was made, and the findings about how it was made.
 
     `retrace` traces one of its methods once more; it is None if nothing was traced.
     """
@@ -43,7 +43,7 @@ def candidate_of(
 ) -> Candidate:
     """Convert a copy of the model and return the candidate.
 
-    `outputs` are the eager model's outputs on the examples, by method. Raises TraceError.
+    `outputs` are the eager model's outputs on the examples, by method. Raises a TraceError that says why torch refuses.
     """
     if loaded.model.is_compiled:
         return _keep_compiled(loaded)
@@ -55,7 +55,7 @@ def candidate_of(
 
 
 def _keep_compiled(loaded: LoadedSubmission) -> Candidate:
-    """Return a model that is compiled already as the candidate. The bytes of an uploaded archive do not change."""
+    """Return a model that is compiled already as a candidate. An uploaded archive keeps its bytes."""
     module = loaded.model.copy_module()
     assert isinstance(module, torch.jit.ScriptModule)  # as the model is
     if loaded.uploaded is not None:

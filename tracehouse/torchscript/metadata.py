@@ -30,7 +30,7 @@ def submodules(module: torch.jit.ScriptModule) -> list[Submodule]:
 
 
 def tensors(named: Iterable[tuple[str, torch.Tensor]]) -> list[TensorSpec]:
-    """Return name, datatype and shape of each tensor that has a datatype."""
+    """Return name, datatype and shape of each tensor; tensors without a datatype in the protocol are left out."""
     return [spec for name, tensor in named if (spec := spec_of(name, tensor)) is not None]
 
 

@@ -13,7 +13,7 @@ _ATTRIBUTE_MAX_CHARACTERS = 120
 
 
 class PlaceFinder(Protocol):
-    """Finds the place of each node of a graph; it must be asked for every node, in their order."""
+    """Finds the place of each node of a graph. Ask it for every node, in the graph's order."""
 
     def place(self, node: script_graphs.Node) -> Place:
         """Return the node's place."""
@@ -21,7 +21,7 @@ class PlaceFinder(Protocol):
 
 
 def describe_nodes(graph: script_graphs.Graph, where: PlaceFinder) -> list[GraphNode]:
-    """Return a graph's nodes in the order of its text; the nodes of a block follow the node that has it."""
+    """Return a graph's nodes in the order of its text; the nodes of a block follow the node that has the block."""
     described: list[GraphNode] = []
 
     def add(node: script_graphs.Node, parent: int | None, block: int | None) -> None:

@@ -1,6 +1,7 @@
-"""Lowering: a method's graph as torch.onnx takes it, flat, with parameters and buffers among the inputs.
+"""Lowering: a method's graph in the form for torch.onnx: flat, with parameters and buffers among the inputs.
 
-torch.jit._get_trace_graph makes such a graph by tracing once more; here it is made from the trace that exists.
+torch.jit._get_trace_graph makes such a graph by tracing once more. Here it is made from the existing trace, with a pass
+of torch's own (torch._C._jit_pass_lower_graph).
 """
 
 from typing import Any

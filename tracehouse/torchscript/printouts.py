@@ -17,7 +17,7 @@ from tracehouse.introspection.addresses import without_addresses
 from tracehouse.torchscript import attributes, nodes, scopes, tensor_constants
 from tracehouse.torchscript.onnx_lowering import lower
 
-# Space for whole printouts: the rest of the bound is for notes that say which printouts were cut.
+# The space for whole printouts. The rest of the limit is for notes that say which printouts were cut.
 _WHOLE_MAX_BYTES = PRINTOUTS_MAX_BYTES // 2
 _LEFT_OUT = "[cut: the printouts of this artifact are over {limit} MiB]"
 _CUT = "[cut: this printout is over {limit} MiB; {missing} more lines, and its nodes, are left out]\n"
@@ -29,10 +29,10 @@ _NOT_DUMPED = "[left out: this module holds tensors in lists or dicts, and torch
 def print_all(
     module: torch.jit.ScriptModule, max_bytes: int = _WHOLE_MAX_BYTES, each_max_bytes: int = PRINTOUT_MAX_BYTES
 ) -> bytes:
-    """Return every printout as bytes, the model's own first.
+    """Return the bytes of a file with every printout, the model's own first.
 
-    A printout over a limit is cut, and says so in its text. `max_bytes` limits all whole printouts together,
-    `each_max_bytes` each one.
+    A printout over a limit is cut, and its text says so. `max_bytes` limits all whole printouts together, and
+    `each_max_bytes` limits each one.
     """
     return write_encoded(_cut_to_limits(_printouts_of(module), max_bytes, each_max_bytes))
 

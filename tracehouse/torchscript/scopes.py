@@ -1,8 +1,8 @@
 """Scopes: the submodule that a node belongs to, and the user's line that called it.
 
-The tracer writes the submodule into each operator, but not into scripted nodes, nor into the nodes that read weights.
+The tracer writes the submodule into each operator, but not into scripted nodes, and not into nodes that read weights.
 For those, an inlined graph has only the chain of calls that they came from, such as `block(Block).1(Linear)`, where
-each call has the last part of the called module's path. The whole path is found in the graphs before inlining.
+each call has the last part of the called module's path. The whole path is in the graphs before inlining.
 """
 
 import re
@@ -14,12 +14,12 @@ import torch
 from tracehouse.introspection import script_graphs, user_lines
 
 _STEP = re.compile(r"([^.()]+)\([^()]*\)")
-# The names in such a chain of a method of the module itself, and of a function.
+# What such a chain calls a method of the module itself, and a function.
 _SELF, _FUNCTION = "SELF", "UNKNOWN_INSTANCE"
 
 
 class Place(NamedTuple):
-    """A node's submodule, and the nearest call in the user's own code, for a node that is not in it."""
+    """A node's submodule, and the nearest call in the user's code, for a node that comes from a library."""
 
     scope: str
     called_at: user_lines.Line | None = None
@@ -57,7 +57,7 @@ class Scopes:
         self._parts = dict(script_graphs.parts(self.module))
 
     def calls(self, path: str, method: str | None) -> list[_Call]:
-        """Return the calls that a method makes, in the order of its graph; none for a function."""
+        """Return the calls of a method of the submodule at `path`, in the graph's order; none for a function."""
         if method is None:
             return []
         if (path, method) not in self._calls:
@@ -79,7 +79,7 @@ class FixedPlace:
 
 
 class InlinedWalk:
-    """Finds places in one inlined graph; it must be asked for every node, in their order."""
+    """Finds places in one inlined graph. Ask it for every node, in the graph's order."""
 
     def __init__(self, scopes: Scopes, path: str, method: str) -> None:
         self._scopes = scopes

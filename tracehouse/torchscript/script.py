@@ -55,7 +55,10 @@ _REMEDY_OF_A_DEFAULT = (
 
 
 def script(model: LoadedModel, calls: Mapping[str, Call]) -> TraceResult:
-    """Compile a copy of the model with all methods that are called. Raises ScriptingFailed and MethodNotCompiled."""
+    """Compile a copy of the model with all methods that are called, and return it with its archive.
+
+    Raises ScriptingFailed, MethodNotCompiled, and UntraceableModel for a name outside ASCII.
+    """
     check_names(model, calls)
     if isinstance(model.module, Function):
         module = _compile_function(model.module, calls["forward"])
@@ -109,7 +112,7 @@ def _check_keywords(module: torch.jit.ScriptModule) -> None:
 
 
 def script_target(part: Any) -> Any:
-    """Compile a submodule of a model, or a function that it calls. Raises ScriptingFailed."""
+    """Return a submodule of a model, or a function that it calls, compiled. Raises ScriptingFailed."""
     with _translate_refusals(), _separate_type_store():
         return torch.jit.script(part)
 

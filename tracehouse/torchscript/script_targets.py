@@ -23,8 +23,8 @@ Compile = Callable[[Any], Any]
 def find_targets(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None]) -> list[ScriptTarget]:
     """Return the submodules and functions that contain the lines, each once.
 
-    Nothing is returned if a line is unknown or in no such target, if there are more than TARGETS_MAX, or if a target's
-    name is not valid, as a ModuleDict's key may be.
+    The list is empty if a line is unknown or in no target, if there are more than TARGETS_MAX targets, or if the name
+    of one is not valid: a ModuleDict's key can be any text.
     """
     with suppress(ValidationError):
         return _find_targets(model, wanted)
@@ -34,7 +34,7 @@ def find_targets(model: torch.nn.Module, wanted: Iterable[user_lines.Line | None
 def script_in_place(model: torch.nn.Module, parts: Sequence[ScriptTarget], compiled: Compile) -> torch.nn.Module:
     """Script the targets in this model and return it.
 
-    Functions are replaced in the source's modules: the caller must put them back.
+    Functions are replaced in the source's modules: the caller must put them back. Raises what `compiled` raises.
     """
     modules = {part.name: model.get_submodule(part.name) for part in parts if not part.is_function}
     scripted = {id(module): compiled(module) for module in modules.values()}  # a module with two names stays one module

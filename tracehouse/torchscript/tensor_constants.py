@@ -45,7 +45,7 @@ def _tensor_of(value: Any) -> torch.Tensor | None:
 
 
 def _format_number(tensor: torch.Tensor, value: float) -> str:
-    """Return a number with no more digits than its datatype has."""
+    """Return a number with no more digits than its datatype has: seven, or all for FP64."""
     if not tensor.is_floating_point() or datatype_of(tensor) is Datatype.FP64:
         return str(value)
     return f"{value:.7g}"

@@ -29,7 +29,7 @@ from tracehouse.findings.trace_check import (
 from tracehouse.introspection import paths, script_graphs, user_lines
 from tracehouse.torch_values import structure
 
-# The kind of a warning: the first whose words are in the message.
+# Words in the text of a warning, and the kind that they mean. The first words that are in the text decide.
 _KINDS = [
     *((f"to a Python {name}", f"tensor-to-python-{name}") for name in (
         "boolean", "integer", "float", "complex", "number", "index", "list",
@@ -45,7 +45,7 @@ _KINDS = [
     ("nondeterministic nodes", "nondeterministic-nodes"),
 ]  # fmt: skip
 _OF_CHECK = frozenset({"output-differs", "nondeterministic-nodes"})
-# The check's message if the artifact or the Python function raised, so that it compared no outputs.
+# What the check says if the artifact or the Python function raised. Then it compared no outputs.
 _RAISED = "encountered an exception while running the "
 
 # torch keeps the name of the method that it traces only in a local variable of this function.
@@ -124,7 +124,7 @@ def report(
 
 
 def find_recorded_method(frame: FrameType | None) -> str | None:
-    """Return the method that torch is recording or checking, by a running frame or one that called it."""
+    """Return the method that torch is recording or checking, found in a running frame or in one that called it."""
     while frame is not None:
         if frame.f_code is _TRACE_MODULE:
             return _method_in(frame)

@@ -50,10 +50,10 @@ def trace(
     check_calls: Sequence[CheckCall] = (),
     gradients: bool = False,
 ) -> TraceResult:
-    """Trace the calls' methods on a copy of the model. Raises the TraceError that says why torch refuses.
+    """Trace the calls' methods on a copy of the model. Raises a TraceError that says why torch refuses.
 
-    `outputs` are the eager model's, by method. With `check`, torch's own check runs with `tolerance`; its result is
-    reported and decides nothing. With `gradients`, the trace is recorded with gradients enabled.
+    `outputs` are the eager model's, by method. With `check`, torch's own check runs with `tolerance`, a relative error;
+    its result is reported and decides nothing. With `gradients`, the trace is recorded with gradients enabled.
     """
     check_names(model, calls)
     recording = _Recording(model, calls, check_calls, options, tolerance, gradients)
@@ -116,10 +116,10 @@ class _Recording:
         """Trace the calls' methods inside the context `within`. Raises whatever tracing or torch's check raises."""
         module = self.model.copy_module()
         bake(module, self.calls)
-        # Without gradients, because the eager model and the artifact are called without: with gradients, a model may
-        # take another path (nn.TransformerEncoder does), which the trace would keep. torch's own check has none either.
-        # With gradients only if the artifact must have the same gradients, because not every path has any.
-        # Not in inference mode: its tensors cannot be saved as parameters, nor used where a model enables gradients.
+        # Gradients are off, as they are when the eager model and the artifact are called. With gradients, a model may
+        # take another path (nn.TransformerEncoder does), and the trace would keep it. torch's check has them off too.
+        # Gradients are on only if the artifact's gradients are to be compared, because not every path has gradients.
+        # Inference mode is no choice: its tensors cannot be saved as parameters, nor used if a model enables gradients.
         with torch.set_grad_enabled(self.gradients if gradients is None else gradients), within or nullcontext():
             traced: torch.jit.ScriptModule = torch.jit.trace_module(
                 module,
@@ -134,7 +134,7 @@ class _Recording:
         return traced
 
     def _check_inputs(self) -> list[dict[str, tuple[Any, ...]]]:
-        """Return inputs for torch's check, each for all methods, without those that the trace cannot be called with."""
+        """Return inputs for torch's check, each for all methods. Inputs that do not fit the trace are left out."""
         fitting = [check.call for check in self.check_calls if self._fits(check.call)]
         return [
             _artifact_args(calls) for calls in (self.calls, *({**self.calls, call.method: call} for call in fitting))
@@ -165,7 +165,10 @@ class _Recording:
         return archive
 
     def explain_failed_check(self, failed: Exception | None) -> str | None:
-        """Return why the check failed if that is no fault of the trace: the check always records without gradients."""
+        """Return why the check failed if the trace is not at fault, else None.
+
+        The check always records without gradients, and so may differ from a trace that was recorded with gradients.
+        """
         if failed is None or not self.gradients:
             return None
         try:

@@ -14,7 +14,8 @@ from tracehouse.torchscript import scopes
 
 _SHOWN_MAX = 50
 _NAMED_MAX = 3
-# The index of the operator's argument for train mode, and of the one for the probability to drop a value.
+# For each operator, the index of the argument for train mode, and of the argument for the probability to drop a value,
+# as in torch's native_functions.yaml. None: it has no such argument.
 _DROPOUTS = {
     **dict.fromkeys(
         ("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"), (2, 1)
@@ -24,7 +25,8 @@ _DROPOUTS = {
     **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), (6, 5)),
     "aten::scaled_dot_product_attention": (None, 4),
 }
-# The index of the argument that says whether to use the batch's statistics, and of the running ones it then updates.
+# For each operator, the index of the argument that says whether to use the batch's statistics, and of the running mean,
+# which is then updated.
 _NORMS = {"aten::batch_norm": (5, 3), "aten::instance_norm": (5, 3)}
 
 
@@ -79,7 +81,7 @@ def _place_nodes(known: scopes.Scopes, method: str, graph: Any) -> Iterator[tupl
 
 
 def is_inactive_dropout(node: script_graphs.Node) -> bool:
-    """Whether a node is a dropout that is known to drop nothing."""
+    """Whether a node is a dropout that certainly drops nothing."""
     return node.kind() in _DROPOUTS and not _draws(node)
 
 
@@ -98,7 +100,7 @@ def _normalises_by_batch(node: script_graphs.Node) -> bool:
 
 
 def _is_set(node: script_graphs.Node, place: int | None) -> bool:
-    """Whether an argument is true, or unknown: a scripted method reads the mode from its module, which trains."""
+    """Whether an argument is true or unknown. A scripted method reads the mode from its module, which trains."""
     if place is None or place >= node.inputsSize():
         return True
     value = node.inputsAt(place).toIValue()

@@ -53,7 +53,7 @@ class SizedInputs:
         return {spec.name: shape_at(spec.shape, sizes) for spec in self._specs}
 
 
-def _integer_range(tensor: Tensor, claimed: ValueRange | None) -> random_inputs.Ends:
+def _integer_range(tensor: Tensor, claimed: ValueRange | None) -> random_inputs.ValueBounds:
     """Return the range that integers are drawn from: the example's own values, and the claimed range as well."""
     values = array(tensor.datatype, tensor.data)
     low, high = int(values.min()), int(values.max())

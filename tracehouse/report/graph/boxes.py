@@ -13,18 +13,19 @@ from math import ceil
 
 from tracehouse.artifact.manifest import GraphNode, Printout
 
-# A person still reads this many boxes. A larger graph is folded to an overview, and a reader opens its submodules.
+# The numbers here are chosen. A person can read READABLE_MAX boxes. A larger graph is folded to an overview of at most
+# OVERVIEW_MAX boxes, and a reader opens its submodules.
 READABLE_MAX = 100
 OVERVIEW_MAX = 30
-# Nobody reads more boxes than this, even with every submodule open: neighbours are then drawn as one box.
+# Nobody reads more boxes than this, even with every submodule open: then neighbours are drawn as one box.
 BOXES_MAX = 1500
-# No model's graph has more than these; a forged one could have millions.
+# A model's graph seldom has more than these; a forged one could have millions.
 INPUTS_MAX = 500
 EDGES_MAX = 4000
-TITLE_MAX = 1000
+TITLE_MAX = 1000  # characters
 _VALUE_TITLE_MAX = 200
 _DEPTH_MAX = 20
-# Bounds of a submodule's path: a request cannot ask for a longer one, and each step costs every box a comparison.
+# Limits of a submodule's path, in characters and in steps: each step costs a comparison for every box.
 _PATH_MAX = 500
 _STEPS_MAX = 50
 # `prim::If` has two blocks; no node of torch has more.
@@ -38,7 +39,7 @@ _BLOCKS = {("prim::If", 0): "then", ("prim::If", 1): "else", ("prim::Loop", 0): 
 
 @dataclass(slots=True)
 class Box:
-    """One node or several, by their places in the printout. `opens` is the submodule path that unfolds the box."""
+    """One node or several, by their indices in the printout. `opens` is the submodule's path that unfolds the box."""
 
     label: str
     type: str
@@ -50,7 +51,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge from one box to another, by their places."""
+    """An edge from one box to another, by their indices in `Boxes.boxes`."""
 
     source: int
     target: int
@@ -59,7 +60,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """The boxes and edges of a picture, in the order of computation: no edge points backwards."""
+    """The boxes and edges of a picture. The boxes have the order of computation, so no edge points backwards."""
 
     title: str
     boxes: list[Box]
@@ -67,7 +68,7 @@ class Boxes:
 
 
 def boxes_of(printout: Printout, opened: Collection[str] = ()) -> Boxes:
-    """Return the boxes of a printout. `opened` are paths of submodules to unfold; those around them unfold too."""
+    """Return the boxes of a printout. `opened` has the paths of submodules to unfold; their parents unfold too."""
     shown = _without_constants(printout.nodes)
     folded = _Folding(printout, shown, _with_ancestors(opened)).boxes()
     inputs = [Box(name, "", f"input {name}", "") for name in islice(_input_names(printout, folded), INPUTS_MAX)]
@@ -80,12 +81,12 @@ def boxes_of(printout: Printout, opened: Collection[str] = ()) -> Boxes:
 
 
 def _notice_of_omission(printout: Printout) -> list[Box]:
-    """Return a box that says that nothing is drawn: the text of a printout that was too large to be kept says why."""
+    """Return a box that says that nothing is drawn, with the end of the printout's text, which says why."""
     return [Box("not drawn", "see the text", printout.text[-TITLE_MAX:], "")] if printout.text else []
 
 
 def _without_constants(nodes: Sequence[GraphNode]) -> list[int]:
-    """Return the nodes to draw. Constants and attribute reads would hide the operators; the text has them."""
+    """Return the indices of the nodes to draw. Constants and attribute reads are left out: they would hide the rest."""
     constant: set[str] = set()
     shown = []
     for place, node in enumerate(nodes):
@@ -100,7 +101,7 @@ def _without_constants(nodes: Sequence[GraphNode]) -> list[int]:
 
 
 def _input_names(printout: Printout, folded: Sequence[Box]) -> Iterator[str]:
-    """Yield the inputs that are used, except weights that only their own folded submodule uses."""
+    """Yield the inputs that some box uses, except a weight that only the folded box of its own submodule uses."""
     user: dict[str, Box | None] = {}  # None: several boxes use it
     for box in folded:
         for number in box.nodes:
@@ -207,8 +208,8 @@ class _Folding:
 class _Wiring:
     """Finds the edges: which box uses a value that another one makes.
 
-    The results of a block are made at the block's end, and used where the outputs of its node are used. The backward
-    edge of a loop is not drawn, because edges point downwards only.
+    The end of a block makes its results; the boxes that use the outputs of the block's node use them. The backward edge
+    of a loop is not drawn, because edges point downwards only.
     """
 
     def __init__(self, printout: Printout, boxes: Sequence[Box], inputs: int) -> None:
@@ -278,7 +279,7 @@ class _Wiring:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the text with at most this many characters, with an ellipsis where it is cut."""
+    """Return the text with at most `most` characters; if it is cut, it ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -13,7 +13,7 @@ _CLUSTERS_DEEP_MAX = 20
 
 # Graphviz reads text up to the first NUL; the other characters are not valid in UTF-8 or in a label.
 _NOT_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# Graphviz gives `\N` and `\l` in a label a meaning.
+# In a label, Graphviz replaces `\N` and `\l`.
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": ""})
 
 
@@ -25,7 +25,7 @@ class _Cluster:
 
 
 def write(printout: Printout, opened: Collection[str] = (), link: Link | None = None) -> str:
-    """Return well-formed DOT, whatever names the printout has. With `link`, folded boxes have an address."""
+    """Return well-formed DOT, whatever names the printout has. With `link`, each folded box has a URL."""
     drawn = boxes_of(printout, opened)
     edges = [f"  n{edge.source} -> n{edge.target} [tooltip={_text(edge.title)}];" for edge in drawn.edges]
     return "\n".join(

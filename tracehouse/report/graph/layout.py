@@ -12,13 +12,14 @@ import igraph
 
 from tracehouse.report.graph.boxes import Edge
 
-# A layout reserves a place for an edge on each layer that it passes. Edges over more layers are drawn straight.
+# The layout reserves a place for an edge on each layer that the edge passes. Edges over more layers than this are drawn
+# straight. Chosen.
 SPAN_MAX = 60
-# The sum over all edges: a layout with so many places takes a second. The shortest edges are laid out.
+# How many such places all edges together may have: with this many, a layout takes about a second. The shortest edges
+# get theirs first.
 _PLACES_MAX = 30_000
 
-# In columns and layers.
-Place = tuple[float, float]
+Place = tuple[float, float]  # column and layer, from 0 on; the layer grows downwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Layout:
 
 
 def lay_out(boxes: int, edges: Sequence[Edge]) -> Layout:
-    """Lay out this many boxes with these edges."""
+    """Return the layout of this many boxes with these edges, which must point from a lower index to a higher one."""
     if boxes == 0:
         return Layout([], [])
     layers = _layers(boxes, edges)

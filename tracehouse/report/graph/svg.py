@@ -13,8 +13,8 @@ from tracehouse.report.graph.layout import SPAN_MAX, Place, lay_out
 # Returns the address of the same picture with one more submodule unfolded.
 Link = Callable[[str], str]
 
-_BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 40, 24, 34, 20
-_LABEL_MAX = 25
+_BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 40, 24, 34, 20  # pixels
+_LABEL_MAX = 25  # characters: what a box has room for
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -50,7 +50,7 @@ def draw(printout: Printout, opened: Collection[str] = (), link: Link | None = N
 
 
 def hue(module: str) -> int:
-    """Return the hue of a box in degrees, the same for all boxes of one top-level submodule."""
+    """Return the hue of a box in degrees (0 to 359), the same for all boxes of one top-level submodule."""
     return crc32(module.partition(".")[0].encode(errors="replace")) % 360
 
 
