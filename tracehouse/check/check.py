@@ -4,7 +4,6 @@ It runs in the process of the submitted code, which could forge its results. So 
 can only make the verdict worse.
 """
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +20,7 @@ from tracehouse.check.target import Target
 from tracehouse.contract.contract import MethodClaim
 from tracehouse.contract.output_spec import Answers
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CallLimit, submitted_call
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import LoadedModel
@@ -53,24 +53,32 @@ class Check:
 
     Call `run_examples` before the trace, because a model that refuses its example needs no trace, and `run` after it,
     once for each candidate. `tolerance` is the relative tolerance of every comparison, and `seed` seeds every call.
+    `later` is the limit of each call on an example after the first one.
     """
 
-    def __init__(self, model: LoadedModel, calls: Mapping[str, Call], *, tolerance: float, seed: int) -> None:
+    def __init__(
+        self, model: LoadedModel, calls: Mapping[str, Call], *, tolerance: float, seed: int, later: CallLimit
+    ) -> None:
         self._model = model
-        self._eager = EagerOracle(model, seed)
+        self._eager = EagerOracle(model, seed, later)
         self._calls = calls
         self._tolerance = tolerance
         self._seed = seed
         self._observed: dict[str, CallObservation] = {}
-        self._example_s: dict[str, float] = {}
 
-    def run_examples(self) -> dict[str, Any]:
-        """Return the eager model's outputs on the examples, by method. Raises ModelRaised if the model refuses one."""
+    def run_examples(self, first_s: float | None = None) -> dict[str, Any]:
+        """Return the eager model's outputs on the examples, by method.
+
+        Raises ModelRaised if the model refuses one, and TooSlow if a first call takes longer than `first_s` seconds.
+        """
         for method, call in self._calls.items():
-            started = time.monotonic()
-            self._observed[method] = self._eager.observe(call)
-            self._example_s[method] = (time.monotonic() - started) / 2
+            self._observed[method] = self._eager.observe(call, first_s=first_s)
         return {method: observed.answers[0].outputs for method, observed in self._observed.items()}
+
+    @property
+    def example_s(self) -> float:
+        """How many seconds the first calls on the examples took together."""
+        return sum(observed.call_s for observed in self._observed.values())
 
     def run(
         self,
@@ -92,7 +100,9 @@ class Check:
             comparer.compare_example(call, self._observed[method].answers[0])
             determinism.check_example(call)
         for given in check_calls:
-            comparer.compare_check_input(given, self._calls[given.call.method], self._eager)
+            method = given.call.method
+            within_s = submitted_call(options.budget_s).after(self._observed[method].call_s)
+            comparer.compare_check_input(given, self._calls[method], self._eager, within_s)
         layers: list[Layer] = []
         evidence: dict[str, Evidence] = {}
         if options.probes != "off":
@@ -103,6 +113,8 @@ class Check:
                 report(layer)
 
             evidence = self._evidence(candidate, probing, Budget(options.budget_s), requested, keep)
+        for call in self._calls.values():
+            determinism.check_still_ends(call)
         determinism.report_draws(self._calls)
         if candidate.form != "traced":
             _read_graphs(traced, [*self._calls], ledger)
@@ -159,7 +171,7 @@ class Check:
         return {
             method: Probing(
                 call,
-                self._example_s[method],
+                self._observed[method].call_s,
                 self._eager,
                 comparer,
                 determinism,

@@ -1,17 +1,19 @@
 """The comparer: it compares the artifact's answers with the eager model's, and reports what a difference means."""
 
 from tracehouse.check import findings
+from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.ledger import Ledger
 from tracehouse.check.oracle import EagerOracle
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.case_names import EXAMPLE
-from tracehouse.differential.comparison import ComparisonResult, Difference, compare_baked_arguments
+from tracehouse.differential.comparison import ComparisonResult, compare_baked_arguments
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import coverage, differences, repeatability
-from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.comparison import comparison_of
 from tracehouse.findings.kinds import Kind
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
@@ -43,15 +45,18 @@ class Comparer:
         if written:
             self._ledger.findings.append(repeatability.changes_its_input(call.method, written))
 
-    def compare_check_input(self, given: CheckCall, example: Call, eager: EagerOracle) -> None:
+    def compare_check_input(self, given: CheckCall, example: Call, eager: EagerOracle, within_s: float) -> None:
         """Compare on a check input. If it has another value for a baked argument, it differs without a call.
 
-        Raises LimitExceeded if the artifact runs out of memory.
+        The model is stopped after `within_s` seconds. Raises LimitExceeded if the artifact runs out of memory.
         """
         try:
-            answer = eager.answer(given.call)
+            answer = eager.answer(given.call, within_s=within_s)
         except ModelRaised as error:
             self._ledger.findings.append(coverage.check_input_refused(given.name, error.failure()))
+            return
+        except TooSlow as slow:
+            self._ledger.findings.append(coverage.check_input_stopped(given.name, str(slow)))
             return
         baked = compare_baked_arguments(
             observed_contract.describe_arguments(example), observed_contract.describe_arguments(given.call)
@@ -69,25 +74,10 @@ class Comparer:
 
         Raises LimitExceeded if the artifact runs out of memory.
         """
-        try:
-            answer = call_artifact(self._traced.module, call, self._seed)
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise out_of_memory_error(error) from error
-            return ComparisonResult(None, Difference("output", f"the artifact raised: {_last_line(error)}"))
-        if eager.drew or answer.drew:
+        asked = ask_artifact(self._traced.module, call, eager, tolerance=self._tolerance, seed=self._seed)
+        if asked.answer is not None and (eager.drew or asked.answer.drew):
             self._ledger.random_methods.add(call.method)
-        outputs = compare(eager.outputs, answer.outputs, self._tolerance)
-        if not outputs.agrees:
-            return outputs
-        inputs = compare(eager.inputs, answer.inputs, self._tolerance, "input")
-        if inputs.difference is None:
-            return outputs
-        left = inputs.difference
-        return ComparisonResult(
-            outputs.largest,
-            Difference(left.leaf, f"afterwards {left.what}", left.index, left.eager, left.artifact),
-        )
+        return asked.compared
 
     def compare_refusal(self, call: Call, case: str, error: ModelRaised) -> None:
         """Report an artifact that answers a call which the eager model refused with `error`.
@@ -110,16 +100,7 @@ class Comparer:
         The comparisons list all cases, so further differences need no finding.
         """
         difference = compared.difference
-        self._ledger.comparisons.append(
-            Comparison(
-                method=call.method,
-                case=case,
-                in_contract=in_contract,
-                agrees=compared.agrees,
-                largest_difference=compared.largest,
-                difference=f"{difference.leaf}: {difference.what}" if difference else None,
-            )
-        )
+        self._ledger.comparisons.append(comparison_of(call.method, case, compared, in_contract=in_contract))
         kind = Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE
         if difference is not None and not self._ledger.has(kind, call.method):
             warned = self._traced.warnings
@@ -139,9 +120,3 @@ def find_suspect_line(traced: TraceResult) -> user_lines.Line | None:
     warned = next((warned.line for warned in traced.warnings if warned.line), None)
     check = traced.torch_check
     return warned or (findings.place_of(check) if check.passed is False else None)
-
-
-def _last_line(error: Exception) -> str:
-    """Return the last line of the message: torch puts what happened there, after the lines of the graph."""
-    text = user_lines.error_text(error).strip()
-    return text.splitlines()[-1] if text else type(error).__name__

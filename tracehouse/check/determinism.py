@@ -7,6 +7,7 @@ from tracehouse.check.calls import CallResult
 from tracehouse.check.comparer import find_suspect_line
 from tracehouse.check.ledger import Ledger
 from tracehouse.check.oracle import CallObservation, EagerOracle
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
@@ -48,14 +49,30 @@ class Determinism:
         observed = self._observed[call.method]
         first, *others = observed.answers
         torch_check = self._traced.torch_check
-        if first.drew or (torch_check.ran and not torch_check.passed):
-            others = [*others, *self._eager.repeat(call, CALLS_WHERE_RANDOM)]
+        stopped = observed.stopped
+        if stopped is None and (first.drew or (torch_check.ran and not torch_check.passed)):
+            try:
+                others = [*others, *self._eager.repeat(call, CALLS_WHERE_RANDOM)]
+            except TooSlow as slow:
+                stopped = str(slow)
         for again in others:
             self._compare(call, first, again, "a later one")
+        if stopped is not None:
+            self._report_stopped(call, stopped)
         # A counter that a later call is going to compare with sixty answers the same until then, on all inputs; and
         # which values of it would change an answer cannot be found by trying.
         if observed.hidden_states and not self._ledger.has(Kind.HIDDEN_STATE, call.method):
             self._ledger.findings.append(findings.state_carried(call, observed.hidden_states))
+
+    def check_still_ends(self, example: Call) -> None:
+        """Ask the example once more if a call was stopped: a model that loops from some call on answers nothing now."""
+        if self._eager.has_stopped:
+            try:
+                self._eager.answer(example)
+            except TooSlow as slow:
+                self._report_stopped(example, str(slow))
+            except ModelRaised:
+                return
 
     def check_state_left(self, example: Call, case: str, answer: CallResult, within_s: float) -> None:
         """Compare the example's answer with one that the copy which gave `answer` gives to the example now.
@@ -88,6 +105,11 @@ class Determinism:
                 drawing = next(scripted_graphs.find_draws(self._graph(method)), None)
                 self._ledger.findings.append(findings.draws_random_numbers(method, drawing))
 
+    def _report_stopped(self, call: Call, stopped: str) -> None:
+        if not self._ledger.has(Kind.HIDDEN_STATE, call.method):
+            line = self._line_of_seen_state(call) or find_suspect_line(self._traced)
+            self._ledger.findings.append(findings.later_call_stopped(call, stopped, line))
+
     def _compare(self, call: Call, first: CallResult, again: CallResult, other: str) -> None:
         """Compare two answers of the eager model, with a tolerance of 0 if random numbers were drawn."""
         drew = first.drew or again.drew
@@ -108,5 +130,7 @@ class Determinism:
 
     def _line_of_state(self, call: Call) -> user_lines.Line | None:
         """Return the line that reads what an earlier call left, where that was seen."""
-        carried = (one.line for one in self._observed[call.method].hidden_states if one.line is not None)
-        return next(carried, None) or self._eager.find_state_line(call) or find_suspect_line(self._traced)
+        return self._line_of_seen_state(call) or self._eager.find_state_line(call) or find_suspect_line(self._traced)
+
+    def _line_of_seen_state(self, call: Call) -> user_lines.Line | None:
+        return next((one.line for one in self._observed[call.method].hidden_states if one.line is not None), None)

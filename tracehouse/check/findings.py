@@ -167,6 +167,11 @@ def hidden_state(call: Call, difference: Difference, suspect: user_lines.Line | 
     return repeatability.hidden_state(call.method, difference, user_lines.line_facts(suspect))
 
 
+def later_call_stopped(call: Call, stopped: str, suspect: user_lines.Line | None) -> Finding:
+    """Return the finding that a later call of eager on the same inputs had to be stopped."""
+    return repeatability.later_call_stopped(call.method, stopped, user_lines.line_facts(suspect))
+
+
 def state_carried(call: Call, states: Sequence[HiddenState]) -> Finding:
     """Return the finding that each call changes state that the next one reads."""
     line = next((one.line for one in states if one.line), None)

@@ -10,9 +10,12 @@ from typing import Any
 
 from tracehouse.check.check import Check, CheckResult
 from tracehouse.check.pipeline import ReportLayer, RequestedSizes
+from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.contract.contract import Contract
+from tracehouse.differential.call_limits import first_call_s, later_call, submitted_call
 from tracehouse.eager import observed_contract
 from tracehouse.eager.submission import LoadedSubmission
+from tracehouse.errors import LimitExceeded
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript.candidate import Candidate, candidate_of
@@ -21,7 +24,8 @@ from tracehouse.torchscript.candidate import Candidate, candidate_of
 class ModelCheck:
     """The check of one loaded model: call `trace` first, and then `run`.
 
-    `requested` says by method which sizes are to vary.
+    `requested` says by method which sizes are to vary. With `bounds_first_call`, a first call and a trace that take
+    longer than the budget are stopped too. Without it, whoever started this process ends it.
     """
 
     def __init__(
@@ -31,21 +35,34 @@ class ModelCheck:
         options: TraceOptions,
         check: CheckOptions,
         requested: Mapping[str, RequestedSizes],
+        *,
+        bounds_first_call: bool = False,
     ) -> None:
         self._loaded = loaded
         self._conversion = conversion
         self._options = options
         self._options_of_check = check
         self._requested = requested
-        self._check = Check(loaded.model, loaded.calls, tolerance=check.check_tolerance, seed=options.seed)
+        self._first_s = first_call_s(check.budget_s) if bounds_first_call else None
+        self._check = Check(
+            loaded.model,
+            loaded.calls,
+            tolerance=check.check_tolerance,
+            seed=options.seed,
+            later=later_call(check.budget_s),
+        )
 
     @cached_property
     def outputs(self) -> dict[str, Any]:
         """The eager model's outputs on the examples, by method.
 
-        Raises ModelRaised if the model refuses an example, and UnsupportedOutput if no artifact could return an output.
+        Raises ModelRaised if the model refuses an example, LimitExceeded if a first call is stopped, and
+        UnsupportedOutput if no artifact could return an output.
         """
-        outputs = self._check.run_examples()
+        try:
+            outputs = self._check.run_examples(self._first_s)
+        except TooSlow as slow:
+            raise too_slow("the first call on the example inputs", slow) from slow
         for method, call in self._loaded.calls.items():
             module, strict = self._loaded.model.module, self._options.strict
             observed_contract.check_outputs(module, call, outputs[method], strict=strict)
@@ -57,8 +74,32 @@ class ModelCheck:
         return observed_contract.observe(self._loaded.calls, self.outputs)
 
     def trace(self) -> Candidate:
-        """Return the candidate for the artifact. Raises TraceError if the model cannot be traced or scripted."""
-        return candidate_of(self._loaded, self._options, self._options_of_check, self._conversion, self.outputs)
+        """Return the candidate for the artifact; if torch's own check of the trace has to be stopped, one without it.
+
+        Raises TraceError if the model cannot be traced or scripted.
+        """
+        check = self._options_of_check
+        try:
+            return self._trace(check)
+        except TooSlow as slow:
+            if not check.check_trace:
+                raise too_slow("the trace", slow) from slow
+            stopped = f"torch's check could not finish: {slow}; our own check decides"
+        try:
+            candidate = self._trace(check.model_copy(update={"check_trace": False}))
+        except TooSlow as slow:
+            raise too_slow("the trace", slow) from slow
+        torch_check = candidate.traced.torch_check.model_copy(update={"ran": True, "error": stopped})
+        return replace(candidate, traced=replace(candidate.traced, torch_check=torch_check))
+
+    def _trace(self, check: CheckOptions) -> Candidate:
+        """Return the candidate. Raises TraceError, and TooSlow if it takes too long."""
+        outputs, loaded = self.outputs, self._loaded
+        # torch's check traces and calls the model once more for each example and check input.
+        calls_s = self._check.example_s * (2 + len(loaded.check_calls))
+        within_s = None if self._first_s is None else submitted_call(check.budget_s).after(calls_s)
+        with time_limit(within_s):
+            return candidate_of(loaded, self._options, check, self._conversion, outputs)
 
     def run(self, candidate: Candidate, report: ReportLayer) -> CheckResult:
         """Compare the candidate with the eager model; `report` is called with each layer when it ends.
@@ -69,3 +110,12 @@ class ModelCheck:
         checked = self._check.run(candidate, calls, options, self._requested, report)
         found = [*candidate.findings, *checked.check.findings]
         return replace(checked, check=checked.check.model_copy(update={"findings": found}))
+
+
+def too_slow(what: str, slow: TooSlow) -> LimitExceeded:
+    """Return the error to raise where nothing can be checked, because `what` was stopped."""
+    return LimitExceeded(
+        f"{what} was stopped: {slow}",
+        limit="time",
+        remedy="raise budget_s, or hand in smaller example inputs; a model that never ends cannot be checked",
+    )

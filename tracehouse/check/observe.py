@@ -66,15 +66,13 @@ def observe(target: Target, budget: Budget) -> Observation:
     Other values for which the budget leaves no time are left out. Nothing that the model raises comes out.
     """
     asking = AmbientRecorder()
-    answer, reading = _watch_eager(target, asking)
+    answer, reading = _watch_eager(target, asking, budget)
     if target.retrace is None:
         ambient = _test_ambient_reads(target, answer, asking.reads, None, budget)
         return Observation(
             answer, [], frozenset(), ambient, [*asking.contexts], None, frozenset(), None, in_torch=False
         )
-    started = time.monotonic()
-    baseline, recorded, in_torch = _watch_example_trace(target)
-    trace_s = time.monotonic() - started
+    baseline, recorded, in_torch, trace_s = _watch_example_trace(target, budget)
     return Observation(
         answer=answer,
         reads=_merge_reads(recorded.reads if recorded else {}, reading.reads if reading else {}),
@@ -111,25 +109,48 @@ def _enter_both(first: AbstractContextManager[Any], second: AbstractContextManag
         yield
 
 
-def _watch_eager(target: Target, asking: AmbientRecorder) -> tuple[CallResult | None, ReadRecorder | None]:
+def _watch_eager(
+    target: Target, asking: AmbientRecorder, budget: Budget
+) -> tuple[CallResult | None, ReadRecorder | None]:
+    """Return the answer to the example and what was read on the way; None for both if no call could be watched."""
     for in_torch in (True, False):
         reading = ReadRecorder(target.call, in_torch=in_torch)
         try:
             with reading, asking:
-                return target.eager.answer(target.call, within_s=CALL_LIMITS.observed_s), reading
-        except (ModelRaised, TooSlow):  # a model that traces functions itself does not get through a mode
+                return target.eager.answer(target.call, within_s=_observed_s(budget)), reading
+        except ModelRaised:  # a model that traces functions itself does not get through a mode
             continue
+        except TooSlow as slow:
+            budget.leave_out(f"what the model reads in a call of its example: {slow}")
+            if budget.is_spent:
+                break
     return None, None
 
 
-def _watch_example_trace(target: Target) -> tuple[CanonicalGraph | None, ReadRecorder | None, bool]:
+def _watch_example_trace(
+    target: Target, budget: Budget
+) -> tuple[CanonicalGraph | None, ReadRecorder | None, bool, float]:
+    """Return the graph of a trace, what was read on the way, whether operators were watched, and the seconds it took;
+    None if no trace could be watched."""
     for in_torch in (True, False):
         reading = ReadRecorder(target.call, in_torch=in_torch)
+        started = time.monotonic()
         try:
-            return watch_trace(target, reading), reading, in_torch
-        except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
+            graph = watch_trace(target, reading, within_s=_observed_s(budget))
+        except TooSlow as slow:
+            budget.leave_out(f"what the model reads while it is traced: {slow}")
+            if budget.is_spent:
+                break
+        except Exception:  # noqa: BLE001 - submitted code: anything may come out of it
             continue
-    return None, None, False
+        else:
+            return graph, reading, in_torch, time.monotonic() - started
+    return None, None, False, 0.0
+
+
+def _observed_s(budget: Budget) -> float:
+    """Return how many seconds the example may take while it is watched, which makes it slower."""
+    return min(CALL_LIMITS.observed_s, max(CALL_LIMITS.observed_least_s, budget.left_by_the_clock_s))
 
 
 def _merge_reads(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, ValueRead]) -> list[ValueRead]:

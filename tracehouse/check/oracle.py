@@ -3,6 +3,7 @@
 In testing, an oracle is what says which answer is right (Howden, 1978).
 """
 
+import time
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from tracehouse.check.calls import CallResult, call_model
 from tracehouse.check.instrumentation import attribute_reads
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
 from tracehouse.check.time_limit import TooSlow, time_limit
+from tracehouse.differential.call_limits import CallLimit
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
@@ -37,26 +39,35 @@ _Marks = tuple[Marks, Marks]  # of a copy, and of what all copies share
 
 @dataclass(frozen=True)
 class CallObservation:
-    """Two consecutive calls of one copy on the same inputs: their answers, and what was seen of state and reads."""
+    """Two consecutive calls of one copy on the same inputs: their answers, and what was seen of state and reads.
 
-    answers: tuple[CallResult, CallResult]
+    If the second one was stopped, there is one answer, and `stopped` says after how long.
+    """
+
+    answers: tuple[CallResult, ...]
     hidden_states: list[HiddenState]  # state on which an answer depends, or may depend
     harmless_states: list[HiddenState]  # state on which no answer depends
     reads_values: bool  # whether Python reads a tensor's value, and so may branch on it
+    call_s: float  # how many seconds the first call took
+    stopped: str | None = None
 
 
 class EagerOracle:
     """The eager model as the reference.
 
     A copy answers call after call for as long as no call changes it; after that a new copy takes its place. `seed`
-    seeds each call.
+    seeds each call. `limit` is that of a call that names no limit of its own, once `observe` has timed one. Without it,
+    such calls have none.
     """
 
-    def __init__(self, model: LoadedModel, seed: int) -> None:
+    def __init__(self, model: LoadedModel, seed: int, limit: CallLimit | None = None) -> None:
         self._model = model
         self._seed = seed
+        self._limit = limit
+        self._limit_s: float | None = None
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
         self._last: torch.nn.Module | None = None  # the copy that answered last
+        self.has_stopped = False  # whether a call was stopped at its limit
 
     @property
     def module(self) -> torch.nn.Module:
@@ -75,16 +86,19 @@ class EagerOracle:
 
         Another `draw` draws other random numbers. `world` surrounds the call alone and not the making of a copy, which
         puts the source's globals back. Raises ModelRaised with the user's line if the model raises, LimitExceeded if
-        memory runs out, and TooSlow after `within_s` seconds.
+        memory runs out, and TooSlow after `within_s` seconds or the oracle's own limit.
         """
         module, before = self._unchanged or self._copy()
         self._unchanged = None
         self._last = module
         try:
             with world or nullcontext():
-                answer = call_model(module, call, self._seed + draw, within_s=within_s)
+                answer = call_model(module, call, self._seed + draw, within_s=within_s or self._limit_s)
         except ModelRaised:
             self._keep_if_unchanged(module, before)
+            raise
+        except TooSlow:
+            self.has_stopped = True
             raise
         return answer if self._keep_if_unchanged(module, before) else replace(answer, left_state=True)
 
@@ -96,42 +110,50 @@ class EagerOracle:
         assert self._last is not None
         return call_model(self._last, call, self._seed, within_s=within_s)
 
-    def observe(self, call: Call) -> CallObservation:
+    def observe(self, call: Call, *, first_s: float | None = None) -> CallObservation:
         """Call a copy twice, and return both answers and the state that passes from call to call.
 
-        Raises ModelRaised if the model refuses the call.
+        Raises ModelRaised if the model refuses the call, and TooSlow after `first_s` seconds of the first one.
         """
         try:
-            return self._observe(call, _ValueReadDetector())
+            return self._observe(call, _ValueReadDetector(), first_s)
         except ModelRaised:
             # A model that itself calls torch.jit.trace fails under a dispatch mode.
-            return self._observe(call, nullcontext())
+            return self._observe(call, nullcontext(), first_s)
 
-    def _observe(self, call: Call, mode: AbstractContextManager[Any]) -> CallObservation:
+    def _observe(self, call: Call, mode: AbstractContextManager[Any], first_s: float | None) -> CallObservation:
         module = self._model.copy_module()
-        first = call_model(module, call, self._seed)
+        started = time.monotonic()
+        first = call_model(module, call, self._seed, within_s=first_s)
+        call_s = time.monotonic() - started
+        if self._limit is not None:
+            self._limit_s = max(self._limit_s or 0.0, self._limit.after(call_s))
         before = self._mark(module)
-        with mode as detector:
-            second = call_model(module, call, self._seed + 1)
+        try:
+            with mode as detector:
+                second = call_model(module, call, self._seed + 1, within_s=self._limit_s)
+        except TooSlow as slow:
+            return CallObservation((first,), [], [], reads_values=True, call_s=call_s, stopped=str(slow))
         after = self._mark(module)
         own, shared = _find_changes(before, after)
         # The source's globals cannot be watched, so one that each call changes is taken to be read.
         lines = {key: attribute_reads.find_line_that_names(key[1]) for key in sorted(shared)}
         if own:
             lines |= self._find_reads_before_writes(module, call, attribute_reads.add_running_statistics(own))
-        states = StateTrials(self._model, self._seed, call).judge(module, lines, shared) if lines else []
+        states = StateTrials(self._model, self._seed, call, call_s).judge(module, lines, shared) if lines else []
         return CallObservation(
             (first, second),
             [state for state in states if state.effect != "harmless"],
             [state for state in states if state.effect == "harmless"],
             reads_values=detector is None or detector.has_read,  # without a detector, a read may have happened
+            call_s=call_s,
         )
 
     def find_state_line(self, call: Call) -> user_lines.Line | None:
         """Return the first line that reads what an earlier call left; None if no line is known."""
         module, before = self._copy()
-        with suppress(ModelRaised):
-            call_model(module, call, self._seed)
+        with suppress(ModelRaised, TooSlow):
+            call_model(module, call, self._seed, within_s=self._limit_s)
         own, shared = _find_changes(before, self._mark(module))
         reads = self._find_reads_before_writes(module, call, own) if own else {}
         lines = [*reads.values(), *(attribute_reads.find_line_that_names(name) for _, name in sorted(shared))]
@@ -140,8 +162,10 @@ class EagerOracle:
     def find_draw_line(self, call: Call) -> user_lines.Line | None:
         """Return the first line on which Python or NumPy draws a random number; None if there is none."""
         module = self._model.copy_module()
-        with suppress(ModelRaised):
-            return attribute_reads.find_line_that_draws(lambda: call_model(module, call, self._seed, seeded=False))
+        with suppress(ModelRaised, TooSlow):
+            return attribute_reads.find_line_that_draws(
+                lambda: call_model(module, call, self._seed, within_s=self._limit_s, seeded=False)
+            )
         return None
 
     def find_aftereffect(self, other: Call, call: Call, *, tolerance: float, within_s: float) -> Difference | None:
@@ -178,10 +202,10 @@ class EagerOracle:
     def repeat(self, call: Call, times: int) -> list[CallResult]:
         """Return the answers of one new copy to `times` consecutive calls, each with other random numbers.
 
-        Raises ModelRaised if the model refuses one.
+        Raises ModelRaised if the model refuses one, and TooSlow if one is stopped.
         """
         module = self._model.copy_module()
-        return [call_model(module, call, self._seed + time) for time in range(times)]
+        return [call_model(module, call, self._seed + draw, within_s=self._limit_s) for draw in range(times)]
 
     def _find_reads_before_writes(
         self, module: torch.nn.Module, call: Call, changing: set[StateKey]
@@ -191,8 +215,8 @@ class EagerOracle:
         State that is only written carries nothing on: attention weights, for instance, that are stored for a person to
         look at.
         """
-        with attribute_reads.record_reads(module, changing) as lines, suppress(ModelRaised):
-            call_model(module, call, self._seed)
+        with attribute_reads.record_reads(module, changing) as lines, suppress(ModelRaised, TooSlow):
+            call_model(module, call, self._seed, within_s=self._limit_s)
         return {key: lines[key] for key in sorted(changing) if key in lines}
 
     def _keep_if_unchanged(self, module: torch.nn.Module, before: _Marks) -> bool:

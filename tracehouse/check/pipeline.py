@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tracehouse.check import findings
+from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.batch import certificate
-from tracehouse.check.calls import call_artifact
 from tracehouse.check.claim import find_contradicted
 from tracehouse.check.evidence import (
     BatchEvidence,
@@ -47,9 +47,9 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_counterexample, name_value_read
 from tracehouse.eager.call import Call
+from tracehouse.errors import LimitExceeded
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
-from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.torch_check import RecordedWarning
 
 ReportLayer = Callable[[Layer], object]
@@ -263,10 +263,10 @@ class Pipeline:
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             return False
         try:
-            artifact = call_artifact(target.artifact, call, target.seed)
-        except Exception:  # noqa: BLE001 - TorchScript raises of every kind
-            return True
-        return not compare(eager.outputs, artifact.outputs, target.tolerance).agrees
+            asked = ask_artifact(target.artifact, call, eager, tolerance=target.tolerance, seed=target.seed)
+        except LimitExceeded:
+            return False  # who has no memory left shows nothing
+        return not asked.compared.agrees
 
 
 def _why_nothing_to_prove(evidence: Evidence) -> str | None:

@@ -43,12 +43,14 @@ class StateTrials:
     """Calls the model with other values in place of the state that calls leave, each time in a new copy.
 
     Every trial calls the model on the example `call` and, if the model accepts them, on other values of the same
-    shapes.
+    shapes. `call_s` is how many seconds a call on the example took.
     """
 
-    def __init__(self, model: LoadedModel, seed: int, call: Call) -> None:
+    def __init__(self, model: LoadedModel, seed: int, call: Call, call_s: float) -> None:
         self._model = model
         self._seed = seed
+        self._example = call
+        self._call_s = call_s
         self._calls = [call, *(varied for _, varied in list(generate_probes(call, searching=False))[:1])]
         self._comparands: set[float] = set()  # numbers that tensors were compared with in the calls so far
 
@@ -61,15 +63,17 @@ class StateTrials:
         keys of what all copies share. `CALL_LIMITS` bounds the seconds of each trial and of all of them; states that
         are left then have the effect "unknown".
         """
-        started = time.monotonic()
-        settled = self._find_settled(module, set(lines), shared)
-        call_s = (time.monotonic() - started) / len(self._calls)
-        until = time.monotonic() + CALL_LIMITS.state_trials.after(call_s)
-        within_s = CALL_LIMITS.state_trial.after(call_s)
+        until = time.monotonic() + CALL_LIMITS.state_trials.after(self._call_s)
+        within_s = CALL_LIMITS.state_trial.after(self._call_s)
+        try:
+            settled = self._find_settled(module, set(lines), shared, within_s)
+        except TooSlow as slow:
+            why = f"a later call on the example was stopped: {slow}"
+            return [HiddenState(self._name(key, shared), line, "unknown", why) for key, line in lines.items()]
         values = {key: hidden_state.copy_content(self._read(module, key, shared)) for key in lines}
         states = []
         for key, line in lines.items():
-            name = ".".join(key) if key in shared else script_graphs.join_path(*key)
+            name = self._name(key, shared)
             if key in settled:
                 states.append(HiddenState(name, line, "harmless", "every call leaves the same value in it"))
                 continue
@@ -80,18 +84,22 @@ class StateTrials:
             states.append(HiddenState(name, line, judged.effect, judged.reason))
         return states
 
-    def _find_settled(self, module: torch.nn.Module, keys: set[StateKey], shared: set[StateKey]) -> set[StateKey]:
+    def _find_settled(
+        self, module: torch.nn.Module, keys: set[StateKey], shared: set[StateKey], within_s: float
+    ) -> set[StateKey]:
         """Return the states that calls on other inputs leave as they were, such as weights kept to a norm.
 
-        A call that the model refuses is left out of the trials to come.
+        A call that the model refuses is left out of the trials to come. Raises TooSlow for the example.
         """
         before = {key: hidden_state.copy_content(self._read(module, key, shared)) for key in keys}
         settled = keys if len(self._calls) > 1 else set()
         for call in self._calls[::-1]:
             try:
-                call_model(module, call, self._seed)
-            except ModelRaised:
-                self._calls.remove(call)
+                call_model(module, call, self._seed, within_s=within_s)
+            except (ModelRaised, TooSlow) as error:
+                if call is self._example and isinstance(error, TooSlow):
+                    raise
+                self._calls = [other for other in self._calls if other is not call]
                 return set()
             settled = {
                 key for key in settled if hidden_state.is_same_content(before[key], self._read(module, key, shared))
@@ -109,13 +117,15 @@ class StateTrials:
         return outputs
 
     def _call(self, module: torch.nn.Module, call: Call, within_s: float) -> CallResult:
+        """Return the answer to one call. Raises what it raises, and TooSlow."""
         try:
             with time_limit(within_s), ReadRecorder(call) as reading:
                 return call_model(module, call, self._seed)
-        except TooSlow as slow:
-            raise TimeoutError from slow
         finally:
             self._comparands |= reading.taint.numbers
+
+    def _name(self, key: StateKey, shared: set[StateKey]) -> str:
+        return ".".join(key) if key in shared else script_graphs.join_path(*key)
 
     def _read(self, module: torch.nn.Module, key: StateKey, shared: set[StateKey]) -> Any:
         return self._model.shared.read(key) if key in shared else state_snapshot.read(module, key)

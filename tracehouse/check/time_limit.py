@@ -1,9 +1,14 @@
 """Time limits: submitted code that takes too long is stopped by an alarm signal (SIGALRM)."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
+
+# A timer that is set to 0 s never rings.
+_LEAST_S = 0.0001
 
 
 class TooSlow(BaseException):
@@ -25,28 +30,64 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         return
 
     def stop() -> None:
-        raise TooSlow
+        raise TooSlow(f"it did not end within {seconds:.3g} s")
 
     with alarm(seconds, stop):
         yield
+
+
+@dataclass
+class _Alarm:
+    """One alarm that is set: when it rings next, by time.monotonic, and how many seconds later again."""
+
+    due: float
+    ring: Callable[[], None]
+    again_s: float
+
+
+_set: list[_Alarm] = []  # the outermost first
 
 
 @contextmanager
 def alarm(seconds: float, ring: Callable[[], None], *, again_s: float = 0.0) -> Iterator[None]:
     """Call `ring` after `seconds` of wall-clock time and, if `again_s` is not 0, every `again_s` seconds from then on.
 
-    `ring` runs inside the body, at whatever line is being executed, and may raise there. On leaving, the alarm is off
-    and the handler that was set before is back. Raises ValueError outside the main thread, where Python allows no
-    signal handlers.
+    `ring` runs inside the body, at whatever line is being executed, and may raise there. An alarm that is set around
+    this one still rings at its time. If the caller's program has set an alarm of its own, that rings after the body.
+    Raises ValueError outside the main thread, where Python allows no signal handlers.
     """
-
-    def handle(_: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        ring()
-
-    before = signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, seconds, again_s)
+    began, depth = time.monotonic(), len(_set)
+    if not depth:
+        callers_handler = signal.signal(signal.SIGALRM, _ring_due)
+        callers_s, callers_again_s = signal.getitimer(signal.ITIMER_REAL)
     try:
+        _set.append(_Alarm(began + seconds, ring, again_s))
+        _set_timer()
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        # First, and without a call before it, because an alarm can ring in any call. Alarms inside this one go too:
+        # if this one rang while they were left, they are still here.
+        del _set[depth:]
+        _set_timer()
+        if not depth:
+            signal.signal(signal.SIGALRM, callers_handler)
+            if callers_s:
+                left_s = max(callers_s - (time.monotonic() - began), _LEAST_S)
+                signal.setitimer(signal.ITIMER_REAL, left_s, callers_again_s)
+
+
+def _ring_due(_: int, frame: FrameType | None) -> None:  # noqa: ARG001
+    """Ring the outermost alarm that is due, and set the timer for the next one first, because `ring` may raise."""
+    now = time.monotonic()
+    one = next((one for one in _set if one.due <= now), None)
+    if one is not None:
+        one.due = now + one.again_s if one.again_s else float("inf")
+    _set_timer()
+    if one is not None:
+        one.ring()
+
+
+def _set_timer() -> None:
+    due = min((one.due for one in _set), default=float("inf"))
+    left_s = 0.0 if due == float("inf") else max(due - time.monotonic(), _LEAST_S)
+    signal.setitimer(signal.ITIMER_REAL, left_s)

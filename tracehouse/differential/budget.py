@@ -29,6 +29,11 @@ class Budget:
         return max(0.0, self.seconds - used)
 
     @property
+    def left_by_the_clock_s(self) -> float:
+        """How many seconds a single call may take that uses no processor time, or has the machine for itself."""
+        return self.left_s * self._patience
+
+    @property
     def is_spent(self) -> bool:
         return self.left_s == 0.0
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tracehouse.differential.budget import PATIENCE
+
 
 @dataclass(frozen=True)
 class CallLimit:
@@ -17,13 +19,17 @@ class CallLimit:
 
 @dataclass(frozen=True)
 class CallLimits:
-    """The limits of the calls and traces that the check makes by itself. The example and the check inputs have none.
+    """The limits of the calls and traces that the check makes by itself. `first_call_s` and `later_call` have those
+    of the example.
 
     A value that the model was not made for can make one of its loops very long, so each such call is stopped. All
     numbers are chosen: several times what the example takes, and little of the check's budget (`BUDGET_S`).
     """
 
+    example_least_s: float = 0.5  # a call on the example, however small the budget is
+    later_call_s: float = 10.0  # a call on the example, of which one ended at once
     observed_s: float = 30.0  # the example again, or a trace of it, while it is observed: both have ended once before
+    observed_least_s: float = 0.25  # such a call, however little of the budget is left
     changed_trace: CallLimit = CallLimit(1.0, 5)  # a trace in which a value that is read was replaced
     second_trace: CallLimit = CallLimit(0.5, 10)  # a trace of the example again, or of other values
     line_trace_s: float = 1.0  # a trace that is made to find the line of a difference
@@ -42,3 +48,21 @@ class CallLimits:
 
 
 CALL_LIMITS = CallLimits()
+
+# So many times as long as the first call on the example may take what was submitted with it.
+_TIMES = 20
+
+
+def first_call_s(budget_s: float) -> float:
+    """Return how many seconds a first call on the example may take: as long by the clock as the whole check."""
+    return max(PATIENCE * budget_s, CALL_LIMITS.example_least_s)
+
+
+def later_call(budget_s: float) -> CallLimit:
+    """Return the limit of a later call on the example."""
+    return CallLimit(min(first_call_s(budget_s), CALL_LIMITS.later_call_s), _TIMES)
+
+
+def submitted_call(budget_s: float) -> CallLimit:
+    """Return the limit of a call on a check input, which may be larger than the example, and of the first trace."""
+    return CallLimit(first_call_s(budget_s), _TIMES)

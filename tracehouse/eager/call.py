@@ -225,7 +225,7 @@ def _find_method(module: torch.nn.Module, method: str, function: str) -> Callabl
         methods = _methods(module)
         listed = ", ".join(methods) or "none"
         raise TraceMethodNotFound(
-            f"the model has no method {method!r}; it has {listed}", method=method, methods=methods
+            f"the model has no method {function!r}; it has {listed}", method=method, methods=methods
         )
     return found  # type: ignore[no-any-return]
 

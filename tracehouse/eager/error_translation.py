@@ -10,8 +10,8 @@ from tracehouse.introspection import user_lines
 
 _CAUSES_MAX = 10
 _CONFINED = (
-    "submitted code cannot use files, the network or other processes here: send files in the source, weights as "
-    "`weights`, and tensors as inputs"
+    "in a trace request, the model cannot use files, the network or other processes: send files in the source, weights "
+    "as `weights`, and tensors as inputs"
 )
 # Remedies for messages of libraries that have none: a part of the message, and what to do.
 _REMEDIES = [
@@ -20,8 +20,8 @@ _REMEDIES = [
         "torchvision was built for another version of torch: install a version that matches, or declare its operators "
         "before the import, as examples/models/torchvision_operators.py does",
     ),
-    ("No module named", "send it in the source, or install it beside the service; in the sandbox's tier seccomp, name "
-                        "it in PRELOAD as well"),
+    ("No module named", "install it; for a trace request, send it in the source, or install it beside the service, and "
+                        "in the sandbox's tier seccomp name it in PRELOAD as well"),
     # What the jail refuses, in the words of the kernel and of the libraries above it.
     *((words, _CONFINED) for words in (
         "Permission denied", "Operation not permitted", "Read-only file system", "No such file or directory: '/",
@@ -91,6 +91,6 @@ def out_of_memory_error(error: BaseException) -> LimitExceeded:
     return LimitExceeded(
         "the model code asked for more memory than it may use",
         limit="memory",
-        remedy="use less memory at a time, or raise TRACE_MEMORY_MIB where the service is started",
+        remedy="use less memory at a time; where a service is started, TRACE_MEMORY_MIB raises its limit",
         **user_lines.error_facts(error),
     )

@@ -146,6 +146,22 @@ class LoadedModel:
         return module if self._device == "cpu" else module.to(self._device)
 
 
+def name_of_method(method: MethodType) -> str:
+    """Return the name under which a module has one of its methods: a decorator may have named the function otherwise.
+
+    Raises EntrypointUnusable if the module has it under no name.
+    """
+    owner = method.__self__
+    for name in (method.__name__, *vars(owner), *dir(type(owner))):
+        found = inspect.getattr_static(owner, name, None)
+        if found is method.__func__ or (isinstance(found, MethodType) and found == method):
+            return name
+    raise EntrypointUnusable(
+        f"the method {method.__name__!r} is bound to a module that does not have it",
+        remedy="define the method in the module's class",
+    )
+
+
 def load(source: Source, entrypoint: str, init: Init, seed: int, training: Training = False) -> LoadedModel:
     """Import the source and make the model. Raises a TraceError with the user's line.
 
@@ -168,7 +184,7 @@ def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> Loade
         case torch.nn.Module():
             return _wrap_instance(found, None, init, entrypoint)
         case MethodType(__self__=torch.nn.Module() as owner):
-            return _wrap_instance(owner, found.__name__, init, entrypoint)
+            return _wrap_instance(owner, name_of_method(found), init, entrypoint)
         case torch._C.ScriptMethod():
             raise _unusable_entrypoint(
                 entrypoint,
@@ -231,7 +247,7 @@ def _make_model(factory: Callable[..., Any], init: Init, seed: int, entrypoint: 
     if isinstance(result, torch.nn.Module):
         return LoadedModel(result, make=make)
     if isinstance(result, MethodType) and isinstance(result.__self__, torch.nn.Module):
-        return LoadedModel(result.__self__, result.__name__)
+        return LoadedModel(result.__self__, name_of_method(result))
     if callable(result) and not isinstance(result, type):
         return LoadedModel(Function(result))
     if _parameters(factory) and not (init.args or init.kwargs or isinstance(factory, type)):

@@ -27,8 +27,8 @@ from tracehouse.torch_values import structure
 from tracehouse.torch_values.tensors import spec_of
 
 _REMEDY_OF_CONTAINER = (
-    "return a tuple or a NamedTuple, set options.strict to false if all values are of one type, or let `mode` be "
-    "auto or script, which keeps a dict or a list as it is"
+    "return a tuple or a NamedTuple, set strict to false if all values are of one type, or, in a trace request, let "
+    "`mode` be auto or script, which keeps a dict or a list as it is"
 )
 
 

@@ -84,7 +84,7 @@ class ModelRaised(TraceError):
 class DeviceNotFound(ModelRaised):
     """The source asks for a device that this machine lacks
 
-    Use the device of an input or a parameter, as `x.device`; for a GPU, put `cuda` in `devices`.
+    Use the device of an input or a parameter, as `x.device`; for a GPU in a trace request, put `cuda` in `devices`.
     """
 
 

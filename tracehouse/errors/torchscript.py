@@ -39,7 +39,7 @@ class OutputNotJson(UnsupportedOutput):
 class MixedOutput(UnsupportedOutput):
     """The model returns a list or a dict of values that are not all of one type
 
-    Return a tuple or a NamedTuple, whose items may differ, or let `mode` be auto or script.
+    Return a tuple or a NamedTuple, whose items may differ, or, in a trace request, let `mode` be auto or script.
     """
 
 

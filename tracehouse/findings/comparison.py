@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from tracehouse.differential.comparison import ComparisonResult
 from tracehouse.frozen import Frozen
 
 
@@ -21,3 +22,16 @@ class Comparison(Frozen):
     agrees: bool
     largest_difference: float | None = None
     difference: str | None = Field(None, description="The first output leaf that differs, and how.")
+
+
+def comparison_of(method: str, case: str, compared: ComparisonResult, *, in_contract: bool) -> Comparison:
+    """Return the result of comparing one call as an entry of the trace check."""
+    difference = compared.difference
+    return Comparison(
+        method=method,
+        case=case,
+        in_contract=in_contract,
+        agrees=compared.agrees,
+        largest_difference=compared.largest,
+        difference=f"{difference.leaf}: {difference.what}" if difference else None,
+    )

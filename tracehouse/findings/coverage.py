@@ -23,6 +23,16 @@ def check_input_refused(case: str, failure: Failure) -> Finding:
     )
 
 
+def check_input_stopped(case: str, stopped: str) -> Finding:
+    """Return the finding that the eager model took too long for a check input. `stopped` says how long."""
+    return Finding(
+        kind=Kind.CHECK_INPUT_REFUSED,
+        detail=f"the eager model was stopped on {case}, which was not compared: {stopped}",
+        evidence={"case": case, "exception": None},
+        remedy=f"raise budget_s, or {FIX_CHECK_INPUT}",
+    )
+
+
 def fresh_inputs_refused(method: str, failure: Failure) -> Finding:
     """Return the finding that the eager model raises on every input that was drawn after the trace was made."""
     return Finding(
@@ -125,7 +135,7 @@ def probes_left_out(names: Sequence[str], reason: str) -> Finding:
         kind=Kind.PROBES_LEFT_OUT,
         detail=f"{reason}, so these were not tried: {', '.join(names)}",
         evidence={"probes": [*names]},
-        remedy="raise check.budget_s, or send what matters as a check input",
+        remedy="raise budget_s, or send what matters as a check input",
     )
 
 

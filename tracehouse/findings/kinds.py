@@ -418,9 +418,10 @@ _ENTRIES = (
     # What was not tried, or could not be.
     FindingKind(
         kind=Kind.CHECK_INPUT_REFUSED,
-        title="The eager model raises on one of the check inputs",
+        title="The eager model does not answer one of the check inputs",
         weight=Weight.INFORMS,
-        meaning="The model itself does not accept this check input, so nothing about the trace follows from it.",
+        meaning="The model raises on this check input, or takes too long for it, so nothing about the trace follows "
+        "from it.",
         remedy=_sentence(FIX_CHECK_INPUT),
         example=Example(
             before='"example_inputs": [{"datatype": "FP32", "shape": [1, 3], "random": {}}],\n'

@@ -1,7 +1,8 @@
 """Remedies: what to write instead, by cause.
 
 Each is an imperative without a final full stop, so that two can be joined. A name in braces is for `str.format`: a
-finding puts in what it is about, and the catalogue a word for any of them.
+finding puts in what it is about, and the catalogue a word for any of them. They are read in a live report too, where
+nothing but the model can be changed: what a trace request alone can do begins with "in a trace request".
 """
 
 FIND_THE_CAUSE = (
@@ -37,15 +38,15 @@ CONTROL_RANDOMNESS = (
 )
 
 USE_EVAL_MODE = (
-    "let `training` be false, because dropout draws random numbers in train mode; or draw the random numbers outside "
-    "and make them an input of forward"
+    "call model.eval(), or in a trace request let `training` be false, because dropout draws random numbers in train "
+    "mode; or draw the random numbers outside and make them an input of forward"
 )
 
-LIST_BUCKETS = "or list the sizes you need in `buckets`: one artifact is made for each"
+LIST_BUCKETS = "or, in a trace request, list the sizes you need in `buckets`: one artifact is made for each"
 
 KEEP_SIZE_DYNAMIC = (
     "pass x.shape[i] to torch operators directly, without int(); put a loop over a size into a torch.jit.script "
-    "function; or let `mode` be auto"
+    "function; or, in a trace request, let `mode` be auto"
 )
 
 FIX_CHECK_INPUT = "send a check input that the eager model itself accepts, or leave this one out"
@@ -67,7 +68,7 @@ RENEW_WHAT_IS_KEPT = (
 
 SETTLE_VALUE_READ = (
     "compute the value with torch operators (torch.where, masks); or send check inputs for which it is different; or "
-    "raise check.budget_s"
+    "raise budget_s"
 )
 
 LEAVE_SYMBOL_OUT = (

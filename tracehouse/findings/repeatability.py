@@ -40,6 +40,20 @@ def hidden_state(method: str, difference: Difference, line: SourceLine = UNKNOWN
     )
 
 
+def later_call_stopped(method: str, stopped: str, line: SourceLine = UNKNOWN_LINE) -> Finding:
+    """Return the finding that the eager model answered its example, and a later call on it had to be stopped.
+
+    `stopped` says after how long.
+    """
+    return Finding(
+        kind=Kind.HIDDEN_STATE,
+        detail=f"{method} answers its example, and a later call on the same inputs was stopped: {stopped}",
+        evidence={"method": method},
+        remedy=f"{PASS_STATE}; if the model is only slow, raise budget_s",
+        **line,
+    )
+
+
 def state_carried(method: str, names: Sequence[str], line: SourceLine) -> Finding:
     """Return the finding that each call changes state that the next call reads, though no answer has shown it yet.
 

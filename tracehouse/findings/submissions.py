@@ -51,7 +51,7 @@ def already_scripted() -> Finding:
     """Return the finding that the entrypoint is a ScriptModule, from which torch makes nothing new."""
     return Finding(
         kind=Kind.ALREADY_SCRIPTED,
-        detail="the entrypoint is a ScriptModule already, and is kept as it is: torch.jit.trace and torch.jit.script "
+        detail="the model is a ScriptModule already, and is kept as it is: torch.jit.trace and torch.jit.script "
         "return such a module unchanged",
         confirmed=True,
     )

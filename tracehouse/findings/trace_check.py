@@ -10,7 +10,7 @@ from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen, with_new_names
 
 # Raise it with every change after which the same model may get another verdict or contract, also between releases.
-CHECK_VERSION = 1
+CHECK_VERSION = 2
 
 
 class Layer(Frozen):

@@ -48,14 +48,14 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
 # Remedies that are more exact than the error's own.
 _REMEDIES = {
     "Encountering a dict at the output of the tracer": (
-        "return a tuple or a NamedTuple, set options.strict to false if all values are of one type, or let `mode` "
-        "be auto or script"
+        "return a tuple or a NamedTuple, set strict to false if all values are of one type, or, in a trace request, "
+        "let `mode` be auto or script"
     ),
     "Only tensors, lists, tuples of tensors": "return tensors, in tuples, lists or dicts",
     "List trace inputs must have elements": "do not return empty lists",
 }
 _REMEDY_FOR_FUNCTION = (
-    "let the entrypoint be an nn.Module that makes the tensor, or the module that holds it, in __init__; or detach the "
+    "write the function as an nn.Module that makes the tensor, or the module that holds it, in __init__; or detach the "
     "tensor"
 )
 _FUNCTION_NAME = re.compile(r"Could not export Python function call '(.*?)'")

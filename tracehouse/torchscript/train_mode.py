@@ -112,7 +112,7 @@ def _drawing_finding(seen: list[_TrainingNode]) -> Finding:
         seen,
         "draws" if len(seen) == 1 else "draw",
         "random numbers at each call, so the same inputs are answered differently each time",
-        "let `training` be false, as it should be for a model that is served",
+        "call model.eval(), or in a trace request let `training` be false, as it should be for a model that is served",
     )
 
 
@@ -122,7 +122,8 @@ def _updating_finding(seen: list[_TrainingNode]) -> Finding:
         "normalises" if len(seen) == 1 else "normalise",
         "by the batch at hand, so the answer for one row depends on all the others; and each call changes the running "
         "statistics, which no answer shows and a runner forgets when it ends",
-        "let `training` be false, so that the running statistics are used and not changed",
+        "call model.eval(), or in a trace request let `training` be false, so that the running statistics are used and "
+        "not changed",
     )
 
 

@@ -7,7 +7,7 @@ from tracehouse.differential.comparison import ComparisonResult, Difference
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.findings import differences
-from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.comparison import Comparison, comparison_of
 from tracehouse.findings.duplicates import repeats
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.source_lines import only_warned_line
@@ -48,17 +48,7 @@ class CheckRecord:
             self.add_finding(differences.served_form_differs(method, case, comparisons.served.difference, form))
 
     def add_comparison(self, method: str, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
-        difference = compared.difference
-        self._comparisons.append(
-            Comparison(
-                method=method,
-                case=case,
-                in_contract=in_contract,
-                agrees=compared.agrees,
-                largest_difference=compared.largest,
-                difference=f"{difference.leaf}: {difference.what}" if difference else None,
-            )
-        )
+        self._comparisons.append(comparison_of(method, case, compared, in_contract=in_contract))
 
     def add_finding(self, finding: Finding) -> None:
         """Record the finding, unless one of the method says the same: the tracing child's knows more of the lines."""

@@ -1,11 +1,13 @@
 """`tracehouse.check` on live models: the report, and that the caller's process is as it was."""
 
+import itertools
 import random
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,15 @@ import torch
 
 import tracehouse
 from tracehouse.check.report import ONE_PROCESS
-from tracehouse.errors import ArgumentMismatch, ModelExited, ModelNotCopyable, ModelRaised, UntraceableModel
+from tracehouse.errors import (
+    ArgumentMismatch,
+    EntrypointUnusable,
+    LimitExceeded,
+    ModelExited,
+    ModelNotCopyable,
+    ModelRaised,
+    UntraceableModel,
+)
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.verdict import Verdict
 
@@ -182,6 +192,11 @@ def _state() -> list[Any]:
         torch.is_grad_enabled(),
         torch.get_num_threads(),
         torch.get_default_dtype(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.cudnn.benchmark,
+        getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None),
+        torch.get_float32_matmul_precision(),
+        np.geterr(),
         [*warnings.filters],
         int,
     ]
@@ -213,13 +228,8 @@ def test_a_model_that_cannot_be_copied_is_refused_and_never_called() -> None:
 
 @pytest.mark.parametrize("model", [Branches, 3])
 def test_a_class_and_what_cannot_be_called_are_no_models(model: Any) -> None:
-    with pytest.raises(ValueError, match="a module, a function or a bound method"):
+    with pytest.raises(TypeError, match="a module, a function or a bound method"):
         tracehouse.check(model, X)
-
-
-def test_sizes_of_what_is_no_symbol_are_refused() -> None:
-    with pytest.raises(ValueError, match="no symbol of dynamic"):
-        tracehouse.check(Branches(), X, sizes={"batch": range(1, 9)})
 
 
 def test_another_thread_is_refused() -> None:
@@ -235,7 +245,7 @@ def test_another_thread_is_refused() -> None:
     thread.start()
     thread.join()
 
-    assert "main thread" in str(raised[0])
+    assert "call it in the main thread, or in a process of its own" in str(raised[0])
 
 
 class Exits(torch.nn.Module):
@@ -248,6 +258,11 @@ class ChangesSettings(torch.nn.Module):
         torch.set_default_dtype(torch.float64)
         torch.set_num_threads(torch.get_num_threads() + 1)
         torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
+        torch.set_default_device("cpu")
+        torch.set_float32_matmul_precision("medium")
+        torch.set_grad_enabled(False)
+        np.seterr(all="ignore", over="raise")
         return x * 2
 
 
@@ -268,8 +283,6 @@ def test_settings_that_the_model_changes_are_put_back() -> None:
     with assert_process_unchanged():
         tracehouse.check(ChangesSettings(), X, budget_s=1.0)
 
-    assert not torch.are_deterministic_algorithms_enabled()
-
 
 def test_a_check_inside_of_a_trace_is_refused() -> None:
     with pytest.raises(UntraceableModel, match="inside of a trace"):
@@ -282,3 +295,170 @@ def test_an_input_without_a_datatype_is_refused(x: torch.Tensor) -> None:
         tracehouse.check(torch.nn.ReLU(), x)
 
     assert refused.value.facts["input"] == "input"
+
+
+def loop_from(number: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a function that loops for ever from this call on; it has no copies, so the check's calls all count."""
+    calls = itertools.count(1)
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        while next(calls) >= number:
+            pass
+        return x * 2
+
+    return double
+
+
+class LoopsFrom(torch.nn.Module):
+    """Loops for ever from this call of the same copy on."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        while self.calls >= self.number:
+            pass
+        return x * 2
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_function_that_loops_from_some_call_on_is_stopped_and_the_check_says_so(number: int) -> None:
+    verdict, said = check_looping(loop_from(number))
+
+    assert verdict in (None, Verdict.REJECTED)
+    assert "did not end within" in said
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_module_that_loops_from_some_call_on_is_never_verified(number: int) -> None:
+    verdict, said = check_looping(LoopsFrom(number))
+
+    assert verdict in (None, Verdict.REJECTED)
+    assert "did not end within" in said or "hidden-state" in said
+
+
+def check_looping(model: Any) -> tuple[Verdict | None, str]:
+    """Return the verdict and what the report says of itself. None, and what the error says, if there is no report."""
+    try:
+        report = tracehouse.check(model, X, budget_s=0.05)
+    except LimitExceeded as error:
+        return None, f"{error.detail}; {error.facts['remedy']}"
+    left_out = [text for layer in report.check.layers for text in layer.left_out]
+    return report.verdict, "\n".join([*left_out, *(f"{one.kind}: {one.detail}" for one in report.findings)])
+
+
+def test_a_later_call_that_does_not_end_rejects_the_trace() -> None:
+    report = tracehouse.check(LoopsFrom(2), X, budget_s=0.05)
+
+    [found] = [finding for finding in report.findings if finding.kind == Kind.HIDDEN_STATE]
+    assert report.verdict is Verdict.REJECTED
+    assert "a later call on the same inputs was stopped: it did not end within 0.5 s" in found.detail
+
+
+class LoopsOnOnes(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while bool((x == 1).all()):
+            pass
+        return x * 2
+
+
+def test_a_check_input_on_which_the_model_does_not_end_is_not_compared() -> None:
+    report = tracehouse.check(LoopsOnOnes(), X, check_inputs=[torch.ones(2, 4)], budget_s=0.05)
+
+    [found] = [finding for finding in report.findings if finding.kind == Kind.CHECK_INPUT_REFUSED]
+    assert "check_inputs[0]" in found.detail
+    assert "did not end within" in found.detail
+
+
+class LoopsLazily(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.LazyLinear(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while True:
+            pass
+
+
+def test_a_lazy_model_that_loops_is_stopped() -> None:
+    with pytest.raises(LimitExceeded, match="did not end within"):
+        tracehouse.check(LoopsLazily(), X, budget_s=0.05)
+
+
+def rename(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def halve(self: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return function(self, x)
+
+    return halve
+
+
+class Decorated(Branches):
+    @rename
+    def third(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) / 3  # type: ignore[no-any-return]
+
+
+def test_a_method_is_found_by_the_name_under_which_its_module_has_it() -> None:
+    model = Decorated().eval()
+
+    report = tracehouse.check(model.third, X)  # whose own name is that of another method
+
+    assert report.verdict is Verdict.VERIFIED
+    torch.testing.assert_close(report.artifact(X), model.layer(X) / 3)
+
+
+def test_a_method_that_its_module_does_not_have_is_refused() -> None:
+    model = Branches()
+    with pytest.raises(EntrypointUnusable, match="bound to a module that does not have it"):
+        tracehouse.check(MethodType(Branches.halve, torch.nn.Linear(4, 2)), X)
+    model.thirds = MethodType(Decorated.third, model)  # type: ignore[assignment]
+    assert tracehouse.check(model.eval().thirds, X, budget_s=1.0).verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_autocast_around_the_check_is_refused(device: str) -> None:
+    with warnings.catch_warnings(action="ignore"), torch.autocast(device, torch.bfloat16):
+        if not torch.is_autocast_enabled(device):  # torch turns it off where there is no such device
+            return
+        with pytest.raises(RuntimeError, match=r"enter torch\.autocast inside of forward"):
+            tracehouse.check(torch.nn.Linear(4, 2), X)
+
+
+class Autocasts(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return super().forward(x)
+
+
+def test_autocast_inside_of_forward_is_traced_with_it() -> None:
+    report = tracehouse.check(Autocasts(4, 2).eval(), X)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert report.artifact(X).dtype is torch.bfloat16
+
+
+class Keeps(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x += float(x.sum())
+        return x * 0
+
+
+def test_a_difference_in_a_changed_input_has_a_counterexample() -> None:
+    report = tracehouse.check(Keeps(), X)
+
+    [one, *_] = [one for one in report.counterexamples if "afterwards" in one.difference]
+    leaf = one.difference.partition(":")[0]
+    assert not isinstance(one.artifact, str)
+    assert not np.allclose(one.eager[leaf], one.artifact[leaf])
+
+
+def test_remedies_say_what_a_trace_request_alone_can_do() -> None:
+    report = tracehouse.check(Branches().train(), X)
+
+    remedies = [finding.remedy for finding in report.findings if finding.remedy]
+    assert remedies
+    assert all("in a trace request" in remedy for remedy in remedies if "`mode`" in remedy or "`training`" in remedy)
+    assert not any("check." in remedy or "/trace" in remedy for remedy in remedies)

@@ -8,7 +8,7 @@ from tracehouse.check.instrumentation.value_reads import SourceSpan, ValueRead
 from tracehouse.introspection.user_lines import Line
 
 _EXPRESSION_MAX_CHARACTERS = 120
-_SCRIPT = "put this code into a function under @torch.jit.script, or let `mode` be auto"
+_SCRIPT = "put this code into a function under @torch.jit.script, or, in a trace request, let `mode` be auto"
 
 
 def suggest_remedy(read: ValueRead) -> str:

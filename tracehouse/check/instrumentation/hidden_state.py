@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.findings.finding import Effect
 from tracehouse.torch_values.compare import compare
 
@@ -44,12 +45,13 @@ def judge_state(
     """Return whether the outputs of `run` depend on the state, whose present value is `value`.
 
     `numbers` returns the numbers that tensors were compared with in the runs so far, and `is_late` says when to stop. A
-    value with which the model raises counts for nothing. Outputs differ by the rule of `differential.comparison`, with
-    a relative tolerance of 1e-6. Nothing that `run` raises comes out.
+    value with which the model raises counts for nothing; one on which a run is stopped leaves the effect unknown.
+    Outputs differ by the rule of `differential.comparison`, with a relative tolerance of 1e-6. Nothing that `run`
+    raises comes out.
     """
     try:
         expected = run(copy.deepcopy(value))
-    except Exception as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
+    except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
         return StateEffect("unknown", f"a call with a copy of the state raises {type(error).__name__}")
     comparands = _find_comparands(value, run)
     accepted = 0  # so many other values the model accepted
@@ -63,6 +65,8 @@ def judge_state(
             outputs = run(changed)
         except Exception:  # noqa: BLE001 - submitted code: the model may not accept such a state
             continue
+        except TooSlow as slow:
+            return StateEffect("unknown", f"a call with {name} was stopped: {slow}")
         accepted += 1
         if any(not compare(one, other, _TOLERANCE).agrees for one, other in zip(expected, outputs, strict=True)):
             return StateEffect("harmful", f"the answers change if the state holds {name}")
@@ -267,7 +271,7 @@ def _find_comparands(value: Any, run: Run) -> set[float]:
     def record(leaf: Any) -> Any:
         return _RecordingInt.make(leaf, comparands) if type(leaf) is int else leaf
 
-    with suppress(Exception):  # submitted code: it may accept nothing but plain integers
+    with suppress(Exception, TooSlow):  # submitted code: it may accept nothing but plain integers
         run(change_leaves(value, record))
     return set(comparands)
 

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import sympy
 import torch
 
-from tracehouse.check.calls import call_artifact, call_model
+from tracehouse.check.artifact_answer import ask_artifact
+from tracehouse.check.calls import call_model
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs
 from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.model_copies import ModelCopies
@@ -236,15 +237,11 @@ class _SymbolicCase:
     # The results.
 
     def _answers_agree(self) -> bool:
-        """Whether both give the same answer to the call on its real tensors."""
+        """Whether both give the same answer to the call on its real tensors. Raises LimitExceeded."""
         answer = self._target.eager.answer(self._call)
-        try:
-            artifact = call_artifact(self._target.artifact, self._call, self._target.seed)
-        except Exception:  # noqa: BLE001 - whatever the artifact raises where eager does not
-            return False
-        tolerance = self._target.tolerance
-        outputs = compare(answer.outputs, artifact.outputs, tolerance)
-        return outputs.agrees and compare(answer.inputs, artifact.inputs, tolerance, "input").agrees
+        target = self._target
+        asked = ask_artifact(target.artifact, self._call, answer, tolerance=target.tolerance, seed=target.seed)
+        return asked.compared.agrees
 
     def _refused_result(self, error: Exception) -> CaseResult:
         """Return the result for sizes that the model refuses.

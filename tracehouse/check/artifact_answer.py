@@ -1,0 +1,55 @@
+"""The artifact's answer to a call that the eager model has answered, and the comparison of both."""
+
+from dataclasses import dataclass
+
+import torch
+
+from tracehouse.check.calls import CallResult, call_artifact
+from tracehouse.differential.comparison import ComparisonResult, Difference
+from tracehouse.eager.call import Call
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
+from tracehouse.introspection import user_lines
+from tracehouse.torch_values.compare import compare
+
+
+@dataclass(frozen=True)
+class ArtifactAnswer:
+    """What the artifact answered, or the error that it raised, and the comparison with the eager model's answer."""
+
+    compared: ComparisonResult
+    answer: CallResult | None
+    error: Exception | None = None
+
+
+def ask_artifact(
+    artifact: torch.jit.ScriptModule, call: Call, eager: CallResult, *, tolerance: float, seed: int
+) -> ArtifactAnswer:
+    """Call the artifact, and compare its outputs, and then the inputs as the call left them, with the eager model's.
+
+    An artifact that raises differs. Raises LimitExceeded if there is no more memory, which says nothing about it.
+    """
+    try:
+        answer = call_artifact(artifact, call, seed)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise out_of_memory_error(error) from error
+        difference = Difference("output", f"the artifact raised: {_last_line(error)}")
+        return ArtifactAnswer(ComparisonResult(None, difference), None, error)
+    return ArtifactAnswer(_compare(eager, answer, tolerance), answer)
+
+
+def _compare(eager: CallResult, artifact: CallResult, tolerance: float) -> ComparisonResult:
+    outputs = compare(eager.outputs, artifact.outputs, tolerance)
+    if not outputs.agrees:
+        return outputs
+    left = compare(eager.inputs, artifact.inputs, tolerance, "input").difference
+    if left is None:
+        return outputs
+    afterwards = Difference(left.leaf, f"afterwards {left.what}", left.index, left.eager, left.artifact)
+    return ComparisonResult(outputs.largest, afterwards)
+
+
+def _last_line(error: Exception) -> str:
+    """Return the last line of the message: torch puts what happened there, after the lines of the graph."""
+    text = user_lines.error_text(error).strip()
+    return text.splitlines()[-1] if text else type(error).__name__
