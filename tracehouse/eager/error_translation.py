@@ -10,8 +10,8 @@ from tracehouse.introspection import user_lines
 
 _CAUSES_MAX = 10
 _CONFINED = (
-    "in a trace request, the model cannot use files, the network or other processes: send files in the source, weights "
-    "as `weights`, and tensors as inputs"
+    "in a trace request, the model cannot use the machine's files, the network or other processes: send files in the "
+    "source and open them there, weights as `weights`, and tensors as inputs"
 )
 # Remedies for messages of libraries that have none: a part of the message, and what to do.
 _REMEDIES = [

@@ -16,10 +16,10 @@ from importlib.abc import Loader
 from types import ModuleType
 from typing import Any
 
+OURS = frozenset({"tracehouse", "service", "workers", "migrations"})
 # If these packages import a module that was put aside, they get it: our own, and all that torch and our children need.
 # Any other library gets the source's module, as it would if the source's folder came first in sys.path.
-PROGRAM = frozenset({
-    "tracehouse", "service", "workers", "migrations",
+PROGRAM = OURS | frozenset({
     "torch", "functorch", "torchgen", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "networkx", "setuptools",
     "sympy", "triton",
     "annotated_types", "numpy", "orjson", "pydantic", "pydantic_core", "safetensors", "typing_extensions",

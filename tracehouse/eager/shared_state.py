@@ -7,7 +7,6 @@ The source's objects may raise at any access. Such an object is marked by its id
 """
 
 import functools
-import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -94,9 +93,8 @@ class SharedState:
 def _owners() -> Iterator[tuple[str, Owner]]:
     """Yield the source's modules, classes and functions under their dotted names."""
     seen: set[int] = set()
-    for name in list(user_lines.submitted.values()):
-        module = sys.modules.get(name)
-        if module is not None and is_submitted(module):
+    for module in user_lines.submitted_modules().values():
+        if is_submitted(module):
             yield module.__name__, module
             yield from _owners_in(module.__name__, module, module.__name__, seen)
 

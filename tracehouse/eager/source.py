@@ -1,17 +1,19 @@
-"""The submitted source: Python modules that are imported from memory, never from disk."""
+"""The submitted source: Python modules that are imported from memory, never from disk, and the files beside them."""
 
 import importlib
 import importlib.util
 import io
 import linecache
+import posixpath
 import random
 import stat
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from importlib.abc import InspectLoader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from pathlib import PurePosixPath
+from importlib.abc import InspectLoader, MetaPathFinder, PathEntryFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.resources.abc import TraversableResources
+from pathlib import Path, PurePosixPath
 from types import CodeType, ModuleType
 from typing import BinaryIO, Self
 
@@ -19,7 +21,8 @@ import numpy as np
 import torch
 
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error, remedy_of, translate_errors
-from tracehouse.eager.shadowed_packages import ShadowedPackages
+from tracehouse.eager.memory_files import MemoryFiles
+from tracehouse.eager.shadowed_packages import OURS, ShadowedPackages
 from tracehouse.errors import (
     EntrypointNotFound,
     SourceImportFailed,
@@ -31,6 +34,7 @@ from tracehouse.errors import (
     TraceError,
 )
 from tracehouse.introspection import user_lines
+from tracehouse.introspection.paths import SOURCE_FOLDER
 
 FILES_MAX = 5000  # chosen
 _STEP_BYTES = 2**20
@@ -42,24 +46,21 @@ _TAKEN = sys.stdlib_module_names | {"torch", "numpy"}
 class Source(MetaPathFinder, InspectLoader):
     """The source's files, as bytes by their paths. While it is installed, Python finds its modules before all others.
 
-    Raises SourceUnsafe if a module has the name of one of Python's, torch or numpy.
+    Its files seem to lie in SOURCE_FOLDER (memory_files), which is first in `sys.path`. A source may put more of its
+    folders there. Raises SourceUnsafe if a module has the name of one of Python's, torch or numpy.
     """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = dict(files)
+        self._memory = MemoryFiles(self._files)
         self._modules = {_module_name(path): path for path in files if path.endswith(".py")}
         self._folders = {str(parent) for path in self._modules.values() for parent in PurePosixPath(path).parents} - {
             "."
         }
+        self._imported: dict[str, str] = {}  # the paths of modules, by the names under which they were found
+        self._path_before: list[str] = []  # sys.path, before it is installed
         self._shadowed: ShadowedPackages | None = None  # while it is installed
-        taken = sorted(name for name in self._top_names() if name in _TAKEN)
-        if taken:
-            raise SourceUnsafe(
-                f"a file of the source is called {taken[0]!r}, like a module that Python, torch or numpy looks up by "
-                "name: rename the file",
-                names=taken,
-                remedy="rename the file, and the module in the entrypoint",
-            )
+        _check_not_taken(*sorted(self._top_names()))
 
     @classmethod
     def from_text(cls, files: Mapping[str, str]) -> Self:
@@ -80,23 +81,36 @@ class Source(MetaPathFinder, InspectLoader):
         return cls({module.replace(".", "/") + ".py": text})
 
     def install(self) -> None:
-        """Make the modules importable, and make their lines readable to tracebacks, `inspect` and torch.jit.script."""
-        self._shadowed = ShadowedPackages(self._top_names(), self)
+        """Make the modules importable and the files readable, and the modules' lines too: to tracebacks, `inspect` and
+        torch.jit.script."""
+        self._shadowed = ShadowedPackages(self._shadowing_names(), self)
         self._shadowed.put_aside()
+        self._memory.install()
+        self._path_before = [*sys.path]
+        sys.path.insert(0, SOURCE_FOLDER)
+        sys.path_hooks.insert(0, self._open_folder)
+        _forget_folders()
         sys.meta_path.insert(0, self)
         for name, path in self._modules.items():
             text = self._files[path].decode(errors="replace")
-            # Without a modification time, linecache keeps the lines though there is no such file.
-            linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+            # Without a modification time, linecache keeps the lines though there is no such file on a disk.
+            lines = len(text), None, text.splitlines(keepends=True), path
+            linecache.cache[path] = linecache.cache[_place(path)] = lines
             user_lines.submitted[path] = name
 
     def uninstall(self) -> None:
         """Undo `install`: the modules are forgotten, and others of their names are found again."""
         sys.meta_path.remove(self)
+        sys.path_hooks.remove(self._open_folder)
+        sys.path[:] = self._path_before
+        _forget_folders()
+        self._memory.uninstall()
         for path in self._modules.values():
             linecache.cache.pop(path, None)
+            linecache.cache.pop(_place(path), None)
             user_lines.submitted.pop(path, None)
-        for name in [name for name, module in sys.modules.items() if getattr(module, "__loader__", None) is self]:
+        user_lines.other_names.difference_update(self._imported)
+        for name in [name for name, module in sys.modules.items() if self._has_loaded(module)]:
             del sys.modules[name]
         if self._shadowed is not None:
             self._shadowed.put_back()
@@ -137,46 +151,124 @@ class Source(MetaPathFinder, InspectLoader):
     ) -> ModuleSpec | None:
         if self._shadowed is not None and self._shadowed.hides(fullname):
             return None
-        folder = fullname.replace(".", "/")
         if fullname in self._modules:
-            file = self._modules[fullname]
-            spec = ModuleSpec(fullname, self, origin=file, is_package=self.is_package(fullname))
-            spec.has_location = True  # so that __file__ is set
-            if spec.submodule_search_locations is not None:
-                spec.submodule_search_locations.append(folder)
-            return spec
+            return self._spec(fullname, self._modules[fullname])
+        folder = fullname.replace(".", "/")
         if folder in self._folders:  # a namespace package
+            return PathFinder.find_spec(fullname, [posixpath.dirname(_place(folder))])
+        return None
+
+    def find_in_folder(self, folder: str, fullname: str) -> ModuleSpec | None:
+        """Return the spec of a module in a folder of the source, as Python would find it in a folder on a disk."""
+        if self._shadowed is not None and self._shadowed.hides(fullname):
+            return None
+        place = posixpath.join(folder, fullname.rpartition(".")[2])
+        for path in (f"{place}/__init__.py", f"{place}.py"):
+            if path in self._files:
+                _check_not_taken(fullname)
+                return self._spec(fullname, path)
+        if self._memory.has_folder(_place(place)):
             spec = ModuleSpec(fullname, None, is_package=True)
-            spec.submodule_search_locations = [folder]
+            spec.submodule_search_locations = [_place(place)]
             return spec
         return None
 
     def is_package(self, fullname: str) -> bool:
-        return self._modules[fullname].endswith("__init__.py")
+        return self._path_of(fullname).endswith("__init__.py")
 
     def get_source(self, fullname: str) -> str:
-        text = self._files[self._modules[fullname]]
+        text = self._files[self._path_of(fullname)]
         return importlib.util.decode_source(text)
 
     def get_code(self, fullname: str) -> CodeType:
-        path = self._modules[fullname]
+        path = self._path_of(fullname)
         before, null, _ = self._files[path].partition(b"\0")
         if null:  # Python refuses a null byte without saying where it is
             raise SyntaxError("source code cannot contain null bytes", (path, before.count(b"\n") + 1, None, None))
         return self.source_to_code(self._files[path], path)
 
     def get_filename(self, fullname: str) -> str:
-        return self._modules[fullname]
+        return _place(self._path_of(fullname))
 
     def get_data(self, path: str) -> bytes:
         """Return a file of the source, for `pkgutil.get_data`. Raises FileNotFoundError."""
-        normal = str(PurePosixPath(path))
+        place = self._memory.path_of(path)
+        normal = "" if place is None else place.removeprefix(SOURCE_FOLDER + "/")
         if normal not in self._files:
             raise FileNotFoundError(path)
         return self._files[normal]
 
+    def get_resource_reader(self, fullname: str) -> TraversableResources:
+        """Return what `importlib.resources` reads a package's files by."""
+        return _Resources(Path(self.get_filename(fullname)).parent)
+
+    def _spec(self, fullname: str, path: str) -> ModuleSpec:
+        self._imported[fullname] = path
+        if self._modules.get(fullname) != path:  # it was found in a folder that the source put into sys.path
+            user_lines.other_names.add(fullname)
+        is_package = path.endswith("/__init__.py")
+        spec = ModuleSpec(fullname, self, origin=_place(path), is_package=is_package)
+        spec.has_location = True  # so that __file__ is set
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(posixpath.dirname(_place(path)))
+        return spec
+
+    def _open_folder(self, entry: str) -> "_SourceFolder":
+        """Return the finder for a folder of the source, which stands in `sys.path`. Raises ImportError for others."""
+        place = self._memory.path_of(entry)
+        if place is None or not self._memory.has_folder(place):
+            raise ImportError(f"{entry!r} is no folder of the source")
+        return _SourceFolder(self, place.removeprefix(SOURCE_FOLDER).removeprefix("/"))
+
+    def _path_of(self, fullname: str) -> str:
+        return self._imported.get(fullname) or self._modules[fullname]
+
+    def _has_loaded(self, module: object) -> bool:
+        """Whether it is a module or a namespace package of this source; anything may stand in sys.modules."""
+        there = getattr(module, "__dict__", {})
+        spec = there.get("__spec__")
+        # As text, for Python would look for the folders again if they were gone through.
+        folders = str(spec.submodule_search_locations) if isinstance(spec, ModuleSpec) else ""
+        return there.get("__loader__") is self or f"{SOURCE_FOLDER}/" in folders
+
+    def _shadowing_names(self) -> set[str]:
+        """Return the names that imports may find in the source before packages of the program. If the source changes
+        `sys.path`, our packages' names may be of any of its folders."""
+        names = self._top_names()
+        if any(b"sys.path" in self._files[path] for path in self._modules.values()):
+            names |= OURS & {part for name in self._modules for part in name.split(".")}
+        return names
+
     def _top_names(self) -> set[str]:
         return {name.partition(".")[0] for name in self._modules}
+
+
+class _SourceFolder(PathEntryFinder):
+    """Finds modules in one folder of a source, for an entry of `sys.path` or of a package's `__path__`."""
+
+    def __init__(self, source: Source, folder: str) -> None:
+        self._source = source
+        self._folder = folder
+
+    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:  # noqa: ARG002
+        return self._source.find_in_folder(self._folder, fullname)
+
+
+def _forget_folders() -> None:
+    """Let Python ask `sys.path_hooks` again for folders of a source."""
+    for entry, finder in [*sys.path_importer_cache.items()]:
+        if isinstance(finder, _SourceFolder):
+            del sys.path_importer_cache[entry]
+
+
+class _Resources(TraversableResources):
+    """The files beside a module."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def files(self) -> Path:
+        return self._folder
 
 
 def seed_all(seed: int) -> None:
@@ -184,6 +276,22 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
+
+
+def _check_not_taken(*names: str) -> None:
+    taken = [name for name in names if name in _TAKEN]
+    if taken:
+        raise SourceUnsafe(
+            f"a file of the source is called {taken[0]!r}, like a module that Python, torch or numpy looks up by "
+            "name: rename the file",
+            names=taken,
+            remedy="rename the file, and the module in the entrypoint",
+        )
+
+
+def _place(path: str) -> str:
+    """Return where a file or a folder of the source seems to lie."""
+    return f"{SOURCE_FOLDER}/{path}"
 
 
 def _module_name(path: str) -> str:

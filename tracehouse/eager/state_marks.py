@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracehouse.introspection import user_lines
+from tracehouse.introspection import paths, user_lines
 
 # These four are chosen, so that marks of a large model take little time and memory.
 DEPTH = 4  # how many levels of nested containers are looked into
@@ -58,7 +58,7 @@ def is_submitted(module: Any) -> bool:
     if not issubclass(type(module), ModuleType):
         return False
     file = ModuleType.__getattribute__(module, "__dict__").get("__file__")
-    return type(file) is str and file in user_lines.submitted
+    return type(file) is str and paths.without_path(file) in user_lines.submitted
 
 
 def mark_value(value: Any, depth: int = DEPTH) -> Any:

@@ -5,6 +5,8 @@ import re
 import sysconfig
 from pathlib import Path
 
+# Where a submitted source lies for its own code (eager/memory_files). Users see its files without this.
+SOURCE_FOLDER = "/memory/source"
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 SITE_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 _ROOT = str(Path(__file__).parents[2]) + os.sep
@@ -19,13 +21,18 @@ _OUR_FRAME = re.compile(rf"^\s*(?:(?:{_FROM_OURS})\S*|<frozen \S+>)\(\d+\): .*\n
 
 
 def without_path(file: str) -> str:
-    """Return a file's path as the user knows it, relative to the installed packages or the standard library."""
-    return SITE_PACKAGES.sub("", file).removeprefix(STANDARD_LIBRARY)
+    """Return a file's path as the user knows it, relative to the source, the packages or the standard library."""
+    return without_source_folder(SITE_PACKAGES.sub("", file).removeprefix(STANDARD_LIBRARY))
+
+
+def without_source_folder(text: str) -> str:
+    """Return the text with the source's files as the user knows them."""
+    return text.replace(SOURCE_FOLDER + "/", "")
 
 
 def without_paths(text: str) -> str:
     """Return a graph's text or code, with only relative paths in the comments that say where a line comes from."""
-    return _COMMENT.sub("# ", text)
+    return without_source_folder(_COMMENT.sub("# ", text))
 
 
 def without_paths_in_stacks(text: str) -> str:

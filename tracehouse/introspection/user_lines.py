@@ -10,11 +10,12 @@ import inspect
 import linecache
 import os
 import re
+import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -40,6 +41,8 @@ _SCRIPT_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)$', re.MULTILINE)
 
 # The names of the submitted modules, by the paths in their code objects.
 submitted: dict[str, str] = {}
+# More names of submitted modules: a source that puts its folders into `sys.path` may import a file under several names.
+other_names: set[str] = set()
 # Our files that a user's own program calls. The frames that called them are not the model's.
 entry_files: set[str] = set()
 
@@ -50,6 +53,13 @@ class Line(Frozen):
     file: str
     line: int
     source: str
+
+
+def submitted_modules() -> dict[str, ModuleType]:
+    """Return the submitted modules that are imported, by their names; anything may stand in `sys.modules`."""
+    names = dict.fromkeys([*submitted.values(), *sorted(other_names)])
+    found = {name: sys.modules[name] for name in names if name in sys.modules}
+    return {name: module for name, module in found.items() if issubclass(type(module), ModuleType)}
 
 
 def line_of_frame(frame: FrameType | None) -> Line | None:
@@ -65,19 +75,21 @@ def line_of_stack(text: str) -> Line | None:
 def frames_of_stack(text: str) -> list[tuple[str, int]]:
     """Return the user's frames in the source range of a node, innermost first, as file and line number."""
     frame = _SCRIPT_LINE if text.lstrip().startswith('File "') else _STACK_LINE
-    inside = takewhile(lambda found: found[0] not in entry_files, frame.findall(text))
+    found = frame.findall(paths.without_source_folder(text))
+    inside = takewhile(lambda place: place[0] not in entry_files, found)
     return [(file, int(line)) for file, line in inside if is_user(file)]
 
 
 def line_of_comment(node: str) -> Line | None:
     """Return the submitted line that the comment after a node names; it has only the innermost frame."""
-    place = _NODE_COMMENT.search(node)
+    place = _NODE_COMMENT.search(paths.without_source_folder(node))
     return line_at(place[1], int(place[2])) if place and place[1] in submitted else None
 
 
 def line_of_compiler_error(text: str) -> Line | None:
     """Return the user's line in a message of torch's compiler, the nearest one in a submitted file if there is any."""
-    frames = [(file, int(number)) for file, number in _SCRIPT_LINE.findall(text) if is_user(file)]
+    found = _SCRIPT_LINE.findall(paths.without_source_folder(text))
+    frames = [(file, int(number)) for file, number in found if is_user(file)]
     return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 

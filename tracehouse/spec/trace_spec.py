@@ -35,14 +35,22 @@ _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 _ENTRYPOINT = re.compile(rf"{_PYTHON_NAME}(\.{_PYTHON_NAME})*:{_PYTHON_NAME}(\.{_PYTHON_NAME})*")
 
+# The file of a module, as it may stand before the colon.
+_MODULE_FILE = re.compile(rf"(({_PYTHON_NAME}/)*{_PYTHON_NAME})\.py(:.*)")
+
 _SOURCE_PATH = re.compile(rf"({_PYTHON_NAME}/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,199}")
 
 
 def _check_entrypoint(value: str) -> str:
+    """Return the entrypoint as `module:name`, also if it was written as `folder/module.py:name`."""
+    if file := _MODULE_FILE.fullmatch(value):
+        value = file[1].removesuffix("/__init__").replace("/", ".") + file[3]
     if not _ENTRYPOINT.fullmatch(value):
-        raise PydanticCustomError("entrypoint", "write it as module:name, for instance net:Net")
+        raise PydanticCustomError(
+            "entrypoint", "write it as module:name or file:name, for instance net:Net or models/net.py:Net"
+        )
     return value
 
 
@@ -142,7 +150,8 @@ class ModelSource(Frozen):
     )
     entrypoint: Entrypoint | None = Field(
         None,
-        description="`module:name` of an nn.Module class, a factory, an instance or a function. Not for an archive.",
+        description="`module:name` of an nn.Module class, a factory, an instance or a function; the module may be "
+        "written as a file: `models/net.py:Net` is `models.net:Net`. Not for an archive.",
     )
     init: Init = Init()
 

@@ -78,10 +78,10 @@ def _functions_at(line: user_lines.Line) -> Iterator[ScriptTarget]:
 
 def _functions() -> Iterator[tuple[str, str, FunctionType]]:
     """Yield name, module and function for each name of a function in the source's modules, imported ones too."""
-    for module in user_lines.submitted.values():
-        for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
+    for module_name, module in user_lines.submitted_modules().items():
+        for name, value in list(vars(module).items()):
             if isinstance(value, FunctionType):
-                yield name, module, value
+                yield name, module_name, value
 
 
 def _replace_function(name: str, compiled: Compile) -> None:

@@ -6,6 +6,7 @@ import io
 import linecache
 import pkgutil
 import stat
+import sys
 import traceback
 import zipfile
 from collections.abc import Callable
@@ -55,6 +56,102 @@ def test_a_zipped_package_imports_with_relative_imports_and_its_data(installed: 
     assert shapes.area() == 4
     assert pkgutil.get_data("shapes", "words.txt") == b"square\n"
     assert importlib.import_module("shapes.deep").__path__  # a folder without __init__.py
+
+
+LAYOUT = {
+    "core/__init__.py": "",
+    "core/layers/__init__.py": "from .scale import SCALE\n",
+    "core/layers/scale.py": "SCALE = 3\n",
+    "core/tools.py": "from layers import SCALE\nFOUND = SCALE\n",
+    "src/widths/narrow.py": "WIDTH = 4\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("net.py", "sys.path.append('core')"),
+        ("net.py", "sys.path.insert(0, './core')"),
+        ("net.py", "sys.path.append(os.path.join(os.path.dirname(__file__), 'core'))"),
+        ("net.py", "sys.path.append(os.path.dirname(os.path.abspath(__file__)) + '/core')"),
+        ("net.py", "sys.path.insert(1, str(pathlib.Path(__file__).parent / 'core'))"),
+        ("net.py", "sys.path.append(os.path.join(sys.path[0], 'core'))"),
+        ("net.py", "sys.path.append(os.path.join(os.getcwd(), 'core'))"),
+        ("app/net.py", "sys.path.append(os.path.join(os.path.dirname(__file__), '..', 'core'))"),
+        ("app/models/net.py", "sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / 'core'))"),
+    ],
+)
+def test_a_source_puts_its_folders_into_the_import_path(installed: Install, path: str, text: str) -> None:
+    files = {**LAYOUT, path: f"import os, pathlib, sys\n{text}\nfrom tools import FOUND\nimport layers.scale\n"}
+    net = installed(Source.from_text(files)).import_module(path.removesuffix(".py").replace("/", "."), 0)
+
+    assert net.FOUND == 3
+    assert inspect.getsource(net.layers.scale) == "SCALE = 3\n"
+
+
+def test_a_folder_without_init_is_imported_from_the_import_path(installed: Install) -> None:
+    files = {**LAYOUT, "net.py": "import sys\nsys.path.append('src')\nfrom widths.narrow import WIDTH\n"}
+
+    assert installed(Source.from_text(files)).import_module("net", 0).WIDTH == 4
+
+
+@pytest.mark.parametrize(("change", "mine"), [("append('src')", False), ("insert(0, 'src')", True)])
+def test_the_import_path_is_followed_in_its_order(installed: Install, change: str, mine: bool) -> None:
+    assert "socks" not in sys.modules
+    files = {
+        "src/socks.py": "MINE = True\n",
+        "net.py": f"import sys\nsys.path.{change}\nimport socks\nMINE = hasattr(socks, 'MINE')\n",
+    }
+    net = installed(Source.from_text(files)).import_module("net", 0)
+    sys.modules.pop("socks")
+
+    assert mine == net.MINE
+
+
+@pytest.mark.parametrize("path", ["src/torch/__init__.py", "src/cProfile.py"])
+def test_a_module_in_the_import_path_that_is_named_as_one_of_pythons_is_refused(installed: Install, path: str) -> None:
+    module = path.removeprefix("src/").partition("/")[0].removesuffix(".py")
+    files = {
+        path: "",
+        "net.py": f"import sys\nsys.path.insert(0, 'src')\nsys.modules.pop({module!r}, None)\nimport {module}\n",
+    }
+    own = sys.modules.get(module)
+    try:
+        with pytest.raises(SourceUnsafe) as refused:
+            installed(Source.from_text(files)).import_module("net", 0)
+    finally:
+        if own is not None:
+            sys.modules[module] = own
+    assert refused.value.facts["names"] == [module]
+
+
+def test_a_package_of_the_source_in_the_import_path_may_be_called_as_ours(installed: Install) -> None:
+    files = {
+        "src/service/__init__.py": "MINE = True\n",
+        "net.py": "import sys\nsys.path.append('src')\nsys.path.insert(0, 'src')\nfrom service import MINE\n",
+    }
+
+    assert installed(Source.from_text(files)).import_module("net", 0).MINE
+
+
+def test_a_file_that_is_imported_under_two_names_is_known_by_both(installed: Install) -> None:
+    text = "import sys\nsys.path.append('core')\nimport tools, core.tools\n"
+    net = installed(Source.from_text({**LAYOUT, "net.py": text})).import_module("net", 0)
+
+    assert net.tools is not net.core.tools
+    assert {"tools", "core.tools", "net"} <= user_lines.submitted_modules().keys()
+
+
+def test_the_import_path_is_as_before_when_a_source_is_uninstalled() -> None:
+    before = [*sys.path]
+    source = Source.from_text({**LAYOUT, "net.py": "import sys\nsys.path.append('core')\nimport tools\n"})
+    source.install()
+    source.import_module("net", 0)
+    source.uninstall()
+
+    assert sys.path == before
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tools")
 
 
 def test_nothing_is_left_when_a_source_is_uninstalled() -> None:

@@ -21,6 +21,7 @@ import torch
 from torch._jit_internal import is_scripting
 from torch.jit._trace import is_tracing
 
+from tracehouse.eager import memory_files
 from tracehouse.findings.finding import Effect
 from tracehouse.introspection import user_lines
 
@@ -139,8 +140,10 @@ class AmbientRecorder:
             self._note("environment", "os.environ", frame, frame.f_locals.get("key"))
         elif frame.f_code in _CONTEXT_CODES:
             self._note_context(_CONTEXT_CODES[frame.f_code], frame.f_back)
+        elif (name := memory_files.served_function(frame)) is not None:
+            self._note("file", name, frame.f_back)
 
-    def _note(self, kind: Kind, name: str, frame: FrameType, key: Any = None) -> None:
+    def _note(self, kind: Kind, name: str, frame: FrameType | None, key: Any = None) -> None:
         line = _find_user_line(frame)
         if line is not None:
             self.reads[AmbientRead(kind, name, line, key if type(key) is str else None)] = None
@@ -270,8 +273,8 @@ def replace_functions(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator
     with ExitStack() as stack:
         for owner, name, value in replacements.values():
             stack.enter_context(_set_attribute(owner, name, value))
-        for module in [sys.modules.get(name) for name in list(user_lines.submitted.values())]:
-            for name, value in list(vars(module).items()) if module is not None else ():
+        for module in user_lines.submitted_modules().values():
+            for name, value in list(vars(module).items()):
                 if id(value) in replacements:
                     stack.enter_context(_set_attribute(module, name, replacements[id(value)][2]))
         yield

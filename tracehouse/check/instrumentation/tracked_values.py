@@ -131,8 +131,8 @@ def track_conversions() -> Iterator[None]:
     torch and numpy do not accept the replacements where a type is expected, so a trace may fail in the body.
     """
     conversions = {"int": _ToInt, "float": _ToFloat}
-    modules = [sys.modules.get(name) for name in list(user_lines.submitted.values())]
-    added = [(vars(module), name) for module in modules if module for name in conversions if name not in vars(module)]
+    modules = user_lines.submitted_modules().values()
+    added = [(vars(module), name) for module in modules for name in conversions if name not in vars(module)]
     try:
         for namespace, name in added:
             namespace[name] = conversions[name]
