@@ -45,6 +45,24 @@ class ModelOptions:
     weights: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="State dict: .safetensors, .pt or .pth.")
     ] = None
+    weights_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Where in the weights' file the state dict is: state_dict, or state.model."),
+    ] = None
+    weights_rename: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OLD=NEW", help="What names of weights begin with, and in the model instead: module.="),
+    ] = None
+    weights_strict: Annotated[
+        bool, typer.Option(help="--no-weights-strict leaves out weights that the model does not have.")
+    ] = True
+    allow_missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Parameters and buffers that may keep the values of the source: '*.relative_position_index'.",
+        ),
+    ] = None
     init: Annotated[str, typer.Option(help="JSON: the keyword arguments that the entrypoint is called with.")] = "{}"
     mode: Annotated[
         str,
@@ -168,9 +186,34 @@ def spec_of(
         "accept_unsound": request.accept_unsound,
         "force": request.force,
     }
-    if model.weights:
-        spec["weights"] = {"file": uploads.add(model.weights)}
+    if weights := _weights(model, uploads):
+        spec["weights"] = weights
     return spec
+
+
+def _weights(model: ModelOptions, uploads: Uploads) -> dict[str, Any]:
+    """The request's `weights`; empty if there are none."""
+    given: dict[str, Any] = {}
+    if model.weights_key is not None:
+        given["key"] = model.weights_key
+    if model.weights_rename:
+        given["rename"] = dict(map(_parse_rename, model.weights_rename))
+    if not model.weights_strict:
+        given["strict"] = False
+    if model.allow_missing:
+        given["allow_missing"] = model.allow_missing
+    if model.weights:
+        return {"file": uploads.add(model.weights), **given}
+    if given:
+        raise typer.BadParameter("say which file has the weights: --weights FILE")
+    return {}
+
+
+def _parse_rename(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--weights-rename is OLD=NEW, for instance {text}=")
+    return old, new
 
 
 def _check(check: TraceCheckOptions) -> dict[str, Any]:

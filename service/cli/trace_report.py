@@ -10,7 +10,7 @@ from rich.console import Console
 from service.cli import contract_table
 from service.cli.connection import Client, ServiceRefused
 from service.sandbox.log_tail import printable
-from tracehouse.findings.kinds import BAKED, Kind
+from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
 
 _out = Console()
 
@@ -22,10 +22,12 @@ def print_report(client: Client, request: dict[str, Any], *, printouts: bool) ->
     if outputs := request["links"]["outputs"]:
         typer.echo(orjson.dumps(client.get(outputs), option=orjson.OPT_INDENT_2))
         return
+    first = [finding for finding in request["findings"] if finding["kind"] in SAID_FIRST]
+    _print_findings(first)
     artifacts = [client.get(f"/artifacts/{artifact['digest']}") for artifact in request["artifacts"]]
     for artifact in artifacts:
         _print_artifact(client, artifact, printouts=printouts)
-    _print_findings(request["findings"])
+    _print_findings([finding for finding in request["findings"] if finding not in first])
     for artifact in artifacts:
         for line in _origin_lines(artifact):
             typer.echo(printable(f"{artifact['device']}: {line}" if len(artifacts) > 1 else line))

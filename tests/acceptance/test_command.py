@@ -40,6 +40,8 @@ def run(here: Path, service: Service | None, *arguments: str, stdin: str = "") -
 def test_a_model_is_traced_listed_and_asked(service: Service, here: Path) -> None:
     traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "shell")
     assert (traced.returncode, "verdict: verified   model: shell:1" in traced.stdout) == (0, True), traced.stderr
+    assert traced.stdout.startswith("weights-not-sent: no weights were sent")
+    assert traced.stdout.count("weights-not-sent") == 1
     assert "shell: 1 verified" in run(here, service, "models").stdout
     (here / "body.json").write_text('{"args": [[[1, 2]]]}')
     replies = {
@@ -171,6 +173,7 @@ def test_what_goes_wrong_is_told_with_its_line_and_remedy(
         (["trace", "net.py:Net", "--method", "kernel_sum"], "kernel_sum=1x3"),
         (["trace", "net.py:Net"], "--input 1x3x224x224"),
         (["trace", "net.py:Net", "--input", "1x2", "--training", "--as-is"], "--as-is"),
+        (["trace", "net.py:Net", "--input", "1x2", "--weights-key", "ema"], "--weights FILE"),
         (["trace", "nope.pt", "--input", "1x2"], "there is no file nope.pt"),
         (["infer", "net", "@nope.json"], "there is no file nope.json"),
         (["serve", "--state", "net.py"], "--state"),

@@ -156,8 +156,10 @@ class Artifact(Frozen):
     buffers: list[TensorSpec]
     attributes: ModuleAttributes = []
     constants: TensorConstants = []
-    missing_weights: list[str] = []
-    unexpected_weights: list[str] = []
+    missing_weights: list[str] = Field(
+        [], description="Parameters and buffers that got no value from the weights that were sent."
+    )
+    unexpected_weights: list[str] = Field([], description="Names in the weights that the model does not have.")
     versions: Versions
 
     @model_validator(mode="before")

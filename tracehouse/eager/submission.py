@@ -105,11 +105,15 @@ class SubmissionLoader:
             return Source.from_upload(file, source.file, module, self._source_max_bytes)
 
     def _weights(self, module: torch.nn.Module) -> weights.Fit:
-        wanted = self._spec.weights
+        spec, wanted = self._spec, self._spec.weights
+        if spec.source.archive is not None:
+            return weights.Fit()  # it has its own
         if wanted is None:
-            return weights.Fit()
+            return weights.none_sent(module, spec.options.seed)
+        # Mode eager has no verdict that could say it.
+        refuse_missing = wanted.strict or spec.mode == "eager"
         with self._open(wanted.file) as file:
-            return weights.fit(module, weights.read(file, wanted.file), strict=wanted.strict)
+            return weights.load(module, file, wanted, refuse_missing=refuse_missing)
 
     def _calls(self, loaded: model.LoadedModel) -> tuple[dict[str, Call], list[CheckCall]]:
         uploaded = inputs.InputFiles(self._open)

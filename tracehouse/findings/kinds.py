@@ -79,10 +79,18 @@ class Kind(StrEnum):
     TORCH_CHECK_FAILED = "torch-check-failed"
     TRACER_WARNING = "tracer-warning"
     TRAINING_MODE = "training-mode"
+    WEIGHTS_KEY_CHOSEN = "weights-key-chosen"
+    WEIGHTS_MISSING = "weights-missing"
+    WEIGHTS_MISSING_ALLOWED = "weights-missing-allowed"
+    WEIGHTS_NOT_SENT = "weights-not-sent"
+    WEIGHTS_UNEXPECTED = "weights-unexpected"
 
 
 # The kinds that say that the trace keeps something of its example.
 BAKED = frozenset({Kind.BAKED_VALUE, Kind.BAKED_SIZE})
+
+# The model that was traced has values that nobody sent: whoever reads about the trace reads this first.
+SAID_FIRST = frozenset({Kind.WEIGHTS_NOT_SENT, Kind.WEIGHTS_MISSING})
 
 
 class Weight(StrEnum):
@@ -220,6 +228,22 @@ _ENTRIES = (
         "right answer that the artifact could give.",
         remedy=_sentence(CONTROL_RANDOMNESS),
         example=_RANDOMNESS,
+    ),
+    FindingKind(
+        kind=Kind.WEIGHTS_MISSING,
+        title="Parameters or buffers got no value from the weights that were sent",
+        weight=Weight.REJECTS,
+        meaning="The model has parameters or buffers whose names are not in the file of weights. They keep the values "
+        "that the source gives them, which are often random. So the eager model and the artifact agree, and both may "
+        "be wrong for every input. The finding names the first of them. With weights.strict, which is on by default, "
+        "such a request fails as `weights-mismatch` instead.",
+        remedy="Send the weights of this very model. If only what the names begin with differs, say it in "
+        "weights.rename; if the file has several state dicts, choose one by weights.key. If the values of the source "
+        "are right, name those parameters and buffers in weights.allow_missing.",
+        example=Example(
+            before='"weights": {"file": "net.pt", "strict": false}',
+            after='"weights": {"file": "net.pt", "rename": {"module.": ""}}',
+        ),
     ),
     FindingKind(
         kind=Kind.SERVED_FORM_DIFFERS,
@@ -517,6 +541,44 @@ _ENTRIES = (
     ),
     # What the submission itself leads to.
     FindingKind(
+        kind=Kind.WEIGHTS_NOT_SENT,
+        title="No weights were sent",
+        weight=Weight.INFORMS,
+        meaning="The request has no `weights`. The model has the values that its source gives it: often random ones, "
+        "drawn from options.seed. The artifact was compared with a model that has the same values.",
+        remedy="Send the trained weights as `weights`, unless the source itself has them.",
+        example=Example(before='"source": {"file": "net.py"}', after='"weights": {"file": "net.safetensors"}'),
+    ),
+    FindingKind(
+        kind=Kind.WEIGHTS_MISSING_ALLOWED,
+        title="Parameters or buffers got no value from the weights, and the request allows it",
+        weight=Weight.INFORMS,
+        meaning="These parameters and buffers are named in weights.allow_missing. They have the values that the source "
+        "gives them.",
+        remedy="Nothing has to change, if the source computes these values as training had them.",
+        example=Example(before='"weights": {"file": "net.pt", "allow_missing": ["*.relative_position_index"]}'),
+    ),
+    FindingKind(
+        kind=Kind.WEIGHTS_UNEXPECTED,
+        title="Some of the weights that were sent are not used",
+        weight=Weight.INFORMS,
+        meaning="The file has names that the model does not have, and weights.strict is false. The finding names the "
+        "first of them.",
+        remedy="Leave them out of the file, if the model does not need them.",
+        example=Example(before='"weights": {"file": "net.pt", "strict": false}'),
+    ),
+    FindingKind(
+        kind=Kind.WEIGHTS_KEY_CHOSEN,
+        title="The weights are a part of their file",
+        weight=Weight.INFORMS,
+        meaning="The file is no state dict, but has one under a usual name, such as `state_dict` or `model`, and the "
+        "request does not say which to take.",
+        remedy="Name the state dict that is meant in weights.key.",
+        example=Example(
+            before='"weights": {"file": "net.pt"}', after='"weights": {"file": "net.pt", "key": "state_dict"}'
+        ),
+    ),
+    FindingKind(
         kind=Kind.NO_EAGER_MODEL,
         title="An archive was uploaded, so there is no eager model to compare it with",
         weight=Weight.INFORMS,
@@ -556,10 +618,12 @@ _ENTRIES = (
     ),
     FindingKind(
         kind=Kind.OPTION_WITHOUT_EFFECT,
-        title="An option was given that has no effect on a scripted model",
+        title="An option was given that has no effect",
         weight=Weight.INFORMS,
-        meaning="The option belongs to torch.jit.trace. The request has `mode` script, so nothing is traced.",
-        remedy="Leave out the option that the finding names, or let `mode` be trace.",
+        meaning="The option belongs to torch.jit.trace, and the request has `mode` script, so nothing is traced. Or it "
+        "names weights that there are not: a pattern of weights.allow_missing that fits nothing that is missing, or a "
+        "beginning in weights.rename that no name has.",
+        remedy="Leave out the option that the finding names, or let `mode` be trace if the option is one of tracing.",
         example=Example(before='"mode": "script", "options": {"strict": false}', after='"mode": "script"'),
     ),
     FindingKind(

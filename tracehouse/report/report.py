@@ -20,7 +20,7 @@ from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.finding import Finding
-from tracehouse.findings.kinds import Kind, entry_of, path_of
+from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
 from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.report import histogram, report_source
@@ -142,7 +142,9 @@ def render_page(page: ReportPage) -> str:
 def _head(page: ReportPage) -> Html:
     verdict = page.check.verdict
     stamp = element("strong", f"{_SIGNS[verdict]} {verdict.value}", class_=f"verdict {verdict.value}")
-    return element("header", element("h1", page.title), element("p", stamp, " ", page.verdict_note), facts(page.about))
+    first = [element("p", prose(one.detail)) for one in page.check.findings if one.kind in SAID_FIRST]
+    verdict_line = element("p", stamp, " ", page.verdict_note)
+    return element("header", element("h1", page.title), *first, verdict_line, facts(page.about))
 
 
 def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:

@@ -16,9 +16,10 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.reproducer import pytest_templates
 from tracehouse.reproducer.counterexamples import FoundCounterexample
+from tracehouse.spec.checkpoint_keys import USUAL_NAMES
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
-from tracehouse.spec.trace_spec import DeviceName, TraceSpec
+from tracehouse.spec.trace_spec import DeviceName, TraceSpec, Weights
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
 # A tensor with more values than this is written as packed bytes, not as numbers. Chosen, so that a file stays readable.
@@ -83,8 +84,8 @@ class _PytestFile:
         make = pytest_templates.MAKE.replace("{weights}", "" if weights is None else pytest_templates.LOAD)
         parts = [self._source(), self._settings(), *self._inputs(), pytest_templates.INSTALL, make]
         if weights is not None:
-            is_safe = weights.file.lower().endswith(".safetensors")
-            parts.append(pytest_templates.SAFETENSORS if is_safe else pytest_templates.PICKLED)
+            parts.append(pytest_templates.SAFETENSORS if _is_safetensors(weights) else pytest_templates.PICKLED)
+            parts.append(pytest_templates.RENAME)
         parts.append(self._artifact())
         state = (
             [pytest_templates.TEST_OF_STATE]
@@ -161,7 +162,12 @@ class _PytestFile:
             "PRECISION": "None" if precision is None else f"torch.{precision}",
         }
         if spec.weights is not None:
-            settings |= {"WEIGHTS": self._bytes_of(spec.weights.file), "WEIGHTS_STRICT": repr(spec.weights.strict)}
+            settings |= {
+                "WEIGHTS": self._bytes_of(spec.weights.file),
+                "WEIGHTS_RENAME": repr(spec.weights.rename),
+            }
+            if not _is_safetensors(spec.weights):
+                settings |= {"WEIGHTS_KEY": repr(spec.weights.key), "USUAL_NAMES": repr(USUAL_NAMES)}
         if self._conversion.mode == "script":
             return settings
         options = {
@@ -222,6 +228,10 @@ class _PytestFile:
         return pytest_templates.SERVED.format(
             form="" if form is None else f"\n    module = torch.jit.{form}(module.eval())"
         )
+
+
+def _is_safetensors(weights: Weights) -> bool:
+    return weights.file.lower().endswith(".safetensors")
 
 
 def _tree(tree: Any, names: Iterator[str]) -> str:

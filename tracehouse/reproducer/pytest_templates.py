@@ -94,19 +94,38 @@ def ask(net, given):
         return net(*args, **kwargs)
 '''
 
-LOAD = "    owner.load_state_dict(weights(), strict=WEIGHTS_STRICT)\n"
+# What did not fit is among the findings, and is left out here as there.
+LOAD = "    owner.load_state_dict(weights(), strict=False)\n"
 
 SAFETENSORS = """
 def weights():
-    return safetensors.torch.load(WEIGHTS)
+    return rename(safetensors.torch.load(WEIGHTS))
 """
 
 PICKLED = """
 def weights():
-    state = torch.load(io.BytesIO(WEIGHTS), map_location="cpu", weights_only=True)
-    for key in ("state_dict", "model_state_dict", "model"):
-        state = state[key] if isinstance(state.get(key), dict) else state
-    return state
+    loaded = torch.load(io.BytesIO(WEIGHTS), map_location="cpu", weights_only=True)
+    states = dict(find_states(loaded, ""))
+    usual = [key for key in states if all(name in USUAL_NAMES for name in key.split(".") if name)]
+    return rename(states[usual[0] if WEIGHTS_KEY is None else WEIGHTS_KEY])
+
+
+def find_states(loaded, key):
+    if isinstance(loaded, dict) and all(isinstance(value, torch.Tensor) for value in loaded.values()):
+        if loaded:
+            yield key, loaded
+    elif isinstance(loaded, dict):
+        for name, value in loaded.items():
+            yield from find_states(value, f"{key}.{name}" if key else name)
+"""
+
+RENAME = """
+def rename(state):
+    def new(name):
+        old = max((old for old in WEIGHTS_RENAME if name.startswith(old)), key=len, default=None)
+        return name if old is None else WEIGHTS_RENAME[old] + name[len(old) :]
+
+    return {new(name): tensor for name, tensor in state.items()}
 """
 
 TRACE = '''

@@ -31,6 +31,8 @@ BUCKETS_MAX = 32
 # All files are open in the tracing child, and the kernel passes at most 253 descriptors at once (SCM_MAX_FD).
 FILES_MAX = 50
 
+RENAMES_MAX = 100
+
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 _ENTRYPOINT = re.compile(rf"{_PYTHON_NAME}(\.{_PYTHON_NAME})*:{_PYTHON_NAME}(\.{_PYTHON_NAME})*")
@@ -103,6 +105,10 @@ def _check_bucket_sizes(sizes: list[int]) -> list[int]:
 
 FileName = Annotated[str, AfterValidator(_check_file_name)]
 
+WeightName = Annotated[str, Field(min_length=1, max_length=500)]
+
+NamePrefix = Annotated[str, Field(max_length=500)]
+
 SourcePath = Annotated[str, AfterValidator(_check_source_path)]
 
 Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
@@ -167,10 +173,35 @@ class ModelSource(Frozen):
 
 
 class Weights(Frozen):
-    """An uploaded state dict, `.safetensors`, `.pt` or `.pth`; `strict` as in `load_state_dict`."""
+    """An uploaded state dict, and how its names become the model's.
 
-    file: FileName
-    strict: bool = True
+    A parameter or buffer that gets no value from it speaks against the trace, unless `allow_missing` names it.
+    """
+
+    file: FileName = Field(description="A `.safetensors`, `.pt` or `.pth` file.")
+    key: WeightName | None = Field(
+        None,
+        description="Where the state dict is in a `.pt` file that has more in it: `state_dict`, or `state.model` for "
+        "one that is inside another dict. Left out: the only one under a usual name, and a finding says which.",
+    )
+    rename: dict[NamePrefix, NamePrefix] = Field(
+        {},
+        max_length=RENAMES_MAX,
+        description='What names begin with in the file, and in the model instead: `{"module.": ""}`. If several fit a '
+        "name, the longest is taken. Other names are kept.",
+    )
+    strict: bool = Field(
+        True,
+        description="True: the request fails if the file lacks a weight of the model, or has one that the model "
+        "lacks. False: what the model lacks is left out, and what the file lacks rejects the trace as "
+        "`weights-missing`.",
+    )
+    allow_missing: list[WeightName] = Field(
+        [],
+        max_length=100,
+        description="Parameters and buffers that may keep the values that the source gives them, by name or by a "
+        "pattern such as `*.relative_position_index`.",
+    )
 
 
 class CheckOptions(Frozen):

@@ -85,7 +85,8 @@ class Tracing:
             result = check.run(candidate, lambda layer: beside.submit(self._send_layer, layer))
         sending.result()
         on_options = [*submissions.deprecated_options(spec.options), *submissions.options_without_effect(spec)]
-        trace_check = result.check.model_copy(update={"findings": [*result.check.findings, *on_options]})
+        found = [*loaded.fit.findings, *result.check.findings, *on_options]
+        trace_check = result.check.model_copy(update={"findings": found})
 
         self._progress(Stage.PRINTING, 0.8)
         module = candidate.traced.module

@@ -10,6 +10,7 @@ from tracehouse.findings import differences
 from tracehouse.findings.comparison import Comparison, comparison_of
 from tracehouse.findings.duplicates import repeats
 from tracehouse.findings.finding import Finding
+from tracehouse.findings.kinds import SAID_FIRST
 from tracehouse.findings.source_lines import only_warned_line
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import verdict_of, worst
@@ -71,6 +72,7 @@ class CheckRecord:
         """Return the trace check, as short as a check may be."""
         claimed = self._claimed
         findings = [*self._findings, *claimed.findings]  # of too many, the last are cut
+        findings.sort(key=lambda finding: finding.kind not in SAID_FIRST)
         advised = [differences.with_better_remedy(one, findings, self._spec) for one in findings]
         own_verdict = verdict_of(self._comparisons, advised)
         return cut_check(

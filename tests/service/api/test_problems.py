@@ -180,7 +180,7 @@ def test_a_missing_member_is_pointed_at() -> None:
     [
         (spec(option={}), "there is no such member; there are model, source, weights"),
         (spec(options={"optimise": True}), "there is no such member; there are strict, force_outplace"),
-        (spec(weights={"file": "w.pt", "strictly": True}), "there is no such member; there are file, strict"),
+        (spec(weights={"file": "w.pt", "strictly": True}), "there is no such member; there are file, key, rename"),
     ],
 )
 def test_an_unknown_member_is_told_with_those_that_there_are(body: Any, said: str) -> None:

@@ -258,6 +258,13 @@ def test_findings_stand_by_their_effect_with_all_that_is_known(report: Callable[
         assert said in page, said
 
 
+def test_that_weights_never_arrived_stands_before_everything_else(report: Callable[..., Read]) -> None:
+    missing = Finding(kind="weights-missing", detail="2 parameters got no value")
+    page = report(check=check(findings=[*check().findings, missing])).whole
+
+    assert page.index("2 parameters got no value") < page.index("✗ rejected") < page.index("Contract")
+
+
 def test_a_finding_links_to_what_its_kind_means(report: Callable[..., Read], steady: TestClient) -> None:
     page = report()
 

@@ -272,6 +272,17 @@ def test_the_weights_that_were_submitted_go_with_it(shown: Any, name: str) -> No
     assert found.passes(found.text.replace(WEIGHTED[WEIGHTED.index("        if") :], mended)), found.output
 
 
+def test_the_weights_are_chosen_and_renamed_there_as_here(shown: Any) -> None:
+    averaged = {"module.layer.weight": torch.ones(2, 2), "module.layer.bias": torch.full((2,), 3.0)}
+    file = io.BytesIO()
+    torch.save({"net": {"layer.weight": torch.zeros(2, 2)}, "ema": averaged}, file)
+    weights = {"file": "weights.pt", "key": "ema", "rename": {"module.": ""}}
+    found = shown(submitted(WEIGHTED, weights=weights), {"weights.pt": file.getvalue()})
+
+    assert (found.arrays["eager.output"] == -(found.arrays["input.x"].sum(1, keepdims=True) + 3)).all()
+    assert found.shows_it(), found.output
+
+
 def test_large_weights_must_be_put_beside_the_test(shown: Any) -> None:
     big = WEIGHTED.replace(
         "Linear(2, 2)", "Linear(2, 2)\n        self.table = torch.nn.Parameter(torch.ones(300, 300))"
