@@ -21,13 +21,16 @@ from tracehouse.findings.remedies import (
     KEEP_SIZE_DYNAMIC,
     LEAVE_FORM_OUT,
     LEAVE_SYMBOL_OUT,
+    LEAVE_WEIGHTS_OUT,
     LIST_BUCKETS,
     MAKE_IT_AN_INPUT,
+    NAME_STATE_DICT,
     PASS_CONTIGUOUS,
     PASS_STATE,
     RENEW_WHAT_IS_KEPT,
     REPLACE_VALUE_READ,
     RETURN_SAME_OUTPUTS,
+    SEND_WEIGHTS,
     USE_EVAL_MODE,
     VARY_INPUTS,
 )
@@ -546,7 +549,7 @@ _ENTRIES = (
         weight=Weight.INFORMS,
         meaning="The request has no `weights`. The model has the values that its source gives it: often random ones, "
         "drawn from options.seed. The artifact was compared with a model that has the same values.",
-        remedy="Send the trained weights as `weights`, unless the source itself has them.",
+        remedy=_sentence(SEND_WEIGHTS),
         example=Example(before='"source": {"file": "net.py"}', after='"weights": {"file": "net.safetensors"}'),
     ),
     FindingKind(
@@ -564,7 +567,7 @@ _ENTRIES = (
         weight=Weight.INFORMS,
         meaning="The file has names that the model does not have, and weights.strict is false. The finding names the "
         "first of them.",
-        remedy="Leave them out of the file, if the model does not need them.",
+        remedy=_sentence(LEAVE_WEIGHTS_OUT),
         example=Example(before='"weights": {"file": "net.pt", "strict": false}'),
     ),
     FindingKind(
@@ -573,7 +576,7 @@ _ENTRIES = (
         weight=Weight.INFORMS,
         meaning="The file is no state dict, but has one under a usual name, such as `state_dict` or `model`, and the "
         "request does not say which to take.",
-        remedy="Name the state dict that is meant in weights.key.",
+        remedy=_sentence(NAME_STATE_DICT),
         example=Example(
             before='"weights": {"file": "net.pt"}', after='"weights": {"file": "net.pt", "key": "state_dict"}'
         ),

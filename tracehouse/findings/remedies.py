@@ -84,3 +84,9 @@ PASS_CONTIGUOUS = "pass contiguous tensors that require no gradient to the archi
 MAKE_IT_AN_INPUT = "make the value an input of forward, or read it once in __init__"
 
 VARY_INPUTS = "let the model accept inputs of its example's shapes with other values near the example's own"
+
+SEND_WEIGHTS = "send the trained weights as `weights`, unless the source itself has them"
+
+LEAVE_WEIGHTS_OUT = "leave them out of the file, if the model does not need them"
+
+NAME_STATE_DICT = "name the state dict that is meant in weights.key"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import LEAVE_WEIGHTS_OUT, NAME_STATE_DICT, SEND_WEIGHTS
 
 _NAMES_IN_TEXT = 3
 _NAMES_MAX = 50
@@ -23,7 +24,7 @@ def weights_not_sent(seed: int) -> Finding:
         detail=f"no weights were sent: parameters and buffers have the values that the source gives them (seed {seed})",
         confirmed=True,
         evidence={"seed": seed},
-        remedy="send the trained weights as `weights`, unless the source itself has them",
+        remedy=SEND_WEIGHTS,
     )
 
 
@@ -57,7 +58,7 @@ def weights_unexpected(names: Sequence[str], file: str) -> Finding:
         f"{quote_names(names)}",
         confirmed=True,
         evidence={"unexpected": [*names[:_NAMES_MAX]], "number": len(names)},
-        remedy="leave them out of the file, if the model does not need them",
+        remedy=LEAVE_WEIGHTS_OUT,
     )
 
 
@@ -69,7 +70,7 @@ def weights_key_chosen(key: str, file: str, others: Sequence[str]) -> Finding:
         detail=f"the weights are the state dict under {key!r} in {file!r}{beside}",
         confirmed=True,
         evidence={"key": key, "beside": [*others[:_NAMES_MAX]]},
-        remedy="name the state dict that is meant in weights.key",
+        remedy=NAME_STATE_DICT,
     )
 
 

@@ -9,11 +9,11 @@ import typer
 from service.cli.example_inputs import Uploads
 from service.cli.trace_options import (
     CallOptions,
-    CheckOptions,
     ModelOptions,
     RequestOptions,
     SizeOptions,
     TorchOptions,
+    TraceCheckOptions,
     spec_of,
 )
 from tracehouse.spec.trace_spec import TraceSpec
@@ -22,7 +22,7 @@ from tracehouse.spec.trace_spec import TraceSpec
 def made(folder: Path, **model: Any) -> TraceSpec:
     """The request for a file net.py in the folder."""
     (folder / "net.py").write_text("def Net(x):\n    return x\n")
-    groups = SizeOptions(), CheckOptions(), TorchOptions(), RequestOptions()
+    groups = SizeOptions(), TraceCheckOptions(), TorchOptions(), RequestOptions()
     call = CallOptions(input=["1x2"])
     return TraceSpec.model_validate(spec_of(f"{folder}/net.py:Net", call, ModelOptions(**model), *groups, Uploads()))
 
