@@ -11,7 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
 from service.api.context import ContextDep
-from service.api.models import AliasTarget
+from service.api.models import AliasTarget, PromotionTarget
 from service.api.problems import Problem
 from tracehouse.artifact.manifest import Printout
 from tracehouse.spec.trace_spec import TraceSpec
@@ -32,7 +32,7 @@ Every error is an `application/problem+json` document: `code` says what is wrong
 """
 
 # FastAPI does not see these in a signature: routes read such bodies themselves, or reply in several forms.
-_FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (TraceSpec, AliasTarget, Problem, Printout)
+_FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (TraceSpec, AliasTarget, PromotionTarget, Problem, Printout)
 
 _PAGE = """\
 <!doctype html>

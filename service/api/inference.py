@@ -143,7 +143,7 @@ async def infer(
     model: Annotated[
         str,
         Path(
-            description="`name`, `name@alias` or `name:version`; `name` alone is the newest version.",
+            description="`name`, `name@alias` or `name:version`; `name` alone is the default version.",
             openapi_examples={"linear": {"value": "linear"}},
         ),
     ],

@@ -16,6 +16,7 @@ from service.api.problems import RequestTimeout, problem_responses
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
+    DefaultVersionMoved,
     IfMatchRequired,
     InvalidCursor,
     MalformedHeader,
@@ -24,9 +25,11 @@ from service.domain.errors import (
     PayloadTooLarge,
     UnsupportedMediaType,
     VersionAliased,
+    VersionIsDefault,
     VersionNotFound,
 )
 from service.domain.model import Alias, Bucket, Model, ModelVersion
+from service.domain.promotion import Promotion
 from tracehouse.errors import InvalidRequest
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
@@ -45,6 +48,7 @@ Version = Annotated[
 ]
 
 _ETAG = re.compile(r'(?:W/)?"[^"]*"|\*')
+_VERSION_ETAG = re.compile(r'"([1-9][0-9]{0,8})"')
 
 
 class VersionLinks(Frozen):
@@ -66,6 +70,9 @@ class VersionReply(Frozen):
     buckets: list[Bucket] = Field(
         description="If there is one artifact for each of several sizes, these. The one that takes a request's sizes "
         "answers it."
+    )
+    promotion: Promotion | None = Field(
+        description="Whether it became the default version when it was registered; null if an earlier release did that."
     )
     created_at: datetime
     links: VersionLinks
@@ -97,6 +104,10 @@ class ModelReply(Frozen):
     """A name, its versions, and the aliases that point at them."""
 
     name: str
+    default_version: int | None = Field(
+        description="The version that answers `/infer/{name}`, where neither a version nor an alias is named; null if "
+        "none was promoted."
+    )
     versions: list[VersionReply]
     aliases: list[AliasReply]
 
@@ -104,6 +115,7 @@ class ModelReply(Frozen):
     def of(cls, model: Model) -> "ModelReply":
         return cls(
             name=model.name,
+            default_version=model.default_version,
             versions=[VersionReply.of(model.name, version) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
         )
@@ -120,6 +132,20 @@ class AliasTarget(Frozen):
     """The version that an alias is to point at."""
 
     version: int = Field(ge=1, lt=10**9, strict=True)
+
+
+class PromotionTarget(Frozen):
+    """The version that is to become the default version."""
+
+    version: int = Field(ge=1, lt=10**9, strict=True)
+
+
+class PromotionReply(Frozen):
+    """The default version, and the one before: promote that one to roll back."""
+
+    name: str
+    default_version: int
+    previous_version: int | None = Field(description="The default version before; null if there was none.")
 
 
 @router.get("/models", summary="List models", responses=problem_responses(InvalidRequest, InvalidCursor))
@@ -153,11 +179,64 @@ def delete_model(store: StoreDep, caller: MayAdmin, name: Name) -> None:
     "/models/{name}/versions/{version}",
     status_code=204,
     summary="Delete a version",
-    responses=problem_responses(InvalidRequest, ModelNotFound, VersionNotFound, VersionAliased),
+    responses=problem_responses(InvalidRequest, ModelNotFound, VersionNotFound, VersionAliased, VersionIsDefault),
 )
 def delete_version(store: StoreDep, caller: MayAdmin, name: Name, version: Version) -> None:
-    """Refused while an alias points at the version. Its number is not reused."""
+    """Refused while an alias points at the version, or while it is the default version and there are others.
+
+    Its number is not reused.
+    """
     store.models.delete_version(caller.tenant, name, version)
+
+
+@router.post(
+    "/models/{name}/promote",
+    summary="Promote a version, or roll back to one",
+    responses=problem_responses(
+        MalformedJson,
+        MalformedHeader,
+        RequestTimeout,
+        ModelNotFound,
+        VersionNotFound,
+        DefaultVersionMoved,
+        PayloadTooLarge,
+        UnsupportedMediaType,
+        InvalidRequest,
+    ),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": "#/components/schemas/PromotionTarget"},
+                    "example": {"version": 1},
+                }
+            },
+        }
+    },
+)
+async def promote(
+    request: Request,
+    store: StoreDep,
+    caller: MayAdmin,
+    name: Name,
+    if_match: Annotated[
+        str | None,
+        Header(
+            alias="If-Match",
+            description='The present default version in quotes, as in `"2"`: refused if it is another one by now.',
+        ),
+    ] = None,
+) -> PromotionReply:
+    """Makes the version the default version, whatever its verdict and its contract: from the next request on, it
+    answers `/infer/{name}`.
+
+    The reply names the default version before. To roll back, promote that one.
+    """
+    target = await read_model(request, PromotionTarget)
+    expected = _expected_version(if_match)
+    previous = await run_in_threadpool(store.models.promote, caller.tenant, name, target.version, expected)
+    return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 
 
 _WITH_ETAG: dict[int | str, dict[str, Any]] = {
@@ -251,6 +330,15 @@ async def put_alias(
 def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName) -> None:
     """Deletes the alias; the version that it points at remains."""
     store.models.delete_alias(caller.tenant, name, alias)
+
+
+def _expected_version(if_match: str | None) -> int | None:
+    if if_match is None or if_match.strip() == "*":
+        return None
+    version = _VERSION_ETAG.fullmatch(if_match.strip())
+    if version is None:
+        raise MalformedHeader('If-Match takes one version here, in quotes, as in "2"', header="If-Match")
+    return int(version[1])
 
 
 def _expected_etag(if_match: str | None, if_none_match: str | None) -> str | None:

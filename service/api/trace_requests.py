@@ -37,6 +37,7 @@ from service.domain.errors import (
     UploadTruncated,
 )
 from service.domain.idempotency import Idempotency
+from service.domain.promotion import Promotion
 from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
 from service.engine.queue import Engine
 from tracehouse.errors import InvalidRequest
@@ -91,6 +92,10 @@ class TraceRequestSummary(Frozen):
         description="The worst verdict of its devices; null in mode eager, which traces nothing."
     )
     model: ModelVersionRef | None = Field(description="Null if no version was registered.")
+    promotion: Promotion | None = Field(
+        description="Whether the version became the model's default version when it was registered; null if none was. "
+        "`GET /models/{name}` has the present default version."
+    )
     artifacts: list[DeviceArtifact]
     problem: Problem | None = Field(description="Why it failed.")
     created_at: datetime

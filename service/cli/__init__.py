@@ -20,8 +20,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, doctor, trace, infer, models, verify):
+for command in (serve, doctor, trace, infer, verify):
     app.command()(command)
+app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")
 
 

@@ -114,6 +114,9 @@ class Client:
         headers = {"content-type": "application/json"}
         return self._json(self._http.post(f"/infer/{model}", content=body, headers=headers, params={"method": method}))
 
+    def promote(self, model: str, version: int) -> dict[str, Any]:
+        return self._json(self._http.post(f"/models/{model}/promote", json={"version": version}))
+
     @staticmethod
     def _json(response: httpx.Response) -> dict[str, Any]:
         answer: dict[str, Any] = orjson.loads(response.content)

@@ -142,6 +142,14 @@ class RequestOptions:
     """What becomes of the result."""
 
     accept_unsound: Annotated[bool, typer.Option(help="Register the model even if its trace is rejected.")] = False
+    promote: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|always|never",
+            help="Whether the new version answers requests that name none. auto: if it accepts all that the present "
+            "one accepts, and its verdict is as good.",
+        ),
+    ] = "auto"
     force: Annotated[bool, typer.Option(help="Trace again, even if the same request was traced before.")] = False
 
 
@@ -184,6 +192,7 @@ def spec_of(
         },
         "devices": model.device or ["cpu"],
         "accept_unsound": request.accept_unsound,
+        "promote": request.promote,
         "force": request.force,
     }
     if weights := _weights(model, uploads):

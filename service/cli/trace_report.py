@@ -35,8 +35,19 @@ def print_report(client: Client, request: dict[str, Any], *, printouts: bool) ->
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
     typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {digests}")
+    if model:
+        _print_promotion(model, request["promotion"])
     for artifact in artifacts:
         typer.echo(f"report: {client.address(artifact['links']['report'])}")
+
+
+def _print_promotion(model: dict[str, Any], promotion: dict[str, Any]) -> None:
+    """Say whether the version answers requests that name none, unless it is the first and nobody expects less."""
+    if promotion["promoted"] and model["version"] == 1:
+        return
+    typer.echo(printable(f"promoted: {'yes' if promotion['promoted'] else 'no'}: {promotion['reason']}"))
+    if not promotion["promoted"]:
+        typer.echo(f"  remedy: tracehouse models promote {model['name']} {model['version']}")
 
 
 def _print_findings(findings: list[dict[str, Any]]) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Self
 
 from service.domain.errors import InvalidName
+from service.domain.promotion import Promotion
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import NAME_PATTERN
@@ -24,7 +25,8 @@ class Bucket(Frozen):
 class ModelVersion(Frozen):
     """One version, which one trace request made and which never changes.
 
-    `artifacts` maps a device to an artifact's digest; with `buckets`, to the digest of the first.
+    `artifacts` maps a device to an artifact's digest; with `buckets`, to the digest of the first. `promotion` says
+    whether it became the default version at once; None if an earlier release registered it.
     """
 
     version: int
@@ -32,6 +34,7 @@ class ModelVersion(Frozen):
     buckets: list[Bucket] = []
     verdict: Verdict
     trace_request: str
+    promotion: Promotion | None = None
     created_at: datetime
 
 
@@ -48,9 +51,10 @@ class Alias(Frozen):
 
 
 class Model(Frozen):
-    """A name with its versions and aliases."""
+    """A name with its versions and aliases. The default version answers if neither a version nor an alias is named."""
 
     name: str
+    default_version: int | None
     versions: list[ModelVersion]
     aliases: list[Alias] = []
 

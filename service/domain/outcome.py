@@ -8,29 +8,32 @@ from pydantic import Field, JsonValue
 from service.domain.model import Bucket
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import Contract
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict, worst
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import ModelName
-from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.spec.trace_spec import Promote, TraceSpec
 
 
 class Succeeded(Frozen):
     """The model was traced on each device, once for each bucket, and its blobs are stored; the verdict says how well.
 
-    `registered`: the artifacts become a version of the model.
+    `registered`: the artifacts become a version of the model. `promote`: whether that becomes the default version.
     """
 
     artifacts: list[Artifact] = Field(min_length=1)
     name: ModelName
     registered: bool
+    promote: Promote = "auto"
 
     @classmethod
     def of(cls, spec: TraceSpec, artifacts: Sequence[Artifact]) -> Self:
         """Make the outcome. Rejected artifacts become a version only if the submitter accepts unsound ones."""
         sound = all(artifact.check.verdict is not Verdict.REJECTED for artifact in artifacts)
-        return cls(artifacts=list(artifacts), name=spec.model, registered=sound or spec.accept_unsound)
+        registered = sound or spec.accept_unsound
+        return cls(artifacts=list(artifacts), name=spec.model, registered=registered, promote=spec.promote)
 
     @property
     def verdict(self) -> Verdict:
@@ -43,6 +46,14 @@ class Succeeded(Frozen):
         for artifact in self.artifacts:
             first.setdefault(artifact.device, artifact.digest)
         return first
+
+    @property
+    def contracts(self) -> dict[str, list[Contract]]:
+        """The contracts of each device's artifacts."""
+        found: dict[str, list[Contract]] = {}
+        for artifact in self.artifacts:
+            found.setdefault(artifact.device, []).append(artifact.contract)
+        return found
 
     @property
     def buckets(self) -> list[Bucket]:

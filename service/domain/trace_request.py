@@ -13,6 +13,7 @@ import orjson
 from pydantic import Field
 
 from service.domain.api_key import TenantName
+from service.domain.promotion import Promotion
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
@@ -82,6 +83,7 @@ class TraceStatus(Frozen):
     attempt: int = 0
     verdict: Verdict | None = None
     model: ModelVersionRef | None = None
+    promotion: Promotion | None = None
     artifacts: list[DeviceArtifact] = []
     findings: list[Finding] = []
     outputs: BlobRef | None = Field(None, description="What the model returned, in mode eager.")

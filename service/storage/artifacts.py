@@ -2,12 +2,20 @@
 
 from datetime import UTC, datetime
 
+from pydantic import BaseModel
 from sqlalchemy import Connection, select
 
 from service.domain.errors import ArtifactNotFound
 from service.storage import tables
 from service.storage.transactions import Transactions, upsert
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.contract.contract import Contract
+
+
+class _Manifest(BaseModel):
+    """As much of a manifest as is compared with another version's: a whole one may have megabytes of findings."""
+
+    contract: Contract
 
 
 class Artifacts:
@@ -27,6 +35,13 @@ class Artifacts:
         if manifest is None:
             raise ArtifactNotFound("there is no artifact with this digest", digest=digest)
         return Artifact.model_validate_json(manifest)
+
+
+def read_contract(connection: Connection, digest: str) -> Contract:
+    """Return the contract of an artifact that a model version has. Raises ValidationError if it cannot be read."""
+    query = select(tables.artifacts.c.manifest).where(tables.artifacts.c.digest == digest)
+    manifest: str = connection.execute(query).scalar_one()
+    return _Manifest.model_validate_json(manifest).contract
 
 
 def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:

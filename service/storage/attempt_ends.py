@@ -49,8 +49,8 @@ def _store(connection: Connection, tenant: str, request_id: str, outcome: Succee
     new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
     changes: dict[str, Any] = {"stored_bytes": _request.stored_bytes + new_bytes}
     if outcome.registered:
-        version = register(connection, tenant, outcome, request_id)
-        changes |= {"model_name": outcome.name, "model_version": version}
+        version, promotion = register(connection, tenant, outcome, request_id)
+        changes |= {"model_name": outcome.name, "model_version": version, "promotion": promotion}
     return changes
 
 

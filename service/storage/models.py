@@ -6,29 +6,40 @@ A model is there as long as it has a version. What is another tenant's is not th
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, delete, exists, insert, select, update
 
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
+    DefaultVersionMoved,
     IfMatchRequired,
     ModelNotFound,
     VersionAliased,
+    VersionIsDefault,
     VersionNotFound,
 )
 from service.domain.model import Alias, Model, ModelRef, ModelVersion
 from service.domain.outcome import Succeeded
+from service.domain.promotion import Promotion, ServedVersion, decide_promotion
 from service.domain.trace_request import State
 from service.storage import tables
+from service.storage.artifacts import read_contract
 from service.storage.page import Cursor, Page
 from service.storage.transactions import AnyRow, Transactions, upsert
+from tracehouse.contract.contract import Contract
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.model_name import ModelName
 
 _model = tables.models.c
 _version = tables.model_versions.c
 _alias = tables.aliases.c
+_request = tables.trace_requests.c
 _cursor = Cursor(tuple[ModelName])
+# Versions, each with what its trace request says of its promotion.
+_VERSIONS = select(tables.model_versions, _request.promotion).join(
+    tables.trace_requests, _request.id == _version.trace_request, isouter=True
+)
 # An error names at most so many models or versions.
 _NAMED_MAX = 20
 
@@ -55,11 +66,11 @@ class Models:
             return _models(connection, tenant, [name])[0]
 
     def resolve(self, tenant: str, ref: ModelRef) -> ModelVersion:
-        """Return the version that a reference names; the latest if it has neither alias nor version.
+        """Return the version that a reference names; the default version if it has neither alias nor version.
 
         Raises ModelNotFound, AliasNotFound and VersionNotFound.
         """
-        query = select(tables.model_versions).where(_belongs_to(tables.model_versions, tenant, ref.name))
+        query = _VERSIONS.where(_belongs_to(tables.model_versions, tenant, ref.name))
         if ref.alias is not None:
             aliased = select(_alias.version).where(
                 _belongs_to(tables.aliases, tenant, ref.name), _alias.alias == ref.alias
@@ -67,14 +78,32 @@ class Models:
             query = query.where(_version.version == aliased.scalar_subquery())
         elif ref.version is not None:
             query = query.where(_version.version == ref.version)
+        else:
+            default = select(_model.default_version).where(_belongs_to(tables.models, tenant, ref.name))
+            query = query.where(_version.version == default.scalar_subquery())
         with self._transactions.read() as connection:
-            row = connection.execute(query.order_by(_version.version.desc()).limit(1)).one_or_none()
+            row = connection.execute(query).one_or_none()
             if row is not None:
                 return _as_version(row)
             _require_model(connection, tenant, ref.name)
             if ref.alias is not None:
                 raise _no_alias(ref.name, ref.alias)
             raise _no_version(connection, tenant, ref.name, ref.version)
+
+    def promote(self, tenant: str, name: str, version: int, expected: int | None = None) -> int | None:
+        """Make a version the default version if the present one is the `expected`; return the one before.
+
+        Raises ModelNotFound, VersionNotFound and DefaultVersionMoved.
+        """
+        with self._transactions.write() as connection:
+            _lock(connection, tenant, name)
+            _require_version(connection, tenant, name, version)
+            before = _default_version(connection, tenant, name)
+            if expected is not None and before != expected:
+                detail = f"version {expected} is not the default version"
+                raise DefaultVersionMoved(detail, name=name, expected=expected, actual=before)
+            _set_default(connection, tenant, name, version)
+        return before
 
     def put_alias(self, tenant: str, name: str, alias: str, version: int, expected_etag: str | None) -> Alias:
         """Make the alias, or move it if `expected_etag` is its current ETag or "*".
@@ -103,9 +132,13 @@ class Models:
             _lock(connection, tenant, name)
             connection.execute(delete(tables.aliases).where(_belongs_to(tables.aliases, tenant, name)))
             connection.execute(delete(tables.model_versions).where(_belongs_to(tables.model_versions, tenant, name)))
+            _set_default(connection, tenant, name, None)
 
     def delete_version(self, tenant: str, name: str, version: int) -> None:
-        """Delete a version. Raises ModelNotFound, VersionNotFound and VersionAliased."""
+        """Delete a version. Of several, the default version cannot be deleted.
+
+        Raises ModelNotFound, VersionNotFound, VersionAliased and VersionIsDefault.
+        """
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
             _require_version(connection, tenant, name, version)
@@ -113,6 +146,12 @@ class Models:
             aliases = connection.scalars(pointing.order_by(_alias.alias)).all()
             if aliases:
                 raise VersionAliased("an alias points at this version", name=name, version=version, aliases=[*aliases])
+            if version == _default_version(connection, tenant, name):
+                others = _newest_versions(connection, tenant, name, _version.version != version)
+                if others:
+                    detail = f"version {version} answers requests to {name!r} that name no version"
+                    raise VersionIsDefault(detail, name=name, version=version, versions=others)
+                _set_default(connection, tenant, name, None)
             there = _belongs_to(tables.model_versions, tenant, name), _version.version == version
             connection.execute(delete(tables.model_versions).where(*there))
 
@@ -126,8 +165,12 @@ class Models:
             connection.execute(delete(tables.aliases).where(*there))
 
 
-def register(connection: Connection, tenant: str, outcome: Succeeded, trace_request: str) -> int:
-    """Register the outcome as the next version of its model, within a transaction; return the version."""
+def register(connection: Connection, tenant: str, outcome: Succeeded, trace_request: str) -> tuple[int, Promotion]:
+    """Register the outcome as the next version of its model, within a transaction.
+
+    Return the version, and whether it became the default version. The model's row is locked from the first statement
+    on, so of two that are registered at once the second is compared with what the first left.
+    """
     first = upsert(connection, tables.models).values(tenant=tenant, name=outcome.name, last_version=1, last_revision=0)
     following = first.on_conflict_do_update(
         index_elements=tables.models.primary_key.columns, set_={"last_version": _model.last_version + 1}
@@ -145,7 +188,40 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
             created_at=datetime.now(UTC),
         )
     )
-    return version
+    default = _read_default(connection, tenant, outcome.name) if outcome.promote == "auto" else None
+    promotion = decide_promotion(outcome.promote, ServedVersion(version, outcome.verdict, outcome.contracts), default)
+    if promotion.promoted:
+        _set_default(connection, tenant, outcome.name, version)
+    return version, promotion
+
+
+def _read_default(connection: Connection, tenant: str, name: str) -> ServedVersion | None:
+    """Return the default version with its contracts."""
+    default = _default_version(connection, tenant, name)
+    if default is None:
+        return None
+    query = select(tables.model_versions).where(_belongs_to(tables.model_versions, tenant, name))
+    row = connection.execute(query.where(_version.version == default)).one()
+    digests = [(bucket.device, bucket.digest) for bucket in row.buckets or []]
+    with_buckets = {device for device, _ in digests}
+    digests += [(device, digest) for device, digest in row.artifacts.items() if device not in with_buckets]
+    contracts: dict[str, list[Contract]] = {}
+    try:
+        for device, digest in digests:
+            contracts.setdefault(device, []).append(read_contract(connection, digest))
+    except ValidationError:
+        return ServedVersion(default, Verdict(row.verdict), None)
+    return ServedVersion(default, Verdict(row.verdict), contracts)
+
+
+def _default_version(connection: Connection, tenant: str, name: str) -> int | None:
+    return connection.scalar(select(_model.default_version).where(_belongs_to(tables.models, tenant, name)))
+
+
+def _set_default(connection: Connection, tenant: str, name: str, version: int | None) -> None:
+    connection.execute(
+        update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(default_version=version)
+    )
 
 
 def _belongs_to(table: FromClause, tenant: str, name: str) -> ColumnElement[bool]:
@@ -155,16 +231,22 @@ def _belongs_to(table: FromClause, tenant: str, name: str) -> ColumnElement[bool
 
 def _models(connection: Connection, tenant: str, names: Sequence[str]) -> list[Model]:
     """Return the models of these names that have a version, in the given order."""
-    # Aliases are read first: otherwise one could point at a version that came after the versions were read.
+    # Aliases and default versions are read first: otherwise one could be a version that came after they were read.
     aliases: dict[str, list[Alias]] = {name: [] for name in names}
     query = select(tables.aliases).where(_alias.tenant == tenant, _alias.name.in_(names)).order_by(_alias.alias)
     for row in connection.execute(query):
         aliases[row.name].append(_as_alias(row))
     versions: dict[str, list[ModelVersion]] = {name: [] for name in names}
-    query = select(tables.model_versions).where(_version.tenant == tenant, _version.name.in_(names))
+    named = select(_model.name, _model.default_version).where(_model.tenant == tenant, _model.name.in_(names))
+    defaults = {row.name: row.default_version for row in connection.execute(named)}
+    query = _VERSIONS.where(_version.tenant == tenant, _version.name.in_(names))
     for row in connection.execute(query.order_by(_version.version)):
         versions[row.name].append(_as_version(row))
-    return [Model(name=name, versions=versions[name], aliases=aliases[name]) for name in names if versions[name]]
+    return [
+        Model(name=name, default_version=defaults[name], versions=versions[name], aliases=aliases[name])
+        for name in names
+        if versions[name]
+    ]
 
 
 def _as_version(row: AnyRow) -> ModelVersion:
@@ -174,6 +256,7 @@ def _as_version(row: AnyRow) -> ModelVersion:
         buckets=row.buckets or [],
         verdict=Verdict(row.verdict),
         trace_request=row.trace_request,
+        promotion=row.promotion,
         created_at=row.created_at,
     )
 
@@ -242,13 +325,20 @@ def _check_etag(alias: Alias | None, expected_etag: str | None) -> None:
 
 
 def _no_version(connection: Connection, tenant: str, name: str, version: int | None) -> VersionNotFound:
-    known = (
-        select(_version.version)
-        .where(_belongs_to(tables.model_versions, tenant, name))
-        .order_by(_version.version.desc())
-    )
-    versions = connection.scalars(known.limit(_NAMED_MAX)).all()
-    return VersionNotFound("the model has no such version", name=name, version=version, versions=[*versions])
+    versions = _newest_versions(connection, tenant, name)
+    if version is not None:
+        return VersionNotFound("the model has no such version", name=name, version=version, versions=versions)
+    return VersionNotFound(
+        "no version of the model was promoted, and the request names none", name=name, version=None, versions=versions,
+        remedy=f"Ask for a version, as in {name}:{versions[0]}, or make it the default version: "
+        f"POST /models/{name}/promote.",
+    )  # fmt: skip
+
+
+def _newest_versions(connection: Connection, tenant: str, name: str, *conditions: ColumnElement[bool]) -> list[int]:
+    """Return so many versions as an error names."""
+    known = select(_version.version).where(_belongs_to(tables.model_versions, tenant, name), *conditions)
+    return [*connection.scalars(known.order_by(_version.version.desc()).limit(_NAMED_MAX))]
 
 
 def _no_alias(name: str, alias: str) -> AliasNotFound:

@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from service.domain.api_key import Scope
 from service.domain.model import Bucket
+from service.domain.promotion import Promotion
 from service.domain.trace_request import DeviceArtifact
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, ServiceError
@@ -118,6 +119,7 @@ trace_requests = Table(
     Column("findings", Document(list[Finding], _unreadable_findings), nullable=False),
     Column("outputs", Document(BlobRef)),
     Column("failure", Document(Failure, _unreadable_failure)),
+    Column("promotion", Document(Promotion)),  # null if no version was registered, or an earlier release did it
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("ended_at", Moment),
@@ -185,6 +187,7 @@ models = Table(
     Column("name", Text, primary_key=True),
     Column("last_version", Integer, nullable=False),
     Column("last_revision", Integer, nullable=False),
+    Column("default_version", Integer),  # null if no version was promoted, or the model is deleted
 )
 
 model_versions = Table(

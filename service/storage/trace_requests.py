@@ -213,7 +213,8 @@ def _lock_content(connection: Connection, request: TraceRequest) -> None:
 def _find_same_content(connection: Connection, request: TraceRequest) -> str | None:
     """Return the tenant's newest request with the same content that has succeeded or still may; None with `force`.
 
-    A request whose model version was deleted does not count: its submitter would get no model.
+    A request whose model version was deleted does not count: its submitter would get no model. Nor does one with
+    `promote` always whose version is not the default version any more.
     """
     if request.spec.force:
         return None
@@ -223,6 +224,12 @@ def _find_same_content(connection: Connection, request: TraceRequest) -> str | N
         version.name == _request.model_name,
         version.version == _request.model_version,
     )
+    if request.spec.promote == "always":
+        model = tables.models.c
+        is_default = model.default_version == _request.model_version
+        version_is_there = exists().where(
+            model.tenant == _request.tenant, model.name == _request.model_name, is_default
+        )
     succeeded = and_(_request.state == State.SUCCEEDED.value, or_(_request.model_version.is_(None), version_is_there))
     query = (
         select(_request.id)

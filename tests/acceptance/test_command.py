@@ -60,6 +60,16 @@ def test_a_rejected_model_is_no_success_unless_it_is_accepted(service: Service, 
     assert (accepted.returncode, "model: gate:1" in accepted.stdout) == (0, True)
 
 
+def test_a_version_that_accepts_less_is_named_and_promoted_by_hand(service: Service, here: Path) -> None:
+    run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "promoted")
+    narrow = ["--name", "promoted", "--sizes", "batch=1..2"]
+    traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", *narrow)
+    assert "promoted: no: version 1 stays the default version: sizes 3 to " in traced.stdout, traced.stdout
+    assert "default → 1" in run(here, service, "models").stdout.partition("promoted: ")[2]
+    remedy = traced.stdout.partition("remedy: tracehouse ")[2].splitlines()[0]
+    assert run(here, service, *remedy.split()).stdout == "promoted: version 2 answers now; before, version 1 did.\n"
+
+
 def test_a_branch_is_kept_where_the_model_is_scripted(service: Service, here: Path) -> None:
     scripted = run(here, service, "trace", "gate.py:Gate", "--input", "1x4", "--mode", "script", "--name", "scripted")
     assert (scripted.returncode, "verdict: verified   model: scripted:1" in scripted.stdout) == (0, True), scripted

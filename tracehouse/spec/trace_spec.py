@@ -123,6 +123,8 @@ Precision = Literal["float32", "bfloat16", "float16", "float64"]
 
 DeviceName = Literal["cpu", "cuda"]
 
+Promote = Literal["auto", "always", "never"]
+
 ServedForm = Literal["freeze", "optimize_for_inference"]
 
 
@@ -314,6 +316,12 @@ class TraceSpec(Frozen):
         description="One artifact is traced on each device; `cuda` needs a GPU worker.",
     )
     accept_unsound: bool = Field(False, description="Register and serve the artifact even if its verdict is rejected.")
+    promote: Promote = Field(
+        "auto",
+        description="Whether the new version becomes the model's default version, which `/infer/{model}` answers with. "
+        "`auto`: if its contract accepts all that the present default version's accepts, and its verdict is as good. "
+        "`always`, `never`: whatever they are. `POST /models/{name}/promote` changes it later.",
+    )
     force: bool = Field(False, description="Trace again even if the same content was traced before.")
 
     @model_validator(mode="after")
@@ -384,6 +392,7 @@ class TraceSpec(Frozen):
             ("options", "exportability"): self.options.exportability,
             ("accept_unsound",): self.accept_unsound,
             ("buckets",): bool(self.buckets),
+            ("promote",): self.promote != "auto",
         }
         for place, is_asked in asked.items():
             if is_asked:

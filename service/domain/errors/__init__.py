@@ -26,6 +26,7 @@ from service.domain.errors.not_found import (
 from service.domain.errors.requests import (
     AliasMoved,
     Conflict,
+    DefaultVersionMoved,
     FileNotUploaded,
     FileNotUsed,
     IdempotencyKeyReused,
@@ -44,6 +45,7 @@ from service.domain.errors.requests import (
     UnsupportedMediaType,
     UploadTruncated,
     VersionAliased,
+    VersionIsDefault,
 )
 from service.domain.errors.unavailable import (
     BlobMissing,
@@ -69,6 +71,7 @@ __all__ = [
     "BlobMissing",
     "Conflict",
     "CounterexampleNotFound",
+    "DefaultVersionMoved",
     "DeviceUnavailable",
     "DiskFull",
     "ExportedProgramNotFound",
@@ -107,5 +110,6 @@ __all__ = [
     "UnsupportedMediaType",
     "UploadTruncated",
     "VersionAliased",
+    "VersionIsDefault",
     "VersionNotFound",
 ]

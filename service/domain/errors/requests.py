@@ -109,6 +109,13 @@ class VersionAliased(Conflict):
     """
 
 
+class VersionIsDefault(Conflict):
+    """This is the model's default version
+
+    Promote another version first, or delete the model.
+    """
+
+
 class PreconditionFailed(CallerError):
     """Somebody else made a change first"""
 
@@ -117,6 +124,13 @@ class AliasMoved(PreconditionFailed):
     """The alias is not in the state that If-Match names
 
     Read the alias again and send its current ETag as `If-Match`.
+    """
+
+
+class DefaultVersionMoved(PreconditionFailed):
+    """The default version is not the one that If-Match names
+
+    Read the model again and send its present default version as `If-Match`, or leave the header out.
     """
 
 

@@ -196,11 +196,28 @@ def test_versions_and_aliases_answer_for_themselves(
     register("versioned", net)
     register("versioned", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1)))
     store.models.put_alias(DEFAULT_TENANT, "versioned", "prod", 1, None)
-    assert asked({"args": [[-2.0]]}, "/infer/versioned").json()["outputs"][0]["data"] == [0.0]
+    assert asked({"args": [[-2.0]]}, "/infer/versioned:2").json()["outputs"][0]["data"] == [0.0]
     assert asked({"args": [X, PAIR]}, "/infer/versioned:1").json()["model_version"] == "1"
     assert asked({"args": [X, PAIR]}, "/infer/versioned@prod").json()["model_version"] == "1"
     store.models.put_alias(DEFAULT_TENANT, "versioned", "prod", 2, "*")
     assert asked({"args": [[-2.0]]}, "/infer/versioned@prod").json()["model_version"] == "2"
+
+
+def test_a_version_that_accepts_less_answers_once_it_is_promoted(
+    asked: Asked, net: Artifact, store: Store, trace, register: Register
+) -> None:
+    import torch
+
+    register("promoted", net)
+    register("promoted", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1)))
+    assert asked({"args": [X, PAIR]}, "/infer/promoted").json()["model_version"] == "1"
+
+    store.models.promote(DEFAULT_TENANT, "promoted", 2)
+
+    assert asked({"args": [[-2.0]]}, "/infer/promoted").json()["model_version"] == "2"
+    assert_problem(asked({"args": [X, PAIR]}, "/infer/promoted"), 422, "unexpected-input")
+    store.models.promote(DEFAULT_TENANT, "promoted", 1)
+    assert asked({"args": [X, PAIR]}, "/infer/promoted").json()["model_version"] == "1"
 
 
 def test_what_json_cannot_say_is_said_by_name(asked, store: Store, trace, register: Register) -> None:

@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from tests.service.api.conftest import assert_problem, spec
 
 PROD = "/models/linear/aliases/prod"
+PROMOTE = "/models/linear/promote"
 
 
 @pytest.fixture
@@ -107,9 +108,64 @@ def test_a_version_is_deleted_unless_an_alias_points_at_it(client: TestClient) -
     client.put(PROD, json={"version": 2})
 
     assert assert_problem(client.delete("/models/linear/versions/2"), 409, "version-aliased")["aliases"] == ["prod"]
+    assert client.delete("/models/linear/versions/1").status_code == 204
+    assert_problem(client.delete("/models/linear/versions/1"), 404, "version-not-found")
+    assert [each["version"] for each in client.get("/models/linear").json()["versions"]] == [2, 3]
+
+
+def test_the_default_version_is_promoted_and_rolled_back_in_one_call_each(client: TestClient) -> None:
+    assert client.get("/models/linear").json()["default_version"] == 3
+
+    back = client.post(PROMOTE, json={"version": 1})
+
+    assert back.json() == {"name": "linear", "default_version": 1, "previous_version": 3}
+    assert client.get("/models/linear").json()["default_version"] == 1
+    assert client.post(PROMOTE, json={"version": 3}).json()["previous_version"] == 1
+
+
+def test_a_promotion_may_say_which_version_it_replaces(client: TestClient) -> None:
+    headers = {"if-match": '"3"'}
+    assert client.post(PROMOTE, json={"version": 1}, headers=headers).status_code == 200
+
+    moved = assert_problem(client.post(PROMOTE, json={"version": 2}, headers=headers), 412, "default-version-moved")
+
+    assert (moved["expected"], moved["actual"]) == (3, 1)
+    assert client.post(PROMOTE, json={"version": 2}, headers={"if-match": "*"}).status_code == 200
+    for header in ("2", '"0"', 'W/"2"', '"2", "3"', '"x"'):
+        answer = client.post(PROMOTE, json={"version": 1}, headers={"if-match": header})
+        assert_problem(answer, 400, "malformed-header")
+
+
+def test_the_default_version_stays_while_there_are_others(client: TestClient) -> None:
+    assert_problem(client.delete("/models/linear/versions/3"), 409, "version-is-default")
+
+    client.post(PROMOTE, json={"version": 1})
+
     assert client.delete("/models/linear/versions/3").status_code == 204
-    assert_problem(client.delete("/models/linear/versions/3"), 404, "version-not-found")
-    assert [each["version"] for each in client.get("/models/linear").json()["versions"]] == [1, 2]
+
+
+def test_a_trace_request_says_whether_its_version_was_promoted(client: TestClient) -> None:
+    def promotion(seed: int, **members: Any) -> dict[str, Any]:
+        headers = {"prefer": "wait=30"}
+        reply = client.post("/trace", json=spec(options={"seed": seed}, **members), headers=headers).json()
+        version = next(
+            each
+            for each in client.get("/models/linear").json()["versions"]
+            if each["version"] == reply["model"]["version"]
+        )
+        assert reply["promotion"] == version["promotion"]
+        assert client.get(reply["links"]["self"]).json()["promotion"] == reply["promotion"]
+        return reply["promotion"]
+
+    assert promotion(10) == {
+        "promoted": True,
+        "reason": "it accepts all that version 3 accepts, and its verdict is as good",
+    }
+    assert promotion(11, promote="never")["promoted"] is False
+    assert client.get("/models/linear").json()["default_version"] == 4
+    assert promotion(12, promote="always")["promoted"] is True
+    assert_problem(client.post("/trace", json=spec(promote="sometimes")), 422, "invalid-request")
+    assert_problem(client.post("/trace", json=spec(promote="always", mode="eager")), 422, "invalid-request")
 
 
 def test_a_deleted_model_is_gone_and_its_numbers_do_not_come_again(client: TestClient) -> None:

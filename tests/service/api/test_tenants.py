@@ -178,6 +178,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         ("POST", "/infer/{model}"): CALL,
         ("POST", "/infer"): {"model": NAME, **CALL},
         ("PUT", "/models/{name}/aliases/{alias}"): {"version": 1},
+        ("POST", "/models/{name}/promote"): {"version": 1},
     }
     body = bodies[method, path] if "requestBody" in operation else None
     for values in product(*(theirs.paths.get(f"{name} of {path}") or theirs.paths[name] for name in names)):

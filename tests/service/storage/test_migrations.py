@@ -58,7 +58,7 @@ def test_what_the_migrations_leave_out_is_found(connection, change, missing):
 
 def test_an_upgrade_of_what_is_up_to_date_changes_nothing(connection):
     migrations.upgrade(connection)
-    connection.execute(text("INSERT INTO models VALUES ('ours', 'net', 1, 1)"))
+    connection.execute(text("INSERT INTO models VALUES ('ours', 'net', 1, 1, NULL)"))
 
     migrations.upgrade(connection)
 
@@ -147,6 +147,14 @@ def test_what_the_first_release_kept_is_the_default_tenants(upgraded):
     assert [version.buckets for version in model.versions] == [[], []]
     assert [(alias.alias, alias.version, alias.revision) for alias in model.aliases] == [("prod", 1, 7)]
     assert upgraded.models.resolve(DEFAULT_TENANT, ModelRef.parse("net@prod")).created_at == MADE_AT
+    assert [version.promotion for version in model.versions] == [None, None]
+
+
+def test_what_answered_in_the_first_release_goes_on_answering(upgraded):
+    assert upgraded.models.resolve(DEFAULT_TENANT, ModelRef.parse("net")).version == 2
+    assert upgraded.models.get(DEFAULT_TENANT, "net").default_version == 2
+    assert upgraded.models.promote(DEFAULT_TENANT, "net", 1) == 2
+    assert upgraded.models.resolve(DEFAULT_TENANT, ModelRef.parse("net")).version == 1
 
 
 def test_what_the_first_release_kept_is_nobody_elses(upgraded):

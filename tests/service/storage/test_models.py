@@ -3,15 +3,20 @@ import pytest
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
+    DefaultVersionMoved,
     IfMatchRequired,
     InvalidCursor,
     ModelNotFound,
     VersionAliased,
+    VersionIsDefault,
     VersionNotFound,
 )
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
+from service.storage.transactions import connect
 from tests.conftest import TENANT, make_artifact
+from tests.contracts import contract
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 
 
@@ -162,7 +167,7 @@ def test_an_alias_points_only_at_what_is_there(store, register):
 
 def test_a_version_number_is_never_given_twice(store, register):
     register("net")
-    register("net")
+    register("net", promote="never")
 
     store.models.delete_version(TENANT, "net", 2)
     assert register("net").model.version == 3
@@ -186,7 +191,7 @@ def test_a_version_that_an_alias_points_at_stays(store, register):
 def test_of_an_alias_and_a_deletion_at_the_same_time_one_wins(store, register, at_once):
     register("net")
     for version in range(2, 7):
-        register("net")
+        register("net", promote="never")
 
         alias, deletion = at_once(
             lambda version=version: store.models.put_alias(TENANT, "net", f"a{version}", version, None),
@@ -293,3 +298,252 @@ def test_a_version_without_buckets_has_none(store, register):
     register("net")
 
     assert store.models.resolve(TENANT, ModelRef.parse("net")).buckets == []
+
+
+@pytest.fixture
+def register_with(store, new_request):
+    """Register a version of the model `net` that accepts the sizes 1 to `seq` of its input; returns the request."""
+
+    def register_with(seq: int, verdict: Verdict = Verdict.VERIFIED, **spec):
+        request = store.trace_requests.add(new_request("net", accept_unsound=True, **spec))
+        claimed = store.trace_requests.claim(request.id)
+        check = TraceCheck(verdict=verdict, comparisons=[], findings=[], torch=TorchCheck(ran=False))
+        artifact = make_artifact(contract=contract({"ids": ("seq",)}, {"seq": f"1..{seq}"}), check=check)
+        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(claimed.spec, [artifact]))
+        return store.trace_requests.status(TENANT, request.id)
+
+    return register_with
+
+
+def test_a_version_that_accepts_as_much_is_promoted(store, register_with):
+    first, second = register_with(16), register_with(32)
+
+    assert version_of(store, "net") == 2
+    assert (first.promotion.promoted, second.promotion.promoted) == (True, True)
+    assert first.promotion.reason == "the model had no default version"
+    assert "version 1" in second.promotion.reason
+
+
+def test_a_version_that_accepts_less_is_not_promoted(store, register_with):
+    register_with(32)
+
+    narrower = register_with(16)
+
+    assert version_of(store, "net") == 1
+    assert version_of(store, "net:2") == 2
+    assert not narrower.promotion.promoted
+    assert narrower.promotion.reason == (
+        "version 1 stays the default version: sizes 17 to 32 of 'seq' (dim 0 of input 'ids') are no longer accepted"
+    )
+    model = store.models.get(TENANT, "net")
+    assert model.default_version == 1
+    assert [version.promotion.promoted for version in model.versions] == [True, False]
+    assert model.versions[1].promotion == narrower.promotion
+
+
+def test_a_version_with_a_worse_verdict_is_not_promoted(store, register_with):
+    register_with(16)
+
+    worse = register_with(32, Verdict.RESTRICTED)
+
+    assert version_of(store, "net") == 1
+    assert worse.promotion.reason.endswith("the new verdict is restricted, and was verified")
+
+
+def test_a_version_with_a_better_verdict_is_promoted(store, register_with):
+    register_with(16, Verdict.RESTRICTED)
+    register_with(16, Verdict.RESTRICTED)
+    assert version_of(store, "net") == 2
+
+    register_with(16)
+
+    assert version_of(store, "net") == 3
+
+
+def test_the_default_version_is_what_a_new_one_is_compared_with(store, register_with):
+    """Not the newest one, which does not answer."""
+    register_with(32)
+    register_with(8)
+
+    register_with(16)
+
+    assert version_of(store, "net") == 1
+
+
+def test_a_request_may_say_whether_its_version_is_promoted(store, register_with):
+    register_with(32)
+
+    always, never = register_with(16, promote="always"), register_with(64, promote="never")
+
+    assert (always.promotion.promoted, never.promotion.promoted) == (True, False)
+    assert version_of(store, "net") == 2
+
+
+def test_a_model_of_which_nothing_was_promoted_answers_by_version_only(store, register_with):
+    register_with(16, promote="never")
+
+    with pytest.raises(VersionNotFound) as refused:
+        version_of(store, "net")
+
+    assert refused.value.facts["versions"] == [1]
+    assert "/models/net/promote" in refused.value.facts["remedy"]
+    assert version_of(store, "net:1") == 1
+    assert store.models.get(TENANT, "net").default_version is None
+    assert store.models.promote(TENANT, "net", 1) is None
+    assert version_of(store, "net") == 1
+
+
+def test_a_version_is_promoted_and_rolled_back_in_one_call_each(store, register_with):
+    register_with(32)
+    register_with(16)
+
+    assert store.models.promote(TENANT, "net", 2) == 1
+    assert version_of(store, "net") == 2
+    assert store.models.promote(TENANT, "net", 1) == 2
+    assert version_of(store, "net") == 1
+
+
+def test_a_version_is_promoted_from_where_the_default_was_seen(store, register_with):
+    register_with(32)
+    register_with(16)
+
+    with pytest.raises(DefaultVersionMoved) as refused:
+        store.models.promote(TENANT, "net", 2, expected=3)
+
+    assert (refused.value.facts["expected"], refused.value.facts["actual"]) == (3, 1)
+    assert version_of(store, "net") == 1
+    assert store.models.promote(TENANT, "net", 2, expected=1) == 1
+
+
+def test_of_promotions_from_the_same_version_one_wins(store, register_with, at_once):
+    for _ in range(5):
+        register_with(32, promote="never")
+    store.models.promote(TENANT, "net", 1)
+
+    moves = at_once(
+        *[lambda version=version: store.models.promote(TENANT, "net", version, expected=1) for version in range(2, 6)]
+    )
+
+    assert sum(isinstance(move, DefaultVersionMoved) for move in moves) == 3
+
+
+def test_what_is_not_there_is_not_promoted(store, register_with):
+    with pytest.raises(ModelNotFound):
+        store.models.promote(TENANT, "net", 1)
+    register_with(32)
+
+    with pytest.raises(VersionNotFound):
+        store.models.promote(TENANT, "net", 2)
+    assert version_of(store, "net") == 1
+
+
+def test_the_default_version_is_deleted_only_as_the_last_one(store, register_with):
+    register_with(32)
+    register_with(16)
+
+    with pytest.raises(VersionIsDefault) as refused:
+        store.models.delete_version(TENANT, "net", 1)
+
+    assert refused.value.facts["versions"] == [2]
+    assert version_of(store, "net") == 1
+    store.models.delete_version(TENANT, "net", 2)
+    store.models.delete_version(TENANT, "net", 1)
+    assert register_with(8).promotion.reason == "the model had no default version"
+    assert version_of(store, "net") == 3
+
+
+def test_a_model_made_anew_has_a_default_version_of_its_own(store, register_with):
+    register_with(32)
+    store.models.delete(TENANT, "net")
+
+    register_with(8)
+
+    assert version_of(store, "net") == 2
+
+
+def test_of_versions_that_are_registered_at_once_the_widest_answers(store, new_request, at_once):
+    """Each is compared with what answers when its own transaction runs."""
+
+    def finish(seq: int, request_id: str) -> None:
+        claimed = store.trace_requests.claim(request_id)
+        artifact = make_artifact(contract=contract({"ids": ("seq",)}, {"seq": f"1..{seq}"}))
+        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(claimed.spec, [artifact]))
+
+    sizes = [4, 8, 16, 32, 64]
+    ids = [store.trace_requests.add(new_request("net")).id for _ in sizes]
+
+    at_once(*[lambda seq=seq, ended=each: finish(seq, ended) for seq, each in zip(sizes, ids, strict=True)])
+
+    widest = store.trace_requests.status(TENANT, ids[-1])
+    assert widest.promotion.promoted
+    assert version_of(store, "net") == widest.model.version
+
+
+def test_buckets_count_together(store, new_request):
+    buckets = [
+        make_artifact(bucket={"seq": seq}, contract=contract({"ids": ("batch", seq)}, {"batch": "1..8"}))
+        for seq in (8, 16)
+    ]
+    finished(store, new_request, *buckets)
+
+    assert finished(store, new_request, *buckets).promotion.promoted
+    fewer = finished(store, new_request, buckets[0])
+    assert fewer.promotion.reason.endswith("size 16 of dim 1 of input 'ids' is no longer accepted")
+    one = make_artifact(contract=contract({"ids": ("batch", "seq")}, {"batch": "1..8", "seq": "8..16"}))
+    assert finished(store, new_request, one).promotion.promoted
+
+
+def test_a_device_that_is_gone_keeps_a_version_from_answering(store, new_request):
+    both = [make_artifact(device=device) for device in ("cpu", "cuda")]
+    finished(store, new_request, *both)
+
+    without = finished(store, new_request, make_artifact())
+
+    assert without.promotion.reason.endswith("it is not traced for cuda")
+    assert finished(store, new_request, *both).promotion.promoted
+
+
+def test_a_contract_that_cannot_be_read_covers_nothing(store, database_url, register_with):
+    """What another release stored must not keep a trace from ending."""
+    register_with(8)
+    engine = connect(database_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE artifacts SET manifest = '{}'")
+    engine.dispose()
+
+    after = register_with(16)
+
+    assert not after.promotion.promoted
+    assert "cannot be compared" in after.promotion.reason
+    assert version_of(store, "net") == 1
+
+
+def test_the_same_content_is_answered_with_what_happened_then(store, new_request, register_with):
+    register_with(32, options={"seed": 1})
+    first = register_with(16, force=False)
+    store.models.promote(TENANT, "net", 2)
+
+    again = store.trace_requests.add(new_request("net", accept_unsound=True, force=False))
+
+    assert (again.id, again.promotion) == (first.id, first.promotion)
+    assert not again.promotion.promoted
+
+
+def test_content_that_is_always_promoted_is_traced_again_once_it_was_rolled_back(store, new_request, register_with):
+    register_with(32)
+    first = register_with(16, force=False, promote="always")
+
+    def again() -> str:
+        return store.trace_requests.add(new_request("net", accept_unsound=True, force=False, promote="always")).id
+
+    assert again() == first.id
+    store.models.promote(TENANT, "net", 1)
+    assert again() != first.id
+
+
+def test_another_wish_about_promotion_is_another_request(store, new_request, register_with):
+    first = register_with(32, force=False)
+
+    other = store.trace_requests.add(new_request("net", accept_unsound=True, force=False, promote="never"))
+
+    assert other.id != first.id

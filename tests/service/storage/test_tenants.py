@@ -72,8 +72,9 @@ ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     "models.put_alias of one there is": lambda store, tenant, its: store.models.put_alias(
         tenant, its.model, its.alias, 1, "*"
     ),
+    "models.promote": lambda store, tenant, its: store.models.promote(tenant, its.model, 1),
     "models.delete": lambda store, tenant, its: store.models.delete(tenant, its.model),
-    "models.delete_version": lambda store, tenant, its: store.models.delete_version(tenant, its.model, 2),
+    "models.delete_version": lambda store, tenant, its: store.models.delete_version(tenant, its.model, 3),
     "models.delete_alias": lambda store, tenant, its: store.models.delete_alias(tenant, its.model, its.alias),
 }
 
@@ -96,6 +97,7 @@ FOR_WORKERS = {
 def theirs(store, new_request, register, success) -> Things:
     traced = register("their-net", "theirs")
     register("their-net", "theirs")
+    register("their-net", "theirs", promote="never")
     store.models.put_alias("theirs", "their-net", "their-alias", 1, None)
     rejected = store.trace_requests.add(new_request("their-rejected", "theirs"))
     store.trace_requests.claim(rejected.id)
@@ -186,7 +188,7 @@ def test_each_tenant_has_its_own_model_of_a_name(store, register):
 def test_a_model_that_is_deleted_stays_another_tenants(store, register):
     for tenant in ("ours", "theirs"):
         register("net", tenant)
-        register("net", tenant)
+        register("net", tenant, promote="never")
         store.models.put_alias(tenant, "net", "prod", 1, None)
     before = snapshot(store, "theirs")
 

@@ -1,0 +1,186 @@
+"""Coverage: whether artifacts accept all that others accept and answer in the same form; if not, what is missing.
+
+What cannot be shown to be covered counts as not covered.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from tracehouse.contract.box_cover import Effort, TooManySizes
+from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.input_spec import InputSpec, ValueRange
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.region_cover import list_uncovered_sizes
+from tracehouse.contract.structure import (
+    Argument,
+    BakedLeaf,
+    DictNode,
+    FixedLeaf,
+    ListNode,
+    Structure,
+    TupleNode,
+    find_baked_difference,
+    same_arguments,
+)
+from tracehouse.tensors.tensor import Datatype
+
+
+def list_uncovered(old: Sequence[Contract], new: Sequence[Contract]) -> list[str]:
+    """Return in words what the old artifacts accept and the new ones are not shown to accept; nothing if they cover it.
+
+    Both are all artifacts of one version for one device: more than one if there are buckets.
+    """
+    effort = Effort()
+    methods = sorted({name for contract in old for name in contract.methods})
+    uncovered = {
+        f"method {name!r}: {what}" if methods != ["forward"] else what: None
+        for name in methods
+        for what in _uncovered_of_method(name, old, new, effort)
+    }
+    if old[0].open and not _treat_untried_sizes_alike(old, new):
+        uncovered["sizes that were never tried, which were answered with a warning, are refused"] = None
+    return [*uncovered]
+
+
+def _uncovered_of_method(name: str, old: Iterable[Contract], new: Sequence[Contract], effort: Effort) -> Iterator[str]:
+    if any(name not in contract.methods for contract in new):
+        yield "it is gone"
+        return
+    now = [contract.methods[name] for contract in new]
+    for contract in old:
+        if (before := contract.methods.get(name)) is None:
+            continue
+        differences = dict.fromkeys(what for method in now for what in _differences(before, method))
+        yield from differences
+        if differences:
+            return
+        try:
+            yield from list_uncovered_sizes(before, now, effort)
+        except TooManySizes:
+            yield "the contracts have too many sizes to be compared"
+            return
+        yield from (what for method in now for what in _batch_differences(before, method))
+
+
+def _differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
+    """Yield what differs whatever the sizes are; sizes are compared if nothing does.
+
+    Any of the buckets may be asked, so all of them are compared.
+    """
+    before, now = _by_name(old.inputs), _by_name(new.inputs)
+    yield from (f"input {name!r} is gone" for name in before if name not in now)
+    yield from (f"input {name!r} is required" for name in now if name not in before)
+    for name, spec in before.items():
+        if name in now:
+            yield from _input_differences(spec, now[name])
+    yield from _argument_differences(old.arguments, new.arguments)
+    yield from _output_differences(old.outputs, new.outputs)
+
+
+def _by_name(specs: Iterable[InputSpec]) -> dict[str, InputSpec]:
+    return {spec.name: spec for spec in specs}
+
+
+def _input_differences(old: InputSpec, new: InputSpec) -> Iterator[str]:
+    if old.datatype is not new.datatype:
+        yield f"input {old.name!r} is {new.datatype}, and was {old.datatype}"
+    elif len(old.shape) != len(new.shape):
+        yield f"input {old.name!r} has {len(new.shape)} dims, and had {len(old.shape)}"
+    elif new.values is not None:
+        low, high = _values(old.datatype, old.values)
+        if not new.values.contains(low, high):
+            allowed = _format_values(*_values(new.datatype, new.values))
+            yield f"values of input {old.name!r} may be {allowed}, and might be {_format_values(low, high)}"
+
+
+def _values(datatype: Datatype, values: ValueRange | None) -> tuple[int, int]:
+    """Return the least and the greatest integer that are accepted."""
+    limits = np.iinfo(datatype.value.lower())
+    low = None if values is None else values.low
+    high = None if values is None else values.high
+    return int(limits.min) if low is None else low, int(limits.max) if high is None else high
+
+
+def _format_values(low: int, high: int) -> str:
+    return f"{low} to {high}"
+
+
+def _argument_differences(old: Sequence[Argument], new: Sequence[Argument]) -> Iterator[str]:
+    """Yield the arguments that a call of the old artifact may name or place, and that are others now."""
+    for place, argument in enumerate(old):
+        now = new[place] if place < len(new) else None
+        if now is None or now.name != argument.name:
+            yield f"argument {place + 1} is not {argument.name!r} any more"
+            continue
+        before, after = ([Argument(name=one.name, structure=_plain(one.structure))] for one in (argument, now))
+        if same_arguments(before, after):
+            continue
+        difference = find_baked_difference(before, after)
+        if difference is None:
+            yield f"argument {argument.name!r} nests in another way"
+        else:
+            path, was, is_ = difference
+            yield f"{path!r} is {is_}, and was {was}"
+
+
+def _plain(structure: Structure) -> Structure:
+    """Return the structure as a request sees it: fixed values as baked ones, and the keys of dicts in one order."""
+    match structure:
+        case FixedLeaf():
+            return BakedLeaf(baked=structure.fixed)
+        case ListNode():
+            return ListNode(list=[_plain(item) for item in structure.list])
+        case TupleNode():
+            return TupleNode(tuple=[_plain(item) for item in structure.tuple])
+        case DictNode():
+            return DictNode(mapping={key: _plain(structure.mapping[key]) for key in sorted(structure.mapping)})
+    return structure
+
+
+def _output_differences(old: Sequence[OutputSpec], new: Sequence[OutputSpec]) -> Iterator[str]:
+    for place, spec in enumerate(old):
+        now = new[place] if place < len(new) else None
+        if now is None or now.name != spec.name:
+            yield f"output {place + 1} is not {spec.name!r} any more"
+        elif now.datatype is not spec.datatype:
+            yield f"output {spec.name!r} is {now.datatype}, and was {spec.datatype}"
+        elif len(now.shape) != len(spec.shape) and any(dim != -1 for dim in spec.shape):
+            yield f"output {spec.name!r} has {len(now.shape)} dims, and had {len(spec.shape)}"
+        else:
+            for at, (before, after) in enumerate(zip(spec.shape, now.shape, strict=False)):
+                if after == -1 and before != -1:
+                    yield f"dim {at} of output {spec.name!r} is not known any more, and was {before}"
+
+
+def _batch_differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
+    if old.batch is None:
+        return
+    if new.batch is None:
+        yield "rows are not known to be independent any more"
+    elif (old.batch.inputs, old.batch.outputs) != (new.batch.inputs, new.batch.outputs):
+        yield "rows are known to be independent in other dims"
+    elif new.batch.up_to < old.batch.up_to:
+        yield f"one call may have {new.batch.up_to} rows, and might have {old.batch.up_to}"
+
+
+def _treat_untried_sizes_alike(old: Sequence[Contract], new: Sequence[Contract]) -> bool:
+    """Whether the new contracts are open, as the old ones are, and differ in nothing that an open one looks at."""
+    return (
+        all(contract.open for contract in new)
+        and len(old) == len(new)
+        and all(
+            name in after.methods and _are_alike_if_open(method, after.methods[name])
+            for before, after in zip(old, new, strict=True)
+            for name, method in before.methods.items()
+        )
+    )
+
+
+def _are_alike_if_open(old: MethodContract, new: MethodContract) -> bool:
+    now = _by_name(new.inputs)
+    return all(sizes in old.wrong for sizes in new.wrong) and all(
+        (spec.shape, spec.example, spec.fixed) == (now[spec.name].shape, now[spec.name].example, now[spec.name].fixed)
+        for spec in old.inputs
+        if spec.name in now
+    )
