@@ -21,7 +21,6 @@ from workers.device_trace import DeviceResult
 _TRACING_ERRORS = (UntraceableModel, UnsupportedOutput, ArchiveUnusable, ModelCrashed)
 _DETAIL_MAX_CHARACTERS = 1000
 _BEST = 0, False
-_RANK = [*Verdict]  # from the best to the worst
 
 Convert = Callable[[Conversion], DeviceResult]
 
@@ -37,10 +36,10 @@ class _Trial:
     def rank(self) -> tuple[int, bool, int]:
         """The lowest is the best: by verdict, then without warnings, then by the wider contract."""
         if isinstance(self.result, TraceError):
-            return len(_RANK), True, 0
+            return len(Verdict), True, 0
         check = self.result.check
         openness = _count_symbols(self.result.verification.contract)
-        return _RANK.index(check.verdict), bool(_baked_parts(check)), -openness
+        return check.verdict.rank, bool(_baked_parts(check)), -openness
 
     @property
     def is_best(self) -> bool:

@@ -350,7 +350,7 @@ def test_a_none_among_the_outputs_is_refused_as_what_it_is(run: Run) -> None:
 def test_a_script_module_is_kept_as_it_is(artifact: Callable[..., Artifact], entrypoint: str, init: list[Any]) -> None:
     made = artifact(spec("scripted_already", entrypoint, **TRACE))
 
-    assert (made.form, made.check.verdict) == ("scripted", Verdict.VERIFIED)
+    assert (made.form, made.check.verdict) == ("scripted", Verdict.SELF_CONSISTENT)
     assert "already-scripted" in [finding.kind for finding in made.check.findings]
 
 
@@ -428,7 +428,7 @@ def test_each_file_of_an_uploaded_archive_is_served_byte_by_byte(
     data = saved(torch.jit.script(Scaled().eval()))
     made = artifact(uploaded(), {"net.pt": data})
 
-    assert (made.form, made.entrypoint, made.check.verdict) == ("uploaded", None, Verdict.VERIFIED)
+    assert (made.form, made.entrypoint, made.check.verdict) == ("uploaded", None, Verdict.SELF_CONSISTENT)
     with store.blobs.open(made.archive.digest) as file:
         served = files_of(file.read())
     given = files_of(data)
@@ -455,7 +455,7 @@ def test_an_uploaded_trace_is_checked_on_its_example_and_check_inputs(artifact: 
     traced = torch.jit.trace(torch.nn.Linear(4, 2), torch.ones(1, 4))
     made = artifact(uploaded(check={"check_inputs": [[tensor([[1.0] * 4] * 3)]]}), {"net.pt": saved(traced)})
 
-    assert made.check.verdict is Verdict.VERIFIED
+    assert made.check.verdict is Verdict.SELF_CONSISTENT
     assert [spec.name for spec in made.contract.methods["forward"].inputs] == ["input"]
     given = [one for one in made.check.comparisons if one.case == "check_inputs[0]"]
     assert [(one.agrees, one.in_contract) for one in given] == [(True, False)]
@@ -464,7 +464,7 @@ def test_an_uploaded_trace_is_checked_on_its_example_and_check_inputs(artifact: 
 def test_a_frozen_archive_is_served(run: Run) -> None:
     told = run(uploaded(), {"net.pt": saved(torch.jit.freeze(torch.jit.script(Scaled().eval())))})
 
-    assert told.verdict is Verdict.VERIFIED
+    assert told.verdict is Verdict.SELF_CONSISTENT
     assert told.traced.parameters == []
 
 

@@ -16,6 +16,7 @@ from tracehouse.differential.call_limits import first_call_s, later_call, submit
 from tracehouse.eager import observed_contract
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.errors import LimitExceeded
+from tracehouse.findings.verdict import verdict_of
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript.candidate import Candidate, candidate_of
@@ -109,7 +110,8 @@ class ModelCheck:
         calls, options = self._loaded.check_calls, self._options_of_check
         checked = self._check.run(candidate, calls, options, self._requested, report)
         found = [*candidate.findings, *checked.check.findings]
-        return replace(checked, check=checked.check.model_copy(update={"findings": found}))
+        verdict = verdict_of(checked.check.comparisons, found)
+        return replace(checked, check=checked.check.model_copy(update={"findings": found, "verdict": verdict}))
 
 
 def too_slow(what: str, slow: TooSlow) -> LimitExceeded:

@@ -28,11 +28,15 @@ ONE_PROCESS = (
 _VERDICTS = {
     Verdict.VERIFIED: "The trace gave what the eager model gave on every input that was compared. The contract says "
     "for which inputs that is known.",
+    Verdict.SELF_CONSISTENT: "The module is compiled already, so there is no eager model to compare it with. It agreed "
+    "with itself on every input that was compared. Whether it is right for the model that it was made from is not "
+    "known.",
     Verdict.RESTRICTED: "The trace is right within its contract, and wrong on other inputs that the eager model takes.",
     Verdict.REJECTED: "The trace answers wrongly in a way that no boundary on its inputs excludes.",
 }
 _CONTRACT_NOTES = {
     Verdict.VERIFIED: "The inputs for which the trace is known to be right.",
+    Verdict.SELF_CONSISTENT: "The inputs for which the module is known to agree with itself.",
     Verdict.RESTRICTED: "The inputs for which the trace is known to be right.",
     Verdict.REJECTED: "The inputs that the trace takes. It answers wrongly within that as well, as the findings say.",
 }

@@ -101,11 +101,13 @@ class Weight(StrEnum):
 
     rejects: the artifact is wrong in a way that no boundary on its inputs excludes.
     restricts: the artifact is wrong outside a boundary, which the contract states and enforces.
+    limits: there was no eager model to compare with, so the verdict is `self-consistent` at best.
     informs: the verdict does not depend on it.
     """
 
     REJECTS = "rejects"
     RESTRICTS = "restricts"
+    LIMITS = "limits"
     INFORMS = "informs"
 
 
@@ -124,7 +126,8 @@ class FindingKind(Frozen):
     meaning: str = Field(description="What is wrong, how it comes about, and what the service does about it.")
     weight: Weight = Field(
         description="Whether a finding of this kind speaks against the artifact: it `rejects` it, it `restricts` it "
-        "to a part of its inputs, or it `informs` and leaves the verdict as it is."
+        "to a part of its inputs, it `limits` the verdict to `self-consistent` because there was no eager model to "
+        "compare with, or it `informs` and leaves the verdict as it is."
     )
     by_comparison: bool = Field(
         False,
@@ -148,7 +151,7 @@ def path_of(kind: str) -> str:
 def speaks_against(kind: str) -> bool:
     """Whether findings of this kind reject or restrict the artifact."""
     entry = entry_of(kind)
-    return entry is not None and entry.weight is not Weight.INFORMS
+    return entry is not None and entry.weight in (Weight.REJECTS, Weight.RESTRICTS)
 
 
 def decides_alone(kind: str, weight: Weight) -> bool:
@@ -584,9 +587,10 @@ _ENTRIES = (
     FindingKind(
         kind=Kind.NO_EAGER_MODEL,
         title="An archive was uploaded, so there is no eager model to compare it with",
-        weight=Weight.INFORMS,
+        weight=Weight.LIMITS,
         meaning="The archive was compared with itself in another process and in the form that is served. That shows "
-        "whether it answers the same each time. It does not show whether it is right for the model it was made from.",
+        "whether it answers the same each time. It does not show whether it is right for the model it was made from. "
+        "So the verdict is `self-consistent` at best.",
         remedy="Submit the model's source instead of the archive.",
         example=Example(
             before='"source": {"archive": {"file": "net.pt"}}',
@@ -606,9 +610,11 @@ _ENTRIES = (
     FindingKind(
         kind=Kind.ALREADY_SCRIPTED,
         title="The entrypoint is a ScriptModule already, and is kept as it is",
-        weight=Weight.INFORMS,
-        meaning="torch.jit.trace and torch.jit.script return a ScriptModule unchanged. So no new trace was recorded.",
-        remedy="Nothing has to change. To trace the model, let the entrypoint be the nn.Module itself.",
+        weight=Weight.LIMITS,
+        meaning="torch.jit.trace and torch.jit.script return a ScriptModule unchanged. So no new trace was recorded, "
+        "and the module was compared with itself. That does not show whether it is right for the Python model that it "
+        "was made from, and the verdict is `self-consistent` at best.",
+        remedy="To have it compared with the Python model, let the entrypoint be the nn.Module itself.",
         example=Example(before="net = torch.jit.script(Net())", after="net = Net()"),
     ),
     FindingKind(

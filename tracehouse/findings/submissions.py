@@ -52,8 +52,10 @@ def already_scripted() -> Finding:
     return Finding(
         kind=Kind.ALREADY_SCRIPTED,
         detail="the model is a ScriptModule already, and is kept as it is: torch.jit.trace and torch.jit.script "
-        "return such a module unchanged",
+        "return such a module unchanged. It was compared with itself, which does not show whether it is right for the "
+        "Python model that it was made from",
         confirmed=True,
+        remedy="hand in the nn.Module itself",
     )
 
 

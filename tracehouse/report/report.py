@@ -36,6 +36,8 @@ POLICY = f"{_PAGE_POLICY}; frame-ancestors 'none'; sandbox"
 _VERDICTS = {
     Verdict.VERIFIED: "It agreed with the eager model on every input that was tried on both. Its contract says for "
     "which inputs that is known; all others are refused.",
+    Verdict.SELF_CONSISTENT: "There is no eager model to compare it with. It agreed with itself, in another process, "
+    "on every input that was tried. Whether it is right for the model that it was made from is not known.",
     Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model accepts. "
     "Those are refused, so that no wrong answer leaves the service.",
     Verdict.REJECTED: "It answers wrongly in a way that no boundary on its inputs excludes. Do not serve it.",
@@ -50,7 +52,7 @@ _OPEN_VERDICTS = _VERDICTS | {
 _TAKEN = "What the artifact accepts. Anything else is refused, and never answered."
 _TAKEN_OPEN = "What is known to be right. Sizes that were never tried are answered too, with a warning."
 _TAKEN_REJECTED = "What the artifact accepts. It answers wrongly on some of these inputs too, as the findings say."
-_SIGNS = {Verdict.VERIFIED: "✓", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
+_SIGNS = {Verdict.VERIFIED: "✓", Verdict.SELF_CONSISTENT: "=", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
 _REASONS = {
     "model": "the eager model refuses others",
     "trace": "the trace keeps this size, and answers others wrongly",

@@ -13,7 +13,7 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST
 from tracehouse.findings.source_lines import only_warned_line
 from tracehouse.findings.trace_check import TraceCheck
-from tracehouse.findings.verdict import verdict_of, worst
+from tracehouse.findings.verdict import Verdict, verdict_of, worst
 from tracehouse.spec.trace_spec import TraceSpec
 
 
@@ -74,10 +74,12 @@ class CheckRecord:
         findings = [*self._findings, *claimed.findings]  # of too many, the last are cut
         findings.sort(key=lambda finding: finding.kind not in SAID_FIRST)
         advised = [differences.with_better_remedy(one, findings, self._spec) for one in findings]
-        own_verdict = verdict_of(self._comparisons, advised)
+        verdicts = [verdict_of(self._comparisons, advised), claimed.verdict]
+        if self._spec.source.archive is not None:  # whatever the child says of it
+            verdicts.append(Verdict.SELF_CONSISTENT)
         return cut_check(
             TraceCheck(
-                verdict=worst([own_verdict, claimed.verdict]),
+                verdict=worst(verdicts),
                 tolerance=self._spec.check.check_tolerance,
                 comparisons=self._comparisons,
                 findings=advised,

@@ -156,6 +156,14 @@ def test_an_archive_whose_golden_cases_differ_fails(packed: Callable[..., Path])
     assert "FAIL  golden cases         a golden case differs in " in ended.stdout
 
 
+def test_an_archive_that_was_compared_with_itself_is_said_to_be_so(packed: Callable[..., Path]) -> None:
+    ended = verify(packed(Doubled(), verdict=Verdict.SELF_CONSISTENT))
+
+    assert ended.exit_code == 0
+    assert "WARN  verdict              self-consistent" in ended.stdout
+    assert "give what the archive itself gave" in ended.stdout
+
+
 def test_an_archive_that_was_rejected_fails(packed: Callable[..., Path]) -> None:
     ended = verify(packed(Doubled(), verdict=Verdict.REJECTED))
 

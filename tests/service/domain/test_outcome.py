@@ -46,6 +46,10 @@ def test_one_rejected_device_keeps_the_whole_version_out_unless_that_is_accepted
     assert outcome(*artifacts, accept_unsound=True).registered
 
 
+def test_a_self_consistent_artifact_becomes_a_version() -> None:
+    assert outcome(on("cpu", Verdict.SELF_CONSISTENT)).registered
+
+
 def test_what_all_devices_show_is_told_once_and_what_one_shows_with_its_name() -> None:
     both = outcome(on("cpu", Verdict.VERIFIED, BRANCH), on("cuda", Verdict.REJECTED, OTHER, BRANCH))
 

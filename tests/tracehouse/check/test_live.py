@@ -117,6 +117,14 @@ def test_the_page_has_the_verdict_the_source_and_how_far_it_goes(branches: trace
     assert 'href="/' not in html
 
 
+def test_a_compiled_module_is_compared_with_itself_and_not_verified() -> None:
+    report = tracehouse.check(torch.jit.script(torch.nn.Linear(4, 2).eval()), X)
+
+    assert report.verdict is Verdict.SELF_CONSISTENT
+    assert ": self-consistent, in this process alone\n" in repr(report)
+    assert "= self-consistent" in report.html()
+
+
 def test_a_function_with_keywords() -> None:
     def scale(x: torch.Tensor, *, by: float = 1.0) -> torch.Tensor:
         return x * by

@@ -91,6 +91,7 @@ def test_the_verdict_is_what_the_entry_says(kind: Kind) -> None:
     verdict = {
         Weight.REJECTS: Verdict.REJECTED,
         Weight.RESTRICTS: Verdict.RESTRICTED,
+        Weight.LIMITS: Verdict.SELF_CONSISTENT,
         Weight.INFORMS: Verdict.VERIFIED,
     }
     alone = verdict_of([], [Finding(kind=kind, detail="")])
