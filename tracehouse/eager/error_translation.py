@@ -6,7 +6,7 @@ from typing import Any
 
 from tracehouse.differential.out_of_memory import PROCESS_MESSAGES
 from tracehouse.errors import DeviceNotFound, DevicesDiffer, LimitExceeded, MethodTracedAsFunction, TraceError
-from tracehouse.introspection import user_lines
+from tracehouse.introspection import paths, user_lines
 
 _CAUSES_MAX = 10
 _CONFINED = (
@@ -71,7 +71,7 @@ def remedy_of(error: BaseException) -> dict[str, str]:
     texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(texts) < _CAUSES_MAX:
-        texts.append(user_lines.error_text(cause))
+        texts.append(paths.without_source_folder(user_lines.error_text(cause)))
         cause = cause.__cause__ or cause.__context__
     text = "\n".join(texts)
     return next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})

@@ -16,6 +16,7 @@ import posixpath
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType, FunctionType
 from typing import Any, Self
@@ -299,7 +300,8 @@ def _serve_path(
     if path is None:
         return own(given, *others, **kwargs)
     kwargs.pop("dir_fd", None)
-    return on_path(path, given, *others, **kwargs)
+    with _naming(given):
+        return on_path(path, given, *others, **kwargs)
 
 
 def _serve_open(
@@ -316,7 +318,8 @@ def _serve_open(
     opener: Callable[..., int] | None = None,
 ) -> Any:
     """Open a file as `open` does, also one that lies in memory."""
-    raw = open_raw(file, _flags_of(mode), closefd=closefd, opener=opener)
+    with _naming(file):
+        raw = open_raw(file, _flags_of(mode), closefd=closefd, opener=opener)
     if raw is None:
         return own(file, mode, buffering, encoding, errors, newline, closefd, opener)
     if "b" in mode and buffering == 0:
@@ -327,6 +330,17 @@ def _serve_open(
     text = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
     text.mode = mode  # type: ignore[misc] # as `open` does
     return text
+
+
+@contextmanager
+def _naming(given: Any) -> Iterator[None]:
+    """Let an OSError name the path as it was given, as Python does."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            error.filename = os.fspath(given)
+        raise
 
 
 def _flags_of(mode: str) -> int:

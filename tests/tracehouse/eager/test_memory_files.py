@@ -19,6 +19,7 @@ import torch
 from tracehouse.check.instrumentation.ambient_reads import AmbientRecorder
 from tracehouse.eager.memory_files import HOME, TEMPORARY, MemoryFiles
 from tracehouse.eager.source import Source
+from tracehouse.errors import SourceRaised
 from tracehouse.introspection.paths import SOURCE_FOLDER
 
 Install = Callable[[Source], Source]
@@ -218,6 +219,15 @@ def test_a_package_finds_its_resources(installed: Install) -> None:
     assert f"{SOURCE_FOLDER}/pkg/net.py" == net.HERE
     assert importlib.resources.files("pkg").joinpath("config.json").read_text() == '{"width": 4}'
     assert importlib.resources.files("pkg.data").joinpath("vocabulary.txt").read_bytes() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("opens", ["open('none.json')", "open(pathlib.Path(__file__).parent / 'none.json')"])
+def test_a_file_that_the_source_lacks_is_not_laid_to_the_sandbox(installed: Install, opens: str) -> None:
+    with pytest.raises(SourceRaised) as raised:
+        installed(Source({"net.py": f"import pathlib\n{opens}\n".encode()})).import_module("net", 0)
+
+    assert raised.value.detail.endswith("No such file or directory: 'none.json'")
+    assert "remedy" not in raised.value.facts
 
 
 @pytest.mark.parametrize(
