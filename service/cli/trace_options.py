@@ -64,6 +64,14 @@ class ModelOptions:
         ),
     ] = None
     init: Annotated[str, typer.Option(help="JSON: the keyword arguments that the entrypoint is called with.")] = "{}"
+    stub_missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PACKAGE",
+            help="A package that the source imports and the model does not use: if it is not installed, a stub is "
+            "imported in its place. May be given several times.",
+        ),
+    ] = None
     mode: Annotated[
         str,
         typer.Option(
@@ -172,7 +180,11 @@ def spec_of(
     inputs = ShellInputs.parse(call.input or [], options.seed, uploads)
     spec: dict[str, Any] = {
         "model": model.name or Path(entrypoint.split(":", maxsplit=1)[0]).stem,
-        "source": {**source, "init": {"kwargs": _keyword_arguments(model.init)}},
+        "source": {
+            **source,
+            "init": {"kwargs": _keyword_arguments(model.init)},
+            "stub_missing": model.stub_missing or [],
+        },
         "mode": model.mode,
         "training": "as-is" if model.as_is else bool(model.training),
         "example_inputs": inputs.args,

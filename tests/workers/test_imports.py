@@ -4,6 +4,8 @@ import io
 import zipfile
 from typing import Any
 
+import pytest
+
 from tests.submissions import tensor
 from tests.workers.conftest import ArtifactOf, Work
 from tracehouse.findings.verdict import Verdict
@@ -111,3 +113,44 @@ def test_what_a_model_writes_is_limited_as_its_memory_is(work: Work) -> None:
     assert failure is not None
     assert failure.slug == "limit-exceeded"
     assert failure.facts["limit"] == "memory"
+
+
+LOGS = """import absent_logger
+import torch
+from absent_augmentations.core import Transform
+
+
+class Crop(Transform):
+    pass
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if x.max() > 100:
+            absent_logger.log(x)
+        return x * 2
+"""
+
+
+def stubbing(text: str) -> dict[str, Any]:
+    stubs = ["absent_logger", "absent_augmentations", "absent_too", "numpy"]
+    source = {"files": {"net.py": text}, "entrypoint": "net:Net", "stub_missing": stubs}
+    return {"model": "net", "source": source, "example_inputs": [X]}
+
+
+def test_a_model_that_only_imports_missing_packages_is_traced_and_told_of_them(artifact: ArtifactOf) -> None:
+    made = artifact(stubbing(LOGS.replace("x.max() > 100", "not isinstance(x, torch.Tensor)")))
+
+    stubbed = [finding.evidence["package"] for finding in made.check.findings if finding.kind == "stubbed-package"]
+    assert stubbed == ["absent_augmentations", "absent_logger"]
+    assert made.check.verdict is Verdict.VERIFIED
+
+
+@pytest.mark.parametrize("condition", ["x is not None", "x.max() > 100"], ids=["on the example", "on other inputs"])
+def test_a_missing_package_that_the_model_uses_is_named(work: Work, condition: str) -> None:
+    failure = work(stubbing(LOGS.replace("x.max() > 100", condition))).failure
+
+    assert failure is not None
+    assert failure.slug == "stubbed-package-used"
+    assert failure.facts["package"] == "absent_logger"
+    assert failure.facts["line"] == 13

@@ -5,7 +5,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracehouse.differential.out_of_memory import PROCESS_MESSAGES
-from tracehouse.errors import DeviceNotFound, DevicesDiffer, LimitExceeded, MethodTracedAsFunction, TraceError
+from tracehouse.eager.stubbed_packages import StubUsed
+from tracehouse.errors import (
+    DeviceNotFound,
+    DevicesDiffer,
+    LimitExceeded,
+    MethodTracedAsFunction,
+    StubbedPackageUsed,
+    TraceError,
+)
 from tracehouse.introspection import paths, user_lines
 
 _CAUSES_MAX = 10
@@ -21,7 +29,8 @@ _REMEDIES = [
         "before the import, as examples/models/torchvision_operators.py does",
     ),
     ("No module named", "install it; for a trace request, send it in the source, or install it beside the service, and "
-                        "in the sandbox's tier seccomp name it in PRELOAD as well"),
+                        "in the sandbox's tier seccomp name it in PRELOAD as well. If the model only imports it, and "
+                        "does not use it, name the package in `source.stub_missing`"),
     # What the jail refuses, in the words of the kernel and of the libraries above it.
     *((words, _CONFINED) for words in (
         "Permission denied", "Operation not permitted", "Read-only file system", "No such file or directory: '/",
@@ -54,6 +63,8 @@ def translate_errors(kind: type[TraceError], doing: str, **facts: Any) -> Iterat
         yield
     except TraceError:
         raise
+    except StubUsed as used:
+        raise stub_used_error(used) from used
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
@@ -75,6 +86,11 @@ def remedy_of(error: BaseException) -> dict[str, str]:
         cause = cause.__cause__ or cause.__context__
     text = "\n".join(texts)
     return next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
+
+
+def stub_used_error(used: StubUsed) -> StubbedPackageUsed:
+    """Return the error to report for a stub that was used."""
+    return StubbedPackageUsed(str(used), package=used.package, **user_lines.error_facts(used))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

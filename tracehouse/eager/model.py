@@ -23,6 +23,7 @@ from tracehouse.eager.copies import copy_model, find_uncopyable
 from tracehouse.eager.error_translation import translate_errors
 from tracehouse.eager.shared_state import SharedState
 from tracehouse.eager.source import Source, seed_all
+from tracehouse.eager.stubbed_packages import refuse_stub
 from tracehouse.errors import EntrypointNotFound, EntrypointUnusable, InitFailed, ModelNotCopyable, ModelRaised
 from tracehouse.introspection import user_lines
 from tracehouse.spec.trace_spec import Init, Training
@@ -175,6 +176,8 @@ def load(source: Source, entrypoint: str, init: Init, seed: int, training: Train
 def _find_model(source: Source, entrypoint: str, init: Init, seed: int) -> LoadedModel:
     module_name, _, path = entrypoint.partition(":")
     found = _resolve(source, source.import_module(module_name, seed), path, entrypoint)
+    with translate_errors(InitFailed, f"making {entrypoint!r} raised"):
+        refuse_stub(found)
     match found:
         case type() if issubclass(found, torch.nn.Module):
             _check_accepts(found, init, entrypoint)

@@ -15,6 +15,7 @@ from tracehouse.eager import inputs, model, observed_contract, precision, upload
 from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.eager.source import Source
+from tracehouse.eager.stubbed_packages import StubbedPackages
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import CallInputs
@@ -62,6 +63,7 @@ class SubmissionLoader:
         self._files = files
         self._source_max_bytes = source_max_bytes
         self._installed: Source | None = None
+        self._stubs = StubbedPackages(spec.source.stub_missing)
 
     def load(self) -> LoadedSubmission:
         """Load the submission. Raises a TraceError, with the user's line where submitted code is at fault."""
@@ -81,12 +83,19 @@ class SubmissionLoader:
     def uninstall_source(self) -> None:
         """Uninstall the loaded source, so that this process can load another one."""
         if self._installed is not None:
+            self._stubs.uninstall()
             self._installed.uninstall()
+
+    @property
+    def stubbed(self) -> list[str]:
+        """The packages that were missing, and that the source imported as stubs."""
+        return self._stubs.imported
 
     def _from_source(self) -> model.LoadedModel:
         spec = self._spec
         self._installed = source = self._source()
         source.install()
+        self._stubs.install()
         assert spec.source.entrypoint is not None  # the parser makes sure of it
         return model.load(source, spec.source.entrypoint, spec.source.init, spec.options.seed, spec.training)
 

@@ -77,6 +77,13 @@ class ModelNotCopyable(InitFailed):
     """
 
 
+class StubbedPackageUsed(TraceError):
+    """The model uses a package that is not installed, and that `stub_missing` names
+
+    Install the package beside the service, send a module of its name in the source, or take the use out of the model.
+    """
+
+
 class ModelRaised(TraceError):
     """The model raised on its example inputs"""
 

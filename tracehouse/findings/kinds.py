@@ -78,6 +78,7 @@ class Kind(StrEnum):
     SERVED_FORM_DIFFERS = "served-form-differs"
     SIZES_LEFT_OUT = "sizes-left-out"
     SIZES_REFUSED = "sizes-refused"
+    STUBBED_PACKAGE = "stubbed-package"
     TORCH_CHECK_ERRED = "torch-check-erred"
     TORCH_CHECK_FAILED = "torch-check-failed"
     TRACER_WARNING = "tracer-warning"
@@ -675,6 +676,17 @@ _ENTRIES = (
         remedy="See the other findings of the same method. If torch names nondeterministic nodes, let `training` be "
         "false.",
         example=_RANDOMNESS,
+    ),
+    FindingKind(
+        kind=Kind.STUBBED_PACKAGE,
+        title="A package is missing, and a stub was imported in its place",
+        weight=Weight.INFORMS,
+        meaning="The request names the package in `source.stub_missing`, and it is not installed beside the service. "
+        "The source could import it. A use of it, of a function that it decorates or of a class that it is a base of "
+        "raises `stubbed-package-used`, which `except Exception` does not catch. An attribute of a stub is never None.",
+        remedy="Nothing has to change while the model does not need the package. Otherwise install it beside the "
+        "service, or send a module of its name in the source.",
+        example=Example(before='"stub_missing": ["wandb"]'),
     ),
     FindingKind(
         kind=Kind.TORCH_CHECK_ERRED,

@@ -47,6 +47,21 @@ def options_without_effect(spec: TraceSpec) -> list[Finding]:
     ]
 
 
+def stubbed_packages(packages: Sequence[str]) -> list[Finding]:
+    """Return a finding for each package that the source imported as a stub."""
+    return [
+        Finding(
+            kind=Kind.STUBBED_PACKAGE,
+            detail=f"{package} is not installed, and the source imported a stub in its place. The stub raises when "
+            "it is used",
+            confirmed=True,
+            evidence={"package": package},
+            remedy=f"nothing has to change while the model does not need {package}; else install it beside the service",
+        )
+        for package in packages
+    ]
+
+
 def already_scripted() -> Finding:
     """Return the finding that the entrypoint is a ScriptModule, from which torch makes nothing new."""
     return Finding(

@@ -56,6 +56,14 @@ def _check_entrypoint(value: str) -> str:
     return value
 
 
+def _check_package_name(value: str) -> str:
+    if len(value) > 100 or not re.fullmatch(_PYTHON_NAME, value):
+        raise PydanticCustomError(
+            "package_name", "name a package as it is imported, without its modules: cv2, and not opencv-python"
+        )
+    return value
+
+
 def _check_source_path(value: str) -> str:
     if len(value) > 200 or not _SOURCE_PATH.fullmatch(value):
         raise PydanticCustomError("source_path", "a source file's name is a relative path such as net.py or pkg/net.py")
@@ -111,6 +119,8 @@ NamePrefix = Annotated[str, Field(max_length=500)]
 
 SourcePath = Annotated[str, AfterValidator(_check_source_path)]
 
+PackageName = Annotated[str, AfterValidator(_check_package_name)]
+
 Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
 
 MethodName = Annotated[str, AfterValidator(_check_method_name)]
@@ -162,6 +172,12 @@ class ModelSource(Frozen):
         "written as a file: `models/net.py:Net` is `models.net:Net`. Not for an archive.",
     )
     init: Init = Init()
+    stub_missing: list[PackageName] = Field(
+        [],
+        max_length=100,
+        description="Packages that the source imports and the model does not use, as they are imported. Those that are "
+        "not installed can be imported all the same; a use of them raises `stubbed-package-used`.",
+    )
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
@@ -171,6 +187,8 @@ class ModelSource(Frozen):
             raise _error_at(("entrypoint",), "entrypoint", "source code needs an entrypoint, and an archive has none")
         if self.archive is not None and self.init != Init():
             raise _error_at(("init",), "init", "an archive is already a model: leave out init")
+        if self.archive is not None and self.stub_missing:
+            raise _error_at(("stub_missing",), "stub_missing", "an archive imports nothing: leave out stub_missing")
         return self
 
 

@@ -3,7 +3,8 @@
 import traceback
 
 from service.sandbox.channel import MalformedFrame
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error, stub_used_error
+from tracehouse.eager.stubbed_packages import StubUsed
 from tracehouse.errors import LimitExceeded, ModelExited, ModelRaised, ServiceError, TracerLost
 from tracehouse.introspection import user_lines
 
@@ -16,6 +17,8 @@ def to_service_error(error: BaseException) -> ServiceError:
     match error:
         case ServiceError():
             return error
+        case StubUsed():
+            return stub_used_error(error)
         case SystemExit():
             return ModelExited(
                 f"the model code called sys.exit({user_lines.error_text(error)})", **user_lines.error_facts(error)

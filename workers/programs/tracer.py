@@ -84,8 +84,12 @@ class Tracing:
             # Each frame is sent whole: the layers wait for the archive.
             result = check.run(candidate, lambda layer: beside.submit(self._send_layer, layer))
         sending.result()
-        on_options = [*submissions.deprecated_options(spec.options), *submissions.options_without_effect(spec)]
-        found = [*loaded.fit.findings, *result.check.findings, *on_options]
+        on_request = [
+            *submissions.deprecated_options(spec.options),
+            *submissions.options_without_effect(spec),
+            *submissions.stubbed_packages(self._submission.stubbed),
+        ]
+        found = [*loaded.fit.findings, *result.check.findings, *on_request]
         trace_check = result.check.model_copy(update={"findings": found})
 
         self._progress(Stage.PRINTING, 0.8)

@@ -96,16 +96,16 @@ def test_a_folder_without_init_is_imported_from_the_import_path(installed: Insta
 
 
 @pytest.mark.parametrize(("change", "mine"), [("append('src')", False), ("insert(0, 'src')", True)])
-def test_the_import_path_is_followed_in_its_order(installed: Install, change: str, mine: bool) -> None:
-    assert "socks" not in sys.modules
+def test_the_import_path_is_followed_in_its_order(
+    installed: Install, monkeypatch: pytest.MonkeyPatch, change: str, mine: bool
+) -> None:
+    monkeypatch.delitem(sys.modules, "socks", raising=False)
     files = {
         "src/socks.py": "MINE = True\n",
         "net.py": f"import sys\nsys.path.{change}\nimport socks\nMINE = hasattr(socks, 'MINE')\n",
     }
-    net = installed(Source.from_text(files)).import_module("net", 0)
-    sys.modules.pop("socks")
 
-    assert mine == net.MINE
+    assert installed(Source.from_text(files)).import_module("net", 0).MINE is mine
 
 
 @pytest.mark.parametrize("path", ["src/torch/__init__.py", "src/cProfile.py"])
