@@ -24,6 +24,7 @@ from workers.printed_log import PrintedLog
 from workers.processes.children import Children
 from workers.processes.exits import failed_outcome
 from workers.progress import TraceProgress
+from workers.requested_sizes import judge_coverage
 
 
 class Attempt:
@@ -65,10 +66,12 @@ class Attempt:
         """Return the device's result, or one for each of its buckets."""
         spec = self._request.spec
         self._progress.begin_device(index)
-        convert = partial(self._convert, device)
+        # The artifacts of all buckets cover the requested sizes together; without buckets, each conversion does alone.
+        convert = partial(self._convert if spec.buckets else self._convert_whole, device)
         try:
             result = auto_mode.find_best(convert) if spec.mode == "auto" else convert(spec.conversion)
-            return buckets.make_buckets(result, spec, convert, self._children.until)
+            results = buckets.make_buckets(result, spec, convert, self._children.until)
+            return judge_coverage(results, spec) if spec.buckets else results
         except TraceError as error:
             if len(spec.devices) > 1:
                 error.facts = {**error.facts, "device": device}
@@ -78,6 +81,11 @@ class Attempt:
         self._progress.begin_conversion()
         trace = DeviceTrace(self._request, device, conversion, self._children, self._progress, self._stage_file)
         return trace.run()
+
+    def _convert_whole(self, device: DeviceName, conversion: Conversion) -> DeviceResult:
+        """Return the result of a conversion that is to cover the requested sizes alone."""
+        [result] = judge_coverage([self._convert(device, conversion)], self._request.spec)
+        return result
 
     def _run_eagerly(self) -> RanEagerly:
         returned = eager_run.run(self._request.spec, self._children)

@@ -18,6 +18,7 @@ from service.sandbox.child import Child, Exit
 from service.storage.blobs import StagedBlob
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.exportability import Exportability
+from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.errors import TraceError
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import TraceCheck
@@ -58,6 +59,11 @@ class DeviceResult:
     def with_findings(self, findings: Sequence[Finding]) -> Self:
         """Return the result with these findings in place of its own."""
         check = self.check.model_copy(update={"findings": [*findings]})
+        return replace(self, verification=replace(self.verification, check=check))
+
+    def with_coverage(self, coverage: Sequence[SizeCoverage]) -> Self:
+        """Return the result with the coverage of the requested sizes, which may restrict it."""
+        check = self.check.with_coverage(coverage)
         return replace(self, verification=replace(self.verification, check=check))
 
     def with_attempts(self, attempts: Sequence[ConversionAttempt]) -> Self:

@@ -9,6 +9,7 @@ from rich.text import Text
 from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
+from tracehouse.contract.size_coverage import SizeCoverage
 
 
 def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:
@@ -38,6 +39,12 @@ def size_lines(contract: dict[str, Any]) -> Iterator[str]:
             baked = [place for place, reason in spec["fixed"].items() if reason == "trace"]
             if baked:
                 yield f"kept by the trace of {name}: the size of {spec['name']} in dim {', '.join(baked)}"
+
+
+def coverage_lines(check: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each method with sizes that the request wants: how many of them the contract accepts."""
+    for one in check["coverage"]:
+        yield f"coverage: {SizeCoverage.model_validate(one)}"
 
 
 def left_out_lines(check: dict[str, Any]) -> Iterator[str]:

@@ -20,9 +20,11 @@ from service.cli.trace_options import (
     TraceCheckOptions,
     spec_of,
 )
+from tracehouse.findings.verdict import Verdict
 
-# A shell takes 0 for success: a model that can be served.
+# A shell takes 0 for success: a model that can be served for all that was asked for.
 REJECTED = 3
+RESTRICTED = 4
 SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
 
 progress_out = Console(stderr=True)
@@ -46,7 +48,10 @@ def trace(
     url: Url = DEFAULT_URL,
     key: Key = None,
 ) -> None:
-    """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected."""
+    """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected.
+
+    Exits with 4 if it is restricted: it is registered, and is not right for all that was asked for.
+    """
     uploads = Uploads()
     spec = spec_of(entrypoint, call, model, sizes, check, options, request, uploads)
     client = Client(url, key)
@@ -55,11 +60,20 @@ def trace(
         _watch(client, submitted)
         ended = client.get(f"/trace/{submitted['id']}")
         trace_report.print_report(client, ended, printouts=printouts)
-    if ended["model"] is None and ended["links"]["outputs"] is None:
+    code = exit_code_of(ended)
+    if code == REJECTED:
         typer.echo(
             "Not registered: change what the findings name, or accept it as it is with --accept-unsound.", err=True
         )
-        raise typer.Exit(REJECTED)
+    if code:
+        raise typer.Exit(code)
+
+
+def exit_code_of(ended: dict[str, Any]) -> int:
+    """Return the exit code for a trace request that succeeded."""
+    if ended["model"] is None and ended["links"]["outputs"] is None:
+        return REJECTED
+    return RESTRICTED if ended["verdict"] == Verdict.RESTRICTED else 0
 
 
 def _watch(client: Client, request: dict[str, Any]) -> None:

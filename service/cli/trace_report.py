@@ -93,7 +93,12 @@ def _print_artifact(client: Client, artifact: dict[str, Any], *, printouts: bool
     _out.print(contract_table.contract_table(artifact["contract"], artifact["bucket"]))
     if artifact["contract"]["open"]:
         typer.echo("open: sizes that were never tried are answered, with a warning")
-    for line in (*contract_table.size_lines(artifact["contract"]), *contract_table.left_out_lines(artifact["check"])):
+    contract, check = artifact["contract"], artifact["check"]
+    for line in (
+        *contract_table.size_lines(contract),
+        *contract_table.coverage_lines(check),
+        *contract_table.left_out_lines(check),
+    ):
         typer.echo(printable(line))
     if artifact["exportability"]:
         typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))

@@ -44,6 +44,17 @@ def test_a_request_becomes_an_artifact_and_a_version(work: Work, store: Store) -
     assert (artifact.entrypoint, artifact.device) == ("linear:Net", "cpu")
 
 
+def test_wanted_sizes_that_the_contract_does_not_accept_restrict_the_version(work: Work, store: Store) -> None:
+    wanted = {"dynamic": {"x": {"0": "rows"}}, "sizes": {"rows": {"low": 1, "high": 8}}, "check": {"probes": "off"}}
+    request = work(spec("linear", example_inputs=[X], **wanted))
+    artifact = store.artifacts.get(TENANT, request.artifacts[0].digest)
+
+    [covered] = artifact.check.coverage
+    assert (request.verdict, artifact.check.verdict) == (Verdict.RESTRICTED, Verdict.RESTRICTED)
+    assert (covered.requested, covered.covered, covered.missing) == (8, 1, {"rows": 2})
+    assert [finding.kind for finding in request.findings].count("sizes-not-covered") == 1
+
+
 def test_the_same_request_gives_the_same_artifact_byte_by_byte(work: Work) -> None:
     submitted = spec("linear", example_inputs=[{"datatype": "FP32", "shape": [2, 4], "random": {"seed": 1}}])
 

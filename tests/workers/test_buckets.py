@@ -80,6 +80,16 @@ def test_one_model_version_has_them_all_and_what_was_tried(artifacts: Artifacts,
     ]
 
 
+def test_the_artifacts_of_all_buckets_cover_the_wanted_sizes_together(artifacts: Artifacts) -> None:
+    made = artifacts(submitted("Unscriptable", buckets={"seq": [2, 6]}, sizes={"seq": {"low": 2, "high": 8}}))
+
+    for one in made:
+        [covered] = one.check.coverage
+        assert (covered.requested, covered.covered, covered.missing) == (7, 2, {"seq": 3})
+        assert one.check.verdict is Verdict.RESTRICTED
+        assert [found.kind for found in one.check.findings].count("sizes-not-covered") == 1
+
+
 def test_where_a_script_takes_all_listed_sizes_it_stands_alone(artifacts: Artifacts) -> None:
     [only] = artifacts(submitted(mode="auto", buckets={"seq": [2, 6]}))
 

@@ -28,6 +28,7 @@ from tracehouse.check.model_check import ModelCheck, too_slow
 from tracehouse.check.pipeline import RequestedSizes
 from tracehouse.check.report import Report
 from tracehouse.check.time_limit import TooSlow, time_limit
+from tracehouse.contract.size_coverage import cover_sizes
 from tracehouse.differential.call_limits import first_call_s
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bind
@@ -122,10 +123,13 @@ def check_live(
             tolerance=tolerance, seed=seed, within_s=min(call_s, _REPEATED_CALL_S),
         )  # fmt: skip
         findings = link_findings(checked.check.findings, found)
+        contract = check.contract.with_claims(checked.claims, checked.answers)
+        wanted = {symbol: [span] for symbol, span in requested.sizes.items()}
+        coverage = cover_sizes([contract], {_METHOD: requested.dynamic}, wanted)
         return Report(
             name=_name_of(model),
-            check=checked.check.model_copy(update={"findings": findings}),
-            contract=check.contract.with_claims(checked.claims, checked.answers),
+            check=checked.check.model_copy(update={"findings": findings}).with_coverage(coverage),
+            contract=contract,
             counterexamples=[as_arrays(one) for one in found],
             artifact=candidate.traced.module,
             form=candidate.form,

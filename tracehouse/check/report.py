@@ -31,7 +31,8 @@ _VERDICTS = {
     Verdict.SELF_CONSISTENT: "The module is compiled already, so there is no eager model to compare it with. It agreed "
     "with itself on every input that was compared. Whether it is right for the model that it was made from is not "
     "known.",
-    Verdict.RESTRICTED: "The trace is right within its contract, and wrong on other inputs that the eager model takes.",
+    Verdict.RESTRICTED: "The trace is right within its contract. On other inputs that were asked for, or that the "
+    "eager model takes, it is wrong or not known to be right.",
     Verdict.REJECTED: "The trace answers wrongly in a way that no boundary on its inputs excludes.",
 }
 _CONTRACT_NOTES = {
@@ -121,6 +122,7 @@ class Report:
         for name, method in self.contract.methods.items():
             yield f"Contract of {name}"
             yield from (_INDENT + line for line in _contract_lines(method))
+        yield from (f"Coverage: {covered}" for covered in self.check.coverage)
         # What was found out about a line comes before what torch warned of there.
         by_source = sorted(self.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
         listed = [finding for finding in by_source if weight_of(finding) != "harmless"]

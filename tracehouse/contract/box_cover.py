@@ -1,4 +1,4 @@
-"""Whether boxes of sizes cover a box, and if not, which sizes they leave out.
+"""Whether boxes of sizes cover a box, how much of it, and which sizes they leave out.
 
 Sizes are ranges, which may have steps, and up to 2**48 long: nothing here counts them one by one.
 """
@@ -73,6 +73,65 @@ def find_gap(box: Mapping[str, Sizes], cover: Sequence[Limits], effort: Effort) 
         return Gap({symbol: _merge(sizes) for symbol, sizes in uncovered.items() if sizes})
     together = _find_uncovered([*cells.items()], all_boxes, effort)
     return None if together is None else Gap({}, together)
+
+
+def count_covered(box: Mapping[str, Sizes], cover: Sequence[Limits], effort: Effort) -> int:
+    """Return how many combinations of sizes of the box are in a box of the cover. Raises TooManySizes.
+
+    The ranges of a symbol have no size in common.
+    """
+    by_boxes = [_lengths(_cells(symbol, sizes, cover, effort)) for symbol, sizes in box.items()]
+    counts = {(1 << len(cover)) - 1: 1}  # the combinations so far, by the boxes that they are still in
+    for lengths in by_boxes:
+        effort.spend(len(counts) * len(lengths))
+        counts = _sum_by_key(
+            (boxes & inside, count * length) for boxes, count in counts.items() for inside, length in lengths.items()
+        )
+    return sum(count for boxes, count in counts.items() if boxes)
+
+
+def find_first_uncovered(box: Mapping[str, Sizes], cover: Sequence[Limits], effort: Effort) -> dict[str, int] | None:
+    """Return the first sizes of the box that are in no box of the cover; None if there are none.
+
+    Sizes are in the order of the first symbol's, then of the second one's, and so on. Raises TooManySizes.
+    """
+    all_boxes = (1 << len(cover)) - 1
+    return _find_first([(symbol, _firsts(_cells(symbol, sizes, cover, effort))) for symbol, sizes in box.items()],
+                       all_boxes, effort)  # fmt: skip
+
+
+def _find_first(firsts: Sequence[tuple[str, Mapping[int, int]]], boxes: int, effort: Effort) -> dict[str, int] | None:
+    if not boxes:
+        return {symbol: min(sizes.values()) for symbol, sizes in firsts}
+    if not firsts or reduce(and_, (inside for _, sizes in firsts for inside in sizes), boxes):
+        return None
+    (symbol, sizes), *others = firsts
+    for inside, size in sorted(sizes.items(), key=lambda one: one[1]):
+        effort.spend(1 + sum(len(each) for _, each in others))
+        found = _find_first(others, boxes & inside, effort)
+        if found is not None:
+            return {symbol: size, **found}
+    return None
+
+
+def _lengths(cells: Iterable[_Cell]) -> dict[int, int]:
+    """Return the number of sizes by the boxes that they are in."""
+    return _sum_by_key((cell.boxes, len(cell.sizes)) for cell in cells)
+
+
+def _firsts(cells: Iterable[_Cell]) -> dict[int, int]:
+    """Return the smallest size by the boxes that it is in."""
+    firsts: dict[int, int] = {}
+    for cell in cells:
+        firsts[cell.boxes] = min(firsts.get(cell.boxes, cell.sizes[0]), cell.sizes[0])
+    return firsts
+
+
+def _sum_by_key(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    sums: dict[int, int] = {}
+    for key, number in pairs:
+        sums[key] = sums.get(key, 0) + number
+    return sums
 
 
 def _cells(symbol: str, sizes: Sizes, cover: Sequence[Limits], effort: Effort) -> Iterator[_Cell]:

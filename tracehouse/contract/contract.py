@@ -182,6 +182,14 @@ class MethodContract(Frozen):
         sizes = self.sizes_of(specs)
         return sizes is not None and self._has(sizes)
 
+    def refusal_of(self, specs: Iterable[TensorSpec]) -> str | None:
+        """Return why a closed contract refuses inputs of these names, datatypes and shapes; None if it takes them.
+
+        Raises a ContractViolation if a name, datatype or rank is wrong.
+        """
+        violation = next(self._violations({spec.name: spec for spec in specs}), None)
+        return None if violation is None else violation.error.detail
+
     def with_claim(self, claim: MethodClaim, answers: Answers = ()) -> Self:
         """Return this contract, which the example alone gave, widened by a claim.
 
@@ -201,7 +209,7 @@ class MethodContract(Frozen):
         changed = {"inputs": inputs, "outputs": outputs, "regions": regions, "wrong": wrong, "batch": claim.batch}
         return type(self).model_validate({**dict(self), **changed})
 
-    def _violations(self, sent: Mapping[str, Tensor]) -> Iterator[Violation]:
+    def _violations(self, sent: Mapping[str, Tensor | TensorSpec]) -> Iterator[Violation]:
         """Yield the broken clauses about sizes. Raises the ContractViolation if a name, datatype or rank is wrong."""
         shapes = []
         for spec in self.inputs:
@@ -269,7 +277,7 @@ def _check_same_names(leaves: list[str], specs: Sequence[InputSpec | OutputSpec]
         raise PydanticCustomError("structure", otherwise)
 
 
-def _require_fit(spec: InputSpec, tensor: Tensor | None) -> Tensor:
+def _require_fit(spec: InputSpec, tensor: Tensor | TensorSpec | None) -> Tensor | TensorSpec:
     if tensor is None:
         raise MissingInput(f"input {spec.name!r} is missing", input=spec.name)
     if tensor.datatype is not spec.datatype:

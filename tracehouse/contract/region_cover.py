@@ -49,6 +49,28 @@ def list_uncovered_sizes(old: MethodContract, new: Sequence[MethodContract], eff
         yield from _uncovered_of_region(old, region, new, effort)
 
 
+def limits_of_regions(
+    old: MethodContract, numbers: Mapping[str, int], new: Iterable[MethodContract], effort: Effort
+) -> tuple[list[Limits], bool]:
+    """Return the sizes of the old contract's symbols at which each region of the new contracts accepts its inputs.
+
+    `numbers` has the symbols of the old contract that have one size. The second value is whether no region was left
+    out: one is if it accepts sizes that are no box. Raises TooManySizes.
+    """
+    constants = {symbol: Affine({}, Fraction(size)) for symbol, size in numbers.items()}
+    limits: list[Limits] = []
+    is_whole = True
+    for conditions in (each for method in new for each in _conditions_of_regions(old, constants, method)):
+        effort.spend(sum(_STEPS_OF_A_CONDITION + 4 * len(condition.sizes) for condition in conditions))
+        try:
+            limits.append(_limits(conditions))
+        except _NeverHolds:
+            continue
+        except _DependsOnSeveral:
+            is_whole = False
+    return limits, is_whole
+
+
 def _uncovered_of_region(
     old: MethodContract, region: Region, new: Iterable[MethodContract], effort: Effort
 ) -> Iterator[str]:

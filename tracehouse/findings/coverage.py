@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region
+from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import FIX_CHECK_INPUT, RETURN_SAME_OUTPUTS, VARY_INPUTS
+from tracehouse.findings.remedies import COVER_SIZES, FIX_CHECK_INPUT, RETURN_SAME_OUTPUTS, VARY_INPUTS
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -96,6 +97,19 @@ def sizes_left_out(method: str, left_out: Sequence[str], budget_s: float) -> Fin
         f"{budget_s:.3g} s: {'; '.join(sizes)}",
         evidence={"method": method, "sizes": [*sizes]},
         remedy="raise check.budget_s",
+    )
+
+
+def sizes_not_covered(coverage: SizeCoverage) -> Finding:
+    """Return the finding that the contract does not accept all sizes that the request wants."""
+    first = f"; the first that is missing is {format_sizes(coverage.missing)}" if coverage.missing else ""
+    why = f": {coverage.reason}" if coverage.reason else ""
+    return Finding(
+        kind=Kind.SIZES_NOT_COVERED,
+        detail=f"the contract accepts {coverage}, of those that the request wants{first}{why}",
+        confirmed=True,
+        evidence=coverage.model_dump(mode="json"),
+        remedy=COVER_SIZES,
     )
 
 

@@ -15,6 +15,7 @@ from pydantic import Field
 from tracehouse.findings.remedies import (
     CHECK_BEFORE_ASKING,
     CONTROL_RANDOMNESS,
+    COVER_SIZES,
     FIND_THE_CAUSE,
     FIX_CHECK_INPUT,
     KEEP_GRADIENTS,
@@ -77,6 +78,7 @@ class Kind(StrEnum):
     SAVED_IN_TRAIN_MODE = "saved-in-train-mode"
     SERVED_FORM_DIFFERS = "served-form-differs"
     SIZES_LEFT_OUT = "sizes-left-out"
+    SIZES_NOT_COVERED = "sizes-not-covered"
     SIZES_REFUSED = "sizes-refused"
     STUBBED_PACKAGE = "stubbed-package"
     TORCH_CHECK_ERRED = "torch-check-erred"
@@ -499,6 +501,19 @@ _ENTRIES = (
         "The eager model raised at one of its ends, so the range is not in the contract.",
         remedy="Nothing has to change. If the model depends on something other than its inputs, mend that first.",
         example=Example(before="return self.embedding(ids)  # raises for some id of the range"),
+    ),
+    FindingKind(
+        kind=Kind.SIZES_NOT_COVERED,
+        title="The contract does not accept all sizes that the request wants",
+        weight=Weight.RESTRICTS,
+        meaning="The request lists sizes in `sizes`. For some of them the artifact is not known to be right: the model "
+        "refuses them, the trace is wrong there, or they were neither proven nor tried. A closed contract refuses "
+        "them. The finding has how many of how many sizes are covered, the first that is missing, and why. With "
+        "buckets, the artifacts of all buckets count together.",
+        remedy=_sentence(COVER_SIZES),
+        example=Example(
+            before='"sizes": {"seq": {"low": 1, "high": 100000}}', after='"sizes": {"seq": {"low": 1, "high": 512}}'
+        ),
     ),
     FindingKind(
         kind=Kind.SIZES_LEFT_OUT,

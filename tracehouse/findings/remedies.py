@@ -90,3 +90,7 @@ SEND_WEIGHTS = "send the trained weights as `weights`, unless the source itself 
 LEAVE_WEIGHTS_OUT = "leave them out of the file, if the model does not need them"
 
 NAME_STATE_DICT = "name the state dict that is meant in weights.key"
+
+COVER_SIZES = (
+    "request the sizes that you need and that the model accepts, raise check.budget_s, or list the sizes in `buckets`"
+)

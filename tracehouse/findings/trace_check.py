@@ -1,12 +1,15 @@
 """The trace check: everything that was compared, what differed, by how much, and where in the source."""
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.findings.comparison import Comparison
+from tracehouse.findings.coverage import sizes_not_covered
 from tracehouse.findings.finding import Finding
-from tracehouse.findings.verdict import Verdict
+from tracehouse.findings.verdict import Verdict, verdict_of, worst
 from tracehouse.frozen import Frozen, with_new_names
 
 # Raise it with every change after which the same model may get another verdict or contract, also between releases.
@@ -132,3 +135,19 @@ class TraceCheck(Frozen):
     torch: TorchCheck
     layers: list[Layer] = []
     budget_s: float | None = None
+    coverage: list[SizeCoverage] = Field(
+        [],
+        description="If the request lists `sizes`: for each method, how many of them the contract accepts. With "
+        "buckets, those of all buckets on the device together.",
+    )
+
+    def with_coverage(self, coverage: Sequence[SizeCoverage]) -> Self:
+        """Return the check with the coverage of the requested sizes. It restricts the artifact if a size is missing."""
+        missing = [sizes_not_covered(one) for one in coverage if not one.is_complete]
+        return self.model_copy(
+            update={
+                "coverage": [*coverage],
+                "findings": [*self.findings, *missing],
+                "verdict": worst([self.verdict, verdict_of([], missing)]),
+            }
+        )

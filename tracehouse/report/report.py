@@ -17,6 +17,7 @@ from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.finding import Finding
@@ -33,21 +34,23 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _PAGE_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
 POLICY = f"{_PAGE_POLICY}; frame-ancestors 'none'; sandbox"
 
+_NOT_KNOWN = (
+    "It is right within its contract. On other inputs that were asked for, or that the eager model accepts, it is "
+    "wrong or not known to be right."
+)
 _VERDICTS = {
     Verdict.VERIFIED: "It agreed with the eager model on every input that was tried on both. Its contract says for "
     "which inputs that is known; all others are refused.",
     Verdict.SELF_CONSISTENT: "There is no eager model to compare it with. It agreed with itself, in another process, "
     "on every input that was tried. Whether it is right for the model that it was made from is not known.",
-    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model accepts. "
-    "Those are refused, so that no wrong answer leaves the service.",
+    Verdict.RESTRICTED: f"{_NOT_KNOWN} Those are refused, so that no wrong answer leaves the service.",
     Verdict.REJECTED: "It answers wrongly in a way that no boundary on its inputs excludes. Do not serve it.",
 }
 _OPEN_VERDICTS = _VERDICTS | {
     Verdict.VERIFIED: "It agreed with the eager model on every input that was tried on both. Its contract says for "
     "which inputs that is known, and is open: sizes that were never tried are answered as well, with a warning.",
-    Verdict.RESTRICTED: "It is right within its contract, and wrong on other inputs that the eager model accepts. "
-    "Sizes that are known to be wrong are refused. The contract is open: sizes that were never tried are answered, "
-    "with a warning.",
+    Verdict.RESTRICTED: f"{_NOT_KNOWN} Sizes that are known to be wrong are refused. The contract is open: sizes that "
+    "were never tried are answered, with a warning.",
 }
 _TAKEN = "What the artifact accepts. Anything else is refused, and never answered."
 _TAKEN_OPEN = "What is known to be right. Sizes that were never tried are answered too, with a warning."
@@ -171,6 +174,7 @@ def _served_form(artifact: Artifact) -> str:
 
 def _contract(page: ReportPage) -> Iterator[Html]:
     yield element("p", page.contract_note, class_="note")
+    yield from _coverage(page.check.coverage)
     for name, method in page.contract.methods.items():
         yield element("h3", "Method ", code(name))
         headings = ("Input", "Datatype", "Shape", "Traced on", "Why sizes are fixed", "Values")
@@ -179,6 +183,13 @@ def _contract(page: ReportPage) -> Iterator[Html]:
         yield from _batch(method)
         yield from _baked_arguments(method.arguments)
         yield table(f"Outputs of {name}", ("Output", "Datatype", "Shape"), map(_output, method.outputs))
+
+
+def _coverage(coverage: Sequence[SizeCoverage]) -> Iterator[Html]:
+    if coverage:
+        headings = ("Method", "Covered", "First that is missing", "Why")
+        rows = [(one.method, str(one), format_sizes(one.missing) or "–", one.reason or "–") for one in coverage]
+        yield table("Requested sizes that are covered", headings, rows)
 
 
 def _contract_note(artifact: Artifact) -> str:

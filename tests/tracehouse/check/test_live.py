@@ -143,6 +143,24 @@ def test_a_bound_method_is_checked_in_the_place_of_forward() -> None:
     assert [*report.contract.methods] == ["forward"]
 
 
+def test_wanted_sizes_that_the_model_refuses_restrict_the_trace() -> None:
+    def only_short(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 6:
+            raise ValueError("too long")
+        return x * 2
+
+    report = tracehouse.check(only_short, X, dynamic={"x": {0: "rows"}}, sizes={"rows": (1, 8)})
+
+    [covered] = report.check.coverage
+    [finding] = [finding for finding in report.findings if finding.kind == Kind.SIZES_NOT_COVERED]
+    assert report.verdict is Verdict.RESTRICTED
+    assert (covered.requested, covered.covered, covered.missing) == (8, 6, {"rows": 7})
+    assert "6 of 8 sizes of forward" in finding.detail
+    assert "rows 7" in finding.detail
+    assert "Coverage: 6 of 8 sizes of forward" in repr(report)
+    assert "6 of 8 sizes of forward" in report.html()
+
+
 def test_declared_sizes_are_the_contracts() -> None:
     report = tracehouse.check(torch.nn.Linear(4, 2).eval(), X, dynamic={"input": {0: "rows"}}, sizes={"rows": (1, 8)})
 
