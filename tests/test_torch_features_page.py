@@ -26,6 +26,7 @@ FEATURES = [
     "freeze",
     "verify",
     "exportability report",
+    "torch.autograd.Function",
     "ONNXTracedModule",
     "PYTORCH_JIT=0",
     "train on GPU, infer on CPU",

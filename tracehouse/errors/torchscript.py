@@ -89,10 +89,11 @@ class BackwardHooks(UntraceableModel):
     """
 
 
-class CustomAutogradFunction(UntraceableModel):
-    """The model calls a torch.autograd.Function, which an archive cannot hold
+class PythonFunctionCalled(UntraceableModel):
+    """A scripted part of the model calls a Python function, which an archive cannot hold
 
-    Compute the same with torch's operators while tracing: call a plain function if `torch.jit.is_tracing()`.
+    Let torch.jit.script compile that function too (remove @torch.jit.ignore), or do not script the part that calls it:
+    a trace records what Python does.
     """
 
 

@@ -29,6 +29,7 @@ from tracehouse.findings.remedies import (
     PASS_CONTIGUOUS,
     PASS_STATE,
     RENEW_WHAT_IS_KEPT,
+    REPLACE_BACKWARD,
     REPLACE_VALUE_READ,
     RETURN_SAME_OUTPUTS,
     SEND_WEIGHTS,
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     AMBIENT_READ = "ambient-read"
     AMBIENT_READ_SEEN = "ambient-read-seen"
     ANSWERS_WHERE_EAGER_RAISES = "answers-where-eager-raises"
+    AUTOGRAD_FUNCTION_INLINED = "autograd-function-inlined"
     BAKED_SIZE = "baked-size"
     BAKED_VALUE = "baked-value"
     BUCKET_LEFT_OUT = "bucket-left-out"
@@ -632,6 +634,22 @@ _ENTRIES = (
         "was made from, and the verdict is `self-consistent` at best.",
         remedy="To have it compared with the Python model, let the entrypoint be the nn.Module itself.",
         example=Example(before="net = torch.jit.script(Net())", after="net = Net()"),
+    ),
+    FindingKind(
+        kind=Kind.AUTOGRAD_FUNCTION_INLINED,
+        title="The trace has the operators of a custom autograd function",
+        weight=Weight.INFORMS,
+        meaning="An archive cannot hold a torch.autograd.Function, so the operators that its forward runs were "
+        "recorded in its place. They are checked like all others: a branch inside forward is found too. The backward "
+        "is not in the artifact. Its gradients are those that torch has for the recorded operators, and "
+        "`check.gradients` compares them with the eager model's.",
+        remedy=_sentence(REPLACE_BACKWARD),
+        example=Example(
+            before="class Round(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, y):\n"
+            "        return y.round()\n\n    @staticmethod\n    def backward(ctx, gradient):\n"
+            "        return gradient\n\nreturn Round.apply(y)",
+            after="return y + (y.round() - y).detach()",
+        ),
     ),
     FindingKind(
         kind=Kind.DEPRECATED_OPTION,

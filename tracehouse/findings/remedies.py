@@ -61,6 +61,11 @@ KEEP_GRADIENTS = (
     "records operators alone, and their backward is torch's own"
 )
 
+REPLACE_BACKWARD = (
+    "if nobody differentiates the artifact, change nothing; otherwise write the gradient with operators: "
+    "y + (y.round() - y).detach() rounds y and has the gradient of y"
+)
+
 RENEW_WHAT_IS_KEPT = (
     "compute it again whenever the sizes are not those it was computed for, or compute it in __init__ for the largest "
     "size"

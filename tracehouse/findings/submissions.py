@@ -1,9 +1,11 @@
 """Findings that follow from what was submitted: options, archives, buckets; and one about stored findings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import REPLACE_BACKWARD
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions, TraceSpec
 
 _DETAIL_MAX_CHARACTERS = 1000
@@ -71,6 +73,23 @@ def already_scripted() -> Finding:
         "Python model that it was made from",
         confirmed=True,
         remedy="hand in the nn.Module itself",
+    )
+
+
+def inlined_function(name: str, line: Mapping[str, Any], *, gradients: bool) -> Finding:
+    """Return the finding that the trace has the operators of a custom autograd function's forward.
+
+    `line` is the line that calls it, as facts; `gradients` says whether the request compares gradients.
+    """
+    compared = "They are compared" if gradients else "They are not compared, as check.gradients is not set"
+    return Finding(
+        kind=Kind.AUTOGRAD_FUNCTION_INLINED,
+        detail=f"the artifact has the operators of {name}.forward, and not its backward: the artifact's gradients are "
+        f"those that torch has for these operators. {compared}",
+        **line,
+        confirmed=True,
+        evidence={"function": name},
+        remedy=REPLACE_BACKWARD,
     )
 
 

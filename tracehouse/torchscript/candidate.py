@@ -15,10 +15,13 @@ from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.findings import submissions
 from tracehouse.findings.finding import Finding
+from tracehouse.introspection import user_lines
 from tracehouse.spec.conversion import Conversion, ScriptTarget
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript import script, script_targets
 from tracehouse.torchscript.trace import Retrace, TraceResult, retrace, trace
+
+_INLINED_MAX = 50  # a finding each
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,11 @@ def _trace_model(
     )
     loaded.model.shared.restore()  # puts back the functions that were scripted
     retrace = partial(_trace_again, loaded.model, options, check, conversion)
-    return Candidate(result, "mixed" if conversion.scripted else "traced", retrace=retrace)
+    found = [
+        submissions.inlined_function(one.name, user_lines.line_facts(one.line), gradients=check.gradients)
+        for one in result.inlined[:_INLINED_MAX]
+    ]
+    return Candidate(result, "mixed" if conversion.scripted else "traced", found, retrace)
 
 
 def _trace_again(

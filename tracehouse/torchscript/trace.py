@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, TextIO
 
@@ -20,6 +20,7 @@ from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, user_lines
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.torchscript import torch_check
+from tracehouse.torchscript.autograd_functions import InlinedFunction, inline_autograd_functions
 from tracehouse.torchscript.torch_check import RecordedWarning
 from tracehouse.torchscript.trace_errors import translate_refusal
 
@@ -32,6 +33,7 @@ class TraceResult:
     archive: bytes
     warnings: list[RecordedWarning]  # what the tracer could not record
     torch_check: TorchCheck
+    inlined: Sequence[InlinedFunction] = ()
 
 
 # Traces one method once more, on another call, under a context. Raises what tracing raises.
@@ -71,7 +73,8 @@ def trace(
         error = recording.explain_failed_check(failed)
     seen = [*warned]
     report = torch_check.report(module, outputs, seen, failed, error) if check else torch_check.report_not_run(seen)
-    return TraceResult(module, archive, [one for one in seen if not one.is_from_check], report)
+    of_trace = [one for one in seen if not one.is_from_check]
+    return TraceResult(module, archive, of_trace, report, [*recording.inlined.values()])
 
 
 def retrace(
@@ -109,6 +112,7 @@ class _Recording:
     options: TraceOptions
     tolerance: float
     gradients: bool
+    inlined: dict[str, InlinedFunction] = field(default_factory=dict)
 
     def trace(
         self, *, check: bool, gradients: bool | None = None, within: AbstractContextManager[Any] | None = None
@@ -120,7 +124,9 @@ class _Recording:
         # take another path (nn.TransformerEncoder does), and the trace would keep it. torch's check has them off too.
         # Gradients are on only if the artifact's gradients are to be compared, because not every path has gradients.
         # Inference mode is no choice: its tensors cannot be saved as parameters, nor used if a model enables gradients.
-        with torch.set_grad_enabled(self.gradients if gradients is None else gradients), within or nullcontext():
+        gradients = self.gradients if gradients is None else gradients
+        inlining = inline_autograd_functions(self.inlined)
+        with torch.set_grad_enabled(gradients), within or nullcontext(), inlining:
             traced: torch.jit.ScriptModule = torch.jit.trace_module(
                 module,
                 _artifact_args(self.calls),

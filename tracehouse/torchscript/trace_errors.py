@@ -13,11 +13,11 @@ from tracehouse.errors import (
     BackwardHooks,
     CompiledModel,
     ConstantRequiresGrad,
-    CustomAutogradFunction,
     MixedInput,
     MixedOutput,
     ModuleNotRegistered,
     OutputNotTraced,
+    PythonFunctionCalled,
     SharedParameters,
     TraceError,
     TracingNested,
@@ -33,7 +33,7 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
     ("Cannot insert a Tensor that requires grad", ConstantRequiresGrad),
     ("TracedModules don't support parameter sharing", SharedParameters),
     ("Modules that have backward hooks", BackwardHooks),
-    ("Could not export Python function call", CustomAutogradFunction),
+    ("Could not export Python function call", PythonFunctionCalled),
     ("Dictionary inputs to traced functions must have consistent", MixedOutput),
     ("List inputs to traced functions must have consistent", MixedOutput),
     ("Tried to trace", ModuleNotRegistered),
@@ -120,16 +120,16 @@ def _backward_hooks(module: torch.nn.Module, _: str) -> dict[str, Any]:
     return {}
 
 
-def _autograd_function(_: torch.nn.Module, text: str) -> dict[str, Any]:
+def _python_function(_: torch.nn.Module, text: str) -> dict[str, Any]:
     name = _FUNCTION_NAME.search(text)
-    return {"function": name[1] if name else None, **user_lines.line_facts(user_lines.line_of_stack(text))}
+    return {"function": name[1]} if name else {}
 
 
 # Facts that torch's message lacks: they are read from the model or from the message's stacks.
 _FACTS_OF_MODEL: dict[type[TraceError], Callable[[torch.nn.Module, str], dict[str, Any]]] = {
     SharedParameters: _shared_parameters,
     BackwardHooks: _backward_hooks,
-    CustomAutogradFunction: _autograd_function,
+    PythonFunctionCalled: _python_function,
 }
 
 
