@@ -111,18 +111,24 @@ class _Loading:
         """Copy the values, and return the names without a value and the names that the model does not have.
 
         torch's list of missing names has also the second name of a tensor that got its value by the first, and lacks
-        what a hook of the model took from it. So a tensor counts as missing if nothing was written to it.
+        what a hook of the model took from it. So a tensor counts as missing if nothing was written to it. A view counts
+        as written to with its neighbours: of a name that torch lists, another name must have given the tensor a value.
         """
         before = {name: _count_writes(tensor) for name, tensor in self._own.items()}
         with translate_errors(WeightsMismatch, "loading the weights raised"):
             result = self._module.load_state_dict(state, strict=False)
+        # A `load_state_dict` of the model's own may return nothing.
+        listed = {*getattr(result, "missing_keys", ())}
+        written = {name for name, tensor in self._own.items() if _count_writes(tensor) != before[name]}
+        given = {id(self._own[name]) for name in {*state, *(written - listed)} & self._own.keys()}
         missing = [
             name
             for name, tensor in self._own.items()
-            if name not in state and _has_values(tensor) and _count_writes(tensor) == before[name]
+            if name not in state
+            and _has_values(tensor)
+            and (name not in written or (name in listed and id(tensor) not in given))
         ]
-        # A `load_state_dict` of the model's own may return nothing.
-        others = [name for name in getattr(result, "missing_keys", ()) if name not in self._own]
+        others = [name for name in sorted(listed) if name not in self._own]
         return [*missing, *others], [*getattr(result, "unexpected_keys", ())]
 
     def _mends(self) -> list[Mend]:

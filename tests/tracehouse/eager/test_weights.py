@@ -182,6 +182,17 @@ def test_one_name_of_tied_parameters_is_enough(load: Load) -> None:
     assert fit(module, state).missing == []
 
 
+def test_a_view_beside_one_that_gets_its_values_is_missing() -> None:
+    """Views have one version counter: a value for one of them counts as a write to all."""
+    module, table = torch.nn.Module(), torch.zeros(2, 3)
+    module.register_buffer("cos", table[0])
+    module.register_buffer("sin", table[1])
+
+    fitted = fit(module, {"cos": torch.ones(3)}, **NOT_STRICT)
+
+    assert (kinds(fitted), fitted.missing) == (["weights-missing"], ["sin"])
+
+
 def test_what_torch_fills_in_itself_is_not_missing() -> None:
     norm = torch.nn.BatchNorm1d(2)
     state = {name: value for name, value in norm.state_dict().items() if name != "num_batches_tracked"}
