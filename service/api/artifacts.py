@@ -13,6 +13,7 @@ from service.domain.errors import ArtifactNotFound, ExportedProgramNotFound
 from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import InvalidRequest
+from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.frozen import Frozen
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
@@ -49,6 +50,7 @@ class ArtifactReply(Artifact):
     """An artifact's manifest: contract, trace check, files, parameters, versions."""
 
     artifact_digest: str = Field(alias="digest")
+    verdict_sentence: str = Field(description="The verdict, and which parts of the check broke off or were cut.")
     links: ArtifactLinks
 
 
@@ -83,7 +85,10 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
             for number in range(len(artifact.counterexamples))
         ],
     )
-    return ArtifactReply.model_validate({**dict(artifact), "digest": digest, "links": links})
+    sentence = verdict_sentence(artifact.check, artifact.contract)
+    return ArtifactReply.model_validate(
+        {**dict(artifact), "digest": digest, "verdict_sentence": sentence, "links": links}
+    )
 
 
 @router.get(

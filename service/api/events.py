@@ -48,9 +48,9 @@ async def watch(
         Header(alias="Last-Event-ID", description="Works as `after`; a browser sends it when it reconnects."),
     ] = None,
 ) -> Response:
-    """The kinds are `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, summary, left_out}: a
-    layer of the check that is done, and how many of its steps the budget cut), `log` ({text}), and last `end`
-    ({state, verdict}).
+    """The kinds are `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, summary, left_out,
+    is_cut}: a layer of the check that is done, how many of its steps it left out, and whether a limit cut it), `log`
+    ({text}), and last `end` ({state, verdict}).
 
     The stream begins with the first event, or after the given one, so that no watcher misses any.
     """

@@ -10,6 +10,7 @@ from rich.console import Console
 from service.cli import contract_table
 from service.cli.connection import Client, ServiceRefused
 from service.sandbox.log_tail import printable
+from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
 
 _out = Console()
@@ -34,11 +35,26 @@ def print_report(client: Client, request: dict[str, Any], *, printouts: bool) ->
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
-    typer.echo(f"verdict: {request['verdict']}   model: {served}   artifact: {digests}")
+    whole, *parts = verdict_sentences(request["verdict"], artifacts)
+    for part in parts:
+        typer.echo(printable(part))
+    typer.echo(printable(f"verdict: {whole}   model: {served}   artifact: {digests}"))
     if model:
         _print_promotion(model, request["promotion"])
     for artifact in artifacts:
         typer.echo(f"report: {client.address(artifact['links']['report'])}")
+
+
+def verdict_sentences(verdict: str, artifacts: list[dict[str, Any]]) -> list[str]:
+    """Return the verdict's sentence; if the artifacts differ in theirs, the verdict alone and then a line for each."""
+    sentences = {artifact["verdict_sentence"] for artifact in artifacts}
+    if len(sentences) == 1:
+        return [*sentences]
+    return [verdict, *(f"{_describe_part(artifact)}: {artifact['verdict_sentence']}" for artifact in artifacts)]
+
+
+def _describe_part(artifact: dict[str, Any]) -> str:
+    return ", ".join(filter(None, [artifact["device"], format_sizes(artifact["bucket"])]))
 
 
 def _print_promotion(model: dict[str, Any], promotion: dict[str, Any]) -> None:

@@ -68,6 +68,11 @@ class DeviceArtifact(Frozen):
     device: str
     digest: str
     bucket: dict[str, int] = Field({}, description="The sizes of its symbols if there are buckets; otherwise empty.")
+    verdict_sentence: str | None = Field(
+        None,
+        description="Its verdict, and which parts of the check broke off or were cut. Null if an earlier release "
+        "made it.",
+    )
 
 
 class TraceStatus(Frozen):

@@ -12,6 +12,7 @@ from service.storage.artifacts import keep
 from service.storage.models import register
 from service.storage.trace_request_rows import change_row, running_attempt
 from tracehouse.errors import Failure
+from tracehouse.findings.verdict_sentence import verdict_sentence
 
 _request = tables.trace_requests.c
 BACK_TO_QUEUED: dict[str, Any] = {
@@ -64,7 +65,15 @@ def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:
     if isinstance(outcome, RanEagerly):
         size = outcome.outputs.byte_size
         return {**ended, "outputs": outcome.outputs, "stored_bytes": _request.stored_bytes + size}
-    artifacts = [DeviceArtifact(device=one.device, digest=one.digest, bucket=one.bucket) for one in outcome.artifacts]
+    artifacts = [
+        DeviceArtifact(
+            device=one.device,
+            digest=one.digest,
+            bucket=one.bucket,
+            verdict_sentence=verdict_sentence(one.check, one.contract),
+        )
+        for one in outcome.artifacts
+    ]
     return {**ended, "verdict": outcome.verdict.value, "artifacts": artifacts, "findings": outcome.findings}
 
 

@@ -267,6 +267,7 @@ LAYER = {
     "seconds": 0.5,
     "summary": "tried 9 inputs",
     "left_out": ["sizes above 64"],
+    "is_cut": True,
 }
 
 

@@ -122,8 +122,17 @@ class Pipeline:
             failure = findings.layer_failed(name, evidence.method, error)
             evidence = replace(evidence, failures={**evidence.failures, name: failure})
         seconds = round(time.monotonic() - started, 4)
-        left_out = budget.left_out()
-        self._report(Layer(name=name, method=evidence.method, seconds=seconds, summary=summary, left_out=left_out))
+        is_cut, left_out = budget.is_cut, budget.left_out()
+        self._report(
+            Layer(
+                name=name,
+                method=evidence.method,
+                seconds=seconds,
+                summary=summary,
+                left_out=left_out,
+                is_cut=is_cut,
+            )
+        )
         return evidence
 
     def _observe(self, _: Evidence, budget: Budget) -> Iterator[ObserveEvidence]:
@@ -188,7 +197,8 @@ class Pipeline:
         yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))
         for gap in proof.gaps:
             where = f" at {gap.line.file}:{gap.line.line}" if gap.line else ""
-            budget.leave_out(f"sizes from {format_sizes(gap.sizes)} on are not proven: {gap.reason}{where}")
+            what = f"sizes from {format_sizes(gap.sizes)} on are not proven: {gap.reason}{where}"
+            budget.leave_out(what, is_cut=gap.is_cut)
         summary = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
         yield replace(result, summary=f"{summary}; {_count(proof.cases, 'run')}")
 

@@ -15,6 +15,7 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
+from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.markup import Html, code, section, table
 from tracehouse.report.report import ReportPage, render_page
 from tracehouse.report.report_source import weight_of
@@ -117,7 +118,8 @@ class Report:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"Trace check of {self.name}: {self.verdict.value}, in this process alone"
+        sentence = verdict_sentence(self.check, self.contract, aside=", in this process alone")
+        yield from _wrap(f"Trace check of {self.name}: {sentence}", 0)
         yield from _wrap(f"{_VERDICTS[self.verdict]} No second process has verified this.", 1)
         for name, method in self.contract.methods.items():
             yield f"Contract of {name}"

@@ -1,10 +1,19 @@
 """The budget: how long the check may still take, and what was left out because of it."""
 
 import time
+from dataclasses import dataclass
 
 # How many times as long as its processor time the check may take by the clock. Processor time stands still while the
 # model sleeps or waits, perhaps for ever. Chosen: a check that shares its processor with three others still finishes.
 PATIENCE = 4
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """Something that was left out. `is_cut`: because of a limit, and not because it could not be done."""
+
+    what: str
+    is_cut: bool
 
 
 class Budget:
@@ -15,11 +24,11 @@ class Budget:
     left out.
     """
 
-    def __init__(self, seconds: float, left_out: list[str] | None = None, *, patience: float = PATIENCE) -> None:
+    def __init__(self, seconds: float, left_out: list[_LeftOut] | None = None, *, patience: float = PATIENCE) -> None:
         self.seconds = seconds
         self._patience = patience
         self._began = time.monotonic(), time.thread_time()
-        self._left_out: list[str] = [] if left_out is None else left_out
+        self._left_out: list[_LeftOut] = [] if left_out is None else left_out
 
     @property
     def left_s(self) -> float:
@@ -41,12 +50,17 @@ class Budget:
         """Return a budget with a fraction (0 to 1) of the time that is left. What it leaves out is listed here too."""
         return Budget(self.left_s * fraction, self._left_out, patience=self._patience)
 
-    def leave_out(self, what: str) -> None:
-        """Note what there was no time for."""
-        self._left_out.append(what)
+    def leave_out(self, what: str, *, is_cut: bool = True) -> None:
+        """Note what there was no time for or, if it is not cut, what could not be done in any time."""
+        self._left_out.append(_LeftOut(what, is_cut))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something was left out because a limit cut it."""
+        return any(one.is_cut for one in self._left_out)
 
     def left_out(self) -> list[str]:
-        """Return what was left out, and forget it."""
-        left_out = [*self._left_out]
+        """Return what was left out, first what was cut, and forget it."""
+        left_out = [one.what for one in sorted(self._left_out, key=lambda one: not one.is_cut)]
         self._left_out.clear()
         return left_out

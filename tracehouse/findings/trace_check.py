@@ -27,10 +27,17 @@ class Layer(Frozen):
     seconds: float
     summary: str
     left_out: list[str] = []
+    is_cut: bool = Field(
+        False,
+        description="Whether the time or another limit cut it. If not, what it left out could not be done in any time.",
+    )
 
     @model_validator(mode="before")
     @classmethod
-    def _read_old_name(cls, document: Any) -> Any:
+    def _read_earlier_release(cls, document: Any) -> Any:
+        """Read a layer of an earlier release: whether it was cut is not known, so that counts as cut."""
+        if isinstance(document, dict) and "is_cut" not in document:
+            document = {**document, "is_cut": bool(document.get("left_out"))}
         return with_new_names(document, {"did": "summary"})
 
 

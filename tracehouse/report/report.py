@@ -24,6 +24,7 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
 from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
+from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report import histogram, report_source
 from tracehouse.report.markup import Html, code, details, element, facts, join, prose, section, table, text
 from tracehouse.report.report_source import weight_of
@@ -146,7 +147,8 @@ def render_page(page: ReportPage) -> str:
 
 def _head(page: ReportPage) -> Html:
     verdict = page.check.verdict
-    stamp = element("strong", f"{_SIGNS[verdict]} {verdict.value}", class_=f"verdict {verdict.value}")
+    sentence = verdict_sentence(page.check, page.contract)
+    stamp = element("strong", f"{_SIGNS[verdict]} {sentence}", class_=f"verdict {verdict.value}")
     first = [element("p", prose(one.detail)) for one in page.check.findings if one.kind in SAID_FIRST]
     verdict_line = element("p", stamp, " ", page.verdict_note)
     return element("header", element("h1", page.title), *first, verdict_line, facts(page.about))

@@ -213,6 +213,12 @@ def test_the_verdict_is_said_in_a_sentence(report: Callable[..., Read]) -> None:
     assert "✓ verified" in report(check=check(verdict=Verdict.VERIFIED)).whole
 
 
+def test_a_check_that_was_cut_is_said_beside_the_verdict(report: Callable[..., Read]) -> None:
+    page = report(check=check(verdict=Verdict.VERIFIED)).whole
+
+    assert "✓ verified, but the check is incomplete: `probe` of forward was cut: sizes above 64" in page
+
+
 def test_an_open_contract_is_not_said_to_refuse_what_it_answers(report: Callable[..., Read]) -> None:
     opened = contract().model_copy(update={"open": True})
 

@@ -45,6 +45,7 @@ def test_what_a_traced_request_says(client: TestClient) -> None:
     assert (said["stage"], said["progress"], said["attempt"], said["pool"]) == ("done", 1.0, 1, "cpu")
     assert said["waiting"] is None
     assert (said["verdict"], said["model"]) == ("verified", {"name": "linear", "version": 1})
+    assert said["artifacts"][0]["verdict_sentence"] == "verified"
     assert said["findings"][0]["line"] == 10
     assert said["problem"] is None
     assert said["created_at"] <= said["started_at"] <= said["ended_at"]

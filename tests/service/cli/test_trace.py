@@ -1,8 +1,11 @@
-"""The exit codes of `tracehouse trace`: a script goes on only with a model that is right for all that it asked for."""
+"""What `tracehouse trace` says at the end: the verdict's sentence, and an exit code for scripts."""
 
 import pytest
 
 from service.cli.trace import exit_code_of
+from service.cli.trace_report import verdict_sentences
+
+CUT = "verified, but the check is incomplete: `prove` of forward broke off"
 
 
 @pytest.mark.parametrize(
@@ -21,3 +24,14 @@ def test_each_end_has_its_exit_code(verdict: str | None, version: int | None, ou
     ended = {"verdict": verdict, "model": version and {"version": version}, "links": {"outputs": outputs}}
 
     assert exit_code_of(ended) == code
+
+
+def test_the_verdict_is_the_sentence_of_the_artifact() -> None:
+    assert verdict_sentences("verified", [{"device": "cpu", "bucket": {}, "verdict_sentence": CUT}]) == [CUT]
+
+
+def test_artifacts_that_differ_have_a_line_each() -> None:
+    cpu = {"device": "cpu", "bucket": {"seq": 16}, "verdict_sentence": CUT}
+    cuda = {"device": "cuda", "bucket": {}, "verdict_sentence": "verified"}
+
+    assert verdict_sentences("verified", [cpu, cuda]) == ["verified", f"cpu, seq 16: {CUT}", "cuda: verified"]

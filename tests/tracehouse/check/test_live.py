@@ -84,6 +84,27 @@ def test_a_branch_on_data_is_rejected_at_its_line(branches: tracehouse.Report) -
     assert (baked.file, baked.source) == (__file__, "if x.sum() > 0:")
 
 
+def test_a_layer_that_breaks_off_is_said_beside_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no proof")
+
+    monkeypatch.setattr("tracehouse.check.pipeline.prove", fail)
+    report = tracehouse.check(torch.nn.Linear(4, 2).eval(), X)
+    text = " ".join(repr(report).split())
+
+    assert report.verdict is Verdict.VERIFIED
+    assert "verified, in this process alone, but the check is incomplete: `prove` of forward broke off; batch " in text
+    assert "were only tested" in text
+    assert "verified, but the check is incomplete: `prove` of forward broke off" in report.html()
+
+
+def test_a_check_without_time_says_so_beside_the_verdict() -> None:
+    report = tracehouse.check(torch.nn.Linear(4, 2).eval(), X, budget_s=0.0001)
+
+    assert any(layer.is_cut for layer in report.check.layers)
+    assert "in this process alone, but the check is incomplete: " in " ".join(repr(report).split())
+
+
 def test_a_finding_refers_to_a_counterexample_with_arrays(branches: tracehouse.Report) -> None:
     [baked] = [finding for finding in branches.findings if finding.kind == Kind.BAKED_VALUE]
     assert baked.counterexample is not None

@@ -44,11 +44,15 @@ class Refutation:
 
 @dataclass(frozen=True)
 class ProofGap:
-    """Sizes from which no proof was found, and the reason; at these sizes both agree, if both could be called."""
+    """Sizes from which no proof was found, and the reason; at these sizes both agree, if both could be called.
+
+    `is_cut`: a limit ended the proof before them.
+    """
 
     sizes: Sizes
     line: user_lines.Line | None
     reason: str
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class _Prover:
         left = self._grid.regions(self._left, "observed")
         more = " and others" if len(left) > _REGIONS_NAMED else ""
         reason = f"the proof ended after {len(self._results)} runs, {_LIMIT_TEXTS[limit]}; left are "
-        self._note_gap(ProofGap(first, None, reason + "; ".join(map(str, left[:_REGIONS_NAMED])) + more))
+        self._note_gap(ProofGap(first, None, reason + "; ".join(map(str, left[:_REGIONS_NAMED])) + more, is_cut=True))
 
     def _withdraw_proofs(self) -> None:
         self._failed |= self._proven | self._on_symbols
@@ -218,7 +222,7 @@ class _Prover:
                     ProofGap(sizes, None, f"{type(error).__name__}: {user_lines.public_error_text(error)}")
                 )
                 return None
-        self._gaps.append(ProofGap(sizes, None, "there was no time left"))
+        self._gaps.append(ProofGap(sizes, None, "there was no time left", is_cut=True))
         return None
 
     def _has_single_size(self, symbol: str) -> bool:
