@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from service.api.input_tensor import TENSOR_MEMBERS, ExpectedInput, expected_inputs, read_object, read_tensor
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
 from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.key_orders import KEYWORDS, KeyOrder, json_items
 from tracehouse.contract.structure import (
     BakedLeaf,
     DictNode,
@@ -28,12 +29,41 @@ from tracehouse.contract.structure import (
     means_same_value,
     tensors_of,
 )
-from tracehouse.errors import BakedArgument, MissingInput, StructureMismatch, UnexpectedInput
+from tracehouse.errors import BakedArgument, KeyOrderMismatch, MissingInput, StructureMismatch, UnexpectedInput
 from tracehouse.tensors.tensor import Tensor
 
-Inputs = Mapping[str, ExpectedInput]  # by name
-
 _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """What the contracts of all buckets expect: the inputs by name, and the fixed orders of keys by path."""
+
+    inputs: Mapping[str, ExpectedInput]
+    key_orders: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, contracts: Sequence[MethodContract]) -> "_Expected":
+        orders = {path: keys for contract in contracts for path, keys in contract.key_orders.items()}
+        return cls(expected_inputs(contracts), orders)
+
+    def check_order(self, value: Mapping[str, JsonValue], path: str) -> None:
+        """Raise KeyOrderMismatch if the order of this object's keys is fixed, and is another one."""
+        order = self.key_orders.get(path, ())
+        came, expected = [key for key in value if key in order], [key for key in order if key in value]
+        if came != expected:
+            sent, wanted = KeyOrder(path=path, keys=came), KeyOrder(path=path, keys=expected)
+            raise KeyOrderMismatch(
+                f"{sent.subject} came in the order {sent}, and the contract's order is {wanted}",
+                input=path, expected=expected, actual=came,
+            )  # fmt: skip
+
+    def check_orders_within(self, value: JsonValue, path: str) -> None:
+        """Do the same for all objects in a value that the contract has too."""
+        if isinstance(value, dict):
+            self.check_order(value, path)
+        for key, item in json_items(value):
+            self.check_orders_within(item, f"{path}.{key}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +83,13 @@ def read(body: JsonValue, contracts: Sequence[MethodContract]) -> InferenceBody:
     given = as_members(body, _MEMBERS, "")
     as_object(given.get("parameters", {}), "/parameters")
     return InferenceBody(
-        tensors=list(_each_once(_read_tensors(given, contracts[0], expected_inputs(contracts)))),
+        tensors=list(_each_once(_read_tensors(given, contracts[0], _Expected.of(contracts)))),
         outputs=_outputs(given.get("outputs"), contracts[0]),
         id=_id(given.get("id")),
     )
 
 
-def _read_tensors(body: Mapping[str, JsonValue], method: MethodContract, expected: Inputs) -> Iterator[Tensor]:
+def _read_tensors(body: Mapping[str, JsonValue], method: MethodContract, expected: _Expected) -> Iterator[Tensor]:
     is_call = "args" in body or "kwargs" in body
     if is_call == ("inputs" in body):
         raise invalid_at("", "give either inputs, or args and kwargs")
@@ -68,10 +98,10 @@ def _read_tensors(body: Mapping[str, JsonValue], method: MethodContract, expecte
         return _read_call(args, kwargs, method, expected)
     if isinstance(inputs := body["inputs"], dict):
         return _read_by_name(inputs, method, expected)
-    return _read_protocol(as_list(inputs, "/inputs"), expected)
+    return _read_protocol(as_list(inputs, "/inputs"), expected.inputs)
 
 
-def _read_protocol(inputs: list[JsonValue], expected: Inputs) -> Iterator[Tensor]:
+def _read_protocol(inputs: list[JsonValue], expected: Mapping[str, ExpectedInput]) -> Iterator[Tensor]:
     for index, given in enumerate(inputs):
         pointer = f"/inputs/{index}"
         members = as_members(given, TENSOR_MEMBERS, pointer)
@@ -83,22 +113,23 @@ def _read_protocol(inputs: list[JsonValue], expected: Inputs) -> Iterator[Tensor
         yield read_object(members, expected[name])
 
 
-def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expected: Inputs) -> Iterator[Tensor]:
+def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expected: _Expected) -> Iterator[Tensor]:
     arguments = {argument.name: argument for argument in method.arguments}
+    expected.check_order(inputs, KEYWORDS)
     for name, value in inputs.items():
-        if name in expected:
-            yield read_tensor(value, expected[name])
+        if name in expected.inputs:
+            yield read_tensor(value, expected.inputs[name])
         elif name in arguments:
             yield from _read_nested(value, arguments[name].structure, expected, name)
         else:
-            raise _unknown_input(name, {*expected, *arguments})
+            raise _unknown_input(name, {*expected.inputs, *arguments})
 
 
 def _read_call(
     args: list[JsonValue],
     kwargs: Mapping[str, JsonValue],
     method: MethodContract,
-    expected: Inputs,
+    expected: _Expected,
 ) -> Iterator[Tensor]:
     names = [argument.name for argument in method.arguments]
     if len(args) > len(names):
@@ -112,28 +143,31 @@ def _read_call(
         if name in given:
             raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
         given[name] = value
+    expected.check_order(kwargs, KEYWORDS)
     for argument in method.arguments:
         if argument.name in given:
             yield from _read_nested(given[argument.name], argument.structure, expected, argument.name)
 
 
-def _read_nested(value: JsonValue, structure: Structure, expected: Inputs, path: str) -> Iterator[Tensor]:
+def _read_nested(value: JsonValue, structure: Structure, expected: _Expected, path: str) -> Iterator[Tensor]:
     """Yield the tensors in `value`. The contract's structure limits the depth of the recursion, not the body."""
     match structure:
         case TensorLeaf():
-            yield read_tensor(value, expected[structure.tensor])
+            yield read_tensor(value, expected.inputs[structure.tensor])
         case BakedLeaf():
             if not means_same_value(value, structure.baked):
                 raise BakedArgument(
                     f"{path!r} was {structure.baked!r} when the model was traced, and that is baked in",
                     input=path, expected=structure.baked, actual=describe(value),
                 )  # fmt: skip
+            expected.check_orders_within(value, path)
         case FixedLeaf():
             if not means_same_value(value, structure.fixed):
                 raise BakedArgument(
                     f"{path!r} was {structure.fixed!r} when the model was checked, and nothing else was tried",
                     input=path, expected=structure.fixed, actual=describe(value),
                 )  # fmt: skip
+            expected.check_orders_within(value, path)
         case ListNode():
             yield from _read_items(value, structure.list, expected, path)
         case TupleNode():
@@ -143,16 +177,17 @@ def _read_nested(value: JsonValue, structure: Structure, expected: Inputs, path:
             yield from _read_entries(value, structure.mapping, expected, path)
 
 
-def _read_items(value: JsonValue, inner: Any, expected: Inputs, path: str) -> Iterator[Tensor]:
+def _read_items(value: JsonValue, inner: Any, expected: _Expected, path: str) -> Iterator[Tensor]:
     if not isinstance(value, list) or len(value) != len(inner):
         raise _structure_mismatch(path, f"a list of {len(inner)}", value)
     for index, (item, structure) in enumerate(zip(value, inner, strict=True)):
         yield from _read_nested(item, structure, expected, f"{path}.{index}")
 
 
-def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: Inputs, path: str) -> Iterator[Tensor]:
+def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: _Expected, path: str) -> Iterator[Tensor]:
     if not isinstance(value, dict) or not value.keys() <= inner.keys():
         raise _structure_mismatch(path, f"an object of {sorted(inner)}", value)
+    expected.check_order(value, path)
     for key, structure in inner.items():
         if key in value:
             yield from _read_nested(value[key], structure, expected, f"{path}.{key}")

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from service.protocol.messages import FailureReply, RefusalReply, not_too_large
+from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.structure import Argument, Structure
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import TensorSpec
@@ -21,11 +22,15 @@ class CallReply(Frozen):
     case: str
     method: str
     arguments: list[Argument]
+    keywords: list[str] = []  # the arguments that `**kwargs` takes
     inputs: list[TensorSpec]
 
 
 class Ask(Frozen):
-    """Call the eager model as in the case, but on the inputs in the frame's body; stop it after `within_s` seconds."""
+    """Call the eager model as in the case, but on the inputs in the frame's body; stop it after `within_s` seconds.
+
+    With `key_order`, the keys of one dict of the call come in that order.
+    """
 
     kind: Literal["ask"] = "ask"
     case: str
@@ -33,6 +38,7 @@ class Ask(Frozen):
     inputs: list[TensorSpec]
     seed: int
     within_s: float | None
+    key_order: KeyOrder | None = None
 
 
 class AnswerReply(Frozen):

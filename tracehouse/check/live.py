@@ -24,12 +24,16 @@ from tracehouse.check.live_arguments import (
     parse_trace_options,
 )
 from tracehouse.check.live_counterexamples import as_arrays, find_counterexamples
+from tracehouse.check.live_key_orders import find_key_orders
 from tracehouse.check.model_check import ModelCheck, too_slow
+from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.pipeline import RequestedSizes
 from tracehouse.check.report import Report
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.contract.size_coverage import cover_sizes
+from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import first_call_s
+from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.copies import copy_model, find_uncopyable
@@ -38,6 +42,7 @@ from tracehouse.eager.model import Function, LoadedModel, name_of_method
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.eager.weights import Fit
 from tracehouse.errors import ArgumentMismatch, ModelNotCopyable
+from tracehouse.findings.coverage import dict_order_fixed
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
 from tracehouse.reproducer.counterexamples import link_findings
@@ -122,8 +127,14 @@ def check_live(
             loaded, candidate.traced.module, checked.offered, checked.check.findings,
             tolerance=tolerance, seed=seed, within_s=min(call_s, _REPEATED_CALL_S),
         )  # fmt: skip
+        fixed_orders = find_key_orders(
+            EagerOracle(loaded.model, seed), loaded.calls[_METHOD], tolerance=tolerance, seed=seed, within_s=call_s,
+            budget=Budget(budget_s * ORDERS_SHARE_OF_BUDGET),
+        )  # fmt: skip
         findings = link_findings(checked.check.findings, found)
+        findings += [dict_order_fixed(_METHOD, one.order, one.reason) for one in fixed_orders]
         contract = check.contract.with_claims(checked.claims, checked.answers)
+        contract = contract.with_key_orders({_METHOD: [one.order for one in fixed_orders]})
         wanted = {symbol: [span] for symbol, span in requested.sizes.items()}
         coverage = cover_sizes([contract], {_METHOD: requested.dynamic}, wanted)
         return Report(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracehouse.artifact.manifest import Form, Versions
 from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
 from tracehouse.findings.trace_check import TraceCheck
@@ -157,6 +158,8 @@ def _contract_lines(method: MethodContract) -> Iterator[str]:
     for region in method.regions:
         if region.spans:
             yield f"for {region} ({region.basis})"
+    for path, keys in method.key_orders.items():
+        yield f"{KeyOrder(path=path, keys=keys).subject} in this order: {', '.join(keys)}"
     for output in method.outputs:
         dims = ["any" if dim == -1 else dim for dim in output.shape]
         yield f"→ {output.name}: {output.datatype.value} {_shape(dims)}"

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from tracehouse.contract.dims import SIZE_MAX, SizeConflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
 from tracehouse.contract.input_spec import InputSpec, Reason, ValueRange
+from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.output_spec import Answers, OutputSpec, fit_outputs
 from tracehouse.contract.regions import REGIONS_MAX, Region, Regions, Span
 from tracehouse.contract.structure import Argument, Structure, tensors_of
@@ -96,6 +97,12 @@ class MethodContract(Frozen):
         [], description="Sizes that the artifact answers wrongly. An open contract refuses them too."
     )
     batch: Batch | None = None
+    key_orders: dict[str, list[str]] = Field(
+        {},
+        description="The dicts whose keys must come in a fixed order, because the model's answer depends on it: by the "
+        "dict's path in the arguments, its keys in that order. The path `**` means the keyword arguments that "
+        "`**kwargs` takes. The keys of all other dicts may come in any order.",
+    )
 
     @model_validator(mode="after")
     def _check_places_of_tensors(self) -> Self:
@@ -263,6 +270,14 @@ class Contract(Frozen):
         """Return this contract, widened by the claims about its methods, as `MethodContract.with_claim` does."""
         widened = {name: self.methods[name].with_claim(claim, answers.get(name, ())) for name, claim in claims.items()}
         return self.model_copy(update={"methods": {**self.methods, **widened}})
+
+    def with_key_orders(self, orders: Mapping[str, Iterable[KeyOrder]]) -> Self:
+        """Return this contract with these orders of keys fixed, given by method."""
+        changed = {
+            name: self.methods[name].model_copy(update={"key_orders": {one.path: one.keys for one in fixed}})
+            for name, fixed in orders.items()
+        }
+        return self.model_copy(update={"methods": {**self.methods, **changed}})
 
     def method(self, name: str) -> MethodContract:
         """Return the contract of this method. Raises MethodNotFound."""

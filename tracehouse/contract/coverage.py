@@ -10,6 +10,7 @@ import numpy as np
 from tracehouse.contract.box_cover import Effort, TooManySizes
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_spec import InputSpec, ValueRange
+from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.region_cover import list_uncovered_sizes
 from tracehouse.contract.structure import (
@@ -75,6 +76,7 @@ def _differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
         if name in now:
             yield from _input_differences(spec, now[name])
     yield from _argument_differences(old.arguments, new.arguments)
+    yield from _order_differences(old, new)
     yield from _output_differences(old.outputs, new.outputs)
 
 
@@ -122,6 +124,15 @@ def _argument_differences(old: Sequence[Argument], new: Sequence[Argument]) -> I
         else:
             path, was, is_ = difference
             yield f"{path!r} is {is_}, and was {was}"
+
+
+def _order_differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
+    for path, keys in new.key_orders.items():
+        before = old.key_orders.get(path)
+        if before != keys:
+            order = KeyOrder(path=path, keys=keys)
+            came = "in any order" if before is None else f"in the order {KeyOrder(path=path, keys=before)}"
+            yield f"{order.subject} must come in the order {order}, and came {came}"
 
 
 def _plain(structure: Structure) -> Structure:

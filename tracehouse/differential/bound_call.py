@@ -1,5 +1,6 @@
 """A bound call: one call of a trace request, with its inputs bound to the method's parameters."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracehouse.contract.structure import Argument
@@ -8,12 +9,16 @@ from tracehouse.tensors.tensor import Tensor, TensorSpec
 
 @dataclass(frozen=True)
 class BoundCall:
-    """A call of the request. `case` is its name there, and `inputs` are the tensors in `arguments`."""
+    """A call of the request. `case` is its name there, and `inputs` are the tensors in `arguments`.
+
+    `keywords` are the names of the arguments that `**kwargs` takes.
+    """
 
     case: str
     method: str
     arguments: list[Argument]
     inputs: list[Tensor]
+    keywords: Sequence[str] = ()
 
     @property
     def specs(self) -> list[TensorSpec]:

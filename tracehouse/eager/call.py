@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from tracehouse.contract.key_orders import KEYWORDS, KeyOrder
 from tracehouse.errors import ArgumentMismatch, TraceMethodNotFound
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.introspection.addresses import without_addresses
@@ -39,6 +40,7 @@ class Call:
     by_name: frozenset[str]  # the names of the arguments that were passed as keywords
     variadic: str | None  # the name of `*args`
     scripted: bool = False  # the method is compiled as it is written: nothing is baked in
+    keywords: tuple[str, ...] = ()  # the names of the arguments that `**kwargs` takes
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -55,6 +57,18 @@ class Call:
             for name, value in self.arguments.items()
         }
         return replace(self, arguments=arguments)
+
+    def with_key_order(self, order: KeyOrder) -> "Call":
+        """Return the same call with the keys of one dict in this order. A default that is reordered is passed."""
+        if order.path == KEYWORDS:
+            others = {name: value for name, value in self.arguments.items() if name not in order.keys}
+            return replace(self, arguments=others | {name: self.arguments[name] for name in order.keys})
+        owner = next(name for name in self.arguments if f"{order.path}.".startswith(f"{name}."))
+        value = self.arguments[owner]
+        is_default = isinstance(value, structure.LeftOut)
+        changed = structure.reorder_keys(value.default if is_default else value, owner, order.path, order.keys)
+        by_name = self.by_name | {owner} if is_default else self.by_name
+        return replace(self, arguments={**self.arguments, owner: changed}, by_name=by_name)
 
     def as_scripted(self) -> "Call":
         """Return the same call of a method that is compiled as it is written."""
@@ -132,7 +146,9 @@ def bind(module: torch.nn.Module, method: str, function: str, args: Sequence[Any
             unknown=unknown,
             **user_lines.line_facts(user_lines.line_of_function(callee)),
         ) from error
-    return Call(method, function, _arguments(bound), frozenset(kwargs), _variadic(bound))
+    return Call(
+        method, function, _arguments(bound), frozenset(kwargs), _variadic(bound), keywords=_variadic_keywords(bound)
+    )
 
 
 def _format_signature(signature: Signature) -> str:
@@ -163,6 +179,13 @@ def _variadic(bound: BoundArguments) -> str | None:
     """Return the name of `*args` if the call passes any."""
     kinds = {name: bound.signature.parameters[name].kind for name in bound.arguments}
     return next((name for name, kind in kinds.items() if kind is Parameter.VAR_POSITIONAL), None)
+
+
+def _variadic_keywords(bound: BoundArguments) -> tuple[str, ...]:
+    """Return the names of the arguments that `**kwargs` takes, in their order."""
+    parameters = bound.signature.parameters.values()
+    taken = (bound.arguments.get(one.name, {}) for one in parameters if one.kind is Parameter.VAR_KEYWORD)
+    return tuple(name for values in taken for name in values)
 
 
 def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:

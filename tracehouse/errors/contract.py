@@ -84,6 +84,14 @@ class StructureMismatch(ContractViolation):
     """
 
 
+class KeyOrderMismatch(ContractViolation):
+    """The keys of an object come in another order than the model was checked with
+
+    Send the keys in the contract's order, because the model's answer depends on it. Or send the tensors by their names,
+    which have no order.
+    """
+
+
 class BakedArgument(ContractViolation):
     """An argument differs from the value that was baked into the trace, or that the script was checked with
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from tracehouse.contract.dims import format_sizes
+from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.regions import Region
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import COVER_SIZES, FIX_CHECK_INPUT, RETURN_SAME_OUTPUTS, VARY_INPUTS
+from tracehouse.findings.remedies import COVER_SIZES, FIX_CHECK_INPUT, READ_BY_KEY, RETURN_SAME_OUTPUTS, VARY_INPUTS
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -31,6 +32,16 @@ def check_input_stopped(case: str, stopped: str) -> Finding:
         detail=f"the eager model was stopped on {case}, which was not compared: {stopped}",
         evidence={"case": case, "exception": None},
         remedy=f"raise budget_s, or {FIX_CHECK_INPUT}",
+    )
+
+
+def dict_order_fixed(method: str, order: KeyOrder, reason: str) -> Finding:
+    """Return the finding that a dict's keys must come in this order. `reason` says what another order changes."""
+    return Finding(
+        kind=Kind.DICT_ORDER_FIXED,
+        detail=f"{method} takes {order.subject} in this order alone: {order}; {reason}",
+        evidence={"method": method, "path": order.path, "keys": str(order)},
+        remedy=READ_BY_KEY,
     )
 
 

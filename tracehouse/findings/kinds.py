@@ -28,6 +28,7 @@ from tracehouse.findings.remedies import (
     NAME_STATE_DICT,
     PASS_CONTIGUOUS,
     PASS_STATE,
+    READ_BY_KEY,
     RENEW_WHAT_IS_KEPT,
     REPLACE_BACKWARD,
     REPLACE_VALUE_READ,
@@ -54,6 +55,7 @@ class Kind(StrEnum):
     CHANGES_ITS_INPUT = "changes-its-input"
     CHECK_INPUT_REFUSED = "check-input-refused"
     DEPRECATED_OPTION = "deprecated-option"
+    DICT_ORDER_FIXED = "dict-order-fixed"
     DRAWS_RANDOM_NUMBERS = "draws-random-numbers"
     DYNAMIC_REFUSED = "dynamic-refused"
     FINDINGS_UNREADABLE = "findings-unreadable"
@@ -483,6 +485,18 @@ _ENTRIES = (
         example=Example(
             before='"dynamic": {"ids": {"1": "seq"}}',
             after='"dynamic": {"ids": {"1": "seq"}, "mask": {"1": "seq"}}',
+        ),
+    ),
+    FindingKind(
+        kind=Kind.DICT_ORDER_FIXED,
+        title="The keys of a dict must come in the order of the example",
+        weight=Weight.INFORMS,
+        meaning="The eager model's answer depends on the order of a dict's keys, or that could not be ruled out. The "
+        "artifact has the order of the example. So the contract's `key_orders` name the dict, and a request with its "
+        "keys in another order is refused. The keys of all other dicts may come in any order.",
+        remedy=_sentence(READ_BY_KEY),
+        example=Example(
+            before="first, second = batch.values()", after='first, second = batch["first"], batch["second"]'
         ),
     ),
     FindingKind(

@@ -82,6 +82,8 @@ LEAVE_SYMBOL_OUT = (
 
 LEAVE_FORM_OUT = "leave out {option}, or raise check.check_tolerance if the difference is acceptable"
 
+READ_BY_KEY = "read the entries by their keys, or loop over sorted(...) of the dict"
+
 RETURN_SAME_OUTPUTS = "return the same outputs, with the same ranks and datatypes, at all sizes"
 
 PASS_CONTIGUOUS = "pass contiguous tensors that require no gradient to the archive, as the service does"

@@ -184,6 +184,7 @@ def _contract(page: ReportPage) -> Iterator[Html]:
         yield _regions(name, method)
         yield from _batch(method)
         yield from _baked_arguments(method.arguments)
+        yield from _key_orders(method)
         yield table(f"Outputs of {name}", ("Output", "Datatype", "Shape"), map(_output, method.outputs))
 
 
@@ -240,6 +241,12 @@ def _batch(method: MethodContract) -> Iterator[Html]:
     if method.batch is not None:
         said = f"Rows along {method.batch.symbol} do not see one another, up to {method.batch.up_to} of them."
         yield element("p", f"{said} Requests may be answered together.")
+
+
+def _key_orders(method: MethodContract) -> Iterator[Html]:
+    rows = [(code(path), code(", ".join(keys))) for path, keys in method.key_orders.items()]
+    if rows:
+        yield table("Dicts whose keys must come in a fixed order", ("Dict", "Keys in their order"), rows)
 
 
 def _baked_arguments(arguments: Sequence[Argument]) -> Iterator[Html]:

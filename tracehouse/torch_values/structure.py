@@ -6,7 +6,7 @@ everything.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,21 @@ def map_tensors(value: Any, name: str, change: Callable[[str, torch.Tensor], tor
             return [map_tensors(item, f"{name}.{index}", change) for index, item in enumerate(value)]
         case torch.Tensor():
             return change(name, value)
+    return value
+
+
+def reorder_keys(value: Any, name: str, path: str, keys: Sequence[str]) -> Any:
+    """Return the value with the keys of the dict at `path` in the order of `keys`; `name` is the value's own path."""
+    match value:
+        case Mapping():
+            items = list(value.items())
+            if name == path:
+                items.sort(key=lambda item: keys.index(key_of(item[0])))
+            return {key: reorder_keys(item, f"{name}.{key_of(key)}", path, keys) for key, item in items}
+        case tuple():
+            return tuple(reorder_keys(item, f"{name}.{index}", path, keys) for index, item in enumerate(value))
+        case list():
+            return [reorder_keys(item, f"{name}.{index}", path, keys) for index, item in enumerate(value)]
     return value
 
 

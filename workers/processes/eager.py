@@ -9,6 +9,7 @@ from service.protocol.tracer import Trace
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child, Exit
+from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.structure import tensors_of
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.case_names import EXAMPLE, name_check_input
@@ -73,10 +74,19 @@ class EagerProcess(ModelProcess):
             left_answer_bytes -= answer.byte_size
             yield call, answer
 
-    def ask(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int, within_s: float | None) -> None:
-        """Ask for the same call on other inputs."""
+    def ask(
+        self,
+        call: BoundCall,
+        inputs: Sequence[Tensor],
+        *,
+        seed: int,
+        within_s: float | None,
+        key_order: KeyOrder | None = None,
+    ) -> None:
+        """Ask for the same call on other inputs or, with `key_order`, with the keys of one dict in another order."""
         specs = [tensor.spec for tensor in inputs]
-        self._send(Ask(case=call.case, method=call.method, inputs=specs, seed=seed, within_s=within_s), inputs)
+        asked = Ask(case=call.case, method=call.method, inputs=specs, seed=seed, within_s=within_s, key_order=key_order)
+        self._send(asked, inputs)
 
     def answer(self, most_bytes: int = ANSWER_MAX_BYTES) -> EagerAnswer | Failure:
         with self._translate_errors():
@@ -116,8 +126,11 @@ class EagerProcess(ModelProcess):
                 raise MalformedFrame(f"{case} of {method} was to come")
             if len({argument.name for argument in message.arguments}) < len(message.arguments):
                 raise MalformedFrame("two arguments have one name")
+            if not {*message.keywords} <= {argument.name for argument in message.arguments}:
+                raise MalformedFrame("a keyword is no argument")
             names = [name for argument in message.arguments for name in tensors_of(argument.structure)]
-            return BoundCall(case, method, message.arguments, parse_tensors(names, message.inputs, body))
+            inputs = parse_tensors(names, message.inputs, body)
+            return BoundCall(case, method, message.arguments, inputs, message.keywords)
 
     def _hear(
         self, most_bytes: int, too_large: Callable[[], LimitExceeded]

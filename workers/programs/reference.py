@@ -96,7 +96,13 @@ class Reference:
     def _send_call(self, case: str, method: str, call: Call) -> None:
         inputs = pack(call.tensors)
         specs = [tensor.spec for tensor in inputs]
-        reply = CallReply(case=case, method=method, arguments=observed_contract.describe_arguments(call), inputs=specs)
+        reply = CallReply(
+            case=case,
+            method=method,
+            arguments=observed_contract.describe_arguments(call),
+            keywords=list(call.keywords),
+            inputs=specs,
+        )
         self._channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in inputs))
 
     def answer(self) -> None:
@@ -106,7 +112,8 @@ class Reference:
         call = self._cases[request.case, request.method].with_tensors(unpack(split(request.inputs, body), self._device))
         match request:
             case Ask():
-                self._answer(call, request.seed, request.within_s)
+                asked = call if request.key_order is None else call.with_key_order(request.key_order)
+                self._answer(asked, request.seed, request.within_s)
             case Differentiate():
                 self._differentiate(call, request)
 

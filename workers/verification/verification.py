@@ -18,6 +18,7 @@ from service.protocol.tracer import Traced
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Contract, MethodClaim, MethodContract
 from tracehouse.contract.input_spec import ValueRange
+from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
@@ -25,6 +26,7 @@ from tracehouse.differential.case_names import EXAMPLE, name_random_inputs
 from tracehouse.differential.comparison import ComparisonResult, Difference, compare, compare_baked_arguments
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
+from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.findings import coverage, differences, repeatability
 from tracehouse.findings.trace_check import TraceCheck
@@ -39,6 +41,7 @@ from workers.verification.check_record import CheckRecord
 from workers.verification.claims import VerifiedClaim, verify_claim
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.examples import ExampleRuns
+from workers.verification.key_orders import verify_key_orders
 
 # Least and greatest number of rounds of fresh inputs that are compared, the further ones within the time; and how many
 # rounds are drawn, for the eager model may refuse some.
@@ -91,7 +94,8 @@ class Verification:
         self._ask_by_values()
         for method in self._examples.examples:
             self._ask_fresh(method)
-        contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
+        key_orders = self._find_key_orders()
+        contract = _contract(observed, claims, is_open=self._spec.check.contract == "open").with_key_orders(key_orders)
         self._record_runs(contract)
         for method in self._examples.examples:
             self._ask_again(method)
@@ -169,6 +173,17 @@ class Verification:
             self._record.append_finding(
                 coverage.fresh_inputs_refused(method, refusals[-1]) if refusals else coverage.fresh_inputs_none(method)
             )
+
+    def _find_key_orders(self) -> dict[str, list[KeyOrder]]:
+        """Return the orders of keys that the contract fixes, by method, and record a finding for each."""
+        budget = Budget(self._spec.check.budget_s * ORDERS_SHARE_OF_BUDGET, patience=1)
+        found = {}
+        for method in self._examples.examples:
+            fixed = verify_key_orders(self._examples, method, self._tester.limit_s(method), budget)
+            for one in fixed:
+                self._record.append_finding(coverage.dict_order_fixed(method, one.order, one.reason))
+            found[method] = [one.order for one in fixed]
+        return found
 
     def _record_runs(self, contract: Contract) -> None:
         """Record what each run means, by whether the contract takes its inputs."""

@@ -13,7 +13,7 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, DictNode, FixedLeaf, ListNode, TensorLeaf, TupleNode
-from tracehouse.errors import BakedArgument, NoBucket, ServiceError
+from tracehouse.errors import BakedArgument, KeyOrderMismatch, NoBucket, ServiceError
 from tracehouse.tensors.tensor import Datatype, unpack
 
 
@@ -283,6 +283,78 @@ def test_a_dicts_members_may_be_sent_in_any_order() -> None:
     body = {"args": [{"mask": [2], "tokens": [1]}]}
 
     assert list(values(body, method).items()) == [("batch.tokens", [1.0]), ("batch.mask", [2.0])]
+
+
+# forward(batch, mode, **others), whose answer depends on the order of every dict
+ORDERED = SCRIPTED.model_copy(
+    update={
+        "arguments": [
+            Argument(
+                name="batch",
+                structure=ListNode(
+                    list=[DictNode(mapping={"b": TensorLeaf(tensor="batch.0.b"), "a": TensorLeaf(tensor="batch.0.a")})]
+                ),
+            ),
+            Argument(name="mode", structure=BakedLeaf(baked={"steps": [{"mul": 2, "add": 3}]})),
+            Argument(name="u", structure=TensorLeaf(tensor="u")),
+            Argument(name="v", structure=TensorLeaf(tensor="v")),
+        ],
+        "inputs": [spec(name, Datatype.FP32, 1) for name in ("batch.0.b", "batch.0.a", "u", "v")],
+        "key_orders": {"batch.0": ["b", "a"], "mode.steps.0": ["mul", "add"], "**": ["u", "v"]},
+    }
+)
+BATCH, MODE = [{"b": [1], "a": [2]}], {"steps": [{"mul": 2, "add": 3}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "input_", "came", "expected"),
+    [
+        ({"args": [[{"a": [2], "b": [1]}], MODE], "kwargs": {"u": [3], "v": [4]}}, "batch.0", ["a", "b"], ["b", "a"]),
+        ({"inputs": {"batch": [{"a": [2], "b": [1]}], "u": [3], "v": [4]}}, "batch.0", ["a", "b"], ["b", "a"]),
+        (
+            {"args": [BATCH, {"steps": [{"add": 3, "mul": 2}]}], "kwargs": {"u": [3], "v": [4]}},
+            "mode.steps.0",
+            ["add", "mul"],
+            ["mul", "add"],
+        ),
+        ({"args": [BATCH], "kwargs": {"v": [4], "u": [3]}}, "**", ["v", "u"], ["u", "v"]),
+        ({"inputs": {"v": [4], "batch": BATCH, "u": [3]}}, "**", ["v", "u"], ["u", "v"]),
+    ],
+)
+def test_keys_in_another_order_are_refused_if_the_contract_fixes_it(
+    body: dict[str, Any], input_: str, came: list[str], expected: list[str]
+) -> None:
+    with pytest.raises(KeyOrderMismatch) as refused:
+        accept(body, ORDERED)
+
+    assert refused.value.facts == {"input": input_, "actual": came, "expected": expected}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"args": [BATCH, MODE], "kwargs": {"u": [3], "v": [4]}},
+        {"kwargs": {"u": [3], "batch": BATCH, "v": [4], "mode": MODE}},
+        {"inputs": {"batch.0.a": [2], "batch.0.b": [1], "u": [3], "v": [4]}},
+        {
+            "inputs": [
+                {"name": name, "datatype": "FP32", "shape": [1], "data": [value]}
+                for name, value in {"v": 4, "batch.0.a": 2, "u": 3, "batch.0.b": 1}.items()
+            ]
+        },
+    ],
+)
+def test_a_fixed_order_binds_no_other_keys_and_no_named_tensors(body: dict[str, Any]) -> None:
+    assert values(body, ORDERED) == {"batch.0.b": [1.0], "batch.0.a": [2.0], "u": [3.0], "v": [4.0]}
+
+
+def test_an_order_that_one_bucket_fixes_is_fixed_for_all() -> None:
+    free = ORDERED.model_copy(update={"key_orders": {}})
+    body = {"args": [[{"a": [2], "b": [1]}]], "kwargs": {"u": [3], "v": [4]}}
+
+    assert len(inference_json.read(body, [free]).tensors) == 4
+    with pytest.raises(KeyOrderMismatch):
+        inference_json.read(body, [free, ORDERED])
 
 
 # forward(x batch×seq×2, ids batch×seq, bias 3) with batch and seq from 0 to 9

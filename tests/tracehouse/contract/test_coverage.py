@@ -173,6 +173,20 @@ def test_arguments_that_are_no_tensors_must_be_the_same() -> None:
     assert "scale" in said
 
 
+def test_an_order_of_keys_that_was_free_is_named() -> None:
+    def ordered(keys: list[str]) -> Contract:
+        return contract(X, key_orders={"d": keys} if keys else {})
+
+    free, fixed, other = ordered([]), ordered(["a", "b"]), ordered(["b", "a"])
+
+    assert list_uncovered([fixed], [free]) == []
+    assert list_uncovered([fixed], [fixed]) == []
+    assert list_uncovered([free], [fixed]) == ["the keys of 'd' must come in the order a, b, and came in any order"]
+    assert list_uncovered([other], [fixed]) == [
+        "the keys of 'd' must come in the order a, b, and came in the order b, a"
+    ]
+
+
 def test_a_batch_that_is_not_as_good_is_named() -> None:
     def batched(up_to: int | None, dim: int = 0) -> Contract:
         batch = None if up_to is None else Batch(symbol="n", up_to=up_to, inputs={"x": dim}, outputs={"output": dim})
