@@ -222,7 +222,7 @@ def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger
 
 def _counterexamples(evidence: Iterable[Evidence]) -> list[OfferedCall]:
     return [
-        OfferedCall(name[:CASE_NAME_MAX_CHARACTERS], call, agrees=False)
+        OfferedCall(shown.name[:CASE_NAME_MAX_CHARACTERS], shown.call, agrees=False)
         for one in evidence
-        for name, call in one.counterexamples
+        for shown in one.counterexamples
     ]

@@ -11,6 +11,7 @@ from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.graphs.size_tests import SizeTest
 from tracehouse.check.observe import Observation
+from tracehouse.check.probe.causes import Cause
 from tracehouse.check.probe.value_ranges import ValueRangeResult
 from tracehouse.check.prove.prover import Proof
 from tracehouse.check.size_groups import Groups
@@ -23,7 +24,15 @@ from tracehouse.introspection.user_lines import Line
 from tracehouse.torchscript.torch_check import RecordedWarning
 
 LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
-NamedCall = tuple[str, Call]  # a counterexample, named by what it shows
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A call that the artifact answers wrongly, the case's name, and all that makes the artifact wrong there."""
+
+    name: str
+    call: Call
+    cause: Cause
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,11 @@ class GraphsEvidence:
 
 @dataclass(frozen=True)
 class FlipEvidence:
-    """The effect of each value read, and the calls that show harmful ones."""
+    """The effect of each value read, the calls that show harmful ones, and the baked values that follow from these."""
 
     judged: Sequence[ReadEffect] = ()
-    counterexamples: Sequence[NamedCall] = ()
+    explained: Sequence[BakedValue] = ()
+    counterexamples: Sequence[Counterexample] = ()
     summary: str = ""
 
 
@@ -92,7 +102,7 @@ class ProbeEvidence:
     """
 
     values: ValueRangeResult = field(default_factory=ValueRangeResult)
-    counterexamples: Sequence[NamedCall] = ()
+    counterexamples: Sequence[Counterexample] = ()
     summary: str = ""
 
 
@@ -152,7 +162,7 @@ class Evidence:
         return self.graphs.size_state is not None or self.prove.size_state is not None
 
     @property
-    def counterexamples(self) -> list[NamedCall]:
+    def counterexamples(self) -> list[Counterexample]:
         """The calls that the artifact answers wrongly, in the order in which they were found."""
         return [*self.flip.counterexamples, *self.probe.counterexamples]
 
@@ -169,9 +179,9 @@ class Evidence:
 
     @cached_property
     def wrong_values(self) -> list[BakedValue]:
-        """The baked values on a line that no wrong read explains, if a call or a second trace confirms them."""
+        """The baked values that no wrong read explains, if a call or a second trace confirms them."""
         read = {one.line for one in self.wrong_reads}
-        values = self.graphs.baked_values
+        values = [one for one in self.graphs.baked_values if one not in self.flip.explained]
         return [one for one in values if one.line not in read and (one.confirmed or one.cause == "again")]
 
     @cached_property

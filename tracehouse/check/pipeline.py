@@ -9,31 +9,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tracehouse.check import findings
-from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.batch import certificate
 from tracehouse.check.claim import find_contradicted
 from tracehouse.check.evidence import (
     BatchEvidence,
+    Counterexample,
     Evidence,
     FlipEvidence,
     GraphsEvidence,
     LayerEvidence,
     LayerName,
-    NamedCall,
     ObserveEvidence,
     ProbeEvidence,
     ProveEvidence,
     SizeState,
 )
 from tracehouse.check.flip import flip
+from tracehouse.check.flip.explained_values import find_explained
 from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graphs.baked_sizes import find_baked_sizes
-from tracehouse.check.graphs.baked_values import find_baked_values
+from tracehouse.check.graphs.baked_values import BakedValue, find_baked_values
 from tracehouse.check.graphs.choose_sizes import choose_small_sizes
 from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.graphs.size_tests import SizeTest, run_size_tests, run_size_tests_at
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.observe import observe
+from tracehouse.check.probe.causes import Cause, CauseTester
 from tracehouse.check.probe.shrink import shrink
 from tracehouse.check.probe.value_ranges import find_value_ranges
 from tracehouse.check.prove import size_grid
@@ -45,9 +46,8 @@ from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
-from tracehouse.differential.case_names import name_counterexample, name_value_read
+from tracehouse.differential.case_names import name_counterexample, name_sizes, name_value_read
 from tracehouse.eager.call import Call
-from tracehouse.errors import LimitExceeded
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.torchscript.torch_check import RecordedWarning
@@ -162,13 +162,20 @@ class Pipeline:
         if evidence.observe.observation is None:
             yield FlipEvidence(summary="nothing: no read was observed")
             return
-        judged = flip.judge_reads(self._target, evidence.observe.observation, budget)
+        observation = evidence.observe.observation
+        judged = flip.judge_reads(self._target, observation, budget)
         yield (result := FlipEvidence(judged))
-        for one in judged:
-            if one.counterexample is not None and one.effect == "harmful":
-                name = name_value_read(one.line.file, one.line.line)
-                smallest = self._smallest(name, one.counterexample, evidence.groups)
-                yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
+        values = evidence.graphs.baked_values
+        yield (result := replace(result, explained=find_explained(self._target, judged, values, observation)))
+        evidence = replace(evidence, flip=result)
+        tester = self._make_tester(evidence)
+        shown = {one.line: one for one in judged if one.counterexample is not None and one.effect == "harmful"}
+        for line, one in shown.items():
+            assert one.counterexample is not None  # as it was chosen
+            smallest = self._smallest(
+                tester, name_value_read(line.file, line.line), one.counterexample, tester.at_line(line)
+            )
+            yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         yield replace(result, summary=_summary_of_reads(judged))
 
     def _prove(self, evidence: Evidence, budget: Budget) -> Iterator[ProveEvidence]:
@@ -205,15 +212,18 @@ class Pipeline:
     def _probe(self, evidence: Evidence, budget: Budget) -> Iterator[ProbeEvidence]:
         values = find_value_ranges(self._target, evidence.groups, budget)
         yield (result := ProbeEvidence(values))
+        tester = self._make_tester(evidence)
         for name, call in values.differing:
-            smallest = self._smallest(name, call, evidence.groups)
+            smallest = self._smallest(tester, name, call)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         # Probes have a limit of their own, and may take what is left of the whole budget.
         self._run_probes(values.bounds, self._budget)
-        wrong = [("value", one.call) for one in evidence.wrong_values if one.confirmed]
-        wrong += [(f"size of {', '.join(one.symbols)}", one.counterexample.call) for one in evidence.wrong_sizes]
-        for name, call in wrong:
-            smallest = self._smallest(name, call, evidence.groups)
+        wrong = [(_name_value(one), one.call, tester.at_line(one.line)) for one in evidence.wrong_values
+                 if one.confirmed]  # fmt: skip
+        wrong += [(name_sizes(one.symbols), one.counterexample.call, Cause(symbols=frozenset(one.symbols)))
+                  for one in evidence.wrong_sizes]  # fmt: skip
+        for name, call, cause in wrong:
+            smallest = self._smallest(tester, name, call, cause)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         integers = f"; the ends of the integers in {', '.join(values.ranges)}" if values.ranges else ""
         yield replace(result, summary=f"other values at the example's sizes{integers}")
@@ -259,24 +269,36 @@ class Pipeline:
                     f"sizes of {symbol} outside {wanted[symbol][0]} to {wanted[symbol][-1]} were not proven"
                 )
 
-    def _smallest(self, name: str, call: Call, groups: Groups | None) -> NamedCall:
-        """Return the counterexample's name, and the smallest call found that shows the same difference."""
-        budget = Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
-        smallest = shrink(call, groups, self._differs, budget) if self._differs(call) else call
-        return name_counterexample(name), smallest
+    def _make_tester(self, evidence: Evidence) -> CauseTester:
+        observation = evidence.observe.observation
+        watched = {
+            one.read.site
+            for one in evidence.flip.judged
+            if one.effect != "harmless" and one.read.depends_on == "values"
+        }
+        in_torch = observation is None or observation.in_torch
+        return CauseTester(self._target, watched, evidence.groups, in_torch=in_torch)
 
-    def _differs(self, call: Call) -> bool:
-        """Whether the eager model answers, and the artifact answers differently or raises."""
-        target = self._target
-        try:
-            eager = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
-        except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
-            return False
-        try:
-            asked = ask_artifact(target.artifact, call, eager, tolerance=target.tolerance, seed=target.seed)
-        except LimitExceeded:
-            return False  # who has no memory left shows nothing
-        return not asked.compared.agrees
+    def _smallest(self, tester: CauseTester, name: str, call: Call, cause: Cause | None = None) -> Counterexample:
+        """Return the counterexample: the smallest call found that shows the same cause in the same way.
+
+        Without a cause, or if no call shows the cause alone, all that is otherwise than on the example is the cause.
+        """
+        start = tester.find_call(call, cause, self._shrink_budget()) if cause is not None else None
+        if start is None or cause is None:
+            start, cause = call, tester.cause_of(call)
+        symptom = tester.symptom_of(start)
+        if symptom is None:
+            return Counterexample(name_counterexample(name), call, cause)
+        smallest = shrink(start, tester.groups, lambda one: tester.shows(one, cause, symptom), self._shrink_budget())
+        return Counterexample(name_counterexample(name), smallest, cause)
+
+    def _shrink_budget(self) -> Budget:
+        return Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
+
+
+def _name_value(value: BakedValue) -> str:
+    return "value" if value.line is None else name_value_read(value.line.file, value.line.line)
 
 
 def _why_nothing_to_prove(evidence: Evidence) -> str | None:

@@ -1,5 +1,7 @@
 """Case names: what the inputs of a comparison are called, in the check's comparisons, findings and counterexamples."""
 
+from collections.abc import Sequence
+
 EXAMPLE = "example"  # the case with each method's example inputs
 
 
@@ -26,6 +28,21 @@ def name_counterexample(what: str) -> str:
 def name_value_read(file: str, line: int) -> str:
     """Return what a counterexample shows that was found for a value read at this line."""
     return f"value at {file}:{line}"
+
+
+def name_sizes(symbols: Sequence[str]) -> str:
+    """Return what a counterexample shows that was found for sizes of these symbols: `size of batch`."""
+    return f"size of {', '.join(symbols)}"
+
+
+def is_counterexample(case: str) -> bool:
+    """Whether the case of that name is a counterexample that was shrunk for one cause."""
+    return case.startswith(name_counterexample(""))
+
+
+def shows_sizes(case: str, symbols: Sequence[str]) -> bool:
+    """Whether the case of that name is the counterexample of sizes of these symbols."""
+    return case == name_counterexample(name_sizes(symbols))
 
 
 def shows_value_read(case: str, file: str, line: int) -> bool:

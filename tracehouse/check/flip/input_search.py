@@ -10,7 +10,7 @@ import torch
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.inputs.thresholds import aim_probes
-from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replay, ValueRead
+from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, ValueRead
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
@@ -79,7 +79,7 @@ def search_inputs(
     which the budget leaves no time are left out. Raises LimitExceeded if the artifact runs out of memory.
     """
     results = {read.site: SearchResult(numeric=not isinstance(next(iter(read.values), True), bool)) for read in reads}
-    example = {read.site: read.values for read in reads}
+    example = {read.site: read for read in reads}
     named = sorted(number for read in reads for number in read.numbers)
     reachable = (number for read in reads for number in read.comparands.numbers)
     aims = [*dict.fromkeys([*sorted(numbers), *named, *reachable])]
@@ -101,7 +101,7 @@ def generate_candidates(example: Call, numbers: Iterable[float]) -> Iterator[tup
 
 
 def _test_input(
-    target: Target, call: Call, example: dict[ReadSite, list[Any]], results: dict[ReadSite, SearchResult]
+    target: Target, call: Call, example: dict[ReadSite, ValueRead], results: dict[ReadSite, SearchResult]
 ) -> None:
     """Compare both models on one input, and note the result for each read that gave other values than before."""
     recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results))
@@ -110,27 +110,27 @@ def _test_input(
             answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
     except (ModelRaised, TooSlow):  # the model does not accept such values
         return
-    changed = [site for site, values in example.items() if repr(_find_values(recorder, site)) != repr(values)]
+    changed = [site for site, read in example.items() if repr(_find_values(recorder, site)) != repr(read.values)]
     if all(results[site].is_enough for site in changed):
         return
     difference = _find_difference(target, call, answer)
     is_telling = any(map(_is_telling, structure.tensors(answer.outputs, "output").values()))
     for site in changed:
-        others = {other: example[other] for other in changed if other != site}
+        others = [example[other] for other in changed if other != site]
         alone = difference if difference is None or not others else _isolate(target, call, others, difference)
         results[site].note(call, repr(_find_values(recorder, site)), alone, is_telling=is_telling)
 
 
-def _isolate(target: Target, call: Call, others: dict[ReadSite, list[Any]], difference: str) -> str | None:
+def _isolate(target: Target, call: Call, others: Sequence[ValueRead], difference: str) -> str | None:
     """Return how the models differ because of one read alone; `difference` if that stays unknown.
 
     The eager model is called again, and the other reads are given the values that they had on the example.
     """
-    if not all(isinstance(value, int | float) for values in others.values() for value in values):
+    replays = [replay for read in others if (replay := read.replay) is not None]
+    if len(replays) < len(others):
         return difference
-    replays = [Replay(site, values) for site, values in others.items()]
     try:
-        with ReadRecorder(call, *replays, in_torch=any(site.kind == IN_TORCH for site in others)):
+        with ReadRecorder(call, *replays, in_torch=any(read.site.kind == IN_TORCH for read in others)):
             answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
     except (ModelRaised, TooSlow):  # which of the reads it is stays unknown
         return difference

@@ -10,6 +10,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from itertools import islice
@@ -44,6 +45,9 @@ _IN_TORCH = {
 _RECORDING_FILES = {__file__, str(Path(__file__).with_name("tracked_values.py"))}
 _VALUES_MAX = 1000  # of one site, the first so many values are recorded
 _LIST_MAX = 4096  # of a longer list, only the first so many elements are told apart
+_KEPT_MAX_BYTES = 65536  # a longer list or array is not kept, so it cannot be replayed; a choice
+
+NOT_KEPT = object()
 
 # What a value that was read follows from: the values of the inputs, their sizes, or neither (such as weights).
 Dependence = Literal["values", "sizes", "constants"]
@@ -86,6 +90,7 @@ class ValueRead:
     site: ReadSite
     depends_on: Dependence
     values: list[Any] = field(default_factory=list)  # numbers as they are, and digests of lists and arrays
+    kept: list[Any] = field(default_factory=list)  # what was read, to replay it; NOT_KEPT if it is too large
     numbers: frozenset[float] = frozenset()  # numbers that it may be compared with, in torch before or in Python after
     comparands: Comparands = NO_COMPARANDS  # numbers that the model has at hand besides
     may_be_caught: bool = False  # whether the model could catch an error that another value leads to
@@ -95,6 +100,13 @@ class ValueRead:
     def line(self) -> user_lines.Line:
         """The line that reads."""
         return self.site.source_line
+
+    @property
+    def replay(self) -> "Replay | None":
+        """What gives another run the values of this one; None if they were not kept."""
+        if len(self.kept) < self.times or any(one is NOT_KEPT for one in self.kept):
+            return None
+        return Replay(self.site, self.kept)
 
 
 @dataclass(frozen=True)
@@ -121,7 +133,7 @@ class Replay:
 
     def apply(self, value: Any, time: int) -> Any:
         """Return the value of the other run for the time `time`, from 0; `value` itself if that run read fewer."""
-        return self.values[time] if time < len(self.values) else value
+        return deepcopy(self.values[time]) if time < len(self.values) else value
 
 
 class ReadRecorder:
@@ -197,6 +209,7 @@ class ReadRecorder:
         read.numbers |= self.taint.find_numbers(tensor)
         if len(read.values) < _VALUES_MAX:
             read.values.append(_summarize_read(kind, tensor, value))
+            read.kept.append(_keep(kind, value))
         read.times += 1
         replacement = self._replacements.get(site)
         if replacement is not None:
@@ -304,6 +317,20 @@ def _summarize_read(kind: str, tensor: torch.Tensor, value: Any) -> Any:
     if kind == "__iter__":
         return len(value)
     return _summarize(tensor.detach().cpu().tolist() if kind in MEMORY_METHODS else value)
+
+
+def _keep(kind: str, value: Any) -> Any:
+    """Return a copy of what was read; NOT_KEPT for rows and addresses, which belong to this run alone."""
+    if kind in ("__iter__", *MEMORY_METHODS):
+        return NOT_KEPT
+    match value:
+        case bool() | int() | float() | complex():
+            return value
+        case np.ndarray() if value.nbytes <= _KEPT_MAX_BYTES:
+            return value.copy()
+        case list() if len(value) <= _LIST_MAX and len(repr(value)) <= _KEPT_MAX_BYTES:
+            return deepcopy(value)
+    return NOT_KEPT
 
 
 def _summarize(value: Any) -> Any:
