@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracehouse.check import conclusions, findings, scripted_graphs
-from tracehouse.check.comparer import Comparer, find_suspect_line
+from tracehouse.check.blame import BlamedLine, find_blamed_line
+from tracehouse.check.comparer import Comparer
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
 from tracehouse.check.ledger import Ledger, OfferedCall, select_offered
@@ -24,10 +25,13 @@ from tracehouse.differential.call_limits import CallLimit, submitted_call
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import LoadedModel
+from tracehouse.findings import differences
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
+from tracehouse.findings.source_lines import GRAPHS_DIFFER, name_line
 from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.findings.verdict import verdict_of
+from tracehouse.introspection import user_lines
 from tracehouse.spec.trace_spec import CheckOptions
 from tracehouse.torchscript import train_mode
 from tracehouse.torchscript.candidate import Candidate
@@ -103,6 +107,7 @@ class Check:
             method = given.call.method
             within_s = submitted_call(options.budget_s).after(self._observed[method].call_s)
             comparer.compare_check_input(given, self._calls[method], self._eager, within_s)
+        targets = self._targets(candidate)
         layers: list[Layer] = []
         evidence: dict[str, Evidence] = {}
         if options.probes != "off":
@@ -112,7 +117,8 @@ class Check:
                 layers.append(layer)
                 report(layer)
 
-            evidence = self._evidence(candidate, probing, Budget(options.budget_s), requested, keep)
+            evidence = self._evidence(candidate, targets, probing, Budget(options.budget_s), requested, keep)
+        _blame_lines(traced, targets, evidence, ledger)
         for call in self._calls.values():
             determinism.check_still_ends(call)
         determinism.report_draws(self._calls)
@@ -138,9 +144,19 @@ class Check:
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
         return CheckResult(check, offered, claims, answers)
 
+    def _targets(self, candidate: Candidate) -> dict[str, Target]:
+        return {
+            method: Target(
+                self._model, call, self._eager, candidate.traced.module, candidate.form, candidate.retrace,
+                self._tolerance, self._seed,
+            )
+            for method, call in self._calls.items()
+        }  # fmt: skip
+
     def _evidence(
         self,
         candidate: Candidate,
+        targets: Mapping[str, Target],
         probing: Mapping[str, Probing],
         budget: Budget,
         requested: Mapping[str, RequestedSizes],
@@ -148,13 +164,6 @@ class Check:
     ) -> dict[str, Evidence]:
         """Run the layers method by method. Each method gets an equal share of the time that is left."""
         traced = candidate.traced
-        targets = {
-            method: Target(
-                self._model, call, self._eager, traced.module, candidate.form, candidate.retrace, self._tolerance,
-                self._seed,
-            )
-            for method, call in self._calls.items()
-        }  # fmt: skip
         evidence = {}
         for number, (method, target) in enumerate(targets.items()):
             warned = [one for one in traced.warnings if one.method in (method, None)]
@@ -185,6 +194,36 @@ class Check:
         }
 
 
+def _blame_lines(
+    traced: TraceResult, targets: Mapping[str, Target], evidence: Mapping[str, Evidence], ledger: Ledger
+) -> None:
+    """Enter into each finding that answers differ the line at fault, or that no line is known."""
+    for place, finding in enumerate(ledger.findings):
+        method = str(finding.evidence.get("method"))
+        call = ledger.differing.get((finding.kind, method))
+        if call is None:
+            continue
+        known = evidence.get(method)
+        blamed = find_blamed_line(targets[method], known, call) if known is not None else None
+        blamed = blamed or _line_of_torch_check(traced, known)
+        if blamed is not None:
+            line = user_lines.line_facts(blamed.line)
+            entry = differences.blame_line(finding, line, blamed.known_by, reads_value=blamed.reads_value)
+        else:
+            warned = [one.line for one in traced.warnings if one.reads_value and one.line is not None]
+            lines = dict.fromkeys(known.candidates if known is not None else warned)
+            entry = differences.leave_line_open(finding, [name_line(one.file, one.line) for one in lines])
+        ledger.findings[place] = entry
+
+
+def _line_of_torch_check(traced: TraceResult, known: Evidence | None) -> BlamedLine | None:
+    """Return the line of the first difference that torch's own check found; None if another cause is known."""
+    line = findings.place_of(traced.torch_check) if traced.torch_check.passed is False else None
+    if line is None or (known is not None and (known.is_wrong or known.wrong_sizes or line in known.harmless_lines)):
+        return None
+    return BlamedLine(line, GRAPHS_DIFFER, reads_value=False)
+
+
 def _read_graphs(traced: TraceResult, methods: Sequence[str], ledger: Ledger) -> None:
     """Report what the graphs show and the calls have not."""
     for finding in scripted_graphs.inspect_graphs(traced.module, methods):
@@ -207,9 +246,9 @@ def _findings_of_layers(evidence: Mapping[str, Evidence], ledger: Ledger) -> lis
 def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger: Ledger) -> list[Finding]:
     """Return the tracer's warnings, judged by the layers or, where no layer ran, by the comparisons alone."""
     differs = any(finding.kind == Kind.OUTPUT_DIFFERS for finding in ledger.findings)
-    suspect = find_suspect_line(traced)
+    lines = {warned.line for warned in traced.warnings}
     found = [warning for one in evidence for warning in conclusions.warnings_of(one)] or [
-        findings.tracer_warning(warned, confirmed=True if differs and warned.line == suspect else None)
+        findings.tracer_warning(warned, confirmed=True if differs and len(lines) == 1 else None)
         for warned in traced.warnings
     ]
     check = traced.torch_check

@@ -1,6 +1,5 @@
 """The comparer: it compares the artifact's answers with the eager model's, and reports what a difference means."""
 
-from tracehouse.check import findings
 from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.ledger import Ledger
@@ -15,7 +14,6 @@ from tracehouse.errors import ModelRaised
 from tracehouse.findings import coverage, differences, repeatability
 from tracehouse.findings.comparison import comparison_of
 from tracehouse.findings.kinds import Kind
-from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.trace import TraceResult
 
@@ -103,20 +101,9 @@ class Comparer:
         self._ledger.comparisons.append(comparison_of(call.method, case, compared, in_contract=in_contract))
         kind = Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE
         if difference is not None and not self._ledger.has(kind, call.method):
-            warned = self._traced.warnings
             self._ledger.findings.append(
-                findings.output_differs(
-                    call, case, difference, warned, in_contract=in_contract, suspect=find_suspect_line(self._traced)
+                differences.output_differs(
+                    call.method, case, difference, in_contract=in_contract, inputs=[*call.tensors]
                 )
             )
-
-
-def find_suspect_line(traced: TraceResult) -> user_lines.Line | None:
-    """Return the line that most likely makes answers differ; None if there is none.
-
-    It is the line of the first TracerWarning or, without one, that of the first difference which torch's own check
-    found.
-    """
-    warned = next((warned.line for warned in traced.warnings if warned.line), None)
-    check = traced.torch_check
-    return warned or (findings.place_of(check) if check.passed is False else None)
+            self._ledger.differing[kind, call.method] = call

@@ -23,9 +23,12 @@ def findings_of(evidence: Evidence) -> list[Finding]:
     """Return the findings: wrong value reads, baked values and baked sizes first, then each layer's own, in order."""
     method = evidence.method
     return [
-        *(findings.value_read(method, one) for one in evidence.wrong_reads),
+        *(findings.value_read(method, one, evidence.lines_beside(one.line)) for one in evidence.wrong_reads),
         *(findings.unsettled_value_read(method, line, why) for line, why in _find_unsettled_reads(evidence)),
-        *(findings.value_in_graph(method, one) for one in evidence.wrong_values),
+        *(
+            findings.value_in_graph(method, one, evidence.line_of_value(one), evidence.candidates)
+            for one in evidence.wrong_values
+        ),
         *(findings.size_kept(method, one) for one in evidence.wrong_sizes),
         *_of_observe(evidence),
         *_of_graphs(evidence),
@@ -130,7 +133,7 @@ def _is_of_values(evidence: Evidence, judged: ReadEffect) -> bool:
 
 
 def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
-    divergences = [one.divergence for one in evidence.wrong_values]
+    divergences = [one.divergence for one in [*evidence.wrong_values, *evidence.flip.explained]]
     effect, reason, judged = flip.judge_warning(warned, evidence.flip.judged, divergences)
     if effect == "harmless" and warned.line in {one.line for one in evidence.wrong_sizes}:
         effect, reason = "harmful", "the trace bakes in the size that the line reads"

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from tracehouse.check import findings, scripted_graphs
 from tracehouse.check.calls import CallResult
-from tracehouse.check.comparer import find_suspect_line
 from tracehouse.check.ledger import Ledger
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.check.time_limit import TooSlow
@@ -107,7 +106,7 @@ class Determinism:
 
     def _report_stopped(self, call: Call, stopped: str) -> None:
         if not self._ledger.has(Kind.HIDDEN_STATE, call.method):
-            line = self._line_of_seen_state(call) or find_suspect_line(self._traced)
+            line = self._line_of_seen_state(call)
             self._ledger.findings.append(findings.later_call_stopped(call, stopped, line))
 
     def _compare(self, call: Call, first: CallResult, again: CallResult, other: str) -> None:
@@ -130,7 +129,7 @@ class Determinism:
 
     def _line_of_state(self, call: Call) -> user_lines.Line | None:
         """Return the line that reads what an earlier call left, where that was seen."""
-        return self._line_of_seen_state(call) or self._eager.find_state_line(call) or find_suspect_line(self._traced)
+        return self._line_of_seen_state(call) or self._eager.find_state_line(call)
 
     def _line_of_seen_state(self, call: Call) -> user_lines.Line | None:
         return next((one.line for one in self._observed[call.method].hidden_states if one.line is not None), None)

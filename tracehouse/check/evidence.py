@@ -17,6 +17,7 @@ from tracehouse.check.prove.prover import Proof
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.regions import Region
+from tracehouse.differential.case_names import name_counterexample, name_value_read
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.findings.finding import Finding
@@ -185,7 +186,30 @@ class Evidence:
         return [one for one in values if one.line not in read and (one.confirmed or one.cause == "again")]
 
     @cached_property
+    def harmless_lines(self) -> set[Line]:
+        """The lines that read values, and of which every read is harmless."""
+        judged = [one for one in self.flip.judged if one.read.depends_on != "sizes"]
+        return {one.line for one in judged} - {one.line for one in judged if one.effect != "harmless"}
+
+    @property
+    def candidates(self) -> list[Line]:
+        """The lines that read a value that may make the artifact wrong, those that surely do first."""
+        judged = sorted(self.flip.judged, key=lambda one: one.effect != "harmful")
+        return [*dict.fromkeys(one.line for one in judged if one.effect != "harmless")]
+
+    def line_of_value(self, value: BakedValue) -> Line | None:
+        """The line of a baked value; None if only harmless reads are on it, because then another line is at fault."""
+        return None if value.line in self.harmless_lines else value.line
+
+    def lines_beside(self, line: Line) -> list[Line]:
+        """The lines that must be mended as well before the counterexample of this line is answered rightly."""
+        name = name_counterexample(name_value_read(line.file, line.line))
+        shown = next((one for one in self.counterexamples if one.name == name), None)
+        return [one for one in shown.cause.lines if one != line] if shown is not None else []
+
+    @cached_property
     def wrong_sizes(self) -> list[BakedSize]:
         """The baked sizes that no wrong read or value explains: inputs of another size have other values too."""
-        values = {*(one.line for one in self.wrong_reads), *(one.line for one in self.wrong_values)}
+        by_values = [*self.wrong_values, *self.flip.explained]
+        values = {*(one.line for one in self.wrong_reads), *(one.line for one in by_values)}
         return [one for one in self.baked_sizes if one.line not in values and (one.line is not None or not values)]

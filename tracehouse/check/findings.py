@@ -18,9 +18,16 @@ from tracehouse.check.state_trials import HiddenState
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
-from tracehouse.findings import baked, coverage, differences, repeatability, torch_messages
+from tracehouse.findings import baked, coverage, repeatability, torch_messages
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.remedies import KEEP_SIZE_DYNAMIC
+from tracehouse.findings.source_lines import (
+    ARTIFACT_RAISED,
+    GRAPHS_DIFFER,
+    INPUTS_CHANGED,
+    VALUE_CHANGED,
+    name_line,
+)
 from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import torch_check
@@ -29,15 +36,22 @@ from tracehouse.torchscript.torch_check import RecordedWarning
 _ERROR_MAX_CHARACTERS = 500
 
 
-def value_read(method: str, read: ReadEffect) -> Finding:
-    """Return the finding of a value read that makes the trace wrong."""
+def value_read(method: str, read: ReadEffect, mend_also: Sequence[user_lines.Line] = ()) -> Finding:
+    """Return the finding of a value read that makes the trace wrong.
+
+    `mend_also` are the lines that must be mended as well before its counterexample is answered rightly.
+    """
+    evidence: dict[str, JsonValue] = {"read": read.read.site.kind, "divergence": _describe(read.divergence)}
+    known_by = VALUE_CHANGED if read.divergence is not None else INPUTS_CHANGED
+    evidence |= {"line_known_by": known_by} if read.divergence is not None or read.confirmed else {}
+    evidence |= {"mend_also": [name_line(one.file, one.line) for one in mend_also]} if mend_also else {}
     return baked.value_read(
         method,
         read.reason,
         remedy=read.remedy,
         effect=read.effect,
         confirmed=read.confirmed,
-        evidence={"read": read.read.site.kind, "divergence": _describe(read.divergence)},
+        evidence=evidence,
         line=user_lines.line_facts(read.line),
     )
 
@@ -47,9 +61,15 @@ def unsettled_value_read(method: str, line: user_lines.Line, reason: str) -> Fin
     return baked.unsettled_value_read(method, reason, user_lines.line_facts(line))
 
 
-def value_in_graph(method: str, value: BakedValue) -> Finding:
-    """Return the finding of a value in the graph that another trace of the same model lacks."""
+def value_in_graph(
+    method: str, value: BakedValue, line: user_lines.Line | None, candidates: Sequence[user_lines.Line]
+) -> Finding:
+    """Return the finding of a value in the graph that another trace of the same model lacks.
+
+    Without a line, the `candidates` are shown.
+    """
     differing = value.difference.evidence if value.difference is not None else {}
+    evidence: dict[str, JsonValue] = {"divergence": _describe(value.divergence), **differing}
     return baked.value_in_graph(
         method,
         "once more on the example" if value.cause == "again" else "on other values",
@@ -57,8 +77,8 @@ def value_in_graph(method: str, value: BakedValue) -> Finding:
         was=value.divergence.was,
         now=value.divergence.is_,
         confirmed=value.confirmed,
-        evidence={"divergence": _describe(value.divergence), **differing},
-        line=user_lines.line_facts(value.line),
+        evidence=evidence | _explain_line(line, GRAPHS_DIFFER, candidates),
+        line=user_lines.line_facts(line),
     )
 
 
@@ -77,6 +97,8 @@ def size_kept(method: str, size: BakedSize) -> Finding:
         "right": [dict(sizes) for sizes in size.right],
         "divergence": _describe(size.divergence),
     }
+    known_by = ARTIFACT_RAISED if size.divergence is None else GRAPHS_DIFFER
+    evidence |= _explain_line(size.line, known_by, ())
     return baked.size_kept(
         method,
         dims=size.dims,
@@ -120,27 +142,6 @@ def tracer_warning(
     line = user_lines.line_facts(warned.line)
     return torch_messages.tracer_warning(
         warned.method, warned.kind, warned.message, line, confirmed=confirmed, effect=effect, reason=reason
-    )
-
-
-def output_differs(
-    call: Call,
-    case: str,
-    difference: Difference,
-    warnings: Sequence[RecordedWarning],
-    *,
-    in_contract: bool,
-    suspect: user_lines.Line | None,
-) -> Finding:
-    """Return the finding that eager and artifact answer differently; `suspect` is the line that may be at fault."""
-    return differences.output_differs(
-        call.method,
-        case,
-        difference,
-        in_contract=in_contract,
-        reads_value=suspect is not None and any(one.line == suspect and one.reads_value for one in warnings),
-        line=user_lines.line_facts(suspect),
-        inputs=[*call.tensors],
     )
 
 
@@ -212,6 +213,15 @@ def _describe_trace_at_size(divergence: GraphDivergence | None) -> str:
             there, here = divergence.is_, divergence.was
             return f"; a trace at that size has {there} in place of {here} in {divergence.operator}"
     return f"; a trace at that size passes other values to {divergence.operator}"
+
+
+def _explain_line(
+    line: user_lines.Line | None, known_by: str, candidates: Sequence[user_lines.Line]
+) -> dict[str, JsonValue]:
+    """Return how a line is known or, without one, the lines that may be at fault."""
+    if line is None:
+        return {"candidates": [name_line(one.file, one.line) for one in candidates]}
+    return {"line_known_by": known_by}
 
 
 def _describe(divergence: GraphDivergence | None) -> dict[str, JsonValue] | None:

@@ -26,12 +26,14 @@ class OfferedCall:
 class Ledger:
     """The entries so far. They are appended as the calls are made, so that they stay if submitted code raises later.
 
-    `random_methods` are the methods that drew a random number in some call.
+    `differing` has the call of each finding that answers differ, by its kind and method. `random_methods` are the
+    methods that drew a random number in some call.
     """
 
     comparisons: list[Comparison] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     probes: list[OfferedCall] = field(default_factory=list)
+    differing: dict[tuple[str, str], Call] = field(default_factory=dict)
     random_methods: set[str] = field(default_factory=set)
 
     def has(self, kind: str, method: str) -> bool:

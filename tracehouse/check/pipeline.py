@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tracehouse.check import findings
 from tracehouse.check.batch import certificate
+from tracehouse.check.blame import make_tester
 from tracehouse.check.claim import find_contradicted
 from tracehouse.check.evidence import (
     BatchEvidence,
@@ -168,7 +169,7 @@ class Pipeline:
         values = evidence.graphs.baked_values
         yield (result := replace(result, explained=find_explained(self._target, judged, values, observation)))
         evidence = replace(evidence, flip=result)
-        tester = self._make_tester(evidence)
+        tester = make_tester(self._target, evidence)
         shown = {one.line: one for one in judged if one.counterexample is not None and one.effect == "harmful"}
         for line, one in shown.items():
             assert one.counterexample is not None  # as it was chosen
@@ -212,7 +213,7 @@ class Pipeline:
     def _probe(self, evidence: Evidence, budget: Budget) -> Iterator[ProbeEvidence]:
         values = find_value_ranges(self._target, evidence.groups, budget)
         yield (result := ProbeEvidence(values))
-        tester = self._make_tester(evidence)
+        tester = make_tester(self._target, evidence)
         for name, call in values.differing:
             smallest = self._smallest(tester, name, call)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
@@ -268,16 +269,6 @@ class Pipeline:
                 budget.leave_out(
                     f"sizes of {symbol} outside {wanted[symbol][0]} to {wanted[symbol][-1]} were not proven"
                 )
-
-    def _make_tester(self, evidence: Evidence) -> CauseTester:
-        observation = evidence.observe.observation
-        watched = {
-            one.read.site
-            for one in evidence.flip.judged
-            if one.effect != "harmless" and one.read.depends_on == "values"
-        }
-        in_torch = observation is None or observation.in_torch
-        return CauseTester(self._target, watched, evidence.groups, in_torch=in_torch)
 
     def _smallest(self, tester: CauseTester, name: str, call: Call, cause: Cause | None = None) -> Counterexample:
         """Return the counterexample: the smallest call found that shows the same cause in the same way.

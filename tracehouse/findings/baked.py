@@ -84,7 +84,7 @@ def value_in_graph(
     return Finding(
         kind=Kind.BAKED_VALUE,
         detail=f"the graph of {method} changes when it is traced {retraced_on}: {operator} has {now} there, and {was} "
-        "in the artifact",
+        f"in the artifact{'' if line else '; no line known'}",
         confirmed=confirmed,
         evidence={"method": method, **evidence},
         remedy=FIND_THE_CAUSE,

@@ -21,7 +21,7 @@ from tracehouse.findings.remedies import (
     SEE_HIDDEN_STATE,
     USE_EVAL_MODE,
 )
-from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
+from tracehouse.findings.source_lines import SourceLine, line_of_failure
 from tracehouse.spec.trace_spec import ServedForm, TraceSpec
 
 # torch's message if an artifact calls a function that is marked @torch.jit.unused or @torch.jit.ignore. The error has
@@ -36,37 +36,48 @@ class Cause(StrEnum):
     IGNORED_CALL = "ignored-call"
 
 
-_REMEDIES = {Cause.VALUE_READ: REPLACE_VALUE_READ, Cause.IGNORED_CALL: GUARD_IGNORED_CALL}
+_CANDIDATES_SHOWN = 3
+_CANDIDATES_MAX = 20
 
 
 def output_differs(
-    method: str,
-    case: str,
-    difference: Difference,
-    *,
-    in_contract: bool,
-    reads_value: bool,
-    line: SourceLine = UNKNOWN_LINE,
-    inputs: Sequence[str] = (),
+    method: str, case: str, difference: Difference, *, in_contract: bool, inputs: Sequence[str] = ()
 ) -> Finding:
-    """Return the finding that the eager model and the artifact answer differently.
+    """Return the finding that the eager model and the artifact answer differently. It names no line yet.
 
-    `line` is the line that most likely makes them differ; `reads_value` is whether the tracer warned that it reads a
-    value out of a tensor. `inputs` are the names of the inputs.
+    `inputs` are the names of the inputs.
     """
     where = "" if in_contract else ", on inputs that the contract refuses"
-    cause = _cause_of(difference, reads_value=reads_value)
+    ignored_call = _IGNORED_CALL_ERROR in difference.what
     evidence: dict[str, JsonValue] = {"method": method, "case": case}
     evidence |= {"inputs": [*inputs]} if inputs else {}
-    evidence |= {"cause": cause.value} if cause else {}
+    evidence |= {"cause": Cause.IGNORED_CALL.value} if ignored_call else {}
     return Finding(
         kind=Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE,
         detail=f"{method} on {case}: {difference.leaf!r} differs{where}: {difference.what}",
         confirmed=True,
         evidence={**evidence, "output": difference.leaf, **difference.evidence},
-        remedy=FIND_THE_CAUSE if cause is None else _REMEDIES[cause],
-        **line,
+        remedy=GUARD_IGNORED_CALL if ignored_call else FIND_THE_CAUSE,
     )
+
+
+def blame_line(finding: Finding, line: SourceLine, known_by: str, *, reads_value: bool) -> Finding:
+    """Return the finding of a difference with the line that makes the answers differ, and how that is known.
+
+    `reads_value` is whether the line reads a value out of a tensor.
+    """
+    evidence = {**finding.evidence, "line_known_by": known_by}
+    changes: dict[str, object] = {**line, "evidence": evidence, "detail": f"{finding.detail}; line: {known_by}"}
+    if reads_value and "cause" not in finding.evidence:
+        changes |= {"remedy": REPLACE_VALUE_READ, "evidence": {**evidence, "cause": Cause.VALUE_READ.value}}
+    return finding.model_copy(update=changes)
+
+
+def leave_line_open(finding: Finding, candidates: Sequence[str]) -> Finding:
+    """Return the finding of a difference of which no line is known; `candidates` are lines that read values."""
+    where = f", and {', '.join(candidates[:_CANDIDATES_SHOWN])} may be at fault" if candidates else ""
+    evidence = {**finding.evidence, "candidates": [*candidates[:_CANDIDATES_MAX]]}
+    return finding.model_copy(update={"detail": f"{finding.detail}; no line known{where}", "evidence": evidence})
 
 
 def with_better_remedy(finding: Finding, findings: Sequence[Finding], spec: TraceSpec) -> Finding:
@@ -134,12 +145,6 @@ def answers_where_eager_raises(method: str, case: str, failure: Failure) -> Find
 def model_raised(failure: Failure) -> bool:
     """Whether the model itself raised, and was not stopped from outside."""
     return failure.facts.get("exception") is not None
-
-
-def _cause_of(difference: Difference, *, reads_value: bool) -> Cause | None:
-    if _IGNORED_CALL_ERROR in difference.what:
-        return Cause.IGNORED_CALL
-    return Cause.VALUE_READ if reads_value else None
 
 
 def _better_remedy(finding: Finding, findings: Sequence[Finding], spec: TraceSpec) -> str | None:

@@ -8,7 +8,7 @@ from tracehouse.differential.comparison import Difference
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import CONTROL_RANDOMNESS, MAKE_IT_AN_INPUT, PASS_STATE
-from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine
+from tracehouse.findings.source_lines import STATE_READ, UNKNOWN_LINE, SourceLine
 
 
 def nondeterministic(
@@ -34,7 +34,7 @@ def hidden_state(method: str, difference: Difference, line: SourceLine = UNKNOWN
         kind=Kind.HIDDEN_STATE,
         detail=f"{method} answers the same inputs differently after other calls: {difference.what}",
         confirmed=True,
-        evidence=_two_answers(method, difference),
+        evidence=_two_answers(method, difference) | ({"line_known_by": STATE_READ} if line else {}),
         remedy=PASS_STATE,
         **line,
     )

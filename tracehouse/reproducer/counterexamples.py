@@ -4,7 +4,7 @@ Each is stored as arrays that numpy reads, and as a pytest file that shows the d
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.case_names import shows_value_read
+from tracehouse.differential.case_names import is_counterexample, shows_sizes, shows_value_read
 from tracehouse.differential.comparison import Answer, Difference
 from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers
 from tracehouse.findings.finding import Finding
@@ -28,6 +28,13 @@ _OF_VALUES = {
     Kind.OUTPUT_DIFFERS, Kind.BAKED_VALUE, Kind.AMBIENT_READ, Kind.HIDDEN_STATE, Kind.SERVED_FORM_DIFFERS
 }  # fmt: skip
 _OF_SIZES = {Kind.BAKED_SIZE, Kind.OUTPUT_DIFFERS_ELSEWHERE, Kind.OUTPUTS_VARY}
+# The kinds that say that answers differ, and nothing of the cause unless they name a line.
+_SAYS_THAT_IT_DIFFERS = {Kind.OUTPUT_DIFFERS, Kind.OUTPUT_DIFFERS_ELSEWHERE}
+# The kinds that say why answers differ.
+_CAUSES = {
+    Kind.BAKED_VALUE, Kind.BAKED_SIZE, Kind.AMBIENT_READ, Kind.HIDDEN_STATE, Kind.SERVED_FORM_DIFFERS,
+    Kind.OUTPUTS_VARY,
+}  # fmt: skip
 _NOTE = "numpy has no bfloat16: tensors of this datatype are stored here as float32"
 
 
@@ -61,16 +68,20 @@ def choose_counterexamples(
 ) -> list[FoundCounterexample]:
     """Return at most `COUNTEREXAMPLES_MAX`, the smallest first; each shows another finding or has another cause.
 
-    The size is that of the inputs in bytes. `examples` has the example of each method. Runs whose arguments nest
-    otherwise than their method's example are left out.
+    Those that were shrunk for one finding are chosen before others. The size is that of the inputs in bytes. `examples`
+    has the example of each method. Runs whose arguments nest otherwise than their method's example are left out.
     """
     chosen: list[FoundCounterexample] = []
     covered: list[Finding] = []
     causes: set[tuple[str, bool]] = set()
-    for run, diverging in sorted(_diverging_runs(runs, examples), key=lambda one: _input_bytes(one[1])):
+    diverging_runs = _diverging_runs(runs, examples)
+    own_cases = {(run.method, run.case) for run, _ in diverging_runs}
+    for run, diverging in sorted(
+        diverging_runs, key=lambda one: (not is_counterexample(one[0].case), _input_bytes(one[1]))
+    ):
         example = examples[run.method]
         cause = run.method, _has_other_sizes(run, example)
-        explained = [one for one in findings if _shows(run, example, one)]
+        explained = [one for one in findings if _shows(run, example, one, findings, own_cases)]
         if cause in causes and all(one in covered for one in explained):
             continue
         assert run.comparisons is not None  # as it differs
@@ -78,7 +89,7 @@ def choose_counterexamples(
         causes.add(cause)
         covered += explained
         chosen.append(FoundCounterexample(example, run, diverging, run.comparisons.served.difference, explained))
-    return chosen[:COUNTEREXAMPLES_MAX]
+    return sorted(chosen[:COUNTEREXAMPLES_MAX], key=lambda one: _input_bytes(one.diverging))
 
 
 def link_findings(findings: Iterable[Finding], found: Sequence[FoundCounterexample]) -> list[Finding]:
@@ -122,17 +133,64 @@ def _has_other_sizes(run: DifferentialRun, example: BoundCall) -> bool:
     return run.inputs != example.specs
 
 
-def _shows(run: DifferentialRun, example: BoundCall, finding: Finding) -> bool:
-    if finding.evidence.get("method", run.method) != run.method:
+def _shows(
+    run: DifferentialRun,
+    example: BoundCall,
+    finding: Finding,
+    findings: Sequence[Finding],
+    own_cases: Collection[tuple[str, str]],
+) -> bool:
+    """Whether the run shows the finding, so that it no longer differs once the finding is mended.
+
+    A counterexample that was shrunk for a cause shows what has this cause. Any other run shows a cause only if it is
+    the only one that is known.
+    """
+    if finding.evidence.get("method", run.method) != run.method or finding.effect == "harmless":
         return False
-    if finding.evidence.get("case") == run.case:
+    if finding.evidence.get("case") == run.case or _is_shrunk_for(run.case, finding, findings):
         return True
-    if finding.file and finding.line and shows_value_read(run.case, finding.file, finding.line):
-        return True
+    if finding.kind in _SAYS_THAT_IT_DIFFERS and finding.line is None:
+        return _is_of_sizes(finding) == _has_other_sizes(run, example)
+    if is_counterexample(run.case) and any(_is_shrunk_for(run.case, one, findings) for one in findings):
+        return False
+    if any(method == run.method and _is_shrunk_for(case, finding, findings) for method, case in own_cases):
+        return False
     has_other_sizes = _has_other_sizes(run, example)
     if finding.kind == Kind.TRACER_WARNING:
-        return finding.effect == "harmful" and not has_other_sizes
-    return finding.kind in (_OF_SIZES if has_other_sizes else _OF_VALUES)
+        if finding.effect != "harmful" or has_other_sizes:
+            return False
+    elif finding.kind not in (_OF_SIZES if has_other_sizes else _OF_VALUES):
+        return False
+    return len(_causes(findings, run.method)) == 1
+
+
+def _is_shrunk_for(case: str, finding: Finding, findings: Sequence[Finding]) -> bool:
+    """Whether the case is the counterexample of the finding's line or sizes, or of those of a finding on its line."""
+    if finding.kind not in (_OF_VALUES | _OF_SIZES | {Kind.TRACER_WARNING}) or finding.effect == "harmless":
+        return False
+    if finding.file and finding.line and shows_value_read(case, finding.file, finding.line):
+        return True
+    of_line = [one for one in findings if finding.line is not None and _place(one) == _place(finding)]
+    return any(one.kind == Kind.BAKED_SIZE and shows_sizes(case, _symbols(one)) for one in [finding, *of_line])
+
+
+def _causes(findings: Iterable[Finding], method: str) -> set[tuple[str | None, int | None, str]]:
+    """Return the known causes of a method's differences: lines and, of findings without one, kinds."""
+    wrong = [one for one in findings if one.kind in _CAUSES and one.evidence.get("method", method) == method]
+    return {(one.file, one.line, "" if one.line else one.kind) for one in wrong}
+
+
+def _is_of_sizes(finding: Finding) -> bool:
+    return finding.kind in _OF_SIZES
+
+
+def _place(finding: Finding) -> tuple[str | None, int | None]:
+    return finding.file, finding.line
+
+
+def _symbols(finding: Finding) -> list[str]:
+    symbols = finding.evidence.get("symbols")
+    return [str(one) for one in symbols] if isinstance(symbols, list) else []
 
 
 def _index(finding: Finding, found: Sequence[FoundCounterexample]) -> int | None:

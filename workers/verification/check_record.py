@@ -11,7 +11,7 @@ from tracehouse.findings.comparison import Comparison, comparison_of
 from tracehouse.findings.duplicates import repeats
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST
-from tracehouse.findings.source_lines import only_warned_line
+from tracehouse.findings.source_lines import GRAPHS_DIFFER, list_candidates, only_blamed
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict, verdict_of, worst
 from tracehouse.spec.trace_spec import TraceSpec
@@ -62,11 +62,15 @@ class CheckRecord:
         self._findings.append(finding)
 
     def _output_differs(self, method: str, case: str, difference: Difference, *, in_contract: bool) -> Finding:
-        """Return the finding of a difference, at the line that the tracer warned of, if it warned of one alone."""
-        line = only_warned_line(self._claimed.findings)
-        return differences.output_differs(
-            method, case, difference, in_contract=in_contract, reads_value=bool(line), line=line
-        )
+        """Return the finding of a difference, at the line that is known to be wrong, if there is one alone."""
+        known = self._claimed.findings
+        finding = differences.output_differs(method, case, difference, in_contract=in_contract)
+        blamed = only_blamed(known, method)
+        if blamed is None:
+            return differences.leave_line_open(finding, list_candidates(known))
+        line = {"file": blamed.file, "line": blamed.line, "source": blamed.source}
+        known_by = str(blamed.evidence.get("line_known_by", GRAPHS_DIFFER))
+        return differences.blame_line(finding, line, known_by, reads_value="read" in blamed.evidence)
 
     def check(self) -> TraceCheck:
         """Return the trace check, as short as a check may be."""

@@ -143,7 +143,7 @@ def judge_warning(
             "the line reads a size: the trace keeps what follows from it, and other sizes break the contract",
             worst,
         )
-    if warned.reads_value and worst is not None:
+    if worst is not None and (warned.reads_value or worst.effect == "harmful"):
         return worst.effect, worst.reason, worst
     divergence = next((one for one in divergences if one.line == warned.line), None)
     if divergence is not None:

@@ -63,16 +63,24 @@ class _Run:
 class CauseTester:
     """Tells what makes the artifact of a target wrong on a call.
 
-    `watched` are the sites of the reads that may make it wrong. Without `groups`, any other shape is another size.
+    `watched` are the sites of the reads that may make it wrong, and `baked` the symbols whose sizes do. Without
+    `groups`, any other shape is another size.
     Nothing that the model or the artifact raises comes out.
     """
 
     def __init__(
-        self, target: Target, watched: Collection[ReadSite], groups: Groups | None, *, in_torch: bool = True
+        self,
+        target: Target,
+        watched: Collection[ReadSite],
+        groups: Groups | None,
+        *,
+        baked: Collection[str] = (),
+        in_torch: bool = True,
     ) -> None:
         self._target = target
         self._watched = frozenset(watched)
         self.groups = groups
+        self._baked = frozenset(baked)
         self._in_torch = in_torch
         example = self._run(target.call)
         self._example = example.reads if example is not None else {}
@@ -106,7 +114,7 @@ class CauseTester:
         if cause.sites and not blamed:
             return False
         if cause.sites and not cause.symbols:
-            if symbols and not self._agrees_without(call, blamed):
+            if symbols & self._baked or (symbols and not self._agrees_without(call, blamed)):
                 return False
         elif not symbols <= cause.symbols or (cause.symbols and not symbols):
             return False
