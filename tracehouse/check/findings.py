@@ -44,7 +44,6 @@ def value_read(method: str, read: ReadEffect, mend_also: Sequence[user_lines.Lin
     evidence: dict[str, JsonValue] = {"read": read.read.site.kind, "divergence": _describe(read.divergence)}
     known_by = VALUE_CHANGED if read.divergence is not None else INPUTS_CHANGED
     evidence |= {"line_known_by": known_by} if read.divergence is not None or read.confirmed else {}
-    evidence |= {"mend_also": [name_line(one.file, one.line) for one in mend_also]} if mend_also else {}
     return baked.value_read(
         method,
         read.reason,
@@ -53,6 +52,7 @@ def value_read(method: str, read: ReadEffect, mend_also: Sequence[user_lines.Lin
         confirmed=read.confirmed,
         evidence=evidence,
         line=user_lines.line_facts(read.line),
+        mend_also=[name_line(one.file, one.line) for one in mend_also],
     )
 
 

@@ -33,14 +33,19 @@ def value_read(
     confirmed: bool | None,
     evidence: Evidence,
     line: SourceLine,
+    mend_also: Sequence[str] = (),
 ) -> Finding:
-    """Return the finding that a line reads a value out of a tensor, and the trace is wrong for other values."""
+    """Return the finding that a line reads a value out of a tensor, and the trace is wrong for other values.
+
+    `mend_also` are lines that must be mended as well before the finding's counterexample is answered rightly.
+    """
+    beside = f"; its counterexample is answered rightly only once {', '.join(mend_also)} is mended too"
     return Finding(
         kind=Kind.BAKED_VALUE,
         detail=f"this line of {method} reads a value out of a tensor, and the trace keeps what followed from the "
-        f"example's value: {reason}",
+        f"example's value: {reason}{beside if mend_also else ''}",
         confirmed=confirmed,
-        evidence={"method": method, **evidence},
+        evidence={"method": method, **evidence} | ({"mend_also": [*mend_also]} if mend_also else {}),
         remedy=remedy,
         effect=effect,
         reason=reason,

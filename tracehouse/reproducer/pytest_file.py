@@ -294,7 +294,9 @@ def _plain(text: str) -> str:
 def _describe(finding: Finding) -> str:
     place = f" ({finding.file}, line {finding.line}: {(finding.source or '').strip()})" if finding.file else ""
     remedy = f" What to write instead: {finding.remedy}." if finding.remedy else ""
-    return f"{finding.kind}{place}.{remedy}"
+    mend_also = finding.evidence.get("mend_also")
+    beside = f" Mend these lines too: {', '.join(map(str, mend_also))}." if isinstance(mend_also, list) else ""
+    return f"{finding.kind}{place}.{remedy}{beside}"
 
 
 _STANDARD = ("base64", "importlib", "inspect", "io", "random", "sys", "zipfile", "zlib")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.submissions import spec, tensor
 from tracehouse.differential.comparison import Difference
-from tracehouse.findings.differences import output_differs, with_better_remedy
-from tracehouse.findings.finding import Finding
+from tracehouse.findings.differences import blame_line, leave_line_open, output_differs, with_better_remedy
+from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import (
     CONTROL_RANDOMNESS,
@@ -19,38 +19,57 @@ from tracehouse.findings.remedies import (
     USE_EVAL_MODE,
 )
 from tracehouse.findings.repeatability import nondeterministic
-from tracehouse.findings.source_lines import only_warned_line
+from tracehouse.findings.source_lines import VALUE_CHANGED, list_candidates, only_blamed
 from tracehouse.spec.trace_spec import TraceSpec
 
 IGNORED = "the artifact raised: RuntimeError: helper is annotated to be ignored and cannot be run"
 STATE = Finding(kind=Kind.HIDDEN_STATE, detail="", evidence={"method": "forward"})
 
 
-def difference_with(*warned: int | None, what: str = "differs") -> Finding:
-    """The finding, where the tracer warned of these lines."""
-    known = [Finding(kind=Kind.TRACER_WARNING, detail="", file="net.py", line=line) for line in warned]
-    line = only_warned_line(known)
-    difference = Difference("output", what)
-    return output_differs("forward", "fresh 1", difference, in_contract=True, reads_value=bool(line), line=line)
+def difference_with(line: int | None = None, what: str = "differs") -> Finding:
+    """The finding, with this line at fault."""
+    finding = output_differs("forward", "fresh 1", Difference("output", what), in_contract=True)
+    if line is None:
+        return leave_line_open(finding, [])
+    return blame_line(finding, {"file": "net.py", "line": line}, VALUE_CHANGED, reads_value=True)
+
+
+def known(kind: Kind, line: int, effect: Effect) -> Finding:
+    return Finding(kind=kind, detail="", file="net.py", line=line, effect=effect, evidence={"method": "forward"})
 
 
 def asked_for(**members: Any) -> TraceSpec:
     return TraceSpec.model_validate(spec("linear", example_inputs=[tensor([1.0])], **members))
 
 
-def test_the_one_line_that_the_tracer_warned_of_is_blamed_with_what_to_write() -> None:
-    finding = difference_with(None, 6, 6)
+def test_a_blamed_line_says_how_it_is_known_and_what_to_write() -> None:
+    finding = difference_with(6)
 
     assert (finding.file, finding.line) == ("net.py", 6)
+    assert finding.evidence["line_known_by"] == "changing this value changed the graph"
     assert finding.remedy == REPLACE_VALUE_READ
 
 
-def test_with_several_warned_lines_no_line_is_blamed() -> None:
-    finding = difference_with(6, 9)
+def test_without_a_line_the_candidates_are_listed() -> None:
+    finding = leave_line_open(difference_with(), ["net.py:6", "net.py:9"])
 
     assert (finding.file, finding.line) == (None, None)
+    assert "no line known, and net.py:6, net.py:9 may be at fault" in finding.detail
+    assert finding.evidence["candidates"] == ["net.py:6", "net.py:9"]
     assert finding.remedy == FIND_THE_CAUSE
     assert finding.confirmed
+
+
+def test_only_a_harmful_line_is_blamed_and_a_harmless_one_is_no_candidate() -> None:
+    harmful, other = known(Kind.BAKED_VALUE, 6, "harmful"), known(Kind.BAKED_VALUE, 9, "harmful")
+    harmless = known(Kind.TRACER_WARNING, 3, "harmless")
+    unknown = known(Kind.TRACER_WARNING, 4, "unknown")
+
+    assert only_blamed([harmless, unknown], "forward") is None
+    assert only_blamed([harmless, harmful], "forward") is harmful
+    assert only_blamed([harmful, other], "forward") is None
+    assert only_blamed([harmful], "encode") is None
+    assert list_candidates([harmless, unknown, harmful]) == ["net.py:4", "net.py:6"]
 
 
 @pytest.mark.parametrize("members", [{}, {"options": {"force_outplace": True}}])

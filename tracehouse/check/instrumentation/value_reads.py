@@ -90,7 +90,8 @@ class ValueRead:
     site: ReadSite
     depends_on: Dependence
     values: list[Any] = field(default_factory=list)  # numbers as they are, and digests of lists and arrays
-    kept: list[Any] = field(default_factory=list)  # what was read, to replay it; NOT_KEPT if it is too large
+    # What was read, to replay it; NOT_KEPT if it is too large.
+    kept: list[Any] = field(default_factory=list, compare=False, repr=False)
     numbers: frozenset[float] = frozenset()  # numbers that it may be compared with, in torch before or in Python after
     comparands: Comparands = NO_COMPARANDS  # numbers that the model has at hand besides
     may_be_caught: bool = False  # whether the model could catch an error that another value leads to
