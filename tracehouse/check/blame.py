@@ -1,6 +1,6 @@
 """Blame: the line that makes the answers to a call differ, as far as the layers know it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tracehouse.check.evidence import Evidence
@@ -34,7 +34,7 @@ def make_tester(target: Target, evidence: Evidence) -> CauseTester:
 def find_blamed_line(target: Target, evidence: Evidence, call: Call) -> BlamedLine | None:
     """Return the line that alone makes the answers to this call differ; None if no line is known."""
     tester = make_tester(target, evidence)
-    blamed = [*_list_blamed(evidence, tester)]
+    blamed = [*_list_blamed(evidence, tester, tester.cause_of(call).symbols)]
     for line, cause in blamed:
         if cause is not None and tester.shows(call, cause):
             return line
@@ -42,15 +42,22 @@ def find_blamed_line(target: Target, evidence: Evidence, call: Call) -> BlamedLi
     return untested[0] if len(blamed) == len(untested) == 1 else None
 
 
-def _list_blamed(evidence: Evidence, tester: CauseTester) -> Iterator[tuple[BlamedLine, Cause | None]]:
-    """Yield the lines that are known to make the artifact wrong, each with its cause, or None if no read is seen."""
+def _list_blamed(
+    evidence: Evidence, tester: CauseTester, changed: Collection[str]
+) -> Iterator[tuple[BlamedLine, Cause | None]]:
+    """Yield the lines that are known to make the artifact wrong, each with its cause, or None if no read is seen.
+
+    A size is a cause only if one of its symbols is among the `changed` ones. Symbols that are not baked may change too.
+    """
     for read in evidence.wrong_reads:
         known_by = INPUTS_CHANGED if read.divergence is None else VALUE_CHANGED
         yield BlamedLine(read.line, known_by, reads_value=True), tester.at_line(read.line)
     for value in evidence.wrong_values:
         if (line := evidence.line_of_value(value)) is not None:
             yield BlamedLine(line, GRAPHS_DIFFER, reads_value=False), tester.at_line(line)
+    baked = {symbol for one in evidence.wrong_sizes for symbol in one.symbols}
+    others = {*evidence.groups.symbols} - baked if evidence.groups is not None else set()
     for size in evidence.wrong_sizes:
-        if size.line is not None and size.divergence is not None:
-            cause = Cause(symbols=frozenset(size.symbols))
+        if size.line is not None and size.divergence is not None and {*size.symbols} & {*changed}:
+            cause = Cause(symbols=frozenset({*size.symbols} | others))
             yield BlamedLine(size.line, GRAPHS_DIFFER, reads_value=False), cause
