@@ -80,7 +80,8 @@ def choose_counterexamples(
         diverging_runs, key=lambda one: (not is_counterexample(one[0].case), _input_bytes(one[1]))
     ):
         example = examples[run.method]
-        cause = run.method, _has_other_sizes(run, example)
+        of_value = any(one.kind == Kind.BAKED_VALUE and _is_shrunk_for(run.case, one, findings) for one in findings)
+        cause = run.method, not of_value and _has_other_sizes(run, example)
         explained = [one for one in findings if _shows(run, example, one, findings, own_cases)]
         if cause in causes and all(one in covered for one in explained):
             continue
