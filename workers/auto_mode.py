@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import ArchiveUnusable, ModelCrashed, TraceError, UnsupportedOutput, UntraceableModel
+from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import BAKED, Kind
+from tracehouse.findings.remedies import without_mode_auto
 from tracehouse.findings.trace_check import TraceCheck, reads_value
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
@@ -19,6 +21,7 @@ from workers.device_trace import DeviceResult
 # What tracing cannot do, scripting may; every other error would come again. A trace can crash its process: an operator
 # raises while it is recorded, and the model catches that.
 _TRACING_ERRORS = (UntraceableModel, UnsupportedOutput, ArchiveUnusable, ModelCrashed)
+_WOULD_COME_AGAIN = "not tried: the error of the trace is not one of tracing, so scripting would end with it too"
 _DETAIL_MAX_CHARACTERS = 1000
 _BEST = 0, False
 
@@ -57,22 +60,46 @@ class _Trial:
 
 
 def find_best(convert: Convert) -> DeviceResult:
-    """Return the best conversion's result, with all attempts. Raises what tracing raised, where no conversion works."""
-    trials = [_try(convert, Conversion(), tolerated=_TRACING_ERRORS)]
+    """Return the best conversion's result, with all attempts.
+
+    If no conversion works, raises what tracing raised, with all attempts among its facts.
+    """
+    trials = [_try(convert, Conversion())]
     for conversion in _further_conversions(trials[0]):
         if trials[-1].is_best:
             break
-        trials.append(_try(convert, conversion, tolerated=(TraceError,)))
+        trials.append(_try(convert, conversion))
     best = min(trials, key=lambda one: one.rank)
     if isinstance(best.result, TraceError):
-        raise best.result
-    return best.result.with_attempts([one.attempt(kept=one is best) for one in trials])
+        raise _add_attempts(best.result, trials)
+    attempts = [one.attempt(kept=one is best) for one in trials]
+    return best.result.with_attempts(attempts).with_findings([*map(_without_mode_auto, best.result.check.findings)])
 
 
-def _try(convert: Convert, conversion: Conversion, *, tolerated: tuple[type[TraceError], ...]) -> _Trial:
+def _add_attempts(error: TraceError, trials: Sequence[_Trial]) -> TraceError:
+    """Return the error with what was tried, and a remedy that does not advise mode auto."""
+    attempts = [one.attempt(kept=False) for one in trials]
+    if not isinstance(error, _TRACING_ERRORS):
+        attempts.append(ConversionAttempt(way="script", verdict=None, kept=False, detail=_WOULD_COME_AGAIN))
+    remedy = error.facts.get("remedy", error.remedy())
+    error.facts = {
+        **error.facts,
+        "attempts": [one.model_dump(mode="json") for one in attempts],
+        **({"remedy": without_mode_auto(remedy)} if remedy is not None else {}),
+    }
+    return error
+
+
+def _without_mode_auto(finding: Finding) -> Finding:
+    if finding.remedy is None:
+        return finding
+    return finding.model_copy(update={"remedy": without_mode_auto(finding.remedy)})
+
+
+def _try(convert: Convert, conversion: Conversion) -> _Trial:
     try:
         return _Trial(conversion, convert(conversion))
-    except tolerated as error:
+    except TraceError as error:
         if error.fault == "service":
             raise
         return _Trial(conversion, error)
@@ -81,7 +108,7 @@ def _try(convert: Convert, conversion: Conversion, *, tolerated: tuple[type[Trac
 def _further_conversions(first: _Trial) -> list[Conversion]:
     script_all = Conversion(mode="script")
     if isinstance(first.result, TraceError):
-        return [script_all]
+        return [script_all] if isinstance(first.result, _TRACING_ERRORS) else []
     traced = first.result.tracer.traced
     if traced.form != "traced":  # it was a ScriptModule already
         return []

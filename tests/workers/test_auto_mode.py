@@ -18,6 +18,13 @@ def artifact_of(store: Store, ended: TraceRequest) -> Artifact:
     return store.artifacts.get(TENANT, ended.artifacts[0].digest)
 
 
+def attempts_of(ended: TraceRequest) -> list[Any]:
+    assert ended.failure is not None
+    attempts = ended.failure.facts["attempts"]
+    assert isinstance(attempts, list)
+    return attempts
+
+
 def auto(name: str, entrypoint: str = "Net", *inputs: Any, **members: Any) -> dict[str, Any]:
     return spec(name, entrypoint, mode="auto", example_inputs=list(inputs) or [tensor([1.0, -2.0])], **members)
 
@@ -83,6 +90,7 @@ def test_where_no_way_is_right_the_trace_stays_and_says_why(work: Work, store: S
     [_, scripted] = kept.attempts
     assert (scripted.way, scripted.verdict) == ("script", None)
     assert "torch cannot script this" in (scripted.detail or "")
+    assert not [finding for finding in kept.check.findings if "mode" in (finding.remedy or "")]
 
 
 def test_what_cannot_be_traced_is_scripted(work: Work, store: Store) -> None:
@@ -91,11 +99,28 @@ def test_what_cannot_be_traced_is_scripted(work: Work, store: Store) -> None:
     assert kept.form == "scripted"
 
 
-def test_what_the_model_itself_raises_is_not_tried_again(work: Work) -> None:
+def test_what_the_model_itself_raises_is_not_tried_again_and_the_problem_says_so(work: Work) -> None:
     ended = work(auto("raises_in_forward", "Net", tensor([[1.0, 2.0]])))
 
     assert ended.failure is not None
     assert ended.failure.slug == "model-raised"
+    [_, scripted] = attempts_of(ended)
+    assert scripted["way"] == "script"
+    assert "not tried" in scripted["detail"]
+
+
+def test_where_nothing_works_the_problem_says_why_scripting_did_not_and_advises_no_mode_auto(work: Work) -> None:
+    source = "def forward(x):\n    return [x, {'a': (lambda y: y)(x)}['a']]\n"
+    ended = work({**auto("linear"), "source": {"files": {"net.py": source}, "entrypoint": "net:forward"}})
+
+    assert ended.failure is not None
+    assert (ended.failure.slug, ended.failure.facts["remedy"]) == (
+        "unsupported-output",
+        "return a tuple or a NamedTuple, or set strict to false if all values are of one type",
+    )
+    [traced, scripted] = attempts_of(ended)
+    assert (traced["way"], traced["detail"]) == ("trace", ended.failure.detail)
+    assert "Lambda aren't supported" in scripted["detail"]
 
 
 def test_what_the_source_prints_is_logged_once(work: Work, store: Store) -> None:

@@ -21,6 +21,14 @@ _CONFINED = (
     "in a trace request, the model cannot use the machine's files, the network or other processes: send files in the "
     "source and open them there, weights as `weights`, and tensors as inputs"
 )
+_FIT_SHAPES = (
+    "give each example input the shape that the line takes (batch and channels come first), or give the layer the "
+    "sizes of the inputs"
+)
+_FIT_DATATYPES = (
+    "give each example input the datatype that the line takes: INT64 for ids and indices, that of the weights for "
+    "others; or convert it in forward, as x.to(self.weight.dtype)"
+)
 # Remedies for messages of libraries that have none: a part of the message, and what to do.
 _REMEDIES = [
     (
@@ -31,6 +39,29 @@ _REMEDIES = [
     ("No module named", "install it; for a trace request, send it in the source, or install it beside the service, and "
                         "in the sandbox's tier seccomp name it in PRELOAD as well. If the model only imports it, and "
                         "does not use it, name the package in `source.stub_missing`"),
+    *((words, _FIT_SHAPES) for words in (
+        "shapes cannot be multiplied", "must match the size of tensor", "must match the existing size",
+        "input of size", "Given groups=", "but got input of size", "must have same number of dimensions",
+        "Sizes of tensors must match", "D input (got ", "must match except in dimension",
+    )),
+    *((words, _FIT_DATATYPES) for words in (
+        "to have the same dtype", "must have the same dtype", "expected scalar type", "and weight type",
+        "and bias type", "one of the following scalar types", "expected m1 and m2 to have",
+    )),
+    ("view size is not compatible", "use reshape in place of view, or call contiguous() first"),
+    *((words, "send integers that are smaller than the size that they index: `high` of a random input bounds them; or "
+              "correct the index") for words in ("index out of range in self", "is out of bounds for dimension")),
+    ("not implemented for 'Half'", "compute in float32 or bfloat16: this operator has no float16 on this device"),
+    ("does not require grad and does not have a grad_fn",
+        "take the gradient inside `with torch.enable_grad():`, of x.detach().requires_grad_(): models are called with "
+        "gradients off"),
+    ("Can't call numpy() on Tensor that requires grad",
+        "compute with torch operators, or call detach() before numpy()"),
+    ("leaf Variable that requires grad", "use the operator that is not in place, or write to a buffer"),
+    ("(torch.nn.Parameter or None expected)",
+        "assign the tensor to another name, or register that name as a buffer: it is a parameter"),
+    ("'NoneType' object", "an argument or an attribute is None here: send a value for it, or test `is not None`"),
+    ("before Module.__init__() call", "call super().__init__() before anything is assigned"),
     # What the jail refuses, in the words of the kernel and of the libraries above it.
     *((words, _CONFINED) for words in (
         "Permission denied", "Operation not permitted", "Read-only file system", "No such file or directory: '/",

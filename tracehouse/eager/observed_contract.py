@@ -21,14 +21,15 @@ from tracehouse.errors import (
     OutputWithoutValues,
     UnsupportedOutput,
 )
+from tracehouse.findings.remedies import LET_MODE_BE_AUTO_OR_SCRIPT
 from tracehouse.introspection import user_lines
 from tracehouse.tensors.tensor import TensorSpec
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.tensors import spec_of
 
 _REMEDY_OF_CONTAINER = (
-    "return a tuple or a NamedTuple, set strict to false if all values are of one type, or, in a trace request, let "
-    "`mode` be auto or script, which keeps a dict or a list as it is"
+    "return a tuple or a NamedTuple, or set strict to false if all values are of one type; "
+    f"{LET_MODE_BE_AUTO_OR_SCRIPT}"
 )
 
 

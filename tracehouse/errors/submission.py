@@ -6,27 +6,45 @@ from tracehouse.errors.base import Fault, TraceError
 
 
 class SourceUnreadable(TraceError):
-    """The source archive cannot be read"""
+    """The source archive cannot be read
+
+    Send a zip archive, or the Python files themselves.
+    """
 
 
 class SourceUnsafe(TraceError):
-    """The source has file names that are not allowed"""
+    """The source has file names that are not allowed
+
+    Make the archive anew inside the folder of the source, with relative names and without links.
+    """
 
 
 class SourceTooLarge(TraceError):
-    """The source archive unpacks to more than is allowed"""
+    """The source archive unpacks to more than is allowed
+
+    Leave data, weights and generated files out of the archive; send weights as `weights`.
+    """
 
 
 class SourceSyntaxError(TraceError):
-    """The source is not valid Python"""
+    """The source is not valid Python
+
+    Correct the line that the problem names.
+    """
 
 
 class SourceImportFailed(TraceError):
-    """The source imports something that is not installed here"""
+    """The source imports something that is not installed here
+
+    Send the module in the source, or install it beside the service.
+    """
 
 
 class SourceRaised(TraceError):
-    """The source raised while it was imported"""
+    """The source raised while it was imported
+
+    Correct the line, or move what it does into the entrypoint: the source is imported before anything is called.
+    """
 
 
 class EntrypointNotFound(TraceError):
@@ -37,23 +55,38 @@ class EntrypointNotFound(TraceError):
 
 
 class EntrypointUnusable(TraceError):
-    """The entrypoint is not an nn.Module, a factory of one, or a function"""
+    """The entrypoint is not an nn.Module, a factory of one, or a function
+
+    Name a subclass of nn.Module, an instance of one, a function that returns one, or a function of tensors.
+    """
 
 
 class InitFailed(TraceError):
-    """The entrypoint raised while the model was made"""
+    """The entrypoint raised while the model was made
+
+    Correct the line that raised, or the arguments that the request gives to the entrypoint.
+    """
 
 
 class WeightsUnreadable(TraceError):
-    """The weights file cannot be read"""
+    """The weights file cannot be read
+
+    Save the state dict anew, with safetensors or with torch.save(model.state_dict(), file).
+    """
 
 
 class WeightsMismatch(TraceError):
-    """The weights do not fit the model"""
+    """The weights do not fit the model
+
+    Send the weights of this very model, and give its entrypoint the arguments with which they were trained.
+    """
 
 
 class InputsUnreadable(TraceError):
-    """An inputs file cannot be read"""
+    """An inputs file cannot be read
+
+    Send the tensors as .safetensors, as .npz, or as a .pt file that torch.save wrote.
+    """
 
 
 class TraceMethodNotFound(TraceError):
@@ -85,7 +118,11 @@ class StubbedPackageUsed(TraceError):
 
 
 class ModelRaised(TraceError):
-    """The model raised on its example inputs"""
+    """The model raised on its example inputs
+
+    Call the model in Python on the same example inputs, and correct the line that raised, or the inputs' shapes,
+    datatypes and values.
+    """
 
 
 class DeviceNotFound(ModelRaised):
@@ -119,15 +156,25 @@ class ModelUnrepeatable(TraceError):
 
 
 class LimitExceeded(TraceError):
-    """The model code went over a limit"""
+    """The model code went over a limit
+
+    Send smaller example inputs or a smaller model, or raise the limit where the service is started.
+    """
 
 
 class ModelExited(TraceError):
-    """The model code ended its process"""
+    """The model code ended its process
+
+    Take sys.exit, os._exit and the like out of the model: raise an exception instead.
+    """
 
 
 class ModelCrashed(TraceError):
-    """The model code crashed its process"""
+    """The model code crashed its process
+
+    Call the model in Python on the same example inputs: an operator or an extension ends the process there too. Leave
+    it out, or install a version that fits this torch.
+    """
 
 
 class TracerLost(TraceError):

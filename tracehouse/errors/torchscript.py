@@ -4,7 +4,10 @@ from tracehouse.errors.base import TraceError
 
 
 class UnsupportedOutput(TraceError):
-    """The model returns something that TorchScript cannot return"""
+    """The model returns something that TorchScript cannot return
+
+    Return tensors, in tuples, lists or dicts.
+    """
 
 
 class OutputNotTensor(UnsupportedOutput):
@@ -39,7 +42,7 @@ class OutputNotJson(UnsupportedOutput):
 class MixedOutput(UnsupportedOutput):
     """The model returns a list or a dict of values that are not all of one type
 
-    Return a tuple or a NamedTuple, whose items may differ, or, in a trace request, let `mode` be auto or script.
+    Return a tuple or a NamedTuple, whose items may differ; or, in a trace request, let `mode` be auto or script.
     """
 
 
@@ -51,7 +54,11 @@ class UnsupportedDict(UnsupportedOutput):
 
 
 class UntraceableModel(TraceError):
-    """torch could not trace the model"""
+    """torch could not trace the model
+
+    Take what torch's message names out of `forward`, or compute it with other operators; or, in a trace request, let
+    `mode` be auto or script.
+    """
 
 
 class OutputNotTraced(UntraceableModel):

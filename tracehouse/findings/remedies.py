@@ -5,6 +5,19 @@ finding puts in what it is about, and the catalogue a word for any of them. They
 nothing but the model can be changed: what a trace request alone can do begins with "in a trace request".
 """
 
+import re
+
+# A clause at the end of a remedy; mode auto, which has tried it, leaves it out.
+LET_MODE_BE_AUTO = "or, in a trace request, let `mode` be auto"
+LET_MODE_BE_AUTO_OR_SCRIPT = f"{LET_MODE_BE_AUTO} or script"
+_LET_MODE_BE = re.compile(rf"[,;] {re.escape(LET_MODE_BE_AUTO)}( or script)?")
+
+
+def without_mode_auto(remedy: str) -> str:
+    """Return the remedy without the advice to let `mode` be auto."""
+    return _LET_MODE_BE.sub("", remedy)
+
+
 FIND_THE_CAUSE = (
     "look for a value that Python reads out of a tensor (`if`, `int()`, `.item()`, `.numpy()`), and for state that "
     "forward changes; the trace keeps both as they were on the example"
@@ -46,7 +59,7 @@ LIST_BUCKETS = "or, in a trace request, list the sizes you need in `buckets`: on
 
 KEEP_SIZE_DYNAMIC = (
     "pass x.shape[i] to torch operators directly, without int(); put a loop over a size into a torch.jit.script "
-    "function; or, in a trace request, let `mode` be auto"
+    f"function; {LET_MODE_BE_AUTO}"
 )
 
 FIX_CHECK_INPUT = "send a check input that the eager model itself accepts, or leave this one out"

@@ -2,23 +2,23 @@
 
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
+from tracehouse.findings.remedies import LET_MODE_BE_AUTO
 from tracehouse.findings.source_lines import SourceLine
 from tracehouse.findings.trace_check import TorchCheck, reads_value
 
 # By the kind of the tracer's warning.
 _REMEDIES = {
-    "tensor-to-python-boolean": "choose with torch.where, put the branch into a torch.jit.script function, or, in a "
-    "trace request, let `mode` be auto, which does so where a trace is wrong",
-    "tensor-to-python-integer": "keep the number a tensor; read a size where it is used, as x.shape[0]; or, in "
-    "a trace request, let `mode` be auto",
+    "tensor-to-python-boolean": "choose with torch.where, or put the branch into a torch.jit.script function; "
+    f"{LET_MODE_BE_AUTO}",
+    "tensor-to-python-integer": "keep the number a tensor; read a size where it is used, as x.shape[0]; "
+    f"{LET_MODE_BE_AUTO}",
     "tensor-to-python-float": "keep the number a tensor, and compute with torch operators",
     "tensor-to-python-complex": "keep the number a tensor, and compute with torch operators",
     "tensor-to-python-number": "keep the number a tensor, and compute with torch operators",
     "tensor-to-python-index": "index with the tensor itself",
     "tensor-to-python-list": "keep the values in a tensor",
     "tensor-to-numpy": "compute with torch operators instead of numpy",
-    "iterating": "compute on the whole tensor, put the loop into a torch.jit.script function, or, in a trace request, "
-    "let `mode` be auto, which does so where a trace is wrong",
+    "iterating": f"compute on the whole tensor, or put the loop into a torch.jit.script function; {LET_MODE_BE_AUTO}",
     "len": "use x.shape[0]",
     "constant-registered": "create the tensor in __init__ as a buffer, or compute it from the inputs with torch "
     "operators",

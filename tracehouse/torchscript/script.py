@@ -24,6 +24,10 @@ from tracehouse.torchscript.trace import TraceResult, check_names
 # The file name under which torch finds the text of the functions that are written here.
 _SERVED = "<a function as a module>"
 
+_AVOID = (
+    "write it another way, guard it with `if not torch.jit.is_scripting():` if the artifact does not need it, or trace "
+    "the model instead: a trace records what Python does"
+)
 # What to write instead: a part of torch's message, and the remedy. Otherwise the error's own remedy is used.
 _REMEDIES = [
     ("Could not export Python function call",
@@ -34,15 +38,39 @@ _REMEDIES = [
         "give each argument a name and a type, and keyword-only arguments no default; or trace the model"),
     ("Mutable default parameters",
         "let the default be None, with the type Optional[...], and make the value inside"),
+    ("Expected integer literal for index",
+        "loop over the modules, as `for layer in self.layers:`, or write the index as a number"),
+    ("Unable to extract string literal index", "loop over `.items()` of the modules, or write the key as a text"),
+    ("argument must be a string literal", "write the attribute's name as a text"),
+    ("closed over global variable",
+        "pass the value as an argument, keep it as a buffer or an attribute of the module, or annotate it with Final"),
+    ("is not defined in the", "assign the variable before the `if`, with the type that it has in both branches"),
+    ("cannot statically infer the expected size", "index item by item, as x.shape[0], in place of unpacking the list"),
+    ("previously matched to type", "give all items of the list one type, and annotate an empty list, as List[int]"),
+    ("attribute or method 'forward'",
+        "give the method of the base class a name of its own, and call it by that: TorchScript has no super()"),
+    ("Unknown type name", "annotate with torch.Tensor, or with a type that TorchScript has"),
+    ("Tried to set nonexistent attribute", "assign the attribute in __init__"),
+    ("cannot call a value of type 'NoneType'", "test `is not None` before the call"),
+    ("This function exists as an attribute",
+        "define the function with `def`, types and no lambda, so that torch.jit.script compiles it"),
+    ("Python type: 'list'", "put modules into an nn.ModuleList; annotate the type of any other list in the class"),
+    ("Python type: 'dict'", "put modules into an nn.ModuleDict; annotate the type of any other dict in the class"),
+    ("Arguments for call are not valid",
+        "pass arguments of the types that one of the signatures in the message has; annotate those without a type"),
+    ("Failed to get source",
+        "write the class out, with `def __init__`, in a file of the source: TorchScript compiles text, and a dataclass "
+        "has none"),
     ("has no type annotations", "annotate the types of the arguments and of the return value"),
     ("(inferred)", "annotate the type: TorchScript takes an argument without a type for a Tensor"),
     ("Could not infer type", "annotate the attribute's type in the class, or make it Final"),
     ("failed to convert Python type",
         "annotate the attribute's type in the class, make it Final, or leave it out of the compiled methods"),
     ("refine the type", "copy the attribute to a local variable, and test `is not None` on that variable"),
-    ("aren't supported",
-        "write it another way, guard it with `if not torch.jit.is_scripting():` if the artifact does not need it, or "
-        "trace the model instead: a trace records what Python does"),
+    *((words, _AVOID) for words in (
+        "aren't supported", "not supported yet", "currently not supported in Torchscript", "Don't support",
+        "are not supported",
+    )),
     ("source code", "TorchScript compiles the text of a function: define it in a file of the source"),
 ]  # fmt: skip
 # The first line of torch's message if a call does not fit the function's signature; the reason follows.

@@ -25,6 +25,7 @@ from tracehouse.errors import (
     UnsupportedOutput,
     UntraceableModel,
 )
+from tracehouse.findings.remedies import LET_MODE_BE_AUTO_OR_SCRIPT
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import torch_check
 
@@ -48,12 +49,20 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
 # Remedies that are more exact than the error's own.
 _REMEDIES = {
     "Encountering a dict at the output of the tracer": (
-        "return a tuple or a NamedTuple, set strict to false if all values are of one type, or, in a trace request, "
-        "let `mode` be auto or script"
+        "return a tuple or a NamedTuple, or set strict to false if all values are of one type; "
+        f"{LET_MODE_BE_AUTO_OR_SCRIPT}"
     ),
     "Only tensors, lists, tuples of tensors": "return tensors, in tuples, lists or dicts",
     "List trace inputs must have elements": "do not return empty lists",
 }
+# Of messages that have no error of their own.
+_REMEDIES_OF_OTHERS = [
+    (
+        "Tensor that doesn't have storage",
+        "take gradients with torch.autograd.grad in place of torch.func, or write the gradient with operators: the "
+        "tensors of torch.func's transforms cannot be traced",
+    ),
+]
 _REMEDY_FOR_FUNCTION = (
     "write the function as an nn.Module that makes the tensor, or the module that holds it, in __init__; or detach the "
     "tensor"
@@ -73,7 +82,10 @@ def translate_refusal(error: Exception, model: LoadedModel, calls: Mapping[str, 
     for words, kind in _NAMED:
         if words in text:
             return _named_error(kind, words, text, facts, model, calls)
-    return UntraceableModel(f"tracing raised {type(error).__name__}: {user_lines.public_error_text(error)}", **facts)
+    remedy = next(({"remedy": remedy} for words, remedy in _REMEDIES_OF_OTHERS if words in text), {})
+    return UntraceableModel(
+        f"tracing raised {type(error).__name__}: {user_lines.public_error_text(error)}", **facts, **remedy
+    )
 
 
 def _named_error(

@@ -1,6 +1,6 @@
 """The error tree."""
 
-from tracehouse.errors import CallerError, ServiceError, ShapeMismatch, by_slug
+from tracehouse.errors import CallerError, ServiceError, ShapeMismatch, TraceError, by_slug
 
 
 def all_of(family: type[ServiceError]) -> list[type[ServiceError]]:
@@ -23,6 +23,12 @@ def test_every_mistake_of_a_caller_says_what_to_do_about_it() -> None:
     for family in CallerError.__subclasses__():
         for error in family.__subclasses__() or [family]:
             assert error.remedy() is not None, error
+
+
+def test_every_error_of_a_model_says_what_to_do_about_it() -> None:
+    for family in TraceError.__subclasses__():
+        for error in all_of(family):
+            assert error.remedy() is not None or error.fault == "service", error
 
 
 def test_facts_survive_as_data() -> None:

@@ -5,10 +5,11 @@ import linecache
 from functools import lru_cache
 
 from tracehouse.check.instrumentation.value_reads import SourceSpan, ValueRead
+from tracehouse.findings.remedies import LET_MODE_BE_AUTO
 from tracehouse.introspection.user_lines import Line
 
 _EXPRESSION_MAX_CHARACTERS = 120
-_SCRIPT = "put this code into a function under @torch.jit.script, or, in a trace request, let `mode` be auto"
+_SCRIPT = f"put this code into a function under @torch.jit.script; {LET_MODE_BE_AUTO}"
 
 
 def suggest_remedy(read: ValueRead) -> str:
