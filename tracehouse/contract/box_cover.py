@@ -71,7 +71,8 @@ def find_gap(box: Mapping[str, Sizes], cover: Sequence[Limits], effort: Effort) 
     uncovered = {symbol: [cell.sizes for cell in inside if not cell.boxes] for symbol, inside in cells.items()}
     if any(uncovered.values()):
         return Gap({symbol: _merge(sizes) for symbol, sizes in uncovered.items() if sizes})
-    together = _find_uncovered([*cells.items()], all_boxes, effort)
+    least = [(symbol, _least_covered(inside, effort)) for symbol, inside in cells.items()]
+    together = _find_uncovered(least, all_boxes, effort)
     return None if together is None else Gap({}, together)
 
 
@@ -175,7 +176,7 @@ def _find_uncovered(cells: Sequence[tuple[str, Sequence[_Cell]]], boxes: int, ef
     if not cells or reduce(and_, (cell.boxes for _, inside in cells for cell in inside), boxes):
         return None
     (symbol, inside), *others = cells
-    for cell in _least_covered(inside):
+    for cell in inside:
         effort.spend(1 + sum(len(each) for _, each in others))
         found = _find_uncovered(others, boxes & cell.boxes, effort)
         if found is not None:
@@ -183,10 +184,11 @@ def _find_uncovered(cells: Sequence[tuple[str, Sequence[_Cell]]], boxes: int, ef
     return None
 
 
-def _least_covered(cells: Iterable[_Cell]) -> list[_Cell]:
+def _least_covered(cells: Iterable[_Cell], effort: Effort) -> list[_Cell]:
     """Leave out a cell if another one is in no other boxes than it: what covers that one covers this one too."""
     least: list[_Cell] = []
     for cell in sorted(cells, key=lambda cell: cell.boxes.bit_count()):
+        effort.spend(len(least))
         if all(other.boxes & ~cell.boxes for other in least):
             least.append(cell)
     return least

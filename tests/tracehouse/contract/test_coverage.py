@@ -1,12 +1,13 @@
 """Which of two contracts accepts less, and in what words that is said."""
 
 import random
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import pytest
 
 from tests.contracts import Shape, contract, method
+from tracehouse.contract.box_cover import Effort, Limits, TooManySizes, find_gap
 from tracehouse.contract.contract import Batch, Contract, MethodContract
 from tracehouse.contract.coverage import list_uncovered
 from tracehouse.contract.dims import symbols_of
@@ -233,6 +234,20 @@ def test_a_comparison_is_bounded() -> None:
     assert list_uncovered([large] * 32, [large] * 32) in ([], ["the contracts have too many sizes to be compared"])
 
 
+def test_so_is_the_search_among_boxes_that_only_cover_a_size_together() -> None:
+    """Size n is in another seven of the twelve boxes, so no size leaves out another one."""
+    boxes_of_sizes = [*combinations(range(12), 7)]
+    sizes_of_boxes = [
+        [range(size, size + 1) for size, boxes in enumerate(boxes_of_sizes) if box in boxes] for box in range(12)
+    ]
+    cover = [Limits({"n": [sizes]}) for sizes in sizes_of_boxes]
+    sizes = {"n": [range(len(boxes_of_sizes))]}
+
+    assert find_gap(sizes, cover, Effort()) is None
+    with pytest.raises(TooManySizes):
+        find_gap(sizes, cover, Effort(len(boxes_of_sizes) ** 2 // 4))
+
+
 DIMS: list[int | str] = [1, 2, 3, "a", "b", "2*a", "a+1", "a+b", "b+2"]
 
 
@@ -253,17 +268,9 @@ def random_contract(draw: random.Random, shapes: dict[str, Shape]) -> MethodCont
         return None
 
 
-def sizes_taken(contract: MethodContract) -> set[tuple[int, ...]]:
-    return {
-        sizes
-        for sizes in product(range(9), repeat=4)
-        if contract.takes(
-            [
-                TensorSpec(name=name, datatype=Datatype.INT64, shape=shape)
-                for name, shape in (("x", sizes[:2]), ("y", sizes[2:]))
-            ]
-        )
-    }
+def specs_of(sizes: tuple[int, ...]) -> list[TensorSpec]:
+    shapes = {"x": sizes[:2], "y": sizes[2:]}
+    return [TensorSpec(name=name, datatype=Datatype.INT64, shape=shape) for name, shape in shapes.items()]
 
 
 def test_what_is_covered_is_accepted_whatever_the_contracts_are() -> None:
@@ -271,7 +278,8 @@ def test_what_is_covered_is_accepted_whatever_the_contracts_are() -> None:
     draw = random.Random(0)
     shapes = [random_shapes(draw) for _ in range(16)]
     drawn = [found for each in shapes * 3 if (found := random_contract(draw, each)) is not None]
-    taken = [sizes_taken(found) for found in drawn]
+    asked = {sizes: specs_of(sizes) for sizes in product(range(9), repeat=4)}
+    taken = [{sizes for sizes, specs in asked.items() if found.takes(specs)} for found in drawn]
     covered = exact = 0
     for (old, before), (new, now) in product(zip(drawn, taken, strict=True), repeat=2):
         said = list_uncovered([Contract(methods={"forward": old})], [Contract(methods={"forward": new})])
