@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracehouse.differential.out_of_memory import PROCESS_MESSAGES
-from tracehouse.eager.stubbed_packages import StubUsed
+from tracehouse.eager.stubbed_packages import StubUsed, take_use
 from tracehouse.errors import (
     DeviceNotFound,
     DevicesDiffer,
@@ -88,15 +88,21 @@ def translate_errors(kind: type[TraceError], doing: str, **facts: Any) -> Iterat
     """Turn any exception of the submitted code inside into a TraceError with the user's line.
 
     `kind` is raised, or a more exact error where torch's message is known. `doing` begins the detail, such as
-    "importing 'net' raised". A TraceError passes unchanged. If memory ran out, LimitExceeded is raised.
+    "importing 'net' raised". A TraceError passes unchanged. If memory ran out, LimitExceeded is raised; if a stub of a
+    missing package was used, StubbedPackageUsed, also if the submitted code caught that.
     """
     try:
         yield
+        if (caught := take_use()) is not None:
+            raise caught
     except TraceError:
         raise
     except StubUsed as used:
+        take_use()
         raise stub_used_error(used) from used
     except Exception as error:
+        if (caught := take_use()) is not None:
+            raise stub_used_error(caught) from error
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
         text = user_lines.error_text(error)

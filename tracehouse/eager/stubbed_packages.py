@@ -34,6 +34,17 @@ class StubUsed(BaseException):
             f"{what} was used, and {package} is not installed: `stub_missing` lets the source import it, not use it"
         )
         self.package = package
+        _uses.append(self)
+
+
+_uses: list[StubUsed] = []  # that `take_use` has not returned yet
+
+
+def take_use() -> StubUsed | None:
+    """Return the first use since the last call, also one that a bare `except` of the submitted code caught."""
+    first = _uses[0] if _uses else None
+    _uses.clear()
+    return first
 
 
 class Stub:
@@ -141,6 +152,7 @@ class StubbedPackages(MetaPathFinder, Loader):
         return sorted(name for name in self._names if type(sys.modules.get(name)) is StubModule)
 
     def install(self) -> None:
+        _uses.clear()
         sys.meta_path.append(self)
 
     def uninstall(self) -> None:

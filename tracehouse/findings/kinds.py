@@ -730,7 +730,8 @@ _ENTRIES = (
         weight=Weight.INFORMS,
         meaning="The request names the package in `source.stub_missing`, and it is not installed beside the service. "
         "The source could import it. A use of it, of a function that it decorates or of a class that it is a base of "
-        "raises `stubbed-package-used`, which `except Exception` does not catch. An attribute of a stub is never None.",
+        "ends the request as `stubbed-package-used`, also if the source catches it. An attribute of a stub is "
+        "never None.",
         remedy="Nothing has to change while the model does not need the package. Otherwise install it beside the "
         "service, or send a module of its name in the source.",
         example=Example(before='"stub_missing": ["wandb"]'),

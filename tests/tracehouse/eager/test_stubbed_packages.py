@@ -98,18 +98,23 @@ def test_a_use_in_the_model_raises_and_names_the_package(load: Load, body: str, 
     assert raised.value.facts["line"] == 2 + net[: net.index(f"        {used}\n")].count("\n")
 
 
-def test_a_model_that_catches_every_exception_does_not_go_on_without_the_package(load: Load) -> None:
-    net = """
+@pytest.mark.parametrize("caught", ["except Exception", "except", "except BaseException"])
+@pytest.mark.parametrize("otherwise", ["return x", "raise ValueError"])
+def test_a_model_that_catches_everything_does_not_go_on_without_the_package(
+    load: Load, caught: str, otherwise: str
+) -> None:
+    net = f"""
 from absent import fast
 class Net(torch.nn.Module):
     def forward(self, x):
         try:
             return fast(x)
-        except Exception:
-            return x
+        {caught}:
+            {otherwise}
 """
-    with pytest.raises(StubbedPackageUsed):
+    with pytest.raises(StubbedPackageUsed) as raised:
         call(load(net))
+    assert raised.value.facts["line"] == 7
 
 
 @pytest.mark.parametrize(
