@@ -10,6 +10,7 @@ import torch
 import tracehouse
 
 X, Y = torch.tensor([3.0]), torch.tensor([3.0])  # alike: on the example alone, no order matters
+STEPS = {"mul": 2, "add": 3}
 
 
 def by_key(d: Any) -> torch.Tensor:
@@ -40,6 +41,10 @@ def by_order_of_numbers(x: torch.Tensor, steps: dict[str, int]) -> torch.Tensor:
     return x
 
 
+def by_order_of_a_default(x: torch.Tensor, steps: dict[str, int] = STEPS) -> torch.Tensor:
+    return by_order_of_numbers(x, steps)
+
+
 def in_a_list(ds: list[dict[str, torch.Tensor]]) -> torch.Tensor:
     return by_order(ds[0]) + by_key(ds[1])
 
@@ -66,7 +71,8 @@ D = {"a": X, "b": Y}
         (by_middle, ({"a": X, "b": Y, "c": X},), {}, {"d": ["a", "b", "c"]}),
         (by_order_of_both, (D, D), {}, {"d": ["a", "b"], "e": ["a", "b"]}),
         (by_order_of_keywords, (), {"u": X, "v": Y}, {"**": ["u", "v"]}),
-        (by_order_of_numbers, (X, {"mul": 2, "add": 3}), {}, {"steps": ["mul", "add"]}),
+        (by_order_of_numbers, (X, STEPS), {}, {"steps": ["mul", "add"]}),
+        (by_order_of_a_default, (X,), {}, {"steps": ["mul", "add"]}),
         (in_a_list, ([D, D],), {}, {"ds.0": ["a", "b"]}),
         (in_a_dict, ({"one": D, "other": D},), {}, {"outer.one": ["a", "b"]}),
         (that_needs_its_order, (D,), {}, {"d": ["a", "b"]}),
