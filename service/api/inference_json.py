@@ -49,7 +49,7 @@ class _Expected:
 
     def check_order(self, value: Mapping[str, JsonValue], path: str) -> None:
         """Raise KeyOrderMismatch if the order of this object's keys is fixed, and is another one."""
-        order = self.key_orders.get(path, ())
+        order = dict.fromkeys(self.key_orders.get(path, ()))
         came, expected = [key for key in value if key in order], [key for key in order if key in value]
         if came != expected:
             sent, wanted = KeyOrder(path=path, keys=came), KeyOrder(path=path, keys=expected)
