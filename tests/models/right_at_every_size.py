@@ -261,3 +261,52 @@ class PadsTheSame(nn.Module):
     def forward(self, x):
         height, width = (same(size, 3, 2) for size in x.shape[-2:])
         return self.convolution(F.pad(x, (width // 2, width - width // 2, height // 2, height - height // 2)))
+
+
+class DividesByLengths(nn.Module):
+    def forward(self, x):
+        return x / x.size(-1) + torch.arange(x.shape[1]) / x.shape[1]
+
+
+class MultipliesByAnInverse(nn.Module):
+    def forward(self, x):
+        return x * (1.0 / x.shape[1])
+
+
+class VariesByHand(nn.Module):
+    def forward(self, x):
+        mean = x.sum(1, keepdim=True) / x.shape[1]
+        return ((x - mean) ** 2).sum(1) / (x.shape[1] + 1)
+
+
+class TakesTheLargerHalf(nn.Module):
+    def forward(self, x):
+        return x[:, : (x.shape[1] + 1) // 2]
+
+
+class AssertsAndLogs(nn.Module):
+    def forward(self, x):
+        assert not torch.isnan(x).any(), "a number"
+        if x.abs().max() > 1e6:
+            print("large:", x.shape)
+        return x / x.shape[1]
+
+
+class AsksForIntsOfItsShape(nn.Module):
+    def forward(self, x):
+        length = x.shape[1]
+        if not isinstance(length, int | torch.Tensor):
+            raise TypeError(f"a length is no {length}")
+        return x / length
+
+
+class MultipliesByAnInverseTwice(nn.Module):
+    def forward(self, x):
+        return x * (1 / x.shape[1] / x.shape[1])
+
+
+class DividesOnBothSides(nn.Module):
+    def forward(self, x):
+        if (x >= 0).all():
+            return x / x.shape[1]
+        return torch.where(x >= 0, x, x) / x.shape[1]

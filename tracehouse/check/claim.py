@@ -43,7 +43,8 @@ def make_claim(
     """
     contradicted = [region for region, _ in find_contradicted(proven, compared)]
     uncontradicted = [region for region in proven if region not in contradicted]
-    agreed = [one.sizes for one in compared if one.agrees]
+    differing = [one.sizes for one in compared if not one.agrees]
+    agreed = [one.sizes for one in compared if one.agrees and one.sizes not in differing]
     fixed: dict[str, Reason] = {
         symbol: _reason(symbol, groups, compared)
         for symbol in groups.symbols

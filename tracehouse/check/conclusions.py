@@ -1,6 +1,6 @@
 """Conclusions: the findings and the claim that follow from the evidence. Nothing here calls a model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tracehouse.check import findings
 from tracehouse.check.claim import make_claim
@@ -53,9 +53,10 @@ def claim_of(evidence: Evidence) -> MethodClaim | None:
     groups, proof = evidence.groups, evidence.prove.proof
     if groups is None or evidence.is_wrong or evidence.keeps_a_size:
         return None
-    proven = [*proof.regions, *_sampled_regions(evidence, proof)] if proof is not None else []
+    proven = [*proof.regions, *proof.sampled, *_sampled_regions(evidence, proof)] if proof is not None else []
     values, batch = evidence.probe.values.ranges, evidence.batch.batch
-    return make_claim(groups, evidence.compared_sizes, proven, values=values, batch=batch)
+    compared = [one for one in evidence.compared_sizes if not (one.agrees and _is_doubtful(one.sizes, evidence))]
+    return make_claim(groups, compared, proven, values=values, batch=batch)
 
 
 def answers_of(evidence: Evidence, claim: MethodClaim) -> Answers:
@@ -139,6 +140,14 @@ def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
         effect, reason = "harmful", "the trace bakes in the size that the line reads"
     confirmed = judged.confirmed if judged is not None else None
     return findings.tracer_warning(warned, confirmed=confirmed, effect=effect, reason=reason)
+
+
+def _is_doubtful(sizes: Mapping[str, int], evidence: Evidence) -> bool:
+    """Whether a call at these sizes shows nothing of other values: values decide there, or others did not agree."""
+    proof = evidence.prove.proof
+    if proof is not None and sizes in proof.decided_by_values:
+        return True
+    return any(one.sizes == sizes and one.outcome == "unsure" for one in evidence.prove.calls)
 
 
 def _sampled_regions(evidence: Evidence, proof: Proof) -> Sequence[Region]:

@@ -32,7 +32,7 @@ from tracehouse.check.graphs.baked_sizes import find_baked_sizes
 from tracehouse.check.graphs.baked_values import BakedValue, find_baked_values
 from tracehouse.check.graphs.choose_sizes import choose_small_sizes
 from tracehouse.check.graphs.find_size_groups import find_size_groups
-from tracehouse.check.graphs.size_tests import SizeTest, run_size_tests, run_size_tests_at
+from tracehouse.check.graphs.size_tests import SizeTest, run_calls, run_size_tests, run_size_tests_at, run_witnesses_at
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.observe import observe
 from tracehouse.check.probe.causes import Cause, CauseTester
@@ -64,6 +64,7 @@ _SHARES: Mapping[LayerName, float] = {
 # Shrinking one counterexample may take this fraction of the remaining budget, and at most so many seconds.
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
+_DOUBTFUL_SIZES_MAX = 16  # so many sizes are called again, on values far from zero
 _BROKE_OFF = "the layer broke off"
 _NO_SIZES = "nothing: no size may vary"
 _NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
@@ -188,12 +189,15 @@ class Pipeline:
             yield ProveEvidence(summary="nothing: the model hands the memory of tensors out, and symbols have none")
             return
         assert groups is not None  # or there is nothing to prove
-        harmless = {one.line for one in evidence.flip.judged if one.effect == "harmless"}
+        reads = [one.read for one in evidence.flip.judged if one.effect == "harmless"]
+        numbers = {number for read in reads for number in (*read.numbers, *read.comparands.numbers)}
         wanted = self._choose_wanted_sizes(evidence, groups)
         self._note_unproven_sizes(wanted, budget)
-        proof = prove(target, groups, wanted, budget, harmless)
+        proof = prove(target, groups, wanted, budget, {read.line for read in reads}, numbers | observation.numbers)
         yield (result := ProveEvidence(proof))
         calls = run_size_tests_at(target, groups, _border_of(proof, evidence, groups), budget)
+        calls += run_calls(target, groups, _counterexamples_of(proof), budget)
+        calls += run_witnesses_at(target, groups, _doubtful_sizes(proof, evidence), budget)
         if any(one.is_wrong for one in calls):
             every = [*evidence.graphs.calls, *calls]
             result = replace(result, baked_sizes=find_baked_sizes(target, groups, every, budget))
@@ -319,6 +323,25 @@ def _border_of(proof: Proof, evidence: Evidence, groups: Groups) -> list[Mapping
         if proof.gaps and not evidence.baked_sizes and not any(region.contains(sizes) for region in proof.regions)
     ]
     return [sizes for sizes in border if dict(sizes) not in known]
+
+
+def _counterexamples_of(proof: Proof) -> list[tuple[Mapping[str, int], Call]]:
+    return [(one.sizes, one.call) for one in proof.refutations if one.call is not None]
+
+
+def _doubtful_sizes(proof: Proof, evidence: Evidence) -> list[Mapping[str, int]]:
+    """Return sizes at which both might differ on values other than those drawn: those that are not proven and were
+    called, and the first and the last of each region that is not proven for all values."""
+    doubtful: list[Mapping[str, int]] = []
+    if proof.gaps:
+        agreed = [one.sizes for one in evidence.graphs.calls if one.agrees]
+        unproven = [*(one.sizes for one in proof.gaps), *agreed]
+        doubtful += [sizes for sizes in unproven if not any(region.contains(sizes) for region in proof.regions)]
+    for region in proof.sampled:
+        doubtful += [{name: spans[0].low for name, spans in region.spans.items()}]
+        doubtful += [{name: spans[-1].high for name, spans in region.spans.items()}]
+    distinct = [sizes for place, sizes in enumerate(doubtful) if sizes not in doubtful[:place]]
+    return distinct[:_DOUBTFUL_SIZES_MAX]
 
 
 def _summary_of_reads(judged: Sequence[ReadEffect]) -> str:

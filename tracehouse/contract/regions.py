@@ -15,10 +15,10 @@ REGIONS_MAX = 64
 SPANS_MAX = 256
 
 # How it is known that the artifact is right at the sizes of a region, from the best basis to the weakest:
-# proven: the symbolic run shows it for every size.
-# sampled: the symbolic run shows it for the path that the model takes on tensors without values. Input values can take
-#   another path; for these, calls at the ends of the region and at random sizes inside agreed.
-# tested: the model and the artifact were both called at each of these sizes.
+# proven: both run the same operators at every size, on numbers that are equal to the last bit, whatever values are read.
+# sampled: the same, but for a path that input values can take, or for the last bits of a number that is computed from
+#   sizes. For these, calls at the ends of the region and at random sizes inside agreed.
+# tested: the model and the artifact were both called at each of these sizes. Other values can show a difference.
 # observed: only the example was called.
 Basis = Literal["proven", "sampled", "tested", "observed"]
 
@@ -54,9 +54,11 @@ class Region(Frozen):
     spans: dict[Symbol, Spans] = Field(max_length=64, description="For each symbol, the sizes that it may have here.")
     basis: Basis = Field(
         description="How these sizes are known to be right. `proven`: the Python and the traced graph, run on symbols, "
-        "compute the same for every size. `sampled`: proven for one path through the model; input values can take "
-        "another path, and calls at the ends and at random sizes inside agreed. `tested`: the model and the artifact "
-        "were called at each of these sizes. `observed`: only the example was called."
+        "compute the same for every size, to the last bit of each number that is computed from sizes, and whichever "
+        "values the model reads. `sampled`: the same, but for other paths that input values can take, or for the last "
+        "bits of a number that is computed from sizes; calls at the ends and at random sizes inside agreed. `tested`: "
+        "the model and the artifact were called at each of these sizes, and agreed on the values of these calls. "
+        "`observed`: only the example was called."
     )
 
     @model_validator(mode="before")

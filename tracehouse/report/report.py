@@ -63,10 +63,10 @@ _REASONS = {
     "untried": "no other size was tried",
 }
 _BASIS = {
-    "proven": "proven: the two were shown to compute the same for every such size",
-    "sampled": "sampled: the same was shown for one path through the model; other paths, which input values can take, "
-    "were compared at the ends of the region and at random sizes inside",
-    "tested": "tested: both were called at each of these sizes",
+    "proven": "proven: the two were shown to compute the same for every such size, whichever values the model reads",
+    "sampled": "sampled: the same was shown, but for other paths, which input values can take, or for the last bits of "
+    "a number that is computed from sizes; these were compared at the ends of the region and at random sizes inside",
+    "tested": "tested: both were called at each of these sizes, and agreed on the values of these calls",
     "observed": "observed: only the example was called",
 }
 _MODES: dict[bool | str, str] = {True: "train", False: "eval", "as-is": "as the source leaves it"}

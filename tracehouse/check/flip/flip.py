@@ -114,9 +114,9 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
             raised = raised or "the trace took too long"
             continue
         except Exception as error:  # noqa: BLE001 - submitted code: anything may follow from a value that is not there
-            is_checked |= _is_check(error)
+            is_checked |= is_check(error)
             raised = (
-                raised if _is_check(error) else f"{type(error).__name__}: {user_lines.public_error_text(error)[:200]}"
+                raised if is_check(error) else f"{type(error).__name__}: {user_lines.public_error_text(error)[:200]}"
             )
             continue
         divergences = find_divergences(observation.baseline, graph, limit=1)
@@ -126,6 +126,19 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
     if is_unchanged:
         return FlipResult(is_unchanged=True)
     return FlipResult(raised=raised) if raised else FlipResult(is_checked=is_checked)
+
+
+def is_check(error: BaseException) -> bool:
+    """Whether an `assert`, a `raise` or a checking function raised the error, and not an operator's bad operand."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in reversed(frames):
+        if user_lines.is_ours(frame.filename):
+            continue
+        if frame.name in _CHECK_FUNCTIONS or (frame.line or "").startswith(("raise ", "assert ")):
+            return True
+        if user_lines.is_user(frame.filename):
+            return any(start <= (frame.lineno or 0) <= end for start, end in _find_checks(frame.filename))
+    return False
 
 
 def judge_warning(
@@ -313,19 +326,6 @@ def _make_replacements(read: ValueRead) -> Iterator[Replacement]:
     if read.times > 1:
         for time in range(min(read.times, _ALONE_MAX)):
             yield Replacement(read.site, next(propose_neighbours(read.values[time])), time=time)
-
-
-def _is_check(error: BaseException) -> bool:
-    """Whether an `assert`, a `raise` or a checking function raised the error, and not an operator's bad operand."""
-    frames = traceback.extract_tb(error.__traceback__)
-    for frame in reversed(frames):
-        if user_lines.is_ours(frame.filename):
-            continue
-        if frame.name in _CHECK_FUNCTIONS or (frame.line or "").startswith(("raise ", "assert ")):
-            return True
-        if user_lines.is_user(frame.filename):
-            return any(start <= (frame.lineno or 0) <= end for start, end in _find_checks(frame.filename))
-    return False
 
 
 @lru_cache(maxsize=256)

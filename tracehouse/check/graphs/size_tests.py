@@ -1,11 +1,14 @@
 """Size tests: the artifact is compared with the eager model at other sizes than the example's."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import torch
 
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.graphs.choose_sizes import choose_corners, choose_single_sizes
+from tracehouse.check.inputs.value_changes import WITNESS_CHANGES, Change
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -84,6 +87,26 @@ def run_size_tests_at(
     return tester.tests
 
 
+def run_witnesses_at(
+    target: Target, groups: Groups, samples: Iterable[Mapping[str, int]], budget: Budget
+) -> list[SizeTest]:
+    """Compare at these sizes on values that show what numbers rounded otherwise and branches on values come to."""
+    tester = _SizeTester(target, groups, budget)
+    for sizes in samples:
+        for _, change in WITNESS_CHANGES:
+            tester.run_changed(sizes, change)
+    tester.report_omissions()
+    return tester.tests
+
+
+def run_calls(
+    target: Target, groups: Groups, calls: Iterable[tuple[Mapping[str, int], Call]], budget: Budget
+) -> list[SizeTest]:
+    """Compare on these calls, each of which has these sizes."""
+    tester = _SizeTester(target, groups, budget)
+    return [tester.test(sizes, call) for sizes, call in calls]
+
+
 class _SizeTester:
     """Makes calls of other sizes, each once."""
 
@@ -104,7 +127,31 @@ class _SizeTester:
             self._omitted |= dict.fromkeys(sizes)
             return
         call = self._groups.resize(self._target.call, sizes, self._target.seed + len(self.tests))
-        self.tests.append(self._test(full, call))
+        self.tests.append(self.test(full, call))
+
+    def run_changed(self, sizes: Mapping[str, int], change: Change) -> None:
+        """Compare on the values of a call of these sizes, changed."""
+        full = {**self._groups.example, **sizes}
+        if not self._groups.is_affordable(self._target.call, sizes):
+            return
+        if self._budget.is_spent:
+            self._omitted |= dict.fromkeys(sizes)
+            return
+        call = self._groups.resize(self._target.call, sizes, self._target.seed + len(self.tests))
+        test = self.test(full, _change_tensors(call, change))
+        if test.is_wrong and self._is_as_inexact(test.call):
+            test = replace(test, outcome="unsure")
+        self.tests.append(test)
+
+    def _is_as_inexact(self, call: Call) -> bool:
+        """Whether eager's own answer changes as much with the last bits of its inputs, so that a difference is none."""
+        target = self._target
+        try:
+            answer = target.eager.answer(call, within_s=target.call_s)
+            nudged = target.eager.answer(_change_tensors(call, _nudge), within_s=target.call_s)
+        except (ModelRaised, TooSlow):
+            return True
+        return not compare(answer.outputs, nudged.outputs, target.tolerance).agrees
 
     def report_omissions(self) -> None:
         if self._omitted:
@@ -123,7 +170,8 @@ class _SizeTester:
         tests = [test for test in self.tests if test.changed_symbols(self._groups) == (symbol,)]
         return sum(test.is_wrong for test in tests) >= _WRONG_MAX and not any(test.agrees for test in tests)
 
-    def _test(self, sizes: Mapping[str, int], call: Call) -> SizeTest:
+    def test(self, sizes: Mapping[str, int], call: Call) -> SizeTest:
+        """Compare on one call, which has these sizes."""
         target = self._target
         try:
             eager = target.eager.answer(
@@ -163,6 +211,18 @@ class _SizeTester:
             return None
         sides = ("the first call", "one after other sizes")
         return compare(target.example.outputs, again.outputs, target.tolerance, sides=sides).difference
+
+
+def _change_tensors(call: Call, change: Change) -> Call:
+    return call.with_tensors({path: change(tensor) for path, tensor in call.tensors.items()})
+
+
+def _nudge(tensor: torch.Tensor) -> torch.Tensor:
+    """Change the last bit of every second float."""
+    if not tensor.is_floating_point():
+        return tensor.clone()
+    places = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
+    return torch.where(places % 2 == 0, tensor * (1 + torch.finfo(tensor.dtype).eps), tensor)
 
 
 def _specs_of(answer: CallResult) -> list[TensorSpec]:

@@ -179,6 +179,19 @@ def is_bool(tensor: torch.Tensor) -> bool:
     return tensor.dtype is torch.bool
 
 
+def _move_from_zero(tensor: torch.Tensor) -> torch.Tensor:
+    """Return values with a mean so large that half of their digits are left for what differs."""
+    mean: float = torch.finfo(tensor.dtype).eps ** -0.5
+    return tensor + mean
+
+
+def _alternate_far_from_zero(tensor: torch.Tensor) -> torch.Tensor:
+    """Return large values whose signs alternate along the last dim, so that they cancel where they are added."""
+    if tensor.dim() == 0:
+        return tensor.clone()
+    return torch.where(_index_last_dim(tensor) % 2 == 0, 1, -1) * _move_from_zero(tensor)
+
+
 # For every model.
 CHANGES: list[tuple[str, Change]] = [
     ("negated", _change_floats(torch.neg)),
@@ -235,6 +248,15 @@ DEEP_CHANGES: list[tuple[str, Change]] = [
         "last element one less",
         _change_integers(_change_at(-1, lambda tensor, value: max(torch.iinfo(tensor.dtype).min, int(value) - 1))),
     ),
+]
+
+# Numbers that two computations round otherwise show on these, and branches on values take another side.
+WITNESS_CHANGES: list[tuple[str, Change]] = [
+    ("far from zero", _change_floats(_move_from_zero)),
+    ("far from zero, signs alternate", _change_floats(_alternate_far_from_zero)),
+    ("negated", _change_floats(torch.neg)),
+    ("zeros", _change_floats(torch.zeros_like)),
+    ("huge", _change_floats(lambda tensor: tensor * 1e4)),
 ]
 
 # For one input alone, so that inputs which were equal differ.

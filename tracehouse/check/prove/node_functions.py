@@ -14,8 +14,9 @@ import torch
 
 from tracehouse.check.prove import scalar_tensors
 from tracehouse.check.prove.scalar_tensors import ScalarTensor, Unsupported, as_tensor
+from tracehouse.check.prove.size_arithmetic import SCRIPT_FLOOR_DIVISION
 from tracehouse.check.prove.size_operators import DTYPES
-from tracehouse.check.prove.symbols import is_fake
+from tracehouse.check.prove.symbols import compute, is_fake
 from tracehouse.introspection import script_graphs
 
 
@@ -118,17 +119,40 @@ def _operator_function(kind: str, overload: Any) -> Callable[..., Any]:
 
 def _number_function(name: str, overload: Any) -> Callable[..., Any]:
     """Return a function that computes with numbers; with a tensor among its inputs, it runs torch's operator."""
-    compute = _NUMBER_FUNCTIONS[name]
+    calculate = _NUMBER_FUNCTIONS[name]
+    gives_float = overload is not None and [str(one.type) for one in overload._schema.returns] == ["float"]
 
     def run(*values: Any) -> Any:
         if not any(map(_has_tensor, values)) and not any(isinstance(value, ScalarTensor) for value in values):
             try:
-                return compute(*values)
+                result = calculate(*values)
             except (TypeError, AttributeError) as error:
                 raise Unsupported(f"aten::{name}: {error}") from error
+            if gives_float:
+                return torch.sym_float(result)
+            return scalar_tensors.keep_bounds(result) if name in _GROWING and _is_integer(result) else result
         return _operator_function(f"aten::{name}", overload)(*values)
 
     return run
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, torch.SymInt) or type(value) is int
+
+
+def _divide_and_floor(value: Any, by: Any) -> Any:
+    """Divide as TorchScript does, which takes the floor of a quotient of floats."""
+    if any(isinstance(one, float | torch.SymFloat) for one in (value, by)):
+        return compute(SCRIPT_FLOOR_DIVISION, [torch.sym_float(value), torch.sym_float(by)])
+    return value // by
+
+
+def _both(first: Any, second: Any) -> Any:
+    return first & second if _is_integer(first) else first and second
+
+
+def _either(first: Any, second: Any) -> Any:
+    return first | second if _is_integer(first) else first or second
 
 
 def _call(overload: Any, values: Sequence[Any], kind: str) -> Any:
@@ -286,19 +310,20 @@ _OWN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::format": lambda text, *values: text.format(*values),
     "aten::is_floating_point": lambda tensor: tensor.dtype.is_floating_point,
 }
+_GROWING = {"add", "sub", "mul", "pow", "neg", "abs", "floordiv"}  # their result may be too large for 64 bits
 _AS_ON_TENSORS = "add sub mul div floor_divide remainder neg pow eq ne lt le gt ge"
 # These compute with numbers, if no tensor is among the inputs.
 _NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: scalar_tensors.ARITHMETIC[name] for name in _AS_ON_TENSORS.split()},
-    "floordiv": operator.floordiv,
+    "floordiv": _divide_and_floor,
     "len": len,
     "slice": _slice,
     "floor": math.floor,
     "ceil": math.ceil,
     "sqrt": math.sqrt,
     "abs": abs,
-    "__and__": lambda first, second: first and second,
-    "__or__": lambda first, second: first or second,
+    "__and__": _both,
+    "__or__": _either,
     "__range_length": lambda low, high, step: len(range(low, high, step)),
     "__derive_index": lambda turn, start, step: start + turn * step,
 }

@@ -53,7 +53,8 @@ class OperandKeys:
             layout = *values[0].stride(), values[0].storage_offset()
             return (name, *map(self.operand_key, [*values, layout]))
         if name in _FILLING:
-            return (name, self.operand_key(values[0]), *map(self._scalar_or_operand_key, values[1:]))
+            *others, filling = values
+            return (name, *map(self.operand_key, others), self._filling_key(filling, values[0].dtype))
         return (name, *map(self.operand_key, values))
 
     def call_number(self, name: str, key: Key, result: Any) -> int:
@@ -86,24 +87,31 @@ class OperandKeys:
 
     def _promoted_keys(self, values: Sequence[Any]) -> Key:
         first, second, *others = values
-        keys = (
-            self._scalar_or_operand_key(first),
-            self._scalar_or_operand_key(second),
-            *map(self.operand_key, others),
-        )
-        if not (_is_scalar_key(keys[0]) or _is_scalar_key(keys[1])):
-            return keys
+        scalars = [self._scalar_or_none(value) for value in (first, second)]
+        if scalars == [None, None]:
+            return tuple(map(self.operand_key, values))
         dtype = torch.result_type(_example_of(first), _example_of(second))
-        return (*(_round_to(key, dtype) for key in keys), str(dtype))
+        keys = [
+            self.operand_key(value) if scalar is None else self._numbers.operand_scalar_key(scalar, dtype)
+            for value, scalar in zip((first, second), scalars, strict=True)
+        ]
+        return (*keys, *map(self.operand_key, others), str(dtype))
 
-    def _scalar_or_operand_key(self, value: Any) -> Any:
-        """Return the number's key for a tensor without dims whose value is known, else the operand's key."""
+    def _filling_key(self, value: Any, dtype: torch.dtype) -> Any:
+        """Return the key of what fills a tensor of this datatype."""
+        scalar = self._scalar_or_none(value)
+        return self.operand_key(value) if scalar is None else self._numbers.operand_scalar_key(scalar, dtype)
+
+    def _scalar_or_none(self, value: Any) -> Any:
+        """Return the number that an operand is, or that a tensor without dims is known to have; None for any other."""
+        if isinstance(value, bool | int | float | torch.SymInt | torch.SymFloat | torch.SymBool):
+            return value
         if isinstance(value, torch.Tensor) and value.dim() == 0:
             constant = self._memory.constant(value)
-            if constant is not None and constant.device.type == "cpu":
+            if constant is not None and constant.device.type == "cpu" and not constant.is_complex():
                 with compute_for_real():
-                    return self._numbers.scalar_key(constant.item())
-        return self.operand_key(value)
+                    return constant.item()
+        return None
 
 
 def bind_operands(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Operands:
@@ -138,20 +146,6 @@ def has_symbols(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(has_symbols(item) for item in value)
     return isinstance(value, SYMBOLIC)
-
-
-def _is_scalar_key(key: Any) -> bool:
-    return isinstance(key, tuple) and key[0] in ("number", "float", "bool", "expression")
-
-
-def _round_to(key: Any, dtype: torch.dtype) -> Any:
-    """Round the key of a float to the precision of the floats beside it.
-
-    A trace has some numbers as Python's floats where eager has them as tensors of 32 bits.
-    """
-    if dtype is not torch.float32 or not isinstance(key, tuple) or key[0] != "float":
-        return key
-    return ("float", repr(torch.tensor(float(key[1]), dtype=torch.float32).item()))
 
 
 def _example_of(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The operator path of a call: the operators that it runs and the values that it reads, in their order."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,9 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.prove.composite_operators import keep_composite_operators
+from tracehouse.check.prove.read_variations import RecordedRead, Variation
 from tracehouse.check.prove.recorder import find_line_of_caller
-from tracehouse.check.prove.unprovable import Unprovable
+from tracehouse.check.prove.unprovable import ReadsValue
 from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
 from tracehouse.introspection import user_lines
@@ -28,14 +29,6 @@ _COMMON_NAMES = {
     "mkldnn_convolution": "convolution",
     "convolution_overrideable": "convolution",
 }
-
-
-@dataclass(frozen=True)
-class RecordedRead:
-    """A value of a tensor that became a value of Python's, and the line that read it."""
-
-    line: user_lines.Line | None
-    value: Any
 
 
 @dataclass(frozen=True)
@@ -67,27 +60,51 @@ class ReadReplay:
     It does so only for reads that are known to be harmless.
     """
 
-    def __init__(self, path: OperatorPath, harmless: Collection[user_lines.Line]) -> None:
-        """`harmless` are lines that read values which change nothing in the result."""
+    def __init__(
+        self, path: OperatorPath, harmless: Collection[user_lines.Line], variation: Variation | None = None
+    ) -> None:
+        """`harmless` are lines that read values which change nothing in the result.
+
+        With a variation, other values are read: it answers every read, also those that only such values lead to.
+        """
+        self.answered: list[RecordedRead] = []  # the reads whose values are those of the real run
+        self.met_others = False  # whether a value was read that the real run does not read
         self._harmless = harmless
+        self._variation = variation
+        self._counts: Counter[user_lines.Line | None] = Counter()
         self._unused: dict[user_lines.Line | None, deque[Any]] = defaultdict(deque)
         for read in path.reads:
             self._unused[read.line].append(read.value)
 
-    def __call__(self, line: user_lines.Line | None, known: Any) -> Any:
+    def __call__(self, line: user_lines.Line | None, known: Any, datatype: torch.dtype) -> Any:
         """Return `known`, the value where it is known without a real run, else the next value read at the line.
 
-        Raises Unprovable where the read is not harmless, or the real run read no value there.
+        Raises ReadsValue where the read is not harmless, or the real run read no value there.
         """
         unused = self._unused[line]
         value = unused.popleft() if unused else None
         if known is not None:
             return known
+        if self._variation is not None:
+            return self._vary(self._variation, line, value, datatype)
         if line not in self._harmless:
-            raise Unprovable("the model reads a value that depends on its inputs", line)
+            raise ReadsValue("the model reads a value that depends on its inputs", line)
         if value is None:
-            raise Unprovable("the model reads a value that it does not read of real tensors", line)
+            raise ReadsValue("the model reads a value that it does not read of real tensors", line)
+        self.answered.append(RecordedRead(line, value))
         return value
+
+    def _vary(
+        self, variation: Variation, line: user_lines.Line | None, value: Any, datatype: torch.dtype
+    ) -> bool | int | float:
+        place = self._counts[line]
+        self._counts[line] += 1
+        if value is None:
+            self.met_others = True
+            truth: bool | int | float = torch.tensor(variation.others).to(datatype).item()
+            return truth
+        changed: bool | int | float = variation.values.get((line, place), value)
+        return changed
 
 
 class _PathRecorder(TorchDispatchMode):

@@ -5,8 +5,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tracehouse.check.prove.evaluation import Evaluation
 from tracehouse.check.prove.interpreter import Program
-from tracehouse.check.prove.size_grid import CannotEvaluate, Evaluation, Grid, Mask, Sizes
+from tracehouse.check.prove.size_arithmetic import CannotEvaluate
+from tracehouse.check.prove.size_grid import Grid, Mask, Sizes, SizeSet
 from tracehouse.check.prove.symbolic_case import CaseResult, CaseStatus, SymbolicCases
 from tracehouse.check.prove.symbols import LEAST
 from tracehouse.check.size_groups import Groups
@@ -14,6 +16,7 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import alarm
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
+from tracehouse.eager.call import Call
 from tracehouse.introspection import user_lines
 
 CASES_MAX = 24
@@ -25,6 +28,7 @@ _REGIONS_NAMED = 2
 _SINGLE_SIZE_CASES = 3
 # Why a proof ends before all sizes are covered, as a person reads it.
 _Limit = Literal["failed", "refused", "narrow"]
+_ROUNDED = "the artifact rounds a number otherwise that it computes from sizes"
 _LIMIT_TEXTS: dict[_Limit, str] = {
     "failed": f"{FAILED_CASES_MAX} of which came to nothing",
     "refused": f"{REFUSED_CASES_MAX} of which the model refused",
@@ -40,6 +44,7 @@ class Refutation:
     line: user_lines.Line | None
     operator: str
     reason: str
+    call: Call | None = None  # on which they differ, where calls on drawn values do not show it
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,16 @@ class Proof:
     """The result for the wanted sizes. Each count is a number of points of the grid, that is of combinations of sizes.
 
     `regions` are proven. `proven_on_symbols` are proven only if the model computes on real tensors what it computes on
-    tensors without values; at least once it was seen to run other operators there.
+    tensors without values; at least once it was seen to run other operators there. `sampled` are proven but for the
+    last bits of a number that is computed from sizes, or but for values that the model reads: calls that read others
+    agreed. At the sizes of `decided_by_values` the result depends on values that the model reads, though not at the
+    example's: what a call shows there holds for its values alone.
     """
 
     regions: list[Region]
     proven_on_symbols: list[Region]
+    sampled: list[Region]
+    decided_by_values: SizeSet
     points: int
     proven: int
     refused: int
@@ -97,11 +107,13 @@ def prove(
     wanted: Mapping[str, Sequence[int]],
     budget: Budget,
     harmless: Collection[user_lines.Line] = (),
+    numbers: Collection[float] = (),
 ) -> Proof:
     """Prove for as many of the wanted sizes as possible that the artifact computes what the eager model computes.
 
     `wanted` has sizes by symbol; a symbol that it lacks keeps the example's size. `harmless` are lines that read
-    values which change nothing in the result.
+    values which change nothing in the result at the example's sizes; `numbers` are those that such a value may be
+    compared with.
     """
     prover = _Prover(target, groups, wanted, budget)
     try:
@@ -110,7 +122,7 @@ def prove(
         prover.give_up(f"the artifact's graph cannot be read: {error}")
         return prover.proof()
     try:
-        prover.run_cases(SymbolicCases(target, groups, program, harmless))
+        prover.run_cases(SymbolicCases(target, groups, program, harmless, numbers))
     finally:
         target.model.shared.restore()
     return prover.proof()
@@ -124,7 +136,9 @@ class _Prover:
         self._groups = groups
         self._budget = budget
         self._grid = Grid({symbol: wanted.get(symbol, [size]) for symbol, size in groups.example.items()})
-        self._proven, self._on_symbols, self._refused, self._failed = (self._grid.empty_mask() for _ in range(4))
+        self._proven, self._on_symbols, self._sampled, self._refused, self._failed, self._decided = (
+            self._grid.empty_mask() for _ in range(6)
+        )
         self._left = self._grid.full_mask()
         self._results: list[CaseResult] = []
         self._refutations: list[Refutation] = []
@@ -158,8 +172,8 @@ class _Prover:
         self._note_gap(ProofGap(first, None, reason + "; ".join(map(str, left[:_REGIONS_NAMED])) + more, is_cut=True))
 
     def _withdraw_proofs(self) -> None:
-        self._failed |= self._proven | self._on_symbols
-        self._proven, self._on_symbols = self._grid.empty_mask(), self._grid.empty_mask()
+        self._failed |= self._proven | self._on_symbols | self._sampled
+        self._proven, self._on_symbols, self._sampled = (self._grid.empty_mask() for _ in range(3))
 
     def give_up(self, reason: str) -> None:
         """Leave all sizes unproven, for this reason."""
@@ -170,6 +184,8 @@ class _Prover:
         return Proof(
             self._grid.regions(self._proven, "proven"),
             self._grid.regions(self._on_symbols, "sampled"),
+            self._grid.regions(self._sampled, "sampled"),
+            SizeSet(self._grid, self._decided),
             points=self._left.size,
             proven=int(self._proven.sum()),
             refused=int(self._refused.sum()),
@@ -234,22 +250,34 @@ class _Prover:
 
     def _apply(self, result: CaseResult) -> None:
         """Take the points that the case covers from those left, and count them by its status."""
-        covered = self._covered_points(result) & self._left
-        covered |= self._grid.single_point(result.sizes) & self._left
+        covered, exact = self._covered_points(result)
+        covered = (covered | self._grid.single_point(result.sizes)) & self._left
         self._left &= ~covered
         self._border_sizes += [sizes for sizes in self._grid.corners(covered) if sizes not in self._border_sizes]
+        if result.value_decides and not (covered & self._grid.single_point(self._groups.example)).any():
+            self._decided |= covered
         gap = ProofGap(result.sizes, result.line, result.reason)
         match result.status:
             case "proven":
-                self._proven |= covered
+                # A region in pieces would tell nobody more: it is proven whole or not at all.
+                if (covered & ~exact).any():
+                    self._sampled |= covered
+                    self._note_gap(ProofGap(self._grid.nearest(covered & ~exact, result.sizes), None, _ROUNDED))
+                else:
+                    self._proven |= covered
             case "proven-on-symbols":
                 self._on_symbols |= covered
+                self._note_gap(gap)
+            case "sampled":
+                self._sampled |= covered
                 self._note_gap(gap)
             case "refused":
                 self._refused |= covered
             case "refuted":
                 self._failed |= covered
-                self._refutations.append(Refutation(result.sizes, result.line, result.operator, result.reason))
+                self._refutations.append(
+                    Refutation(result.sizes, result.line, result.operator, result.reason, result.counterexample)
+                )
             case "unproven":
                 self._failed |= covered
                 self._note_gap(gap)
@@ -258,26 +286,35 @@ class _Prover:
         if not any((other.reason, other.line) == (gap.reason, gap.line) for other in self._gaps):
             self._gaps.append(gap)
 
-    def _covered_points(self, result: CaseResult) -> Mask:
-        """Return the points at which the case's conditions hold: there it would have gone the same way."""
+    def _covered_points(self, result: CaseResult) -> tuple[Mask, Mask]:
+        """Return the points at which the case's conditions hold, where it would have gone the same way.
+
+        The second mask has those at which all numbers that both sides compute from sizes are equal to the last bit.
+        """
         mask = self._grid.full_mask()
         for symbol in self._grid.symbols:
             if symbol not in result.free:
                 mask &= self._grid.sizes(symbol) == result.sizes[symbol]
         if result.symbols is None:
-            return mask
-        evaluation = Evaluation(self._grid, result.symbols.names)
+            return mask, mask
+        evaluation = Evaluation(self._grid.sizes, result.symbols.names, result.symbols.computations)
+        exact = self._grid.full_mask()
         try:
             for condition in result.conditions:
-                holds = evaluation.holds(condition.expression)
+                holds = self._grid.full_mask() & evaluation.value(condition.expression).astype(bool)
                 text = result.symbols.write_names(str(condition.expression))
                 self._note_threshold(text, condition.line, holds, mask)
                 mask = mask & holds
             for first, second in result.assumed_equal:
                 mask = mask & evaluation.are_equal(first, second)
+            for first, second, relative in result.assumed_close:
+                equal = evaluation.are_equal(first, second)
+                exact = exact & equal
+                mask = mask & (equal | evaluation.are_close(first, second, relative))
         except CannotEvaluate:
-            return self._grid.single_point(result.sizes)
-        return mask
+            point = self._grid.single_point(result.sizes)
+            return point, self._grid.empty_mask() if result.assumed_close else point
+        return mask, exact
 
     def _note_threshold(self, text: str, line: user_lines.Line | None, holds: Mask, mask: Mask) -> None:
         fails = mask & ~holds

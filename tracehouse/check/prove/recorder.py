@@ -47,14 +47,14 @@ class Recorder(TorchDispatchMode):
         symbols: Symbols,
         *,
         find_line: FindLine,
-        replay_read: Callable[[user_lines.Line | None, Any], Any],
+        replay_read: Callable[[user_lines.Line | None, Any, torch.dtype], Any],
         earlier: "Recorder | None" = None,
     ) -> None:
         """`find_line` returns the line at which the run is.
 
-        `replay_read` gets the line of a value read, and the value where it is known, else None; it returns the value
-        that the run goes on with, or raises Unprovable. The run may reuse the results of `earlier`, a run on the same
-        input tensors.
+        `replay_read` gets the line of a value read, the value where it is known, else None, and its datatype; it
+        returns the value that the run goes on with, or raises Unprovable. The run may reuse the results of `earlier`,
+        a run on the same input tensors.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
@@ -188,7 +188,8 @@ class Recorder(TorchDispatchMode):
 
     def _read(self, name: str, args: Sequence[Any]) -> Any:
         try:
-            return self._replay_read(self._run_stop.find_line(), self._constant_read(name, args))
+            datatype = args[0].dtype if name == "_local_scalar_dense" else torch.bool
+            return self._replay_read(self._run_stop.find_line(), self._constant_read(name, args), datatype)
         except Unprovable as unprovable:
             self._run_stop.cause = unprovable
             raise

@@ -1,14 +1,17 @@
 """Scalar tensors: tensors without dims that stand for numbers. A trace has one for each number computed from a size."""
 
+import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from tracehouse.check.prove.size_arithmetic import conversion, torch_operation
 from tracehouse.check.prove.size_operators import DTYPES
-from tracehouse.check.prove.symbols import SYMBOLIC, is_fake
+from tracehouse.check.prove.symbols import SYMBOLIC, compute_for_real, has_bounds, is_fake
+from tracehouse.check.prove.symbols import compute as compute_float
 
 # Integers below 2**24 are exact in each of these datatypes (float32 has 24 bits of significand), and so are the integer
 # parts of their quotients: a quotient of two of them that is no integer differs from every integer by at least 2**-24
@@ -26,13 +29,15 @@ class ScalarTensor:
     """A tensor without dims whose value is a number, or a symbolic number.
 
     If its datatype is a floating point one, `integer` is the value as an integer, where it is one, and `quotient` are
-    the two integers that were divided to get it, where they were.
+    the two integers that were divided to get it, where they were. `is_number` says that it stands for a number of the
+    graph, which does not choose the datatype of a result as a tensor does.
     """
 
     value: Any
     dtype: torch.dtype
     integer: Any = None
     quotient: tuple[Any, Any] | None = None
+    is_number: bool = False
 
 
 def compute(kind: str, values: Sequence[Any]) -> Any:
@@ -70,34 +75,59 @@ def from_number(value: Any) -> ScalarTensor:
 
 
 def to_integer(number: ScalarTensor) -> Any:
-    """Return the scalar tensor's value as an integer, as aten::Int does.
-
-    Raises Unsupported if torch might round the value differently than Python.
-    """
+    """Return the scalar tensor's value as an integer, as aten::Int does."""
+    if number.dtype is torch.bool:
+        return int(bool(number.value))
     if not number.dtype.is_floating_point:
         return number.value
-    if number.integer is None:
-        raise Unsupported("aten::Int of a size that was divided")
-    return number.integer
+    return torch.sym_int(number.value) if number.integer is None else number.integer
+
+
+def keep_bounds(value: Any, dtype: torch.dtype = torch.int64) -> Any:
+    """Return an integer of torch's, which is what Python computes only where the datatype holds it.
+
+    Adds the condition that it does; raises Unsupported where it does not.
+    """
+    bounds = torch.iinfo(dtype)
+    if isinstance(value, torch.SymInt):
+        is_held = has_bounds(value, bounds.min, bounds.max)
+    else:
+        is_held = type(value) is int and bounds.min <= value <= bounds.max
+    if not is_held:
+        raise Unsupported(f"a number that {dtype} does not hold")
+    return value
 
 
 def _calculate(name: str, numbers: Sequence[Any]) -> ScalarTensor:
     first, second, factor = [*numbers, None, None][:3]
+    operands: list[ScalarTensor] = [number for number in (first, second) if number is not None]
+    dtype = _common_dtype(operands)
     if isinstance(factor, ScalarTensor) and factor.value != 1:  # alpha
-        second = _calculate("mul", [second, factor])
-    operands = [number for number in (first, second) if number is not None]
-    result = ARITHMETIC[name](*(number.value for number in operands))
-    dtype = _result_dtype(name, operands)
-    if dtype not in _EXACT:
-        return ScalarTensor(result, dtype)
+        if dtype.is_floating_point:
+            raise Unsupported("alpha beside floats that are computed from sizes")
+        operands[1] = _calculate("mul", [second, factor])
+    if name in _COMPARISONS:
+        return ScalarTensor(ARITHMETIC[name](*(_value_in(number, dtype) for number in operands)), torch.bool)
+    if name in _FLOAT_OF_INTEGERS and not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    if dtype is torch.bool:
+        raise Unsupported(f"aten::{name} of truths")
+    if not dtype.is_floating_point:
+        return ScalarTensor(keep_bounds(ARITHMETIC[name](*map(_plain_value, operands)), dtype), dtype)
+    return _calculate_float(name, operands, dtype)
+
+
+def _calculate_float(name: str, operands: Sequence[ScalarTensor], dtype: torch.dtype) -> ScalarTensor:
     integers = [_integer_or_none(number) for number in operands]
-    if any(integer is None for integer in integers):
-        return ScalarTensor(result, dtype)
-    if name in _DIVISIONS:
-        return ScalarTensor(result, dtype, quotient=(integers[0], integers[1]))
-    if name in _INTEGER_OF_INTEGERS:
-        return _from_integer(ARITHMETIC[name](*integers), dtype)
-    return ScalarTensor(result, dtype)
+    are_integers = dtype in _EXACT and not any(integer is None for integer in integers)
+    if are_integers and name in _INTEGER_OF_INTEGERS:
+        result = _from_integer(ARITHMETIC[name](*integers), dtype)
+        if result.integer is not None:
+            return result
+    operation = torch_operation(name, [None if number.is_number else number.dtype for number in operands], dtype)
+    value = compute_float(operation, [*map(_plain_value, operands)])
+    quotient = (integers[0], integers[1]) if are_integers and name in _DIVISIONS else None
+    return ScalarTensor(value, dtype, quotient=quotient)
 
 
 def _from_integer(value: Any, dtype: torch.dtype) -> ScalarTensor:
@@ -106,8 +136,21 @@ def _from_integer(value: Any, dtype: torch.dtype) -> ScalarTensor:
     If it is symbolic, this adds the condition whether it is small enough to be exact; if it is too large, the result
     has no `integer`.
     """
-    is_exact = bool(value > -_EXACT_BELOW) and bool(value < _EXACT_BELOW)
-    return ScalarTensor(torch.sym_float(value), dtype, integer=value if is_exact else None)
+    if dtype in _EXACT and bool(value > -_EXACT_BELOW) and bool(value < _EXACT_BELOW):
+        return ScalarTensor(torch.sym_float(value), dtype, integer=value)
+    return ScalarTensor(compute_float(conversion(dtype), [value]), dtype)
+
+
+def _plain_value(number: ScalarTensor) -> Any:
+    """Return its value, and an integer for a truth, as torch computes with it beside other numbers."""
+    return int(bool(number.value)) if number.dtype is torch.bool else number.value
+
+
+def _value_in(number: ScalarTensor, dtype: torch.dtype) -> Any:
+    """Return its value in the datatype in which it is compared."""
+    if dtype.is_floating_point and number.integer is None:
+        return compute_float(conversion(dtype), [_plain_value(number)])
+    return number.value
 
 
 def _integer_or_none(number: ScalarTensor) -> Any:
@@ -123,8 +166,10 @@ def _round(name: str, number: Any) -> ScalarTensor:
         raise Unsupported(f"aten::{name} of a size")
     if not number.dtype.is_floating_point or number.integer is not None:
         return number
-    if number.quotient is None or number.dtype not in _EXACT:
+    if number.dtype not in _EXACT:
         raise Unsupported(f"aten::{name} of a size")
+    if number.quotient is None:
+        return _from_integer((math.floor if name == "floor" else math.ceil)(number.value), number.dtype)
     above, below = number.quotient
     if not (bool(above >= 0) and bool(above < _EXACT_BELOW) and bool(below > 0) and bool(below < _EXACT_BELOW)):
         raise Unsupported(f"aten::{name} of a size that is negative or large")
@@ -149,14 +194,14 @@ def _clamp(number: Any, low: Any, high: Any) -> ScalarTensor:
 
 def _divide_and_round(numbers: Sequence[Any]) -> ScalarTensor:
     first, second, rounding = numbers
-    dtype = torch.promote_types(first.dtype, second.dtype)
-    if dtype.is_floating_point:
+    dtype = _common_dtype([first, second])
+    if dtype.is_floating_point or dtype is torch.bool:
         raise Unsupported("aten::div of a size that is no whole number")
     match rounding:
         case "floor":
-            return ScalarTensor(first.value // second.value, dtype)
+            return ScalarTensor(keep_bounds(first.value // second.value, dtype), dtype)
         case "trunc" if bool(first.value >= 0) and bool(second.value > 0):
-            return ScalarTensor(first.value // second.value, dtype)
+            return ScalarTensor(keep_bounds(first.value // second.value, dtype), dtype)
     raise Unsupported("aten::div of a size")
 
 
@@ -166,7 +211,7 @@ def _as_scalar(value: Any) -> Any:
             raise Unsupported("a tensor beside a size")
         return ScalarTensor(value.item(), value.dtype)
     if isinstance(value, (bool, int, float, *SYMBOLIC)):
-        return ScalarTensor(value, _dtype_of(value))
+        return ScalarTensor(value, _dtype_of(value), is_number=True)
     return value
 
 
@@ -176,15 +221,20 @@ def _dtype_of(value: Any) -> torch.dtype:
     return torch.get_default_dtype() if isinstance(value, float | torch.SymFloat) else torch.int64
 
 
-def _result_dtype(name: str, numbers: Sequence[ScalarTensor]) -> torch.dtype:
-    if name in _COMPARISONS:
-        return torch.bool
-    dtype = numbers[0].dtype
-    if len(numbers) > 1:
-        dtype = torch.promote_types(dtype, numbers[1].dtype)
-    if name in _DIVISIONS | {"sqrt", "rsqrt", "reciprocal"} and not dtype.is_floating_point:
-        return torch.get_default_dtype()
-    return dtype
+def _common_dtype(numbers: Sequence[ScalarTensor]) -> torch.dtype:
+    """Return the datatype in which torch computes with these."""
+    examples = [_example_of(number) for number in numbers]
+    if len(examples) == 1:
+        return numbers[0].dtype
+    with compute_for_real():
+        return torch.result_type(examples[0], examples[1])
+
+
+def _example_of(number: ScalarTensor) -> Any:
+    if not number.is_number:
+        with compute_for_real():
+            return torch.empty((), dtype=number.dtype)
+    return 1.0 if number.dtype.is_floating_point else True if number.dtype is torch.bool else 1
 
 
 def _cast(numbers: Sequence[Any]) -> ScalarTensor:
@@ -198,25 +248,22 @@ def _cast(numbers: Sequence[Any]) -> ScalarTensor:
     if wanted is None:
         raise Unsupported("aten::to of a size")
     if wanted.is_floating_point and not first.dtype.is_floating_point:
-        return (
-            _from_integer(first.value, wanted)
-            if wanted in _EXACT
-            else ScalarTensor(torch.sym_float(first.value), wanted)
-        )
+        return _from_integer(_plain_value(first), wanted)
     if wanted is first.dtype:
-        return first
-    if wanted.is_floating_point and first.dtype.is_floating_point:
-        return ScalarTensor(first.value, wanted, integer=first.integer if wanted in _EXACT else None)
-    if wanted in _INTEGERS and first.dtype in _INTEGERS:
-        return ScalarTensor(first.value, wanted)
-    if wanted in _INTEGERS and first.integer is not None:
-        return ScalarTensor(first.integer, wanted)
+        return replace(first, is_number=False)
+    if wanted.is_floating_point:
+        if first.integer is not None and wanted in _EXACT:
+            return ScalarTensor(first.value, wanted, integer=first.integer)
+        return ScalarTensor(compute_float(conversion(wanted), [first.value]), wanted)
+    if wanted in _INTEGERS:
+        return ScalarTensor(keep_bounds(to_integer(first), wanted), wanted)
     raise Unsupported(f"aten::to of a size, to {wanted}")
 
 
 _IDENTITIES = {"detach", "clone", "contiguous", "alias", "lift_fresh"}
 _DIVISIONS = {"div", "true_divide"}
-_INTEGERS = (torch.int32, torch.int64)
+_FLOAT_OF_INTEGERS = _DIVISIONS | {"sqrt", "rsqrt", "reciprocal"}
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 # On floating point numbers that are integers, their result is the integer that they give on integers.
 _INTEGER_OF_INTEGERS = {"add", "sub", "rsub", "mul", "neg", "floor_divide", "maximum", "minimum", "max", "min"}
 _CLAMPS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
@@ -250,6 +297,8 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "neg": operator.neg,
     "pow": operator.pow,
     "sqrt": torch.sym_sqrt,
+    "rsqrt": lambda value: 1 / torch.sym_sqrt(value),
+    "reciprocal": lambda value: 1 / value,
     "eq": operator.eq,
     "ne": operator.ne,
     "lt": operator.lt,

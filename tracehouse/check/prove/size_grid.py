@@ -1,15 +1,11 @@
-"""The size grid: every combination of the wanted sizes.
-
-Conditions are evaluated at all of them at once, and a part of the grid is described by boxes.
-"""
+"""The size grid: every combination of the wanted sizes. A part of the grid is described by boxes."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import sympy
 
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.regions import REGIONS_MAX, SPANS_MAX, Basis, Region, Span
@@ -24,10 +20,6 @@ POINTS_MAX = 2 * 10**6
 
 Mask = npt.NDArray[np.bool_]  # one truth value for each combination of sizes, an axis for each symbol
 Sizes = dict[str, int]  # by symbol
-
-
-class CannotEvaluate(Exception):
-    """A condition has a function or a symbol in it that is not known here."""
 
 
 def default_sizes(groups: Groups) -> dict[str, range]:
@@ -169,6 +161,17 @@ class Grid:
         return regions
 
 
+@dataclass(frozen=True)
+class SizeSet:
+    """Points of a grid."""
+
+    grid: Grid
+    mask: Mask
+
+    def __contains__(self, sizes: Mapping[str, int]) -> bool:
+        return bool((self.grid.single_point(sizes) & self.mask).any())
+
+
 def _boxes(mask: Mask) -> Iterator[Box]:
     """Yield boxes that have no point in common and together have all points of the mask."""
     if mask.ndim == 0:
@@ -213,116 +216,3 @@ def _spans(sizes: npt.NDArray[np.int64]) -> list[Span]:
         rest = rest[count:]
     longest = sorted(spans, key=lambda span: span[0] - span[1])[:SPANS_MAX]
     return [Span(low=low, high=high, step=step) for low, high, step in sorted(longest)]
-
-
-class Evaluation:
-    """Evaluates expressions in symbols at all points of the grid at once.
-
-    An expression that is part of several others is evaluated only once.
-    """
-
-    def __init__(self, grid: Grid, names: Mapping[sympy.Symbol, str]) -> None:
-        self._grid = grid
-        self._names = names
-        self._values: dict[sympy.Basic, Any] = {}
-
-    def holds(self, condition: sympy.Basic) -> Mask:
-        """Return the points at which the condition holds.
-
-        Raises CannotEvaluate if the condition has a function or a symbol that is not known here.
-        """
-        with np.errstate(all="ignore"):
-            return np.broadcast_to(np.asarray(self._value(condition), dtype=bool), self._grid.shape)
-
-    def are_equal(self, first: sympy.Basic, second: sympy.Basic) -> Mask:
-        """Return the points at which both expressions have the same value.
-
-        Raises CannotEvaluate if one has a function or a symbol that is not known here.
-        """
-        with np.errstate(all="ignore"):
-            return np.broadcast_to(np.asarray(self._value(first) == self._value(second), dtype=bool), self._grid.shape)
-
-    def _value(self, expression: sympy.Basic) -> Any:
-        value = self._values.get(expression)
-        if value is None:
-            value = self._values[expression] = self._evaluate(expression)
-        return value
-
-    def _evaluate(self, expression: sympy.Basic) -> Any:
-        if expression.is_Symbol:
-            if expression not in self._names:
-                raise CannotEvaluate(str(expression))
-            return self._grid.sizes(self._names[expression])
-        if expression is sympy.true or expression is sympy.false:
-            return np.asarray(expression is sympy.true)
-        if expression.is_Integer:
-            value = int(expression)
-            return np.asarray(value if abs(value) < 2**62 else float(value))
-        if expression.is_Number:
-            return np.asarray(float(expression))
-        name = type(expression).__name__
-        function = _FUNCTIONS.get(name)
-        if function is None:
-            raise CannotEvaluate(name)
-        values = [self._value(argument) for argument in expression.args]
-        return function(*values)
-
-
-def _for_many(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def apply(first: Any, *others: Any) -> Any:
-        for other in others:
-            first = function(first, other)
-        return first
-
-    return apply
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    if np.issubdtype(np.asarray(exponent).dtype, np.integer) and (np.asarray(exponent) < 0).any():
-        return np.power(np.asarray(base, dtype=float), exponent)
-    return np.power(base, exponent)
-
-
-def _truncate(value: Any) -> Any:
-    return np.trunc(value).astype(np.int64)
-
-
-# By the names of sympy's functions and of torch's own (torch.utils._sympy.functions).
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "Add": _for_many(np.add),
-    "Mul": _for_many(np.multiply),
-    "Pow": _power,
-    "PowByNatural": _power,
-    "FloatPow": lambda base, exponent: np.power(np.asarray(base, dtype=float), exponent),
-    "Mod": np.mod,
-    "PythonMod": np.mod,
-    "FloorDiv": np.floor_divide,
-    "CleanDiv": np.floor_divide,
-    "CeilDiv": lambda value, by: -np.floor_divide(-value, by),
-    "IntTrueDiv": np.true_divide,
-    "FloatTrueDiv": np.true_divide,
-    "ToFloat": lambda value: np.asarray(value, dtype=float),
-    "TruncToInt": _truncate,
-    "TruncToFloat": np.trunc,
-    "FloorToInt": lambda value: np.floor(value).astype(np.int64),
-    "floor": lambda value: np.floor(value).astype(np.int64),
-    "CeilToInt": lambda value: np.ceil(value).astype(np.int64),
-    "ceiling": lambda value: np.ceil(value).astype(np.int64),
-    "Identity": lambda value: value,
-    "Abs": np.abs,
-    "Max": _for_many(np.maximum),
-    "Min": _for_many(np.minimum),
-    "OpaqueUnaryFn_sqrt": np.sqrt,
-    "OpaqueUnaryFn_exp": np.exp,
-    "OpaqueUnaryFn_log": np.log,
-    "OpaqueUnaryFn_log2": np.log2,
-    "Equality": np.equal,
-    "Unequality": np.not_equal,
-    "StrictLessThan": np.less,
-    "LessThan": np.less_equal,
-    "StrictGreaterThan": np.greater,
-    "GreaterThan": np.greater_equal,
-    "And": _for_many(np.logical_and),
-    "Or": _for_many(np.logical_or),
-    "Not": np.logical_not,
-}

@@ -5,6 +5,7 @@ The result of a case holds for all sizes that satisfy the conditions which the r
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 import sympy
@@ -12,15 +13,19 @@ import torch
 
 from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import call_model
+from tracehouse.check.flip.flip import is_check
+from tracehouse.check.flip.input_search import generate_candidates
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs
+from tracehouse.check.prove.disguise import disguise
 from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.model_copies import ModelCopies
 from tracehouse.check.prove.operator_path import OperatorPath, ReadReplay, comparable_operators, record_path
+from tracehouse.check.prove.read_variations import RecordedRead, vary_reads
 from tracehouse.check.prove.recorder import Recorder, find_line_of_caller
 from tracehouse.check.prove.scalar_tensors import Unsupported
 from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, share_views
-from tracehouse.check.prove.unprovable import ModelRaisesOnSymbols, Unprovable
-from tracehouse.check.prove.value_numbers import HeldTensors, ValueNumbers
+from tracehouse.check.prove.unprovable import ModelRaisesOnSymbols, ReadsValue, Unprovable
+from tracehouse.check.prove.value_numbers import CloseFloats, HeldTensors, ValueNumbers
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.eager.call import Call
@@ -30,8 +35,12 @@ from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
 
 # proven-on-symbols: on real tensors the model was seen to run other operators than on symbols, where it is proven.
-# refused: the model raises. refuted: both answer, and differ, at the sizes at which the case began.
-CaseStatus = Literal["proven", "proven-on-symbols", "refused", "refuted", "unproven"]
+# sampled: proven for the values that the model read at the sizes at which the case began, and calls that read others
+# agreed there. refused: the model raises. refuted: both answer, and differ, at the sizes at which the case began.
+CaseStatus = Literal["proven", "proven-on-symbols", "sampled", "refused", "refuted", "unproven"]
+# So many calls that read other values must agree, and so many calls are tried to find them.
+_AGREEING_MIN = 2
+_CALLS_MAX = 60
 
 
 @dataclass(frozen=True)
@@ -45,18 +54,33 @@ class CaseResult:
     conditions: list[Condition] = field(default_factory=list)
     # Pairs of expressions that were taken as equal; the result holds only where they are.
     assumed_equal: list[tuple[sympy.Basic, sympy.Basic]] = field(default_factory=list)
+    # Pairs of floats that were taken as equal and may be rounded otherwise; the result holds only where they are close.
+    assumed_close: list[CloseFloats] = field(default_factory=list)
     reason: str = ""
     line: user_lines.Line | None = None
     operator: str = ""
+    # Whether a value that the model reads decides, and other values were not seen to agree; and a call that differs.
+    value_decides: bool = False
+    counterexample: Call | None = None
     state_changes_answers: bool = False  # a call changes what later calls answer, so that no proof holds
 
 
 class SymbolicCases:
     """The symbolic cases of one target; they share what does not depend on the sizes."""
 
-    def __init__(self, target: Target, groups: Groups, program: Program, harmless: Collection[user_lines.Line]) -> None:
-        """`harmless` are lines that read values which change nothing in the result."""
-        self._setting = _Setting(target, groups, program, harmless, HeldTensors(), ModelCopies(target))
+    def __init__(
+        self,
+        target: Target,
+        groups: Groups,
+        program: Program,
+        harmless: Collection[user_lines.Line],
+        numbers: Collection[float],
+    ) -> None:
+        """`harmless` are lines that read values which change nothing in the result at the example's sizes.
+
+        `numbers` are those that such a value may be compared with.
+        """
+        self._setting = _Setting(target, groups, program, harmless, numbers, HeldTensors(), ModelCopies(target))
 
     def run(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> CaseResult:
         """Run the case that begins at these sizes, which the call's inputs have.
@@ -74,6 +98,7 @@ class _Setting:
     groups: Groups
     program: Program
     harmless: Collection[user_lines.Line]
+    numbers: Collection[float]
     held: HeldTensors
     copies: ModelCopies
 
@@ -90,6 +115,7 @@ class _SymbolicCase:
         self._free = free
         self._symbols: Symbols | None = None
         self._numbers: ValueNumbers | None = None
+        self._reads: list[RecordedRead] = []  # the values that eager's run took from a real run
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
 
     def run(self) -> CaseResult:
@@ -103,7 +129,8 @@ class _SymbolicCase:
         try:
             return self._run_both(path)
         except Unprovable as unprovable:
-            return self._result("unproven", unprovable.reason, unprovable.line)
+            result = self._result("unproven", unprovable.reason, unprovable.line)
+            return replace(result, value_decides=isinstance(unprovable, ReadsValue))
         except RunsDiffer as difference:
             # The computations differ. Whether the answers do is tried at the sizes at which the case began.
             status: CaseStatus = "unproven" if self._answers_agree() else "refuted"
@@ -125,6 +152,9 @@ class _SymbolicCase:
             raise Unprovable("the model writes what it keeps for the next call")
         if not self._answers_agree():
             raise RunsDiffer("on tensors without values both compute the same, and on real ones they differ", None)
+        deciding = self._find_deciding_read(eager, path)
+        if deciding is not None:
+            return self._judge_by_calls(deciding, path)
         other_path = _describe_other_path(path, eager.operators)
         if other_path is not None:
             return self._result("proven-on-symbols", other_path)
@@ -137,6 +167,59 @@ class _SymbolicCase:
         example, seed = self._target.call, self._target.seed
         after = call_model(self._copies.last(), example, seed, within_s=None)
         return not compare(self._target.eager.answer(example).outputs, after.outputs, self._target.tolerance).agrees
+
+    # Values that the model reads, of which the example's sizes show no effect.
+
+    def _find_deciding_read(self, eager: Run, path: OperatorPath) -> Unprovable | None:
+        """Return where the model reads a value on which the result depends at sizes of this case, if it does so.
+
+        The model is run on the same symbols again, and reads other values. What these runs assume of the sizes counts
+        among the conditions of the case.
+        """
+        numbers = {name: eager.recorder.number(tensor) for name, tensor in eager.inputs.items()}
+        expected = numbers, _output_numbers(eager.outputs, eager.recorder)
+        for variation in vary_reads(self._reads, self._setting.numbers):
+            line = next(iter(variation.values))[0]
+            for one in (variation, replace(variation, others=True)):
+                replay = ReadReplay(path, self._setting.harmless, one)
+                reason = self._describe_effect(expected, replay)
+                if reason is not None:
+                    return Unprovable(reason, line)
+                if not replay.met_others:
+                    break
+        return None
+
+    def _describe_effect(self, expected: tuple[dict[str, int], dict[str, int]], replay: ReadReplay) -> str | None:
+        """Return what other values than those that were read change; None where they change nothing."""
+        try:
+            run = self._run_on_symbols(replay)
+        except ModelRaisesOnSymbols as error:
+            is_checked = error.__cause__ is not None and is_check(error.__cause__)
+            return None if is_checked else f"where it reads another value, {error.reason}"
+        except Unprovable as error:
+            return f"where it reads another value, {error.reason}"
+        numbers = {name: run.recorder.number(tensor) for name, tensor in run.inputs.items()}
+        if (numbers, _output_numbers(run.outputs, run.recorder)) == expected:
+            return None
+        return "the model computes otherwise where it reads another value"
+
+    def _judge_by_calls(self, deciding: Unprovable, path: OperatorPath) -> CaseResult:
+        """Return the result where a value that the model reads decides: calls show whether both sides are right."""
+        agreed = 0
+        for _, call in islice(generate_candidates(self._call, self._setting.numbers), _CALLS_MAX):
+            try:
+                other = record_path(self._copies.take(), call, self._target.seed)
+            except Exception:  # noqa: BLE001 - submitted code: it refuses these values
+                continue
+            if repr(other.reads) == repr(path.reads):
+                continue
+            if not self._answers_agree(call):
+                result = self._result("refuted", deciding.reason, deciding.line)
+                return replace(result, value_decides=True, counterexample=call)
+            agreed += 1
+            if agreed > _AGREEING_MIN:
+                return self._result("sampled", deciding.reason, deciding.line)
+        return replace(self._result("unproven", deciding.reason, deciding.line), value_decides=True)
 
     # The runs.
 
@@ -167,16 +250,22 @@ class _SymbolicCase:
     def _run_eager(self, path: OperatorPath) -> Run:
         """Run the model on symbols. Raises Unprovable if the run cannot be completed or followed."""
         self._begin()
+        replay = ReadReplay(path, self._setting.harmless)
+        run = self._run_on_symbols(replay)
+        self._reads = replay.answered
+        return run
+
+    def _run_on_symbols(self, replay: ReadReplay) -> Run:
+        """Run the model, which reads what `replay` answers. Raises Unprovable."""
         symbols = self._open_symbols()
         assert self._numbers is not None
-        replay = ReadReplay(path, self._setting.harmless)
         recorder = Recorder(self._numbers, symbols, find_line=find_line_of_caller, replay_read=replay)
         inputs = self._empty_inputs(recorder)
         symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
         seed_all(self._target.seed)
         try:
-            with symbols.activate(), recorder:
+            with symbols.activate(), disguise(), recorder:
                 outputs = self._call.with_tensors(inputs).run(module)
                 operators = [*recorder.operators]
                 if not self._copies.is_unchanged():
@@ -220,7 +309,7 @@ class _SymbolicCase:
         inputs = self._empty_inputs(recorder) if earlier is None else _name_inputs(eager.inputs, recorder)
         symbols.find_lines_with(find_line)
         try:
-            with symbols.activate(), share_views(), recorder:
+            with symbols.activate(), disguise(), share_views(), recorder:
                 arguments = self._call.with_tensors(inputs).artifact_args_by_name
                 outputs = self._setting.program.run(arguments, recorder)
         except Unsupported as error:
@@ -236,11 +325,15 @@ class _SymbolicCase:
 
     # The results.
 
-    def _answers_agree(self) -> bool:
-        """Whether both give the same answer to the call on its real tensors. Raises LimitExceeded."""
-        answer = self._target.eager.answer(self._call)
+    def _answers_agree(self, call: Call | None = None) -> bool:
+        """Whether both give the same answer to the case's call, or to another one, on its real tensors.
+
+        Raises LimitExceeded.
+        """
+        call = self._call if call is None else call
+        answer = self._target.eager.answer(call)
         target = self._target
-        asked = ask_artifact(target.artifact, self._call, answer, tolerance=target.tolerance, seed=target.seed)
+        asked = ask_artifact(target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
         return asked.compared.agrees
 
     def _refused_result(self, error: Exception) -> CaseResult:
@@ -268,6 +361,7 @@ class _SymbolicCase:
             self._symbols,
             self._symbols.conditions() if self._symbols else [],
             self._numbers.assumed_equal if self._numbers else [],
+            self._numbers.assumed_close if self._numbers else [],
             reason,
             line,
             operator,
@@ -280,7 +374,7 @@ def _name_inputs(inputs: dict[str, torch.Tensor], recorder: Recorder) -> dict[st
     return inputs
 
 
-def _refuse_read(line: user_lines.Line | None, known: Any) -> Any:
+def _refuse_read(line: user_lines.Line | None, known: Any, _: torch.dtype) -> Any:
     """Answer a value read of the artifact's, which must not depend on the inputs. Raises Unprovable where it does."""
     if known is None:
         raise Unprovable("the artifact reads a value that depends on its inputs", line)

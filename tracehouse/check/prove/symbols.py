@@ -4,12 +4,14 @@ torch keeps most of what this needs private, so those names are used here and no
 """
 
 import logging
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -19,8 +21,9 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
 from tracehouse.check.prove.composite_operators import keep_composite_operators
+from tracehouse.check.prove.size_arithmetic import CannotEvaluate, Computation, Operation
 from tracehouse.check.prove.stopping import stop_between_operators
-from tracehouse.check.prove.unprovable import FindLine
+from tracehouse.check.prove.unprovable import FindLine, Unprovable
 from tracehouse.contract.dims import SymbolicShape, parse_dim
 from tracehouse.introspection import user_lines
 
@@ -38,6 +41,27 @@ class _Environment(ShapeEnv):
         super().__init__(**settings)
         self.lines: list[user_lines.Line | None] = []
         self.find_line: FindLine = lambda: None
+        # How each float was computed that is a symbol. sympy knows nothing of it, and so reorders no operations.
+        self.computations: dict[sympy.Symbol, Computation] = {}
+        self._floats: dict[tuple[str, tuple[sympy.Basic, ...]], torch.SymFloat] = {}
+
+    def compute(self, operation: Operation, operands: Sequence[Any]) -> Any:
+        """Return the operation's result as a symbolic float that no other operation gives. Raises Unprovable."""
+        expressions = tuple(map(_expression_or_number, operands))
+        known = self._floats.get((operation.name, expressions))
+        if known is not None:
+            return known
+        result = _compute_now(operation, operands)
+        if not math.isfinite(result):
+            raise Unprovable("a number computed from sizes is not finite", self.find_line())
+        source = ConstantSource(f"float{len(self.computations)}")
+        symbol = self.create_symbol(
+            result, source=source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None, positive=None
+        )
+        self.computations[symbol] = Computation(operation, expressions)
+        number: Any = self.create_symfloatnode(symbol, hint=result, source=source)
+        self._floats[operation.name, expressions] = number
+        return number
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
         value = super().evaluate_expr(*args, **kwargs)
@@ -68,6 +92,7 @@ class Symbols:
         )
         self.mode = fake_tensor_mode(self.environment)
         self.names: dict[sympy.Symbol, str] = {}
+        self.computations = self.environment.computations
         self._sizes: dict[str, Any] = dict(sizes)
         for name, highest in free.items():
             source = ConstantSource(name)
@@ -118,7 +143,10 @@ class Symbols:
         self.environment.find_line = find_line
 
     def write_names(self, text: str) -> str:
-        """Return the text with our names in place of those that torch gave the symbols."""
+        """Return the text with our names in place of those that torch gave the symbols, and with floats written out."""
+        for symbol, computation in reversed(self.computations.items()):
+            written = f"{computation.operation.name}({', '.join(map(str, computation.operands))})"
+            text = re.sub(rf"\b{symbol}\b", written, text)
         for symbol, name in self.names.items():
             text = re.sub(rf"\b{symbol}\b", name, text)
         return text
@@ -148,6 +176,16 @@ def run_without_values(mode: FakeTensorMode) -> Iterator[None]:
         yield
 
 
+def _expression_or_number(number: Any) -> sympy.Basic:
+    return expression_of(number) if isinstance(number, SYMBOLIC) else sympy.sympify(number)
+
+
+def _value_now(number: Any) -> int | float:
+    """Return the value that a symbolic number has at the sizes at which the case began."""
+    value: int | float = number.node.hint if isinstance(number, SYMBOLIC) else number
+    return value
+
+
 @contextmanager
 def _silence_refusals() -> Iterator[None]:
     """Within it, torch logs no operator that refuses its operands: here a refusal is an answer."""
@@ -157,6 +195,31 @@ def _silence_refusals() -> Iterator[None]:
         yield
     finally:
         log.disabled = before
+
+
+def compute(operation: Operation, operands: Sequence[Any]) -> Any:
+    """Return the operation's result: a float, or a symbolic one where an operand is symbolic. Raises Unprovable."""
+    symbolic = next((operand for operand in operands if isinstance(operand, SYMBOLIC)), None)
+    return (
+        _compute_now(operation, operands) if symbolic is None else symbolic.node.shape_env.compute(operation, operands)
+    )
+
+
+def _compute_now(operation: Operation, operands: Sequence[Any]) -> float:
+    """Return the result at the sizes at which the case began. Raises Unprovable where there is none."""
+    try:
+        with compute_for_real():
+            return float(operation.compute(*(np.asarray(_value_now(operand)) for operand in operands)))
+    except CannotEvaluate as error:
+        raise Unprovable(f"a number computed from sizes has no value: {error}") from error
+
+
+def has_bounds(number: torch.SymInt, lowest: int, highest: int) -> bool:
+    """Whether a symbolic integer lies between both; adds the conditions for it where not all sizes satisfy them."""
+    bounds = number.node.shape_env.bound_sympy(number.node.expr)
+    if bounds.lower >= lowest and bounds.upper <= highest:
+        return True
+    return bool(number >= lowest) and bool(number <= highest)
 
 
 def expression_of(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> sympy.Basic:

@@ -20,6 +20,10 @@ class Unprovable(BaseException):
         self.line = line
 
 
+class ReadsValue(Unprovable):
+    """The model reads a value of its inputs, and what it computes may depend on it."""
+
+
 class ModelRaisesOnSymbols(Unprovable):
     """The model raises where its inputs have symbols for sizes."""
 

@@ -7,19 +7,33 @@ from the operator that made it and from the numbers of its operands. Both runs o
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import sympy
 import torch
 
-from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute_for_real, expression_of
+from tracehouse.check.prove.evaluation import Evaluation
+from tracehouse.check.prove.size_arithmetic import CannotEvaluate, conversion
+from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute, compute_for_real, expression_of
 
 # A constant with at most this many elements is computed, and is identified by all of its values.
 SMALL_ELEMENTS_MAX = 2**16
 # A larger constant is first compared by this many of its elements, and in full only where those are equal.
 _SAMPLE_ELEMENTS = 64
 
+# Two floats are close where they differ by so many units in the last place at most.
+_UNITS_MAX = 4
+
 Key = tuple[Any, ...]
+
+
+class CloseFloats(NamedTuple):
+    """Two floats that an operator takes, of which one may be the other one rounded otherwise, and by how much."""
+
+    first: sympy.Basic
+    second: sympy.Basic
+    relative: float
 
 
 class HeldTensors:
@@ -66,14 +80,18 @@ class ValueNumbers:
         """`samples` are sizes by symbol; expressions whose values differ at one of them are different expressions."""
         # Pairs of different expressions that have equal values at all samples, and share a key for that reason.
         self.assumed_equal: list[tuple[sympy.Basic, sympy.Basic]] = []
-        self._samples = [
-            {symbol: sympy.Integer(sample[name]) for symbol, name in symbols.names.items()} for sample in samples
-        ]
+        # Pairs of floats that are close at all samples, and share a key for that reason.
+        self.assumed_close: list[CloseFloats] = []
+        self._samples = len(samples)
+        self._at_samples = Evaluation(
+            lambda name: np.array([sample[name] for sample in samples]), symbols.names, symbols.computations
+        )
         self._held = held
         self._numbers: dict[Key, int] = {}
         self._keys: list[Key] = []
         self._expressions: dict[sympy.Basic, Key] = {}
         self._by_sample_values: dict[tuple[Any, ...], sympy.Basic] = {}
+        self._operand_floats: dict[torch.dtype, dict[sympy.Basic, Key]] = {}
 
     def number(self, *key: Any) -> int:
         """Return the number of the value with this key: a new number where the key is new."""
@@ -114,6 +132,37 @@ class ValueNumbers:
             return ("float", repr(value))
         return ("other", str(value))
 
+    def operand_scalar_key(self, value: Any, dtype: torch.dtype) -> Key:
+        """Return the key of a number beside a tensor, if the operator's result has this datatype.
+
+        The operator rounds a float to it first. Two floats that are then almost the same share a key.
+        """
+        if not isinstance(value, float | torch.SymFloat) or not dtype.is_floating_point:
+            return self.scalar_key(value)
+        if dtype is not torch.float64:  # float16 and bfloat16 are computed in float32
+            value = compute(conversion(torch.float32), [value])
+        key = self.scalar_key(value)
+        if key[0] == "number":
+            return key
+        expression = expression_of(value) if isinstance(value, SYMBOLIC) else sympy.Float(value)
+        floats = self._operand_floats.setdefault(torch.float64 if dtype is torch.float64 else torch.float32, {})
+        if expression not in floats:
+            floats[expression] = self._close_key(expression, floats, _UNITS_MAX * torch.finfo(dtype).eps) or key
+        return floats[expression]
+
+    def _close_key(self, expression: sympy.Basic, floats: Mapping[sympy.Basic, Key], relative: float) -> Key | None:
+        """Return the key of a float that is close at all samples; None where there is none."""
+        for other, key in floats.items():
+            try:
+                with compute_for_real():
+                    is_close = bool(self._at_samples.are_close(other, expression, relative).all())
+            except CannotEvaluate:
+                continue
+            if is_close:
+                self.assumed_close.append(CloseFloats(other, expression, relative))
+                return key
+        return None
+
     def _expression_key(self, expression: sympy.Basic) -> Key:
         key = self._expressions.get(expression)
         if key is None:
@@ -124,12 +173,15 @@ class ValueNumbers:
         if expression.is_Integer:
             return ("number", int(expression))
         try:
-            values = tuple(expression.xreplace(sample) for sample in self._samples)
-        except (ArithmeticError, ValueError, TypeError):
+            with compute_for_real():
+                values = np.broadcast_to(self._at_samples.value(expression), self._samples)
+        except CannotEvaluate:
             return ("expression", expression)
-        if len(self._samples) < 2:
+        if self._samples < 2:
             return ("expression", expression)
-        first = self._by_sample_values.setdefault(values, expression)
+        # A truth and the integer 1 are equal in Python, and are not the same operand.
+        kind = "truth" if values.dtype == bool else "number"
+        first = self._by_sample_values.setdefault((kind, *values.tolist()), expression)
         if first is not expression and first != expression:
             self.assumed_equal.append((first, expression))
         return ("expression", first)

@@ -1,0 +1,145 @@
+"""The disguise: symbolic numbers pass for Python's own where torch's do otherwise, and what follows would be no proof.
+
+torch's floats are expressions of real numbers, whose terms sympy reorders. Its `//` of floats takes the floor of a
+quotient, its `round` leaves tens out, its numbers are no `int` in `isinstance`, and their text is a symbol's name.
+"""
+
+import ast
+import builtins
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.fx.experimental.sym_node import SymNode
+
+from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
+from tracehouse.check.prove.symbols import SYMBOLIC, compute
+from tracehouse.introspection import user_lines
+
+_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+# A statement that only calls one of these shows a text to a person, and gives nothing back.
+_SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "critical", "log"}
+
+Method = Callable[..., Any]
+
+
+@contextmanager
+def disguise() -> Iterator[None]:
+    """Within it, symbolic numbers give what Python's numbers give, to the last bit."""
+    changed: list[tuple[Any, str, Any]] = []
+
+    def change(owner: Any, name: str, replace: Callable[[Any], Any]) -> None:
+        changed.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, replace(getattr(owner, name)))
+
+    for name, operation in PYTHON_OPERATIONS.items():
+        change(SymNode, f"_{name}", partial(_compute_floats, operation))
+    for kind in SYMBOLIC:
+        change(kind, "__repr__", _write_value)
+        change(kind, "__format__", _format_value)
+    for kind in (torch.SymInt, torch.SymFloat):
+        change(kind, "__floordiv__", partial(_divide_and_floor, reflected=False))
+        change(kind, "__rfloordiv__", partial(_divide_and_floor, reflected=True))
+    change(torch.SymInt, "__round__", _round_to_digits)
+    change(builtins, "isinstance", _pass_for_numbers)
+    try:
+        yield
+    finally:
+        for owner, name, original in reversed(changed):
+            setattr(owner, name, original)
+
+
+def _compute_floats(operation: Operation, original: Method) -> Method:
+    def run(*nodes: SymNode) -> Any:
+        if not any(node.pytype is float for node in nodes) or all(node.expr.is_number for node in nodes):
+            return original(*nodes)
+        return compute(operation, [*map(_as_number, nodes)]).node
+
+    return run
+
+
+def _as_number(node: SymNode) -> Any:
+    return torch.SymFloat(node) if node.pytype is float else torch.SymInt(node)
+
+
+def _divide_and_floor(original: Method, *, reflected: bool) -> Method:
+    def run(self: Any, other: Any) -> Any:
+        if not any(isinstance(one, float | torch.SymFloat) for one in (self, other)):
+            return original(self, other)
+        operands = [torch.sym_float(one) for one in (self, other)]
+        return compute(PYTHON_FLOOR_DIVISION, operands[::-1] if reflected else operands)
+
+    return run
+
+
+def _round_to_digits(_: Method) -> Method:
+    def run(self: torch.SymInt, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(int(self), digits)
+
+    return run
+
+
+def _write_value(original: Method) -> Method:
+    """Return a `__repr__` that gives the model's code the text of the number, which then has this one value."""
+
+    def run(self: Any) -> str:
+        return repr(_value_of(self)) if _computes_with_text(sys._getframe(1)) else str(original(self))
+
+    return run
+
+
+def _format_value(original: Method) -> Method:
+    def run(self: Any, form: str) -> str:
+        return format(_value_of(self), form) if _computes_with_text(sys._getframe(1)) else str(original(self, form))
+
+    return run
+
+
+def _value_of(number: Any) -> int | float | bool:
+    value: int | float | bool = _TYPES[type(number)](number)
+    return value
+
+
+def _pass_for_numbers(original: Method) -> Method:
+    """Return an `isinstance` to which symbolic numbers are Python's, if the model's code asks."""
+
+    def run(value: Any, kinds: Any) -> bool:
+        if original(value, kinds):
+            return True
+        python_type = _TYPES.get(type(value))
+        if python_type is None or not user_lines.is_user(sys._getframe(1).f_code.co_filename):
+            return False
+        return bool(issubclass(python_type, kinds))
+
+    return run
+
+
+def _computes_with_text(frame: FrameType) -> bool:
+    """Whether the model's code asks for a text, and might do more with it than show it to a person."""
+    file = frame.f_code.co_filename
+    return user_lines.is_user(file) and not any(
+        first <= frame.f_lineno <= last for first, last in _find_showing_statements(file)
+    )
+
+
+@lru_cache(maxsize=256)
+def _find_showing_statements(file: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each statement in a file that raises, asserts, prints or logs."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return []
+    return [
+        (node.lineno, node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise | ast.Assert) or (isinstance(node, ast.Expr) and _shows(node.value))
+    ]
+
+
+def _shows(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in _SHOWING

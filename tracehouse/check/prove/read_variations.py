@@ -1,0 +1,67 @@
+"""Read variations: other values for those that a run read of its inputs, as a run on symbols is repeated with them.
+
+A read that changes nothing at the example's sizes may change the result at others. So each symbolic case reads other
+values as well, and goes on with its proof only if the result stays the same.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracehouse.introspection import user_lines
+
+_NUMBERS_MAX = 4  # so many of the numbers that values are compared with are put in the place of each read
+
+
+@dataclass(frozen=True)
+class RecordedRead:
+    """A value of a tensor that became a value of Python's, and the line that read it."""
+
+    line: user_lines.Line | None
+    value: Any
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Other values, by the line that reads them and the place among its reads; `others` is for reads that follow."""
+
+    values: Mapping[tuple[user_lines.Line | None, int], Any]
+    others: bool = False
+
+
+def vary_reads(reads: Sequence[RecordedRead], numbers: Iterable[float]) -> Iterator[Variation]:
+    """Yield other values for the reads of each line: of the first, of the last, and of all; then for all lines.
+
+    `numbers` are those that values may be compared with.
+    """
+    by_line: dict[user_lines.Line | None, list[Any]] = defaultdict(list)
+    for read in reads:
+        by_line[read.line].append(read.value)
+    nearest = sorted({*numbers}, key=abs)[:_NUMBERS_MAX]
+    for line, values in by_line.items():
+        for places in {(0,): None, (len(values) - 1,): None, tuple(range(len(values))): None}:
+            others = [[*_other_values(values[place], nearest)] for place in places]
+            for one in zip(*others, strict=False):
+                yield Variation({(line, place): value for place, value in zip(places, one, strict=True)})
+    if len(by_line) > 1:
+        yield Variation(
+            {
+                (line, place): next(_other_values(value, nearest))
+                for line, values in by_line.items()
+                for place, value in enumerate(values)
+            }
+        )
+
+
+def _other_values(value: Any, numbers: Sequence[float]) -> Iterator[Any]:
+    if isinstance(value, bool):
+        yield not value
+        return
+    near = [value + 1, value - 1, 2 * value + 1, -value - 1]
+    far = [one for number in numbers for one in (number - 1, number, number + 1)]
+    if isinstance(value, int):
+        yield from (int(one) for one in [*near, *far] if math.isfinite(one))
+    else:
+        yield from [*near, *far, math.inf, -math.inf, math.nan]
