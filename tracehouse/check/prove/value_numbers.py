@@ -141,13 +141,14 @@ class ValueNumbers:
             return self.scalar_key(value)
         if dtype is not torch.float64:  # float16 and bfloat16 are computed in float32
             value = compute(conversion(torch.float32), [value])
-        key = self.scalar_key(value)
-        if key[0] == "number":
-            return key
+        if isinstance(value, float) and value.is_integer():
+            return self.scalar_key(value)
         expression = expression_of(value) if isinstance(value, SYMBOLIC) else sympy.Float(value)
-        floats = self._operand_floats.setdefault(torch.float64 if dtype is torch.float64 else torch.float32, {})
+        computed_in = torch.float64 if dtype is torch.float64 else torch.float32
+        floats = self._operand_floats.setdefault(computed_in, {})
         if expression not in floats:
-            floats[expression] = self._close_key(expression, floats, _UNITS_MAX * torch.finfo(dtype).eps) or key
+            close_key = self._close_key(expression, floats, _UNITS_MAX * torch.finfo(computed_in).eps)
+            floats[expression] = self.scalar_key(value) if close_key is None else close_key
         return floats[expression]
 
     def _close_key(self, expression: sympy.Basic, floats: Mapping[sympy.Basic, Key], relative: float) -> Key | None:
