@@ -15,7 +15,8 @@ REGIONS_MAX = 64
 SPANS_MAX = 256
 
 # How it is known that the artifact is right at the sizes of a region, from the best basis to the weakest:
-# proven: both run the same operators at every size, on numbers that are equal to the last bit, whatever values are read.
+# proven: both run the same operators at every size, on numbers that are equal to the last bit, whichever values the
+#   model reads.
 # sampled: the same, but for a path that input values can take, or for the last bits of a number that is computed from
 #   sizes. For these, calls at the ends of the region and at random sizes inside agreed.
 # tested: the model and the artifact were both called at each of these sizes. Other values can show a difference.
