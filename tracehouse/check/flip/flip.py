@@ -6,18 +6,15 @@ side. The idea resembles mutation testing (DeMillo, Lipton and Sayward, 1978), w
 changed statement.
 """
 
-import ast
-import linecache
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from tracehouse.check.flip.answer_search import search_answers
 from tracehouse.check.flip.input_search import SearchResult, search_inputs
 from tracehouse.check.flip.read_remedies import suggest_remedy
 from tracehouse.check.flip.replacements import propose_neighbours, propose_replacements
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
+from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replacement, ValueRead
 from tracehouse.check.observe import Observation, describe_divergence, watch_trace
 from tracehouse.check.target import Target
@@ -35,11 +32,6 @@ _NOT_FLIPPED = ("data_ptr", "__dlpack__", IN_TORCH)
 # read another value.
 _AGREEING_MIN = 2
 _ALONE_MAX = 3  # if a site is read several times, so many of the reads are also flipped alone; a choice
-# Functions of torch and transformers that raise if a condition does not hold.
-_CHECK_FUNCTIONS = (
-    "_assert", "_check", "_check_value", "_check_index", "_check_type", "_check_is_size", "_assert_async",
-    "_assert_tensor_metadata", "torch_compilable_check",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,19 +118,6 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
     if is_unchanged:
         return FlipResult(is_unchanged=True)
     return FlipResult(raised=raised) if raised else FlipResult(is_checked=is_checked)
-
-
-def is_check(error: BaseException) -> bool:
-    """Whether an `assert`, a `raise` or a checking function raised the error, and not an operator's bad operand."""
-    frames = traceback.extract_tb(error.__traceback__)
-    for frame in reversed(frames):
-        if user_lines.is_ours(frame.filename):
-            continue
-        if frame.name in _CHECK_FUNCTIONS or (frame.line or "").startswith(("raise ", "assert ")):
-            return True
-        if user_lines.is_user(frame.filename):
-            return any(start <= (frame.lineno or 0) <= end for start, end in _find_checks(frame.filename))
-    return False
 
 
 def judge_warning(
@@ -326,21 +305,6 @@ def _make_replacements(read: ValueRead) -> Iterator[Replacement]:
     if read.times > 1:
         for time in range(min(read.times, _ALONE_MAX)):
             yield Replacement(read.site, next(propose_neighbours(read.values[time])), time=time)
-
-
-@lru_cache(maxsize=256)
-def _find_checks(file: str) -> list[tuple[int, int]]:
-    """Return the first and the last line of each statement in a file that checks something."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return []
-    return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree)
-            if isinstance(node, ast.Raise | ast.Assert | ast.Call) and _checks_something(node)]  # fmt: skip
-
-
-def _checks_something(node: ast.Raise | ast.Assert | ast.Call) -> bool:
-    return not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] in _CHECK_FUNCTIONS
 
 
 def _describe_place(read: ValueRead) -> str:

@@ -1,15 +1,13 @@
 """Input search: it finds inputs on which Python reads other values than on the example, and compares answers there."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import torch
 
 from tracehouse.check.calls import CallResult, call_artifact
-from tracehouse.check.inputs.probes import generate_probes
-from tracehouse.check.inputs.thresholds import aim_probes
+from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, ValueRead
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -26,11 +24,6 @@ _AGREED_ENOUGH = 10  # the search for a read ends after so many agreeing inputs 
 _NUMBERS_ENOUGH = 60  # the same for a read of numbers, because another number may lead to the same branch
 _EXAMPLES_MAX = 6  # so many inputs that read another value are kept, to trace the model on them
 _NUMBERS_MAX = 16  # so many numbers are aimed at
-
-
-@dataclass(frozen=True)
-class _Threshold:
-    number: float
 
 
 @dataclass
@@ -91,13 +84,6 @@ def search_inputs(
             break
         _test_input(target, call, example, results)
     return results
-
-
-def generate_candidates(example: Call, numbers: Iterable[float]) -> Iterator[tuple[str, Call]]:
-    """Yield named calls in the example's shapes: probes of all kinds, in turn with inputs beside these numbers."""
-    thresholds = [_Threshold(number) for number in numbers]
-    for pair in zip_longest(generate_probes(example, searching=True, deep=True), aim_probes(example, thresholds)):
-        yield from (one for one in pair if one is not None)
 
 
 def _test_input(

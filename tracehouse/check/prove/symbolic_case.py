@@ -13,8 +13,8 @@ import torch
 
 from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import call_model
-from tracehouse.check.flip.flip import is_check
-from tracehouse.check.flip.input_search import generate_candidates
+from tracehouse.check.inputs.candidates import generate_candidates
+from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs
 from tracehouse.check.prove.disguise import disguise
 from tracehouse.check.prove.interpreter import Program, line_of

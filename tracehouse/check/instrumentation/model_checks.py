@@ -1,0 +1,42 @@
+"""Model checks: whether an error came from what the model itself checks, or from an operator given a bad operand."""
+
+import ast
+import linecache
+import traceback
+from functools import lru_cache
+
+from tracehouse.introspection import user_lines
+
+# Functions of torch and transformers that raise if a condition does not hold.
+_CHECK_FUNCTIONS = (
+    "_assert", "_check", "_check_value", "_check_index", "_check_type", "_check_is_size", "_assert_async",
+    "_assert_tensor_metadata", "torch_compilable_check",
+)  # fmt: skip
+
+
+def is_check(error: BaseException) -> bool:
+    """Whether an `assert`, a `raise` or a checking function raised the error, and not an operator's bad operand."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in reversed(frames):
+        if user_lines.is_ours(frame.filename):
+            continue
+        if frame.name in _CHECK_FUNCTIONS or (frame.line or "").startswith(("raise ", "assert ")):
+            return True
+        if user_lines.is_user(frame.filename):
+            return any(start <= (frame.lineno or 0) <= end for start, end in _find_checks(frame.filename))
+    return False
+
+
+@lru_cache(maxsize=256)
+def _find_checks(file: str) -> list[tuple[int, int]]:
+    """Return the first and the last line of each statement in a file that checks something."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return []
+    return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree)
+            if isinstance(node, ast.Raise | ast.Assert | ast.Call) and _checks_something(node)]  # fmt: skip
+
+
+def _checks_something(node: ast.Raise | ast.Assert | ast.Call) -> bool:
+    return not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] in _CHECK_FUNCTIONS
