@@ -10,6 +10,7 @@ from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSum
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential import golden
+from tracehouse.findings.kinds import Kind
 from tracehouse.reproducer import counterexamples, pytest_file
 from tracehouse.reproducer.counterexamples import FoundCounterexample
 from workers.device_trace import DeviceResult
@@ -68,8 +69,15 @@ class ArtifactBuilder:
         """Store the counterexample as arrays and as a test."""
         arrays, test = self._stage_file(), self._stage_file()
         arrays.write(counterexamples.encode_arrays(found))
-        read = self._children.read_upload
-        test.write(pytest_file.render_test(found, self._request.spec, result.conversion, result.device, read).encode())
+        text = pytest_file.render_test(
+            found,
+            self._request.spec,
+            result.conversion,
+            result.device,
+            self._children.read_upload,
+            inlines=any(finding.kind == Kind.AUTOGRAD_FUNCTION_INLINED for finding in result.check.findings),
+        )
+        test.write(text.encode())
         return found.to_manifest(arrays.commit(), test.commit())
 
     def _pack(self, result: DeviceResult) -> tuple[StagedBlob, StagedBlob]:

@@ -49,23 +49,40 @@ _DTYPES = {
 
 
 def render_test(
-    found: FoundCounterexample, spec: TraceSpec, conversion: Conversion, device: DeviceName, read: ReadUpload
+    found: FoundCounterexample,
+    spec: TraceSpec,
+    conversion: Conversion,
+    device: DeviceName,
+    read: ReadUpload,
+    *,
+    inlines: bool,
 ) -> str:
-    """Return the text of the pytest file. `read` returns the bytes of an uploaded file."""
-    return _PytestFile(found, spec, conversion, device, read).text()
+    """Return the text of the pytest file.
+
+    `read` returns the bytes of an uploaded file; `inlines` says whether the trace inlines custom autograd functions.
+    """
+    return _PytestFile(found, spec, conversion, device, read, inlines=inlines).text()
 
 
 class _PytestFile:
     """The text of one file, part by part."""
 
     def __init__(
-        self, found: FoundCounterexample, spec: TraceSpec, conversion: Conversion, device: DeviceName, read: ReadUpload
+        self,
+        found: FoundCounterexample,
+        spec: TraceSpec,
+        conversion: Conversion,
+        device: DeviceName,
+        read: ReadUpload,
+        *,
+        inlines: bool,
     ) -> None:
         self._found = found
         self._spec = spec
         self._conversion = conversion
         self._device = device
         self._read = read
+        self._inlines = inlines
         self._method = found.run.method
 
     def text(self) -> str:
@@ -86,6 +103,8 @@ class _PytestFile:
         if weights is not None:
             parts.append(pytest_templates.SAFETENSORS if _is_safetensors(weights) else pytest_templates.PICKLED)
             parts.append(pytest_templates.RENAME)
+        if self._inlines:
+            parts.append(pytest_templates.INLINE)
         parts.append(self._artifact())
         state = (
             [pytest_templates.TEST_OF_STATE]

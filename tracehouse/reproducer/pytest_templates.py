@@ -180,6 +180,23 @@ def ask_artifact(module, given):
 
 ''' + TRACE[TRACE.index("def script_parts") :]
 
+INLINE = '''
+def apply(function, *args, **kwargs):
+    """Apply a torch.autograd.Function. In a trace, run its forward alone: an archive has the operators of it."""
+    if torch._C._get_tracing_state() is None:
+        return super(Applied, function).apply(*args, **kwargs)
+    with torch.no_grad():
+        if function.setup_context is not Applied.setup_context:
+            return function.forward(*args, **kwargs)
+        ctx = function._backward_cls()
+        ctx.needs_input_grad = tuple(isinstance(one, torch.Tensor) and one.requires_grad for one in args)
+        return function.forward(ctx, *args, **kwargs)
+
+
+Applied = torch.autograd.function._SingleLevelFunction
+Applied.apply = classmethod(apply)
+'''
+
 SCRIPT = '''
 def artifact():
     """Return the scripted model."""

@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, int | None, str]] = {
         "constant-requires-grad", 9, "__init__",
     ),
     "a function that closes over a layer": (
-        submitted(CLOSES_OVER_A_LAYER), "constant-requires-grad", 6, "entrypoint be an nn.Module",
+        submitted(CLOSES_OVER_A_LAYER), "constant-requires-grad", 6, "write the function as an nn.Module",
     ),
     "one parameter under two names": (submitted(TIED), "shared-parameters", 8, "under one"),
     "one buffer under two names, in a part": (submitted(TIED_BUFFER), "shared-parameters", 8, "under one"),

@@ -112,6 +112,36 @@ def test_the_test_fails_and_passes_once_the_model_is_mended(shown: Any) -> None:
     assert found.passes(mended), found.output
 
 
+BRANCHES_IN_A_FUNCTION = """import torch
+
+
+class Shift(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return Shift.apply(x)
+"""
+
+
+def test_the_test_records_custom_autograd_functions_as_the_service_does(shown: Any) -> None:
+    """torch's own trace calls them anew each time, so it would not fail."""
+    found = shown(submitted(BRANCHES_IN_A_FUNCTION))
+
+    assert found.shows_it(), found.output
+    assert found.passes(found.text.replace(BRANCH, MENDED)), found.output
+
+
 CACHES = """import torch
 
 
