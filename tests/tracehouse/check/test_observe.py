@@ -109,6 +109,7 @@ def test_what_is_asked_for_besides_the_inputs_is_harmful_where_an_answer_shows_i
 
 
 def test_the_clock_and_the_environment_are_as_they_were_afterwards(load: Load) -> None:
+    load("asks_for_the_time")  # this gives the submitted code a home
     clock, environment = time.time, dict(os.environ)
     observed(load, "asks_for_the_time")
     observed(load, "asks_the_environment")
