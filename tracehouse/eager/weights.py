@@ -120,13 +120,12 @@ class _Loading:
         # A `load_state_dict` of the model's own may return nothing.
         listed = {*getattr(result, "missing_keys", ())}
         written = {name for name, tensor in self._own.items() if _count_writes(tensor) != before[name]}
-        given = {id(self._own[name]) for name in {*state, *(written - listed)} & self._own.keys()}
+        given = {id(self._own[name]) for name in ({*state} | written) - listed if name in self._own}
         missing = [
             name
             for name, tensor in self._own.items()
-            if name not in state
-            and _has_values(tensor)
-            and (name not in written or (name in listed and id(tensor) not in given))
+            if _has_values(tensor)
+            and (id(tensor) not in given if name in listed else name not in state and name not in written)
         ]
         others = [name for name in sorted(listed) if name not in self._own]
         return [*missing, *others], [*getattr(result, "unexpected_keys", ())]

@@ -221,6 +221,16 @@ class Renames(torch.nn.Linear):
         super()._load_from_state_dict(state, prefix, *others)
 
 
+def test_what_the_model_takes_out_of_the_weights_is_missing() -> None:
+    class WithoutHead(torch.nn.Linear):
+        def load_state_dict(self, state: Any, strict: bool = True, assign: bool = False) -> Any:
+            return super().load_state_dict({"weight": state["weight"]}, strict, assign)
+
+    fitted = fit(WithoutHead(2, 2), {"weight": torch.ones(2, 2), "bias": torch.ones(2)}, **NOT_STRICT)
+
+    assert (kinds(fitted), fitted.missing) == (["weights-missing"], ["bias"])
+
+
 def test_names_that_the_model_itself_translates_are_not_missing() -> None:
     assert fit(Renames(4, 3), {"kernel": torch.ones(3, 4), "bias": torch.ones(3)}) == weights.Fit()
 
