@@ -67,7 +67,11 @@ class Shell:
             text=True,
             check=False,
         )
-        assert_as_shown(run.stdout, shown)
+        # A busy machine may cut the check, and the verdict then says so.
+        printed = re.sub(
+            r", but the check is incomplete: .*?(?=   model:|, in this process|$)", "", run.stdout, flags=re.MULTILINE
+        )
+        assert_as_shown(printed, shown)
         self._environment = dict(line.split("=", 1) for line in self._exported.read_text().split("\0") if line)
 
 
