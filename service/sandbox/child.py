@@ -16,6 +16,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES, AsyncChannel, Channel, open_async, wait_for
 from service.sandbox.control import MESSAGE_MAX_BYTES
 from service.sandbox.log_tail import LogTail
+from service.sandbox.process_stat import processor_s
 from tracehouse.frozen import Frozen
 
 _END_TIMEOUT_S = 10.0
@@ -72,6 +73,11 @@ class Child:
         self.log.attach(asyncio.get_running_loop())
         self._async_channel = await open_async(self._socket, **self._bounds)
         return self._async_channel
+
+    @property
+    def processor_s(self) -> float:
+        """The processor time that it has used, in seconds; 0 where /proc does not say."""
+        return processor_s(self.pid)
 
     def kill(self) -> None:
         """Kill it and all that it started. This closes its channel, which wakes a thread that waits there."""

@@ -33,6 +33,7 @@ from service.sandbox.channel import Channel
 from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
 from service.sandbox.jail import Walls
 from service.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, prctl
+from service.sandbox.process_stat import count_threads
 
 _DESCRIPTORS_MAX = 253  # the kernel passes no more at once: SCM_MAX_FD
 _WARNING_MAX_CHARACTERS = 4000
@@ -154,7 +155,7 @@ class ForkServer:
     def _kill_over_limits(self) -> None:
         """Kill children that have more threads than they may."""
         for pid, child in self._children.items():
-            if child.threads_max is not None and not child.over and _threads(pid) > child.threads_max:
+            if child.threads_max is not None and not child.over and count_threads(pid) > child.threads_max:
                 child.over = "threads"
                 _kill_group(pid)
 
@@ -268,15 +269,6 @@ def _kill_group(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):  # killed before it made its group
         os.killpg(pid, signal.SIGKILL)
     os.kill(pid, signal.SIGKILL)
-
-
-def _threads(pid: int) -> int:
-    """Return how many threads a process has; 0 if that is unknown."""
-    try:
-        # The fields follow the program's name, which may contain anything; see proc_pid_stat(5).
-        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[17])
-    except OSError:
-        return 0
 
 
 def _children() -> list[int]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 from pathlib import Path
@@ -16,6 +15,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 GATE = (EXAMPLES / "gate.py").read_text()
 TWO_METHODS = (EXAMPLES / "torch" / "trace_module" / "net.py").read_text()
 ONE_TWO = '{"args": [[[1, 2]]]}'
+# So that a busy machine does not cut the check: the verdict's sentence would say so.
+AMPLE = ("--budget", "120")
 
 
 @pytest.fixture
@@ -39,9 +40,8 @@ def run(here: Path, service: Service | None, *arguments: str, stdin: str = "") -
 
 
 def test_a_model_is_traced_listed_and_asked(service: Service, here: Path) -> None:
-    traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "shell")
-    assert traced.returncode == 0, traced.stderr
-    assert re.search(r"verdict: verified.*   model: shell:1", traced.stdout), traced.stdout
+    traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "shell", *AMPLE)
+    assert (traced.returncode, "verdict: verified   model: shell:1" in traced.stdout) == (0, True), traced.stderr
     assert traced.stdout.startswith("weights-not-sent: no weights were sent")
     assert traced.stdout.count("weights-not-sent") == 1
     assert "shell: 1 verified" in run(here, service, "models").stdout
@@ -73,9 +73,9 @@ def test_a_version_that_accepts_less_is_named_and_promoted_by_hand(service: Serv
 
 
 def test_a_branch_is_kept_where_the_model_is_scripted(service: Service, here: Path) -> None:
-    scripted = run(here, service, "trace", "gate.py:Gate", "--input", "1x4", "--mode", "script", "--name", "scripted")
-    assert scripted.returncode == 0, scripted
-    assert re.search(r"verdict: verified.*   model: scripted:1", scripted.stdout), scripted.stdout
+    gate = ("trace", "gate.py:Gate", "--input", "1x4", "--mode", "script", "--name", "scripted")
+    scripted = run(here, service, *gate, *AMPLE)
+    assert (scripted.returncode, "verdict: verified   model: scripted:1" in scripted.stdout) == (0, True), scripted
 
 
 def test_mode_auto_says_what_it_did(service: Service, here: Path) -> None:

@@ -1,6 +1,7 @@
 """The budget: how long the check may still take, and what was left out because of it."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 # How many times as long as its processor time the check may take by the clock. Processor time stands still while the
@@ -17,25 +18,37 @@ class _LeftOut:
 
 
 class Budget:
-    """A number of seconds of this thread's processor time, counted from when the budget is made.
+    """A number of seconds of processor time, counted from when the budget is made.
 
     With processor time, a busy machine finds what an idle one finds. By the clock, the work may take `patience` times
-    as long; for work that waits for other processes, `patience` is 1. A budget and its shares have one list of what was
-    left out.
+    as long. `processor_s` returns the processor time used so far, in seconds: this thread's, or that of the processes
+    that it waits for too. What several processors do at once counts as long as it takes by the clock. A budget and its
+    shares have one list of what was left out.
     """
 
-    def __init__(self, seconds: float, left_out: list[_LeftOut] | None = None, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        left_out: list[_LeftOut] | None = None,
+        *,
+        patience: float = PATIENCE,
+        processor_s: Callable[[], float] = time.thread_time,
+    ) -> None:
         self.seconds = seconds
         self._patience = patience
-        self._began = time.monotonic(), time.thread_time()
+        self._processor_s = processor_s
+        self._began, self._began_processor_s = time.monotonic(), processor_s()
         self._left_out: list[_LeftOut] = [] if left_out is None else left_out
+
+    @property
+    def processor_s(self) -> float:
+        """The processor time that was used, in seconds, at most what passed by the clock."""
+        return min(self._processor_s() - self._began_processor_s, self._by_the_clock_s)
 
     @property
     def left_s(self) -> float:
         """The seconds that are left, at least 0."""
-        began, began_processor = self._began
-        used = max(time.thread_time() - began_processor, (time.monotonic() - began) / self._patience)
-        return max(0.0, self.seconds - used)
+        return max(0.0, self.seconds - max(self.processor_s, self._by_the_clock_s / self._patience))
 
     @property
     def left_by_the_clock_s(self) -> float:
@@ -48,11 +61,15 @@ class Budget:
 
     def share(self, fraction: float) -> "Budget":
         """Return a budget with a fraction (0 to 1) of the time that is left. What it leaves out is listed here too."""
-        return Budget(self.left_s * fraction, self._left_out, patience=self._patience)
+        return Budget(self.left_s * fraction, self._left_out, patience=self._patience, processor_s=self._processor_s)
 
     def leave_out(self, what: str, *, is_cut: bool = True) -> None:
         """Note what there was no time for or, if it is not cut, what could not be done in any time."""
         self._left_out.append(_LeftOut(what, is_cut))
+
+    @property
+    def _by_the_clock_s(self) -> float:
+        return time.monotonic() - self._began
 
     @property
     def is_cut(self) -> bool:

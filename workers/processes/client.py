@@ -55,6 +55,11 @@ class ModelProcess(ABC):
         self._cancellation = cancellation
         self._until = until
 
+    @property
+    def processor_s(self) -> float:
+        """The processor time that the process has used, in seconds."""
+        return self._child.processor_s
+
     def kill(self) -> None:
         self._child.kill()
 

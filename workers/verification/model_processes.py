@@ -1,9 +1,11 @@
 """The processes of a verification: the eager model in one, the artifact in another."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracehouse.differential.bound_call import BoundCall
+from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import ANSWER_NAMES, Answer, ComparisonResult, Difference, compare
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.spec.trace_spec import TraceSpec
@@ -31,6 +33,10 @@ class ModelProcesses:
             if process is not None:
                 process.wait()
 
+    def budget(self, seconds: float) -> Budget:
+        """Return a budget that counts the processor time of this thread and of the process that uses most."""
+        return Budget(seconds, processor_s=self._processor_s)
+
     def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
         for process in self._form_processes():
             process.ask(call, inputs)
@@ -47,6 +53,10 @@ class ModelProcesses:
         """Ask the artifact on the example once more, and compare its answer with eager's first one."""
         self.ask_artifact(call, call.inputs)
         return self.compare(eager, self.artifact_answers())
+
+    def _processor_s(self) -> float:
+        processes = [self.eager, self.artifact, self.as_traced]
+        return time.thread_time() + max(process.processor_s for process in processes if process is not None)
 
     def _form_processes(self) -> list[ArtifactProcess]:
         as_traced = self.as_traced if self.spec.options.served_form is not None else None

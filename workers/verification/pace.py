@@ -1,4 +1,4 @@
-"""Pace: how long a call takes by the size of its inputs, and whether there is still time for another one."""
+"""Pace: how much processor time a call takes by the size of its inputs, and whether that much is left for another."""
 
 from tracehouse.differential.budget import Budget
 
@@ -9,7 +9,7 @@ _GROWTH_EXPONENT = 1.5
 
 
 class Pace:
-    """Estimates a call's time from the last one's, and from the quickest, which is overhead whatever the size."""
+    """Estimates a call's processor time from the last one's, and from the quickest, which is overhead at every size."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget

@@ -1,6 +1,5 @@
 """The size tester: calls the eager model and the artifact on inputs of other sizes, within a budget."""
 
-import time
 from itertools import islice
 
 import numpy as np
@@ -90,12 +89,12 @@ class SizeTester:
     def _ask(self, sizes: Sizes) -> None:
         self._tested.add(_key(sizes))
         self._draws += 1
-        began = time.monotonic()
+        processor_s = self._budget.processor_s
         case = name_random_inputs(f"at {format_sizes(sizes)}")
         if self._tester.ask(self._call, case, self._inputs.draw(sizes, self._draws), keep=True).comparisons is None:
             # The model may make no sense of what was drawn.
             self._tester.ask(self._call, f"{case}, repeated", self._inputs.tile(sizes), keep=True)
-        self._pace.record(self._inputs.byte_size(sizes), time.monotonic() - began)
+        self._pace.record(self._inputs.byte_size(sizes), self._budget.processor_s - processor_s)
 
     def _fit(self, sizes: Sizes, region: Region, most_bytes: int) -> dict[str, int] | None:
         """Return the sizes, or smaller ones of the region, whose inputs have no more bytes than that."""

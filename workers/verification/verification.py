@@ -21,7 +21,6 @@ from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.budget import Budget
 from tracehouse.differential.case_names import EXAMPLE, name_random_inputs
 from tracehouse.differential.comparison import ComparisonResult, Difference, compare, compare_baked_arguments
 from tracehouse.differential.differential_run import DifferentialRun
@@ -129,7 +128,7 @@ class Verification:
         if not claims.keys() <= observed.methods.keys():
             raise malformed_message("it claims something of a method that there is not")
         deep = self._spec.check.probes == "deep"
-        budget = Budget(self._spec.check.budget_s * (1.0 if deep else SHARE_OF_BUDGET), patience=1)
+        budget = self._processes.budget(self._spec.check.budget_s * (1.0 if deep else SHARE_OF_BUDGET))
         verified = {}
         for place, (method, claim) in enumerate(claims.items()):
             share = budget.share(1 / (len(claims) - place))
@@ -176,7 +175,7 @@ class Verification:
 
     def _find_key_orders(self) -> dict[str, list[KeyOrder]]:
         """Return the orders of keys that the contract fixes, by method, and record a finding for each."""
-        budget = Budget(self._spec.check.budget_s * ORDERS_SHARE_OF_BUDGET, patience=1)
+        budget = self._processes.budget(self._spec.check.budget_s * ORDERS_SHARE_OF_BUDGET)
         found = {}
         for method in self._examples.examples:
             fixed = verify_key_orders(self._examples, method, self._tester.limit_s(method), budget)
