@@ -39,8 +39,11 @@ def read(file: BinaryIO, name: str) -> Checkpoint:
     names = [str(one) for one in loaded][:_NAMES_MAX] if isinstance(loaded, Mapping) else []
     states: dict[str, StateDict] = {}
     for key, state in _find_states(loaded, "", _DEPTH_MAX):
-        if len(states) < _STATES_MAX:
-            states[key] = state
+        if key in states:
+            raise _cannot_choose(name, f"two state dicts under {key!r}")
+        states[key] = state
+        if len(states) > _STATES_MAX:
+            raise _cannot_choose(name, f"over {_STATES_MAX} state dicts")
     if not states:
         raise WeightsUnreadable(
             f"{name!r} holds no state dict, which maps names to tensors",
@@ -48,6 +51,11 @@ def read(file: BinaryIO, name: str) -> Checkpoint:
             found=names if isinstance(loaded, Mapping) else type(loaded).__name__,
         )
     return Checkpoint(name, states, names)
+
+
+def _cannot_choose(file: str, held: str) -> WeightsUnreadable:
+    detail = f"{file!r} holds {held}, so that the one that is meant cannot be named"
+    return WeightsUnreadable(detail, file=file, remedy="save the state dict of the model alone")
 
 
 def _find_states(loaded: Any, key: str, depth: int) -> Iterator[tuple[str, StateDict]]:

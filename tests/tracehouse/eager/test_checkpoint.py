@@ -65,6 +65,20 @@ def test_what_is_no_state_dict_is_unreadable(name: str, file: io.BytesIO, capsys
     assert "unpickled" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        ({"a.b": STATE, "a": {"b": {"layer.bias": torch.zeros(3)}}}, "two state dicts under 'a.b'"),
+        ({f"epoch{number}": STATE for number in range(51)}, "over 50 state dicts"),
+    ],
+    ids=["two under one key", "too many"],
+)
+def test_no_state_dict_is_dropped_without_a_word(held: dict[str, Any], why: str) -> None:
+    with pytest.raises(WeightsUnreadable, match=why) as raised:
+        checkpoint.read(saved(held), "w.pt")
+    assert raised.value.facts["remedy"] == "save the state dict of the model alone"
+
+
 class Whole(torch.nn.Linear):
     pass
 
