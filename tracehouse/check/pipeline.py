@@ -38,8 +38,8 @@ from tracehouse.check.observe import observe
 from tracehouse.check.probe.causes import Cause, CauseTester
 from tracehouse.check.probe.shrink import shrink
 from tracehouse.check.probe.value_ranges import find_value_ranges
-from tracehouse.check.prove import size_grid
 from tracehouse.check.prove.prover import Proof, prove
+from tracehouse.check.prove.wanted_sizes import default_sizes, limit_sizes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -258,15 +258,16 @@ class Pipeline:
         )
         yield replace(state, is_settled=True, changed=changed, line=line)
 
-    def _choose_wanted_sizes(self, evidence: Evidence, groups: Groups) -> dict[str, range]:
+    def _choose_wanted_sizes(self, evidence: Evidence, groups: Groups) -> dict[str, Sequence[int]]:
         """Return the sizes to prove by symbol. A baked symbol has the example's size alone."""
         baked = {symbol for one in evidence.baked_sizes if not one.right for symbol in one.symbols}
-        requested = {symbol: range(one.low, one.high + 1, one.step) for symbol, one in self._requested.sizes.items()}
-        wanted = {symbol: requested.get(symbol, sizes) for symbol, sizes in size_grid.default_sizes(groups).items()}
-        wanted |= {symbol: range(groups.example[symbol], groups.example[symbol] + 1) for symbol in baked}
-        return size_grid.limit_sizes(wanted, groups.example)
+        wanted: dict[str, Sequence[int]] = {**default_sizes(groups)}
+        for symbol, one in self._requested.sizes.items():
+            if symbol in wanted:
+                wanted[symbol] = limit_sizes(range(one.low, one.high + 1, one.step), groups.example[symbol])
+        return wanted | {symbol: [groups.example[symbol]] for symbol in baked}
 
-    def _note_unproven_sizes(self, wanted: Mapping[str, range], budget: Budget) -> None:
+    def _note_unproven_sizes(self, wanted: Mapping[str, Sequence[int]], budget: Budget) -> None:
         """Report the requested sizes that are too many to be proven."""
         for symbol, one in self._requested.sizes.items():
             if symbol in wanted and len(wanted[symbol]) < len(range(one.low, one.high + 1, one.step)):

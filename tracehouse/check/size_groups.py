@@ -36,6 +36,8 @@ class Groups:
     edges: dict[str, list[int]] = field(default_factory=dict)
     # Integer inputs whose values describe a size, such as lengths, and the symbol of that size: they change with it.
     lengths: dict[str, str] = field(default_factory=dict)
+    # Symbols that may be 0: eager takes an input without elements, beside others that have some.
+    may_be_empty: frozenset[str] = frozenset()
     # Declared symbols of which eager refused every other size that was tried, with its first error.
     refusals: dict[str, ModelRaised] = field(default_factory=dict)
 
@@ -59,6 +61,10 @@ class Groups:
         full = self.sizes(sizes)
         concerned = [name for name, shape in self.shapes.items() if {*symbols} & symbols_of(shape)]
         return _join_texts([f"{name} {full[name]}" for name in concerned])
+
+    def is_in_all_inputs(self, symbol: str) -> bool:
+        """Whether every input that has symbols has this one."""
+        return all(symbol in symbols for shape in self.shapes.values() if (symbols := symbols_of(shape)))
 
     def step(self, symbol: str) -> int:
         """Return the distance between two sizes of the symbol that the eager model accepts; 1 if it accepts any."""

@@ -83,7 +83,14 @@ def _search(oracle: SizeOracle) -> Groups:
         search.run()
     except OutOfTime:
         search.stop()
-    return name_size_groups(oracle, search.expressions, steps=search.steps, relations=relations, untried=search.untried)
+    return name_size_groups(
+        oracle,
+        search.expressions,
+        steps=search.steps,
+        relations=relations,
+        untried=search.untried,
+        may_be_empty=search.may_be_empty,
+    )
 
 
 def _avoid_ones(oracle: SizeOracle, dims: Sequence[Dim]) -> None:
@@ -128,6 +135,7 @@ class _GroupSearch:
         self.steps: dict[str, int] = {}
         self.pending: set[Dim] = set(dims)
         self.untried: set[Dim] = set()
+        self.may_be_empty: set[str] = set()
 
     def run(self) -> None:
         """Confirm what the relations suggest, then try pending dims alone, together and in sums.
@@ -147,6 +155,7 @@ class _GroupSearch:
         for dims in self._pending_of_one_size():
             self._confirm_together(dims, _FAR)
         self._find_lengths()
+        self._find_empty()
 
     def stop(self) -> None:
         """Note that the budget left no time for the pending dims."""
@@ -327,6 +336,13 @@ class _GroupSearch:
                 for smaller in dict.fromkeys((size - step, size - size // (2 * step) * step)):
                     if 0 < smaller < size:
                         self._oracle.accepts(self.expressions, {symbol: smaller})
+
+    def _find_empty(self) -> None:
+        """Find the symbols that may be 0, such as that of a past: not every input has them, and an answer remains."""
+        groups = self._oracle.groups(self.expressions)
+        for symbol in groups.symbols:
+            if not groups.is_in_all_inputs(symbol) and self._oracle.answers_in_full(self.expressions, {symbol: 0}):
+                self.may_be_empty.add(symbol)
 
     def _accept(self, expressions: Expressions) -> None:
         self.expressions |= expressions

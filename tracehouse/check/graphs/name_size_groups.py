@@ -17,11 +17,12 @@ def name_size_groups(
     steps: Mapping[str, int],
     relations: Relations,
     untried: Collection[Dim],
+    may_be_empty: Collection[str],
 ) -> Groups:
     """Return the groups in the sizes of the example itself, with names that a person understands.
 
-    A dim whose expression does not have the example's size there is left with the one size. `steps` are by symbol, and
-    `untried` are dims for which there was no time.
+    A dim whose expression does not have the example's size there is left with the one size. `steps` are by symbol,
+    `untried` are dims for which there was no time, and `may_be_empty` symbols that may be 0.
     """
     tensors = oracle.target.call.tensors
     sizes = {(name, place): size for name, tensor in tensors.items() for place, size in enumerate(tensor.shape)}
@@ -45,6 +46,7 @@ def name_size_groups(
         find_reasons(symbolic, reason),
         steps={names[symbol]: step for symbol, step in steps.items() if symbol in names and step > 1},
         edges={symbol: edges for symbol, edges in _edges_by_symbol(relations, named).items() if edges},
+        may_be_empty=frozenset(names[symbol] for symbol in may_be_empty if symbol in names),
         lengths={leaf: symbol_of(named[dim]) for leaf, dim in oracle.dims_of_lengths.items() if dim in named},
     )
 

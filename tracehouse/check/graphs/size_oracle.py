@@ -13,7 +13,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
-from tracehouse.torch_values import resizing
+from tracehouse.torch_values import resizing, structure
 
 # The dims whose sizes change, each as a sum of symbols. A dim that is missing keeps its size.
 Expressions = dict[Dim, Linear]
@@ -60,6 +60,14 @@ class SizeOracle:
                 raise OutOfTime
             self._accepted[key] = self._call_accepts(groups, sizes)
         return self._accepted[key]
+
+    def answers_in_full(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
+        """Whether the eager model answers if the symbols have these sizes, and every output has elements."""
+        if not self.accepts(expressions, sizes):
+            return False
+        call = self.groups(expressions).resize(self.call, sizes, self.target.seed)
+        outputs = self.target.eager.answer(call, within_s=self.target.call_s).outputs
+        return all(tensor.numel() for tensor in structure.tensors(outputs, "output").values())
 
     def groups(self, expressions: Expressions) -> Groups:
         """Return the groups that the expressions make; their example sizes are those of the current call."""

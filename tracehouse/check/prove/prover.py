@@ -5,12 +5,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tracehouse.check.prove.evaluation import Evaluation
+import numpy as np
+
+from tracehouse.check.prove.case_cover import SizeThreshold, find_cover
 from tracehouse.check.prove.interpreter import Program
-from tracehouse.check.prove.size_arithmetic import CannotEvaluate
-from tracehouse.check.prove.size_grid import Grid, Mask, Sizes, SizeSet
+from tracehouse.check.prove.size_division import SizeDivision
+from tracehouse.check.prove.size_grid import Mask, Sizes, SizeSet, plane_of_sizes
 from tracehouse.check.prove.symbolic_case import CaseResult, CaseStatus, SymbolicCases
 from tracehouse.check.prove.symbols import LEAST
+from tracehouse.check.prove.wanted_sizes import is_batch
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import alarm
@@ -19,7 +22,10 @@ from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.introspection import user_lines
 
+# Cases in which no symbol has size 0 or 1, and cases at all: with sizes of 1, k symbols have up to 2**k.
 CASES_MAX = 24
+_ALL_CASES_MAX = 64
+_EMPTY_CASES_MAX = 8  # of cases in which a symbol has size 0
 FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
 _REPEAT_S = 0.1
@@ -58,16 +64,6 @@ class ProofGap:
     line: user_lines.Line | None
     reason: str
     is_cut: bool = False
-
-
-@dataclass(frozen=True)
-class SizeThreshold:
-    """A condition that a line puts on the sizes, sizes at which it holds, and sizes at which it fails."""
-
-    condition: str
-    line: user_lines.Line | None
-    holds: Sizes
-    fails: Sizes
 
 
 @dataclass(frozen=True)
@@ -135,11 +131,12 @@ class _Prover:
         self._target = target
         self._groups = groups
         self._budget = budget
-        self._grid = Grid({symbol: wanted.get(symbol, [size]) for symbol, size in groups.example.items()})
-        self._proven, self._on_symbols, self._sampled, self._refused, self._failed, self._decided = (
-            self._grid.empty_mask() for _ in range(6)
-        )
-        self._left = self._grid.full_mask()
+        self._division = SizeDivision({symbol: wanted.get(symbol, [size]) for symbol, size in groups.example.items()})
+        self._batches = [symbol for symbol in groups.symbols if is_batch(symbol, groups)]
+        empty = {symbol: self._division.grid.sizes(symbol) == 0 for symbol in groups.may_be_empty}
+        self._not_empty = [plane_of_sizes(symbol, ~is_empty) for symbol, is_empty in empty.items()]
+        self._division.split(*self._division.grid.split(self._not_empty))
+        self._first_sizes = _choose_first_sizes(groups, self._batches)
         self._results: list[CaseResult] = []
         self._refutations: list[Refutation] = []
         self._gaps: list[ProofGap] = []
@@ -148,7 +145,7 @@ class _Prover:
 
     def run_cases(self, cases: SymbolicCases) -> None:
         """Run cases until all sizes are covered, a limit is met, or the time is over."""
-        while self._left.any() and self._limit() is None:
+        while self._left().any() and self._limit() is None:
             sizes = self._next_sizes()
             result = self._run_case(cases, sizes)
             if result is None:
@@ -159,21 +156,27 @@ class _Prover:
                 self._withdraw_proofs()
                 return
         limit = self._limit()
-        if self._left.any() and limit is not None:
+        if self._left().any() and limit is not None:
             self._note_what_is_left(limit)
+
+    def _left(self) -> Mask:
+        """Return the cells left. Those of a size of 0 are no longer left after some cases: few people need them."""
+        left = self._division.mask("left")
+        empty_cases = sum(0 in result.sizes.values() for result in self._results)
+        return left & self._division.grid.where(self._not_empty) if empty_cases >= _EMPTY_CASES_MAX else left
 
     def _note_what_is_left(self, limit: _Limit) -> None:
         if limit == "failed" and any(result.status == "unproven" for result in self._results):
             return  # the gaps of these cases say it already
-        first = self._grid.nearest(self._left, self._groups.example)
-        left = self._grid.regions(self._left, "observed")
+        grid, mask = self._division.grid, self._left()
+        first = grid.nearest(mask, self._groups.example, self._batches)
+        left = grid.regions(mask, "observed")
         more = " and others" if len(left) > _REGIONS_NAMED else ""
         reason = f"the proof ended after {len(self._results)} runs, {_LIMIT_TEXTS[limit]}; left are "
         self._note_gap(ProofGap(first, None, reason + "; ".join(map(str, left[:_REGIONS_NAMED])) + more, is_cut=True))
 
     def _withdraw_proofs(self) -> None:
-        self._failed |= self._proven | self._on_symbols | self._sampled
-        self._proven, self._on_symbols, self._sampled = (self._grid.empty_mask() for _ in range(3))
+        self._division.put(self._division.mask("proven", "proven-on-symbols", "sampled"), "failed")
 
     def give_up(self, reason: str) -> None:
         """Leave all sizes unproven, for this reason."""
@@ -181,16 +184,17 @@ class _Prover:
 
     def proof(self) -> Proof:
         """Return what the cases have shown so far."""
+        division, grid = self._division, self._division.grid
         return Proof(
-            self._grid.regions(self._proven, "proven"),
-            self._grid.regions(self._on_symbols, "sampled"),
-            self._grid.regions(self._sampled, "sampled"),
-            SizeSet(self._grid, self._decided),
-            points=self._left.size,
-            proven=int(self._proven.sum()),
-            refused=int(self._refused.sum()),
-            failed=int(self._failed.sum()),
-            uncovered=int(self._left.sum()),
+            grid.regions(division.mask("proven"), "proven"),
+            grid.regions(division.mask("proven-on-symbols"), "sampled"),
+            grid.regions(division.mask("sampled"), "sampled"),
+            division.decided,
+            points=grid.count(grid.full_mask()),
+            proven=division.count("proven"),
+            refused=division.count("refused"),
+            failed=division.count("failed"),
+            uncovered=division.count("left"),
             refutations=self._refutations,
             gaps=self._gaps,
             thresholds=list(self._thresholds.values()),
@@ -202,26 +206,33 @@ class _Prover:
         """Return the limit that was met, if one was."""
         if self._count("refuted", "unproven") >= FAILED_CASES_MAX:
             return "failed"
-        if self._count("refused") >= REFUSED_CASES_MAX:
+        usual = [result for result in self._results if min(result.sizes.values(), default=LEAST) >= LEAST]
+        if sum(result.status == "refused" for result in usual) >= REFUSED_CASES_MAX:
             return "refused"
-        return "narrow" if len(self._results) >= CASES_MAX else None
+        return "narrow" if len(usual) >= CASES_MAX or len(self._results) >= _ALL_CASES_MAX else None
 
     def _count(self, *statuses: CaseStatus) -> int:
         return sum(result.status in statuses for result in self._results)
 
     def _next_sizes(self) -> Sizes:
-        """Return the sizes at which the next case begins: those left that are nearest to the example's.
+        """Return the sizes at which the next case begins: the first that are left, or those nearest to the example's.
 
         Each case that failed doubles the sizes to be near to, so that the next one begins farther away.
         """
+        grid, left = self._division.grid, self._left()
+        for sizes in self._first_sizes:
+            cell = grid.cell_of(sizes)
+            if cell is not None and left[cell]:
+                return sizes
         failed = self._count("refuted", "unproven")
-        return self._grid.nearest(self._left, {name: size << failed for name, size in self._groups.example.items()})
+        near = {name: size << failed for name, size in self._groups.example.items()}
+        return grid.nearest(left, near, self._batches)
 
     def _run_case(self, cases: SymbolicCases, sizes: Sizes) -> CaseResult | None:
         """Run the case that begins at these sizes; if it takes too long, with fewer symbols. None without time left."""
         free = {
             symbol: int(axis[-1])
-            for symbol, axis in zip(self._grid.symbols, self._grid.axes, strict=True)
+            for symbol, axis in zip(self._division.grid.symbols, self._division.grid.axes, strict=True)
             if sizes[symbol] >= LEAST and len(axis) > 1 and not self._has_single_size(symbol)
         }
         while not self._budget.is_spent:
@@ -238,7 +249,7 @@ class _Prover:
                     ProofGap(sizes, None, f"{type(error).__name__}: {user_lines.public_error_text(error)}")
                 )
                 return None
-        self._gaps.append(ProofGap(sizes, None, "there was no time left", is_cut=True))
+        self._gaps.append(ProofGap(sizes, None, "there was no time left", is_cut=0 not in sizes.values()))
         return None
 
     def _has_single_size(self, symbol: str) -> bool:
@@ -249,84 +260,72 @@ class _Prover:
         )
 
     def _apply(self, result: CaseResult) -> None:
-        """Take the points that the case covers from those left, and count them by its status."""
-        covered, exact = self._covered_points(result)
-        covered = (covered | self._grid.single_point(result.sizes)) & self._left
-        self._left &= ~covered
-        self._border_sizes += [sizes for sizes in self._grid.corners(covered) if sizes not in self._border_sizes]
-        at_example = (covered & self._grid.single_point(self._groups.example)).any()
+        """Take the points that the case covers from those left, and put them in a part by its status."""
+        covered, exact = self._covered_cells(result)
+        division, grid = self._division, self._division.grid
+        self._border_sizes += [sizes for sizes in grid.corners(covered) if sizes not in self._border_sizes]
+        example = grid.cell_of(self._groups.example)
+        at_example = example is not None and covered[example]
         # A compiled artifact reads the values anew at each call, as the model does.
         if result.value_decides and not at_example and self._target.form not in ("scripted", "uploaded"):
-            self._decided |= covered
+            division.note_decided(covered)
         gap = ProofGap(result.sizes, result.line, result.reason)
         match result.status:
             case "proven":
                 # A region in pieces would tell nobody more: it is proven whole or not at all.
                 if (covered & ~exact).any():
-                    self._sampled |= covered
-                    self._note_gap(ProofGap(self._grid.nearest(covered & ~exact, result.sizes), None, _ROUNDED))
+                    division.put(covered, "sampled")
+                    self._note_gap(ProofGap(grid.nearest(covered & ~exact, result.sizes), None, _ROUNDED))
                 else:
-                    self._proven |= covered
-            case "proven-on-symbols":
-                self._on_symbols |= covered
-                self._note_gap(gap)
-            case "sampled":
-                self._sampled |= covered
+                    division.put(covered, "proven")
+            case "proven-on-symbols" | "sampled":
+                division.put(covered, result.status)
                 self._note_gap(gap)
             case "refused":
-                self._refused |= covered
+                division.put(covered, "refused")
             case "refuted":
-                self._failed |= covered
+                division.put(covered, "failed")
                 self._refutations.append(
                     Refutation(result.sizes, result.line, result.operator, result.reason, result.counterexample)
                 )
             case "unproven":
-                self._failed |= covered
+                division.put(covered, "failed")
                 self._note_gap(gap)
 
     def _note_gap(self, gap: ProofGap) -> None:
         if not any((other.reason, other.line) == (gap.reason, gap.line) for other in self._gaps):
             self._gaps.append(gap)
 
-    def _covered_points(self, result: CaseResult) -> tuple[Mask, Mask]:
-        """Return the points at which the case's conditions hold, where it would have gone the same way.
+    def _covered_cells(self, result: CaseResult) -> tuple[Mask, Mask]:
+        """Return the cells left at which the case's conditions hold, where it would have gone the same way.
 
         The second mask has those at which all numbers that both sides compute from sizes are equal to the last bit.
         """
-        mask = self._grid.full_mask()
-        for symbol in self._grid.symbols:
-            if symbol not in result.free:
-                mask &= self._grid.sizes(symbol) == result.sizes[symbol]
-        if result.symbols is None:
-            return mask, mask
-        evaluation = Evaluation(self._grid.sizes, result.symbols.names, result.symbols.computations)
-        exact = self._grid.full_mask()
-        try:
-            for condition in result.conditions:
-                holds = self._grid.full_mask() & evaluation.value(condition.expression).astype(bool)
-                text = result.symbols.write_names(str(condition.expression))
-                self._note_threshold(text, condition.line, holds, mask)
-                mask = mask & holds
-            for first, second in result.assumed_equal:
-                mask = mask & evaluation.are_equal(first, second)
-            for first, second, relative in result.assumed_close:
-                equal = evaluation.are_equal(first, second)
-                exact = exact & equal
-                mask = mask & (equal | evaluation.are_close(first, second, relative))
-        except CannotEvaluate:
-            point = self._grid.single_point(result.sizes)
-            return point, self._grid.empty_mask() if result.assumed_close else point
-        return mask, exact
+        cover, grid, old_places = find_cover(result, self._division.grid, self._groups.example)
+        self._division.split(grid, old_places)
+        for one in cover.thresholds:
+            self._thresholds.setdefault((one.condition, one.line), one)
+        covered = grid.where(cover.holds)
+        cell = grid.cell_of(result.sizes)
+        if cell is not None and not covered[cell]:
+            grid, old_places = grid.split(grid.planes_at(result.sizes))
+            self._division.split(grid, old_places)
+            covered = covered[np.ix_(*old_places)] | grid.where(grid.planes_at(result.sizes))
+        return covered & self._division.mask("left"), grid.where(cover.exact)
 
-    def _note_threshold(self, text: str, line: user_lines.Line | None, holds: Mask, mask: Mask) -> None:
-        fails = mask & ~holds
-        if line is None or not fails.any() or (text, line) in self._thresholds:
-            return
-        inside = mask & holds
-        if not inside.any():
-            return
-        outside = self._grid.nearest(fails, self._groups.example)
-        self._thresholds[text, line] = SizeThreshold(text, line, self._grid.nearest(inside, outside), outside)
+
+def _choose_first_sizes(groups: Groups, batches: Sequence[str]) -> list[Sizes]:
+    """Return the sizes to begin with: the example's, those with a batch of one, and both where all is empty that may
+    be, with one element of the rest and with several."""
+    single = dict.fromkeys(batches, 1)
+    empty = dict.fromkeys(groups.may_be_empty, 0)
+    if not empty:
+        return [{**groups.example, **other} for other in ({}, single)]
+    rest = [symbol for symbol in groups.symbols if symbol not in batches]
+    others = [{**{symbol: size for symbol in rest if (groups.example[symbol] < LEAST) == (size > 1)}, **empty}
+              for size in (1, LEAST)]  # fmt: skip
+    begun = ({}, single, empty, {**single, **empty}, *others, *({**single, **other} for other in others))
+    return [{**groups.example, **other} for other in begun]
 
 
 def _limit_time(budget: Budget) -> AbstractContextManager[None]:

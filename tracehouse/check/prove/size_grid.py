@@ -1,147 +1,157 @@
-"""The size grid: every combination of the wanted sizes. A part of the grid is described by boxes."""
+"""The size grid: every combination of the wanted sizes, in cells. A part of the grid is described by boxes.
+
+Sizes of a symbol that no condition has told apart yet are one place along the symbol's axis. So a grid of many symbols
+stays small, however many sizes each of them has.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tracehouse.check.size_groups import Groups
 from tracehouse.contract.regions import REGIONS_MAX, SPANS_MAX, Basis, Region, Span
 
-# The largest sizes that are wanted where a request names none: of a batch; of a length, unless so many times the
-# example's size is more.
-BATCH_MAX = 256
-LENGTH_MAX = 1024
-TIMES_EXAMPLE = 4
-# Combinations of sizes. A mask has a byte for each.
-POINTS_MAX = 2 * 10**6
+# Cells of a grid. A mask has a byte for each.
+CELLS_MAX = 2 * 10**6
+# Up to so many combinations of sizes, they are counted to the last one.
+_COUNTED_MAX = 2**62
+# How far away sizes count that are cases of their own: first comes what has none, and what is empty comes last.
+_DISTANCE_OF_ONE, _DISTANCE_OF_ZERO = 3.0, 30.0
+# Sizes of a batch count as near: the example's other sizes come at every batch before others do.
+_WEIGHT_OF_BATCH = 0.01
 
-Mask = npt.NDArray[np.bool_]  # one truth value for each combination of sizes, an axis for each symbol
+Mask = npt.NDArray[np.bool_]  # one truth value for each cell, an axis for each symbol
+Numbers = npt.NDArray[np.int64]
 Sizes = dict[str, int]  # by symbol
 
 
-def default_sizes(groups: Groups) -> dict[str, range]:
-    """Return the sizes that are wanted of each symbol where a request names none.
+class TooManyCells(Exception):
+    """There would be more than CELLS_MAX cells. `places` has how many each symbol would have."""
 
-    They begin at 1 and include the example's. If many symbols have too many combinations, there are fewer sizes of
-    each: the large lengths go first, then the small ones, and the large batches last.
+    def __init__(self, places: Mapping[str, int]) -> None:
+        super().__init__(f"too many cells: {places}")
+        self.places = places
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Whether something holds at each combination of some symbols' sizes; sizes that are alike share a place.
+
+    `places` has for each symbol the place of each size of its axis, and `holds` an axis for each symbol.
     """
-    example = groups.example
-    lengths = [symbol for symbol in example if not _is_batch(symbol, groups)]
-    lowest = dict.fromkeys(example, 1)
-    highest = {
-        symbol: max(size, max(LENGTH_MAX, TIMES_EXAMPLE * size) if symbol in lengths else BATCH_MAX)
-        for symbol, size in example.items()
-    }
-    while math.prod(highest[symbol] - lowest[symbol] + 1 for symbol in example) > POINTS_MAX:
-        longer = [symbol for symbol in lengths if highest[symbol] > example[symbol]]
-        shorter = [symbol for symbol in lengths if lowest[symbol] < example[symbol] // TIMES_EXAMPLE]
-        if longer:
-            _halve_largest(highest, longer, example)
-        elif shorter:
-            lowest[shorter[0]] = example[shorter[0]] // TIMES_EXAMPLE
-        elif more := [symbol for symbol in example if highest[symbol] > example[symbol]]:
-            _halve_largest(highest, more, example)
-        else:
-            break
-    return {
-        symbol: _reachable_sizes(size, lowest[symbol], highest[symbol], groups.step(symbol))
-        for symbol, size in example.items()
-    }
 
+    places: Mapping[str, Numbers]
+    holds: Mask
 
-def limit_sizes(wanted: Mapping[str, range], example: Mapping[str, int]) -> dict[str, range]:
-    """Return the wanted sizes, halved about the example's as long as there are too many combinations.
-
-    The longest range is halved first.
-    """
-    limited = dict(wanted)
-    while math.prod(len(sizes) for sizes in limited.values()) > POINTS_MAX:
-        longest = max(limited, key=lambda symbol: len(limited[symbol]))
-        limited[longest] = _nearer_half(limited[longest], example[longest])
-    return limited
-
-
-def _nearer_half(sizes: range, example: int) -> range:
-    """Return half of the sizes, those about the example's."""
-    length = len(sizes) // 2
-    place = (min(max(example, sizes.start), sizes[-1]) - sizes.start) // sizes.step
-    first = min(max(0, place - length // 2), len(sizes) - length)
-    return sizes[first : first + length]
-
-
-def _halve_largest(highest: dict[str, int], symbols: Sequence[str], example: Mapping[str, int]) -> None:
-    largest = max(symbols, key=lambda symbol: highest[symbol])
-    highest[largest] = max(example[largest], highest[largest] // 2)
-
-
-def _reachable_sizes(example: int, lowest: int, highest: int, step: int) -> range:
-    """Return the sizes between both that are a number of steps away from the example's."""
-    lowest = min(lowest, example)
-    return range(lowest + (example - lowest) % step, highest + 1, step)
-
-
-def _is_batch(symbol: str, groups: Groups) -> bool:
-    """Whether the symbol is a size of first dims alone."""
-    places = [place for shape in groups.shapes.values() for place, dim in enumerate(shape) if symbol in str(dim)]
-    return bool(places) and not any(places)
-
-
-Box = tuple[tuple[int, ...], ...]  # the places along each axis whose combinations it has
+    def merge_places(self) -> "Plane":
+        """Return the same with one place for all sizes of a symbol that hold with the same sizes of the others."""
+        holds, places = self.holds, dict(self.places)
+        for axis, symbol in enumerate(places):
+            slices = np.moveaxis(holds, axis, 0).reshape(holds.shape[axis], -1)
+            first, place_of = _number_equal_rows(slices)
+            holds, places[symbol] = holds.take(first, axis=axis), place_of[places[symbol]]
+        return Plane(places, holds)
 
 
 class Grid:
     """Every combination of the wanted sizes, called the points of the grid. It has one axis for each symbol."""
 
-    def __init__(self, wanted: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, wanted: Mapping[str, npt.ArrayLike], cells: Sequence[Numbers] | None = None) -> None:
+        """`cells` has for each axis the place of each size; without it, each axis has one place."""
         self.symbols = list(wanted)
-        self.axes = [np.unique(np.asarray(list(sizes), dtype=np.int64)) for sizes in wanted.values()]
-        self.shape = tuple(len(axis) for axis in self.axes)
+        self.axes: list[Numbers] = [_sort_sizes(sizes) for sizes in wanted.values()]
+        self._cells = [np.zeros(len(axis), dtype=np.int64) for axis in self.axes] if cells is None else cells
+        self.shape = tuple(int(cells.max()) + 1 for cells in self._cells)
+        self._firsts = [np.unique(cells, return_index=True)[1] for cells in self._cells]
 
     def empty_mask(self) -> Mask:
-        """Return a mask of the grid's shape that has no point."""
+        """Return a mask of the grid's shape that has no cell."""
         return np.zeros(self.shape, dtype=bool)
 
     def full_mask(self) -> Mask:
-        """Return a mask of the grid's shape that has every point."""
+        """Return a mask of the grid's shape that has every cell."""
         return np.ones(self.shape, dtype=bool)
 
-    def sizes(self, symbol: str) -> npt.NDArray[np.int64]:
-        """Return the symbol's sizes along its own axis: every other axis has length 1, so that the arrays broadcast."""
-        place = self.symbols.index(symbol)
-        shape = [1] * len(self.axes)
-        shape[place] = -1
-        return self.axes[place].reshape(shape)
+    def sizes(self, symbol: str) -> Numbers:
+        """Return all sizes of the symbol."""
+        return self.axes[self.symbols.index(symbol)]
 
-    def sizes_at(self, place: Sequence[int]) -> Sizes:
-        """Return the sizes of the point at this place."""
-        return {symbol: int(axis[at]) for symbol, axis, at in zip(self.symbols, self.axes, place, strict=True)}
+    def split(self, planes: Collection[Plane]) -> tuple["Grid", list[Numbers]]:
+        """Return a grid in whose cells each plane holds everywhere or nowhere, and along each axis the old places.
 
-    def single_point(self, sizes: Mapping[str, int]) -> Mask:
-        """Return a mask with the one point of these sizes; it has none where they are not on the grid."""
+        Raises TooManyCells.
+        """
+        cells = [
+            _number_equal_columns([old, *(plane.places[symbol] for plane in planes if symbol in plane.places)])
+            for symbol, old in zip(self.symbols, self._cells, strict=True)
+        ]
+        counts = [int(one.max()) + 1 for one in cells]
+        if math.prod(counts) > CELLS_MAX:
+            raise TooManyCells(dict(zip(self.symbols, counts, strict=True)))
+        grid = Grid(dict(zip(self.symbols, self.axes, strict=True)), cells)
+        return grid, [old[firsts] for old, firsts in zip(self._cells, grid._firsts, strict=True)]
+
+    def where(self, planes: Collection[Plane]) -> Mask:
+        """Return the cells at which all planes hold. The grid was split by them."""
         mask = self.full_mask()
-        for symbol, size in sizes.items():
-            mask &= self.sizes(symbol) == size
+        for plane in planes:
+            symbols = [symbol for symbol in self.symbols if symbol in plane.places]
+            order = [[*plane.places].index(symbol) for symbol in symbols]
+            places = [plane.places[symbol][self._firsts[self.symbols.index(symbol)]] for symbol in symbols]
+            holds = plane.holds.transpose(order)[np.ix_(*places)] if symbols else plane.holds
+            mask &= holds.reshape([n if s in symbols else 1 for s, n in zip(self.symbols, self.shape, strict=True)])
         return mask
 
-    def nearest(self, mask: Mask, to: Mapping[str, int]) -> Sizes:
-        """Return the point of the mask that is nearest to the given sizes, by the ratio of the sizes.
+    def cell_of(self, sizes: Mapping[str, int]) -> tuple[int, ...] | None:
+        """Return the cell that has these sizes; None where they are not on the grid."""
+        cell = []
+        for symbol, axis, cells in zip(self.symbols, self.axes, self._cells, strict=True):
+            place = int(np.searchsorted(axis, sizes[symbol]))
+            if place == len(axis) or axis[place] != sizes[symbol]:
+                return None
+            cell.append(int(cells[place]))
+        return tuple(cell)
 
-        A point with a size of 1 or 0 counts as far away, for these sizes are cases of their own.
+    def planes_at(self, sizes: Mapping[str, int]) -> list[Plane]:
+        """Return planes that together hold at these sizes alone."""
+        return [plane_of_sizes(symbol, self.sizes(symbol) == sizes[symbol]) for symbol in self.symbols]
+
+    def count(self, mask: Mask) -> int:
+        """Return the number of points in the mask's cells."""
+        exact = math.prod(map(len, self.axes)) < _COUNTED_MAX
+        counted = mask.astype(np.int64 if exact else np.float64)
+        for cells in reversed(self._cells):
+            counted = counted @ np.bincount(cells).astype(counted.dtype)
+        return int(counted)
+
+    def nearest(self, mask: Mask, to: Mapping[str, int], batches: Collection[str] = ()) -> Sizes:
+        """Return the point in the mask's cells that is nearest to the given sizes, by the ratio of the sizes.
+
+        A point with a size of 1 or 0 counts as far away, for these sizes are cases of their own. The sizes of
+        `batches` hardly count.
         """
-        distance = np.zeros(self.shape)
-        for symbol in self.symbols:
-            sizes = self.sizes(symbol)
-            distance = distance + np.abs(np.log((sizes + 1.0) / (to[symbol] + 1.0))) + 3.0 * (sizes < 2)
-        place = np.unravel_index(int(np.argmin(np.where(mask, distance, np.inf))), self.shape)
-        return self.sizes_at([int(at) for at in place])
+        nearest = {}
+        for symbol, axis, cells in zip(self.symbols, self.axes, self._cells, strict=True):
+            order = np.lexsort((_distances(axis, to[symbol], is_batch=symbol in batches), cells))
+            nearest[symbol] = axis[order[np.unique(cells[order], return_index=True)[1]]]
+        return find_nearest(nearest, mask, to, batches)
 
     def corners(self, mask: Mask) -> list[Sizes]:
-        """Return the first and the last point of the mask; nothing where it has none."""
-        places = np.argwhere(mask)
-        return [self.sizes_at(place.tolist()) for place in places[[0, -1]]] if len(places) else []
+        """Return the smallest sizes of the mask's first cell, and the largest of its last; nothing where it has none.
+
+        Cells come in the order of their smallest sizes.
+        """
+        cells = np.argwhere(mask)
+        if not len(cells):
+            return []
+        spans = [[axis[places == at] for at, places, axis in zip(cell, self._cells, self.axes, strict=True)]
+                 for cell in cells[[0, -1]]]  # fmt: skip
+        return [
+            {symbol: int(sizes[end]) for symbol, sizes in zip(self.symbols, span, strict=True)}
+            for span, end in zip(spans, (0, -1), strict=True)
+        ]
 
     def regions(self, mask: Mask, basis: Basis) -> list[Region]:
         """Return boxes that lie within the mask, the largest first, and say on which basis the sizes in them are known.
@@ -150,12 +160,16 @@ class Grid:
         """
         if not mask.any():
             return []
-        boxes = sorted(_boxes(mask), key=lambda box: -math.prod(map(len, box)))
+        counts = [np.bincount(cells) for cells in self._cells]
+        boxes = sorted(
+            _boxes(mask),
+            key=lambda box: -math.prod(int(count[[*at]].sum()) for count, at in zip(counts, box, strict=True)),
+        )
         regions = []
         for box in boxes[:REGIONS_MAX]:
             spans = {
-                symbol: _spans(axis[list(places)])
-                for symbol, axis, places in zip(self.symbols, self.axes, box, strict=True)
+                symbol: _spans(axis[np.isin(cells, places)])
+                for symbol, axis, cells, places in zip(self.symbols, self.axes, self._cells, box, strict=True)
             }
             regions.append(Region(spans=spans, basis=basis))
         return regions
@@ -169,7 +183,68 @@ class SizeSet:
     mask: Mask
 
     def __contains__(self, sizes: Mapping[str, int]) -> bool:
-        return bool((self.grid.single_point(sizes) & self.mask).any())
+        cell = self.grid.cell_of(sizes)
+        return cell is not None and bool(self.mask[cell])
+
+
+def find_nearest(
+    sizes: Mapping[str, Numbers], mask: Mask, to: Mapping[str, int], batches: Collection[str] = ()
+) -> Sizes:
+    """Return the combination of sizes in the mask, which has an axis for each symbol, as `Grid.nearest` does."""
+    total = np.zeros(mask.shape)
+    for place, (symbol, axis) in enumerate(sizes.items()):
+        distance = _distances(axis, to[symbol], is_batch=symbol in batches)
+        total = total + distance.reshape([-1 if place == other else 1 for other in range(mask.ndim)])
+    cell = np.unravel_index(int(np.argmin(np.where(mask, total, np.inf))), mask.shape)
+    return {symbol: int(axis[at]) for (symbol, axis), at in zip(sizes.items(), cell, strict=True)}
+
+
+def plane_of_sizes(symbol: str, holds: Mask) -> Plane:
+    """Return the plane of one symbol, given whether it holds at each size of the symbol's axis."""
+    return Plane({symbol: holds.astype(np.int64)}, np.asarray([False, True]))
+
+
+def number_values(values: npt.NDArray[np.generic]) -> Numbers:
+    """Return a number for each value, the same one for values that are the same to the last bit."""
+    if values.dtype == object:
+        numbers: dict[int, int] = {}
+        return np.asarray([numbers.setdefault(int(value), len(numbers)) for value in values], dtype=np.int64)
+    if np.issubdtype(values.dtype, np.floating):
+        values = values.astype(np.float64).view(np.int64)
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64)
+
+
+def _number_equal_columns(rows: Sequence[Numbers]) -> Numbers:
+    """Return a number for each column: columns with the same values have one, in the order of their first places."""
+    numbers = rows[0]
+    for row in rows[1:]:
+        numbers = number_values(numbers * (int(row.max()) + 1) + row)
+    _, firsts, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(np.argsort(firsts))
+    return np.asarray(order[inverse])
+
+
+def _number_equal_rows(rows: Mask) -> tuple[Numbers, Numbers]:
+    """Return the first of each set of equal rows, and for each row the number of its set."""
+    packed = np.ascontiguousarray(np.packbits(rows, axis=1))
+    numbers: dict[bytes, int] = {}
+    number_of = np.asarray([numbers.setdefault(row.tobytes(), len(numbers)) for row in packed], dtype=np.int64)
+    return np.unique(number_of, return_index=True)[1], number_of
+
+
+def _distances(sizes: Numbers, to: int, *, is_batch: bool) -> npt.NDArray[np.float64]:
+    distance = np.abs(np.log((sizes + 1.0) / (to + 1.0))) + _DISTANCE_OF_ONE * (sizes == 1)
+    total: npt.NDArray[np.float64] = (_WEIGHT_OF_BATCH if is_batch else 1.0) * distance + _DISTANCE_OF_ZERO * (
+        sizes == 0
+    )
+    return total
+
+
+def _sort_sizes(sizes: npt.ArrayLike) -> Numbers:
+    return np.unique(np.asarray(sizes, dtype=np.int64))
+
+
+Box = tuple[tuple[int, ...], ...]  # the places along each axis whose combinations it has
 
 
 def _boxes(mask: Mask) -> Iterator[Box]:

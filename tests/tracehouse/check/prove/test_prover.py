@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from tests.tracehouse.check.targets import make_target
-from tracehouse.check.prove import size_grid
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.dims import SymbolicShape
@@ -121,7 +120,7 @@ def test_what_is_left_when_a_proof_ends_is_reported_once(load: Load) -> None:
 
     assert proof.uncovered > 0
     [left] = proof.gaps
-    assert "24 runs" in left.reason
+    assert "each of which holds for few sizes" in left.reason
     assert "batch 2 to 64, length 1 or 26 to 256" in left.reason
     assert not any(region.contains(left.sizes) for region in proof.regions)
 
@@ -152,34 +151,21 @@ def test_a_proof_leaves_nothing_behind(load: Load) -> None:
     assert drawn.shape == torch.get_rng_state().shape
 
 
-def test_a_domain_has_the_example_and_is_not_too_large() -> None:
-    shapes: dict[str, SymbolicShape] = {"x": ("batch", "length", "width", 3)}
-    wanted = size_grid.default_sizes(Groups(shapes, {"batch": 2, "length": 7, "width": 300}, {"x": {}}))
+def test_a_proof_of_many_symbols_has_as_many_sizes_of_each(load: Load) -> None:
+    target = make_target(load("right_at_every_size", "WritesInPlace").module, torch.randn(3, 4, 5, 6, 7))
+    name = next(iter(target.call.tensors))
+    groups = Groups({name: ("a", "b", "c", "d", "e")}, {"a": 3, "b": 4, "c": 5, "d": 6, "e": 7}, {name: {}})
 
-    assert [2 in wanted["batch"], 7 in wanted["length"], 300 in wanted["width"]] == [True] * 3
-    assert {sizes[0] for sizes in wanted.values()} == {1}
-    assert len(wanted["batch"]) * len(wanted["length"]) * len(wanted["width"]) <= size_grid.POINTS_MAX
+    proof = prove(target, groups, dict.fromkeys("abcde", range(2, 1025)), Budget(120))
 
-
-def test_regions_lie_within_the_mask_and_cover_it() -> None:
-    grid = size_grid.Grid({"a": range(1, 30), "b": [1, *range(2, 40, 2)]})
-    mask = (grid.sizes("a") % 3 == 0) & (grid.sizes("b") != 8) | (grid.sizes("a") == grid.sizes("b"))
-
-    covered = grid.empty_mask()
-    for region in grid.regions(mask, "proven"):
-        box = grid.full_mask()
-        for symbol, spans in region.spans.items():
-            box &= sum((grid.sizes(symbol) >= s.low) & (grid.sizes(symbol) <= s.high)
-                       & ((grid.sizes(symbol) - s.low) % s.step == 0) for s in spans) > 0  # fmt: skip
-        covered |= box
-    assert (covered == mask).all()
+    assert [str(region) for region in proof.regions] == [", ".join(f"{symbol} 2 to 1024" for symbol in "abcde")]
 
 
-def test_wanted_sizes_without_number_are_those_about_the_example() -> None:
-    wanted = size_grid.limit_sizes(
-        {"batch": range(1, 10), "length": range(8, 2**48, 8)}, {"batch": 2, "length": 80_000}
-    )
+def test_a_batch_of_one_is_proven_before_other_sizes_of_one(load: Load) -> None:
+    target = make_target(load("right_at_every_size", "WritesInPlace").module, torch.randn(3, 4))
+    name = next(iter(target.call.tensors))
+    groups = Groups({name: ("batch", "length")}, {"batch": 3, "length": 4}, {name: {}})
+    proof = prove(target, groups, {"batch": range(1, 9), "length": range(1, 9)}, Budget(120))
 
-    assert wanted["batch"] == range(1, 10)
-    assert 80_000 in wanted["length"]
-    assert len(wanted["batch"]) * len(wanted["length"]) <= size_grid.POINTS_MAX
+    assert [sizes["batch"] for sizes in proof.border_sizes[2:4]] == [1, 1]
+    assert all(sizes["length"] > 1 for sizes in proof.border_sizes[:4])
