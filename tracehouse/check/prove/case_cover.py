@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy
 
+from tracehouse.check.prove.box_search import BoxSearch
 from tracehouse.check.prove.evaluation import Evaluation, Values
 from tracehouse.check.prove.size_arithmetic import CannotEvaluate, Computation
 from tracehouse.check.prove.size_grid import (
@@ -57,6 +58,7 @@ class _Requirement:
     text: str = ""
     line: user_lines.Line | None = None
     is_exact: bool = False
+    is_condition: bool = False  # the test is that the one expression is true
 
 
 _NOTHING = Plane({}, np.asarray(False))  # it holds nowhere
@@ -117,10 +119,11 @@ class _CoverSearch:
         """Add planes for requirements of these symbols alone."""
         places, representatives = self._representatives(symbols, requirements)
         shape = tuple(map(len, representatives.values()))
-        if math.prod(shape) > CELLS_MAX:
-            raise TooManyCells(dict(zip(symbols, shape, strict=True)))
         if not math.prod(shape):
             self._cover.holds.append(_NOTHING)
+            return
+        if math.prod(shape) > CELLS_MAX:
+            self._cover.holds.append(self._plane_in_boxes(places, representatives, requirements))
             return
         evaluation = self._evaluation(representatives)
         holds, exact = np.ones(shape, dtype=bool), np.ones(shape, dtype=bool)
@@ -137,6 +140,44 @@ class _CoverSearch:
             self._cover.holds.append(Plane(places, holds).merge_places())
         if not exact.all():
             self._cover.exact.append(Plane(places, exact).merge_places())
+
+    def _plane_in_boxes(
+        self,
+        places: Mapping[str, Numbers],
+        representatives: Mapping[str, Numbers],
+        requirements: Sequence[_Requirement],
+    ) -> Plane:
+        """Return the plane of conditions of many sizes: boxes of sizes in which bounds decide, and small boxes.
+
+        Raises TooManyCells if there are too many boxes.
+        """
+        conditions = [one.expressions[0] for one in requirements if one.is_condition]
+        if len(conditions) < len(requirements):
+            raise TooManyCells({symbol: len(sizes) for symbol, sizes in representatives.items()})
+        boxes = BoxSearch(conditions, self._operand_values(representatives, requirements)).boxes()
+        starts = [np.unique([box.ranges[axis].start for box in boxes]) for axis in range(len(places))]
+        if math.prod(map(len, starts)) > CELLS_MAX:
+            raise TooManyCells({symbol: len(one) for symbol, one in zip(places, starts, strict=True)})
+        holds = np.zeros([len(one) for one in starts], dtype=bool)
+        for box in boxes:
+            inside = [np.flatnonzero((one >= range_.start) & (one < range_.stop))
+                      for one, range_ in zip(starts, box.ranges, strict=True)]  # fmt: skip
+            holds[np.ix_(*inside)] = box.holds
+        coarse = {symbol: np.searchsorted(one, place, side="right") - 1
+                  for (symbol, place), one in zip(places.items(), starts, strict=True)}  # fmt: skip
+        return Plane(coarse, holds).merge_places()
+
+    def _operand_values(
+        self, representatives: Mapping[str, Numbers], requirements: Sequence[_Requirement]
+    ) -> dict[sympy.Basic, tuple[int, Values]]:
+        """Return for each operand that has one symbol the place of that symbol, and the values at its sizes."""
+        operands = self._operands_of_one_symbol([*representatives], requirements)
+        evaluations = {symbol: self._evaluation({symbol: sizes}) for symbol, sizes in representatives.items()}
+        return {
+            operand: (axis, np.broadcast_to(evaluations[symbol].value(operand), representatives[symbol].shape))
+            for axis, symbol in enumerate(representatives)
+            for operand in operands[symbol]
+        }
 
     def _representatives(
         self, symbols: Sequence[str], requirements: Sequence[_Requirement]
@@ -232,7 +273,7 @@ class _CoverSearch:
 def _requirements(result: CaseResult) -> Iterator[_Requirement]:
     for condition in result.conditions:
         for one in sympy.And.make_args(condition.expression):
-            yield _Requirement((one,), _holds(one), str(one), condition.line)
+            yield _Requirement((one,), _holds(one), str(one), condition.line, is_condition=True)
     for first, second in result.assumed_equal:
         yield _Requirement((first, second), _are_equal(first, second))
     for first, second, relative in result.assumed_close:
