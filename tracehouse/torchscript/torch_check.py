@@ -6,6 +6,7 @@ fails with another error if it cannot go on.
 """
 
 import difflib
+import inspect
 import re
 import traceback
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch.jit._trace import TracingCheckError
+from torch.jit._trace import TracingCheckError, _check_trace
 
 from tracehouse.findings.trace_check import (
     DifferingConstant,
@@ -50,6 +51,8 @@ _RAISED = "encountered an exception while running the "
 
 # torch keeps the name of the method that it traces only in a local variable of this function.
 _TRACE_MODULE = torch.jit.trace_module.__code__
+# The function that traces once more for the check.
+_CHECK_TRACE = inspect.unwrap(_check_trace).__code__
 
 _HEADING = re.compile(r"\t([A-Z][A-Za-z ]+):(?: \t?(.*))?")
 _OPERATOR = re.compile(r" = (\^?[\w:.]+)")
@@ -63,11 +66,15 @@ _OUTPUT_DIFFERS = re.compile(
 
 @dataclass(frozen=True)
 class RecordedWarning:
-    """A TracerWarning, the user's line that caused it, and the method that torch was recording or checking."""
+    """A TracerWarning, the user's line that caused it, and the method that torch was recording or checking.
+
+    `of_repeat`: torch warned while it traced once more for its check, and not while it recorded the artifact.
+    """
 
     message: str
     line: user_lines.Line | None
     method: str | None = None
+    of_repeat: bool = False
 
     @property
     def kind(self) -> str:
@@ -130,6 +137,15 @@ def find_recorded_method(frame: FrameType | None) -> str | None:
             return _method_in(frame)
         frame = frame.f_back
     return None
+
+
+def is_in_check(frame: FrameType | None) -> bool:
+    """Whether torch's check is running in this frame or in one that called it."""
+    while frame is not None:
+        if frame.f_code is _CHECK_TRACE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def find_checked_method(error: BaseException) -> str | None:

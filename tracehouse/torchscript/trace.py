@@ -73,7 +73,7 @@ def trace(
         error = recording.explain_failed_check(failed)
     seen = [*warned]
     report = torch_check.report(module, outputs, seen, failed, error) if check else torch_check.report_not_run(seen)
-    of_trace = [one for one in seen if not one.is_from_check]
+    of_trace = [one for one in seen if not (one.is_from_check or one.of_repeat)]
     return TraceResult(module, archive, of_trace, report, [*recording.inlined.values()])
 
 
@@ -216,7 +216,9 @@ def _record_warnings(warned: _Warnings) -> Iterator[None]:
                 return
             if not user_lines.is_library_of_torch(filename):
                 caller = sys._getframe(1)
-                warned[_describe_warning(str(message), caller)] = None
+                found = _describe_warning(str(message), caller)
+                if replace(found, of_repeat=False) not in warned:
+                    warned[found] = None
 
         warnings.showwarning = show
         yield
@@ -224,6 +226,7 @@ def _record_warnings(warned: _Warnings) -> Iterator[None]:
 
 def _describe_warning(message: str, caller: FrameType) -> RecordedWarning:
     text = paths.without_paths_in_stacks(user_lines.clean_text(message)).strip()
-    found = RecordedWarning(text, user_lines.line_of_frame(caller), torch_check.find_recorded_method(caller))
+    method, of_repeat = torch_check.find_recorded_method(caller), torch_check.is_in_check(caller)
+    found = RecordedWarning(text, user_lines.line_of_frame(caller), method, of_repeat)
     # A warning of the check is about a whole method, and has no line.
     return replace(found, line=None) if found.is_from_check else found

@@ -140,8 +140,9 @@ class Replay:
 class ReadRecorder:
     """Records the value reads of one run of a call while entered, and replaces the values of the given sites.
 
-    Without `in_torch`, operators are not watched, and every value counts as dependent on the inputs. `track` is called
-    with the site and the value of each other read that depends on the inputs' values, and returns what Python gets.
+    Without `in_torch`, operators are not watched. Then a value counts as dependent on the inputs' values, unless the
+    graph of a trace shows that it is computed from sizes alone. `track` is called with the site and the value of each
+    other read that depends on the inputs' values, and returns what Python gets.
     """
 
     def __init__(
@@ -220,9 +221,11 @@ class ReadRecorder:
     def _find_dependence(self, kind: str, tensor: torch.Tensor) -> Dependence:
         if kind in _SIZE_METHODS:
             return "values" if self.taint.sizes_depend and _follows_a_data_dependent_size(tensor) else "sizes"
-        if not self._in_torch or tensor in self.taint:
+        if self._in_torch and tensor in self.taint:
             return "values"
         traced = _find_traced_value(tensor)
+        if not self._in_torch:
+            return "sizes" if traced is not None and _follows_sizes_alone(traced) else "values"
         if traced is None:
             return "constants"
         if self.taint.sizes_depend and _follows_a_data_dependent_size(tensor):
@@ -353,6 +356,15 @@ _NODES_SIZED_BY_VALUES = frozenset({
     "aten::_unique2", "aten::_unique", "aten::unique_consecutive", "aten::repeat_interleave", "aten::bincount",
     "aten::argwhere", "aten::unique_dim_consecutive",
 })  # fmt: skip
+# With these the tracer records what Python computes from sizes.
+_ARITHMETIC_NODES = frozenset({
+    "prim::Constant", "prim::NumToTensor", "prim::ListConstruct", "prim::TupleConstruct", "aten::Int",
+    "aten::ScalarImplicit", "aten::IntImplicit", "aten::Float", "aten::add", "aten::sub", "aten::rsub", "aten::mul",
+    "aten::div", "aten::floor_divide", "aten::floor", "aten::ceil", "aten::round", "aten::neg", "aten::abs",
+    "aten::remainder", "aten::fmod", "aten::pow", "aten::sqrt", "aten::eq", "aten::ne", "aten::lt", "aten::le",
+    "aten::gt", "aten::ge", "aten::logical_and", "aten::logical_or", "aten::logical_not", "aten::detach", "aten::to",
+})  # fmt: skip
+_INDEX_DATATYPES = {torch.int8, torch.int16, torch.int32, torch.int64}  # others are masks
 _UPSTREAM_MAX = 20_000  # the search upstream ends after so many values of the graph
 
 
@@ -392,18 +404,48 @@ def _find_traced_value(tensor: torch.Tensor) -> Any:
 
 def _follows_a_data_dependent_size(tensor: torch.Tensor) -> bool:
     value = _find_traced_value(tensor)
-    return value is not None and _has_upstream(value, _NODES_SIZED_BY_VALUES)
+    return value is not None and any(_is_sized_by_values(node) for node in _nodes_upstream(value))
+
+
+def _follows_sizes_alone(value: Any) -> bool:
+    """Whether a value of the graph is computed from sizes and constants alone, and no such size depends on values."""
+    nodes = [*_nodes_upstream(value, _SIZE_NODES)]
+    if any(node.kind() not in _ARITHMETIC_NODES | _SIZE_NODES for node in nodes):
+        return False
+    return not any(_is_sized_by_values(node) for node in _nodes_upstream(value))
 
 
 def _has_upstream(value: Any, kinds: frozenset[str]) -> bool:
     """Whether a value of the graph is computed by a node of one of these kinds, directly or further upstream."""
+    return any(node.kind() in kinds for node in _nodes_upstream(value))
+
+
+def _nodes_upstream(value: Any, border: frozenset[str] = frozenset()) -> Iterator[Any]:
+    """Yield the nodes of the graph that compute a value, directly or further upstream.
+
+    What lies upstream of a node of the kinds in `border` is left out.
+    """
     seen: set[int] = set()
     waiting: list[Any] = [value]
     while waiting and len(seen) < _UPSTREAM_MAX:
         one = waiting.pop()
         if one.unique() not in seen:
             seen.add(one.unique())
-            if one.node().kind() in kinds:
-                return True
-            waiting += one.node().inputs()
-    return False
+            yield one.node()
+            if one.node().kind() not in border:
+                waiting += one.node().inputs()
+
+
+def _is_sized_by_values(node: Any) -> bool:
+    """Whether the values of its inputs decide how large a node's output is. An index of integers has their own size."""
+    if node.kind() != "aten::index":
+        return node.kind() in _NODES_SIZED_BY_VALUES
+    indices = [*[*node.inputs()][1].node().inputs()]
+    return any(_index_datatype(one) not in _INDEX_DATATYPES for one in indices)
+
+
+def _index_datatype(index: Any) -> torch.dtype | None:
+    """Return the datatype of an index as the tracer recorded it; None if it is not known."""
+    if index.type().kind() == "NoneType":
+        return torch.int64  # no index at all: the whole dim
+    return index.type().dtype() if index.type().kind() == "TensorType" else None

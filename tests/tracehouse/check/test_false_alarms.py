@@ -1,0 +1,105 @@
+"""Models whose traces are right and look wrong are not rejected. Similar models whose traces are wrong still are."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tracehouse
+from tracehouse.findings.kinds import speaks_against
+from tracehouse.findings.verdict import Verdict
+
+BUDGET_S = 120.0
+
+IMAGE = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
+ROWS = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
+PLACES = torch.tensor([3, 0, 2, 1])
+
+
+class EndsInConvolution(nn.Module):
+    """Branches on its batch as the decoders of diffusion models do. The tracer cannot record it operator by operator,
+    because its output comes from a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Conv2d(4, 3, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] * x.numel() >= 2**31:
+            x = x.contiguous()
+        output: Tensor = self.last(x)
+        return output
+
+
+class EndsInConvolutionAfterValue(EndsInConvolution):
+    """Branches on a size that follows from values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x[x > 0].numel() > x.numel() // 2:
+            x = -x
+        output: Tensor = self.last(x)
+        return output
+
+
+class TakesRowsByNumber(nn.Module):
+    """Compares the size of rows that were taken by integers, which is the size of these integers."""
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        taken = x[places]
+        if taken.shape[0] == places.shape[0]:
+            return taken * 2
+        return taken
+
+
+class TakesRowsByMask(nn.Module):
+    """Compares the size of rows that were taken by a mask, which follows from values."""
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        taken = x[places > 1]
+        if taken.shape[0] == 2:
+            return taken * 2
+        return taken
+
+
+class KeepsItsGrid(nn.Module):
+    """Makes a grid anew if the size of its input is another one than before, as the heads of detectors do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(4, 4, 1)
+        self.shape: torch.Size | None = None
+        self.grid = torch.empty(0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer(x)
+        if self.shape != x.shape:
+            self.grid = torch.arange(x.shape[-1]).type_as(x)
+            self.shape = x.shape
+        return (x + self.grid).relu()
+
+
+@pytest.mark.parametrize(
+    ("model", "example"),
+    [
+        (EndsInConvolution(), (IMAGE,)),
+        (TakesRowsByNumber(), (ROWS, PLACES)),
+        (KeepsItsGrid(), (IMAGE,)),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_trace_that_is_right_is_verified_and_open(model: nn.Module, example: tuple[Tensor, ...]) -> None:
+    report = tracehouse.check(model.eval(), example, budget_s=BUDGET_S)
+
+    assert [one.kind for one in report.findings if speaks_against(one.kind)] == []
+    assert report.verdict is Verdict.VERIFIED
+    assert report.contract.method("forward").symbols
+
+
+@pytest.mark.parametrize(
+    ("model", "example"),
+    [(EndsInConvolutionAfterValue(), (IMAGE,)), (TakesRowsByMask(), (ROWS, PLACES))],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_branch_on_a_size_that_follows_from_values_is_rejected(model: nn.Module, example: tuple[Tensor, ...]) -> None:
+    report = tracehouse.check(model.eval(), example, budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.REJECTED
