@@ -1,82 +1,157 @@
-"""Answer search: whether the graph changes if Python gets other answers to its questions about the values it read.
+"""Answer search: what becomes of the model if Python gets other answers to its questions about the values it read.
 
-The search is breadth-first over sets of overridden answers; a set that raised new questions is extended first. Each set
-costs one trace.
+The search is breadth-first over sets of overridden answers; a set that raised new questions is extended first.
+Reads are followed while the model is traced, and the graphs are compared. A read whose errors the model may catch is
+followed in the eager model, and the answers are compared: an operator that raises while it is traced ends the process.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 
-from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
-from tracehouse.check.instrumentation.tracked_values import (
-    Question,
-    ValueTracker,
-    track_conversions,
-    track_functions,
-)
-from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replay, ValueRead
+from tracehouse.check.flip.counting_loops import decides_how_often
+from tracehouse.check.graph_diff.canonical import GraphDivergence, find_divergences
+from tracehouse.check.instrumentation.model_checks import is_check
+from tracehouse.check.instrumentation.tracked_values import Question, ValueTracker, track_functions
+from tracehouse.check.instrumentation.value_follower import ValueFollower
+from tracehouse.check.instrumentation.value_reads import ReadRecorder, ReadSite, Replay, ValueRead
 from tracehouse.check.observe import Observation, watch_trace
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.torch_values.compare import compare
 
-# The bounds are choices: each set of answers costs a trace.
-_TOGETHER_MAX = 3  # at most so many answers are overridden in one trace
-_TRACES_MAX = 60
+# The bounds are choices: each set of answers costs a run.
+_TOGETHER_MAX = 3  # at most so many answers are overridden in one run
+_RUNS_MAX = 60
 
-_Worlds = Sequence[Callable[[], AbstractContextManager[None]]]
+_NOT_FOLLOWED = "the model does something else where its values are followed"
+_COUNTED = "a loop goes on for as long as it says"
+_FAILED = "where Python gets another answer about it, an operator fails"
+_TOO_DEEP = "it is asked about behind too many other questions"
+_NO_TIME = "there was no time to try every other answer about it"
+
 Answers = frozenset[tuple[Question, bool]]
+
+
+@dataclass(frozen=True)
+class ChangedAnswer:
+    """A read whose overridden answers change the graph or, if the model was not traced, what it answers."""
+
+    read: ValueRead
+    divergence: GraphDivergence | None = None
+    difference: str | None = None
+
+
+@dataclass
+class AnswerSearchResult:
+    """What the search found: reads that matter, and reads that could not be followed to the end, with the reason."""
+
+    changed: list[ChangedAnswer] = field(default_factory=list)
+    lost: dict[ReadSite, str] = field(default_factory=dict)
 
 
 def search_answers(
     target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget
-) -> list[tuple[ValueRead, GraphDivergence]]:
-    """Return the reads whose overridden answers, alone or together, change the graph, each with the first difference.
+) -> AnswerSearchResult:
+    """Search while the model is traced. The reads in `aside` are not tracked."""
+    follower = ValueFollower()
+    run = _TraceRun(target, aside, observation, follower)
+    if observation.baseline is None or not run.followed:
+        return AnswerSearchResult()
+    with follower.follow():
+        search = _Search(run, budget)
+        if search.run():
+            return search.result
+    search = _Search(_TraceRun(target, aside, observation, None), budget)
+    changed = search.result.changed if search.run() else []
+    return AnswerSearchResult(changed, dict.fromkeys(run.followed, _NOT_FOLLOWED))
 
-    The search ends at the first change, and returns nothing if it finds none. The reads in `aside` are not tracked.
-    Sets of answers for which the budget leaves no time are left out.
-    """
-    for worlds in ((track_functions, track_conversions), (track_functions,)):
-        reads = _search_in(target, aside, observation, budget, worlds)
-        if reads is not None:
-            return reads
-    return []
+
+def search_eager_answers(
+    target: Target, reads: Sequence[ValueRead], observation: Observation, budget: Budget
+) -> AnswerSearchResult:
+    """Search while the eager model runs. Only these reads are tracked."""
+    follower = ValueFollower()
+    with follower.follow():
+        search = _Search(_EagerRun(target, reads, observation, follower), budget)
+        if search.run():
+            return search.result
+    return AnswerSearchResult([], dict.fromkeys((read.site for read in reads), _NOT_FOLLOWED))
 
 
-def _search_in(
-    target: Target, aside: Sequence[ValueRead], observation: Observation, budget: Budget, worlds: _Worlds
-) -> list[tuple[ValueRead, GraphDivergence]] | None:
-    """Search with values tracked inside `worlds`; None if tracking alone changes the graph, or prevents a trace."""
-    waiting: deque[Answers] = deque([frozenset()])
-    tested: set[Answers] = set()
-    known: set[Question] = set()
-    while waiting and len(tested) < _TRACES_MAX and observation.baseline is not None:
-        if budget.is_spent:
-            budget.leave_out("more sets of other answers to what Python asks of the values that it read were not tried")
-            break
-        answers = waiting.popleft()
-        if answers in tested:
-            continue
-        tested.add(answers)
-        tracker = ValueTracker(dict(answers))
-        recorder = _make_recorder(target, aside, tracker, observation)
-        graph = _trace(target, recorder, observation, worlds)
-        divergences = find_divergences(observation.baseline, graph, limit=1) if graph is not None else []
-        if not answers and (graph is None or divergences):
-            return None
-        if graph is None:
-            continue
-        if divergences:
-            sites = {tracker.reads[question] for question, _ in answers}
-            return [(recorder.reads[site], divergences[0]) for site in sites]
-        if len(answers) < _TOGETHER_MAX:
-            new = [question for question in tracker.answers if question not in known]
-            known.update(new)
-            # Questions that these answers raised come first: they lie behind a branch that was not taken before.
-            waiting.extendleft(reversed([*_add_one(answers, tracker, new)]))
-            waiting.extend(_add_one(answers, tracker, [one for one in tracker.answers if one not in new]))
-    return []
+class _Search:
+    """Runs the model with more and more answers overridden, until one run differs or nothing is left to try."""
+
+    def __init__(self, run: "_TraceRun | _EagerRun", budget: Budget) -> None:
+        self.result = AnswerSearchResult()
+        self._run = run
+        self._budget = budget
+        self._waiting: deque[Answers] = deque([frozenset()])
+        self._tested: set[Answers] = set()
+        self._known: dict[Question, ReadSite] = {}
+        self._failed: set[Question] = set()  # the questions of which another answer led to an error
+        self._ended: set[Question] = set()  # the questions of which another answer led to none
+
+    def run(self) -> bool:
+        """Whether the model runs as before where its values are only followed; else nothing was found out."""
+        while self._waiting and len(self._tested) < _RUNS_MAX:
+            if self._budget.is_spent:
+                self._budget.leave_out(
+                    "more sets of other answers to what Python asks of the values that it read were not tried"
+                )
+                break
+            answers = self._waiting.popleft()
+            if answers in self._tested:
+                continue
+            self._tested.add(answers)
+            tracker = ValueTracker(dict(answers))
+            try:
+                changed = self._run.find_change(tracker)
+            except (Exception, TooSlow) as error:  # noqa: BLE001 - anything may follow from an answer that is not true
+                changed = None
+                if not answers:
+                    return False
+                if not is_check(error):
+                    self._failed |= {question for question, _ in answers}
+            else:
+                self._ended |= {question for question, _ in answers}
+            if changed is not None and not answers:
+                return False
+            self.result.lost |= tracker.lost
+            if changed is not None:
+                asked = {tracker.reads[question] for question, _ in answers if question in tracker.reads}
+                self.result.changed = [changed(site) for site in asked]
+                return True
+            self._add_answers(answers, tracker)
+        self._note_untested()
+        return True
+
+    def _add_answers(self, answers: Answers, tracker: ValueTracker) -> None:
+        """Put these answers with one more in line."""
+        new = [question for question in tracker.answers if question not in self._known]
+        self.result.lost |= {tracker.reads[question]: _COUNTED for question in new if decides_how_often(question)}
+        if len(answers) == _TOGETHER_MAX:
+            self.result.lost |= {tracker.reads[question]: _TOO_DEEP for question in new}
+            return
+        self._known |= {question: tracker.reads[question] for question in new}
+        # Questions that these answers raised come first: they lie behind a branch that was not taken before.
+        self._waiting.extendleft(reversed([*_add_one(answers, tracker, new)]))
+        self._waiting.extend(_add_one(answers, tracker, [one for one in tracker.answers if one not in new]))
+
+    def _note_untested(self) -> None:
+        """Note the reads of which a question never got its other answer, or only errors came of it."""
+        if not self._tested:
+            self.result.lost |= dict.fromkeys(self._run.followed, _NO_TIME)
+        for question in self._failed - self._ended:
+            self.result.lost.setdefault(self._known[question], _FAILED)
+        tested = {question for answers in self._tested for question, _ in answers}
+        for answers in self._waiting:
+            for question, _ in answers:
+                if question not in tested:
+                    self.result.lost.setdefault(self._known[question], _NO_TIME)
 
 
 def _add_one(answers: Answers, tracker: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
@@ -88,23 +163,75 @@ def _add_one(answers: Answers, tracker: ValueTracker, questions: Iterable[Questi
                 yield answers | {(question, other)}
 
 
-def _make_recorder(
-    target: Target, aside: Sequence[ValueRead], tracker: ValueTracker, observation: Observation
-) -> ReadRecorder:
-    unchanged = [Replay(read.site, ()) for read in aside]
-    return ReadRecorder(target.call, *unchanged, in_torch=observation.in_torch, track=tracker.track_read)
+_MakeChange = Callable[[ReadSite], ChangedAnswer]
 
 
-def _trace(target: Target, recorder: ReadRecorder, observation: Observation, worlds: _Worlds) -> CanonicalGraph | None:
-    try:
-        return watch_trace(target, recorder, within_s=observation.retrace_s, world=_enter_all(worlds))
-    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
-        return None
+class _TraceRun:
+    """A trace of the example in which values are tracked and, with a follower, followed through the submitted code."""
+
+    def __init__(
+        self, target: Target, aside: Sequence[ValueRead], observation: Observation, follower: ValueFollower | None
+    ) -> None:
+        self.followed = [read.site for read in observation.reads if read.depends_on == "values" and read not in aside]
+        self._target = target
+        self._aside = aside
+        self._observation = observation
+        self._follower = follower
+
+    def find_change(self, tracker: ValueTracker) -> _MakeChange | None:
+        """Return how the graph differs from the example's, for each read. Raises what tracing raises."""
+        observation = self._observation
+        unchanged = [Replay(read.site, ()) for read in self._aside]
+        recorder = ReadRecorder(self._target.call, *unchanged, in_torch=observation.in_torch, track=tracker.track_read)
+        world = _track(tracker, self._follower, recorder)
+        graph = watch_trace(self._target, recorder, within_s=observation.retrace_s, world=world)
+        assert observation.baseline is not None
+        divergences = find_divergences(observation.baseline, graph, limit=1)
+        return (lambda site: ChangedAnswer(recorder.reads[site], divergences[0])) if divergences else None
+
+
+class _EagerRun:
+    """A call of the eager model on the example in which these reads are tracked and followed."""
+
+    def __init__(
+        self, target: Target, reads: Sequence[ValueRead], observation: Observation, follower: ValueFollower
+    ) -> None:
+        self.followed = [read.site for read in reads]
+        self._target = target
+        self._reads = {read.site: read for read in reads}
+        self._observation = observation
+        self._follower = follower
+
+    def find_change(self, tracker: ValueTracker) -> _MakeChange | None:
+        """Return how the answer differs from the example's, for each read. Raises what the model raises."""
+
+        def track(site: ReadSite, value: object) -> object:
+            return tracker.track_read(site, value) if site in self._reads else value
+
+        recorder = ReadRecorder(self._target.call, in_torch=self._observation.in_torch, track=track)
+        world = _enter_both(recorder, _track(tracker, self._follower, recorder))
+        answer = self._target.eager.answer(self._target.call, within_s=CALL_LIMITS.single_s, world=world)
+        assert self._observation.answer is not None
+        difference = compare(self._observation.answer.outputs, answer.outputs, self._target.tolerance).difference
+        if difference is None:
+            return None
+        text = f"{difference.leaf} differs: {difference.what}"
+        return lambda site: ChangedAnswer(self._reads[site], difference=text)
 
 
 @contextmanager
-def _enter_all(worlds: _Worlds) -> Iterator[None]:
-    with ExitStack() as stack:
-        for world in worlds:
-            stack.enter_context(world())
+def _track(tracker: ValueTracker, follower: ValueFollower | None, recorder: ReadRecorder) -> Iterator[None]:
+    """In the body, values that are read are tracked; after it, whatever still holds them gets true answers alone."""
+    if follower is not None:
+        follower.begin(tracker, recorder.taint)
+    try:
+        with track_functions():
+            yield
+    finally:
+        tracker.is_over = True
+
+
+@contextmanager
+def _enter_both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
+    with first, second:
         yield

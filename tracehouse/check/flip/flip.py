@@ -6,16 +6,23 @@ side. The idea resembles mutation testing (DeMillo, Lipton and Sayward, 1978), w
 changed statement.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tracehouse.check.flip.answer_search import search_answers
+from tracehouse.check.flip.answer_search import AnswerSearchResult, ChangedAnswer, search_answers, search_eager_answers
 from tracehouse.check.flip.input_search import SearchResult, search_inputs
 from tracehouse.check.flip.read_remedies import suggest_remedy
 from tracehouse.check.flip.replacements import propose_neighbours, propose_replacements
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.model_checks import is_check
-from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, Replacement, ValueRead
+from tracehouse.check.instrumentation.value_reads import (
+    IN_TORCH,
+    MEMORY_METHODS,
+    ReadRecorder,
+    ReadSite,
+    Replacement,
+    ValueRead,
+)
 from tracehouse.check.observe import Observation, describe_divergence, watch_trace
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -42,6 +49,7 @@ class FlipResult:
     is_unchanged: bool = False
     is_checked: bool = False  # the model's own check refused each other value that was tried
     raised: str | None = None  # how an operator failed on each other value that was tried
+    other_answer: str | None = None  # how the eager model answers if Python gets another answer about the value
 
 
 @dataclass(frozen=True)
@@ -80,12 +88,43 @@ def judge_reads(target: Target, observation: Observation, budget: Budget) -> lis
         return []
     effects = {read.site: _judge_untraced(read, observation) for read in observation.reads}
     open_reads = _flip_reads(target, observation, effects, budget)
-    by_answers = search_answers(target, [read for read, _ in open_reads], observation, budget)
-    open_reads += [(read, FlipResult(divergence=divergence)) for read, divergence in by_answers]
+    found = _search_answers(target, [read for read, _ in open_reads], observation, budget)
+    changed = {one.read.site: one for one in found.changed}
+    open_reads = [(read, _with_answer(flipped, changed.pop(read.site, None))) for read, flipped in open_reads]
+    open_reads += [(one.read, FlipResult(divergence=one.divergence)) for one in changed.values()]
     effects |= _search_reads(target, open_reads, observation, budget)
     late = "there was no time to try another value"
-    reads = [*observation.reads, *(read for read, _ in by_answers if read not in observation.reads)]
-    return [effects[read.site] or ReadEffect(read, "unknown", late) for read in reads]
+    seen = {read.site for read in observation.reads}
+    reads = [*observation.reads, *(one.read for one in changed.values() if one.read.site not in seen)]
+    judged = [effects[read.site] or ReadEffect(read, "unknown", late) for read in reads]
+    return [_doubt(one, found.lost) for one in judged]
+
+
+def _search_answers(
+    target: Target, open_reads: Sequence[ValueRead], observation: Observation, budget: Budget
+) -> AnswerSearchResult:
+    """Search for answers that matter: of the reads that were flipped in traces, and of those whose errors may be caught
+    in the eager model."""
+    aside = [read for read in open_reads if read.site.kind not in (*MEMORY_METHODS, IN_TORCH)]
+    found = search_answers(target, aside, observation, budget)
+    caught = [read for read in open_reads if read.may_be_caught and read.depends_on == "values"]
+    if not caught or observation.answer is None:
+        return found
+    eager = search_eager_answers(target, caught, observation, budget)
+    return AnswerSearchResult([*found.changed, *eager.changed], found.lost | eager.lost)
+
+
+def _with_answer(flipped: FlipResult, changed: ChangedAnswer | None) -> FlipResult:
+    if changed is None:
+        return flipped
+    return replace(flipped, divergence=flipped.divergence or changed.divergence, other_answer=changed.difference)
+
+
+def _doubt(judged: ReadEffect, lost: Mapping[ReadSite, str]) -> ReadEffect:
+    """Return the effect of a read as unknown if it could not be followed to the end and seemed harmless."""
+    if judged.effect != "harmless" or judged.read.site not in lost:
+        return judged
+    return replace(judged, effect="unknown", reason=f"what follows from it is unknown: {lost[judged.read.site]}")
 
 
 def flip_read(target: Target, read: ValueRead, observation: Observation, budget: Budget) -> FlipResult:
@@ -189,7 +228,9 @@ def _search_reads(
     for read, before in open_reads:
         result = results[read.site]
         flipped = _flip_by_inputs(target, read, before, result, observation)
-        both_sides = not flipped.divergence or _has_other_side(target, result, observation, budget)
+        both_sides = not flipped.other_answer and (
+            not flipped.divergence or _has_other_side(target, result, observation, budget)
+        )
         effects[read.site] = _judge_search(read, flipped, result, both_sides=both_sides)
     return effects
 
@@ -228,6 +269,8 @@ def _judge_search(read: ValueRead, flipped: FlipResult, result: SearchResult, *,
     """
     if flipped.divergence is not None:
         went = f"another value gives another graph: {describe_divergence(flipped.divergence)}"
+    elif flipped.other_answer is not None:
+        went = f"if Python gets another answer about the value, {flipped.other_answer}"
     else:
         went = f"no other value could be tried: {flipped.raised}" if flipped.raised else "the trace keeps the value"
     if result.counterexample is not None:
@@ -245,7 +288,8 @@ def _judge_search(read: ValueRead, flipped: FlipResult, result: SearchResult, *,
         reached = "the answers agree on the inputs that read another value, but these are too few"
     else:
         reached = "no input was found that takes another side of the branch"
-    effect: Effect = "harmful" if flipped.divergence is not None else "unknown"
+    matters = flipped.divergence is not None or flipped.other_answer is not None
+    effect: Effect = "harmful" if matters else "unknown"
     return ReadEffect(read, effect, f"{went}; {reached}", flipped.divergence)
 
 

@@ -31,7 +31,7 @@ class Taint:
         self.numbers: set[float] = set()  # that any tensor was compared with, tainted or not
         self.sizes_depend = False  # whether some operator's output had a size that depends on the values of the inputs
         for tensor in tensors:
-            self._mark(tensor)
+            self.mark(tensor)
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
         return _identify_storage(tensor) in self._tainted
@@ -56,7 +56,7 @@ class Taint:
             self.sizes_depend = True
         if name not in _SHAPE_OPERATORS:
             for tensor in (*computed, *_find_written(operator, args, kwargs)):
-                self._mark(tensor)
+                self.mark(tensor)
 
     def _propagate_numbers(
         self, name: str, args: tuple[Any, ...], arguments: list[torch.Tensor], computed: list[torch.Tensor]
@@ -71,7 +71,8 @@ class Taint:
             if len(numbers) <= _NUMBERS_MAX:
                 self._numbers[self._remember(tensor)] = numbers
 
-    def _mark(self, tensor: torch.Tensor) -> None:
+    def mark(self, tensor: torch.Tensor) -> None:
+        """Take a tensor for one that depends on the values of the inputs."""
         self._tainted.add(self._remember(tensor))
 
     def _remember(self, tensor: torch.Tensor) -> int:
@@ -82,7 +83,12 @@ class Taint:
 
 
 def _identify_storage(tensor: torch.Tensor) -> int:
-    """Return the identity of the tensor's storage; 0 for all tensors without one, such as sparse ones."""
+    """Return the identity of the tensor's storage; 0 for all tensors without one, such as sparse ones.
+
+    Inside of torch.func, a tensor wraps the one that has the storage.
+    """
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Tracked values: numbers that were read out of a tensor, and every question with a boolean answer about them.
+"""Tracked values: values that were read out of a tensor, and every question with a boolean answer about them.
 
 Python asks a question when it compares a value, or compares what it computed from one. Each answer can be overridden,
 so that a branch which only a single value takes is found without knowing that value. This is predicate switching
@@ -10,15 +10,13 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import numpy as np
-import torch
 
 from tracehouse.check.instrumentation.ambient_reads import replace_functions
 from tracehouse.check.instrumentation.value_reads import ReadSite, find_reading_frame, locate_read
-from tracehouse.introspection import user_lines
 
 # Where in the user's code a truth is asked, and by which method. A read of a boolean is a question itself.
 Question = ReadSite
@@ -37,6 +35,10 @@ class ValueTracker:
     def __init__(self, overrides: Mapping[Question, bool] | None = None) -> None:
         self.answers: dict[Question, set[bool]] = {}
         self.reads: dict[Question, ReadSite] = {}  # the read that each question is about
+        self.lost: dict[ReadSite, str] = {}  # the reads that could not be followed to the end, and why
+        self.uses = 0  # how often a value was read, or computed from one
+        self.last_read: ReadSite | None = None  # the one that was used last
+        self.is_over = False  # after the run, each question has its true answer: a cache may still hold tracked values
         self._overrides = overrides or {}
         self._times: dict[Question, int] = {}
 
@@ -49,23 +51,32 @@ class ValueTracker:
 
         An array keeps its shape. A value of any other type is returned as it is.
         """
+        self.uses += 1
+        self.last_read = read
         plain = value.item() if isinstance(value, np.generic) else value
         kind = _TRACKED_TYPES.get(type(plain))
         if kind is not None or type(value) is np.ndarray:
             tracked = value.view(_TrackedArray) if kind is None else kind(plain)
-            tracked.track, tracked.answer = partial(self.track, read), partial(self._answer_here, read)
+            tracked.tracker, tracked.read = self, read
             return tracked
         if type(value) not in (list, tuple):
             return value
         return type(value)(self.track(read, item) for item in value)
 
-    def _answer_here(self, read: ReadSite, method: str, answer: Any) -> Any:
+    def lose(self, read: ReadSite, reason: str) -> None:
+        """Note that it is unknown what follows from a read."""
+        self.lost.setdefault(read, reason)
+
+    def answer_here(self, read: ReadSite, method: str, answer: Any) -> Any:
+        """Return the answer to a question that the user's code asks now, by this method."""
         frame = find_reading_frame(sys._getframe(2))
         return answer if frame is None else self._answer(read, locate_read(frame, method), answer)
 
     def _answer(self, read: ReadSite, question: Question, answer: Any) -> Any:
-        if type(answer) is not bool:
+        if type(answer) is not bool or self.is_over or read.kind == "data_ptr":  # no input gives another address
             return answer
+        self.uses += 1
+        self.last_read = read
         if question in self.answers or len(self.answers) < _QUESTIONS_MAX:
             self.answers.setdefault(question, set()).add(answer)
             self.reads.setdefault(question, read)
@@ -88,7 +99,7 @@ def _make_tracking_function(name: str, own: Callable[..., Any]) -> Callable[...,
     @wraps(own)
     def function(*args: Any, **kwargs: Any) -> Any:
         result = own(*args, **kwargs)
-        tracked = next((arg for arg in args if isinstance(arg, _TrackedValue)), None)
+        tracked = next((arg for arg in args if isinstance(arg, TrackedValue)), None)
         if tracked is None:
             return result
         return tracked.answer(name, result) if type(result) is bool else tracked.track(result)
@@ -96,78 +107,84 @@ def _make_tracking_function(name: str, own: Callable[..., Any]) -> Callable[...,
     return function
 
 
-class _TrackingConversion(type):
-    """The type of what takes the place of int and float, which would make untracked numbers of tracked ones."""
+class TrackedValue:
+    """A value that its tracker knows, and the read that it follows from."""
 
-    own: type
+    tracker: ValueTracker
+    read: ReadSite
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        match args:
-            case (torch.Tensor(),):
-                return getattr(args[0], f"__{cls.own.__name__}__")()
-            case (_TrackedValue(),):
-                return args[0].track(cls.own(args[0]))
-        return cls.own(*args, **kwargs)
+    def track(self, value: Any) -> Any:
+        """Return a tracked value that was computed from this one."""
+        return self.tracker.track(self.read, value)
 
-    def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, cls.own)
+    def answer(self, method: str, answer: Any) -> Any:
+        """Return the answer to a question about this one."""
+        return self.tracker.answer_here(self.read, method, answer)
 
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(cls.own, name)
-
-
-class _ToInt(metaclass=_TrackingConversion):
-    own = int
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies and pickles are of the value alone."""
+        return _take_plain, (to_plain(self),)
 
 
-class _ToFloat(metaclass=_TrackingConversion):
-    own = float
+class TrackedNone(TrackedValue):
+    """A None that follows from a read; a follower takes it for None where it is compared or handed to a function."""
+
+    def __bool__(self) -> bool:
+        return bool(self.answer("bool", False))
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.answer("eq", other is None or isinstance(other, TrackedNone)))
+
+    def __hash__(self) -> int:
+        return hash(None)
 
 
-@contextmanager
-def track_conversions() -> Iterator[None]:
-    """In the body, `int` and `float` in the submitted modules return tracked numbers.
-
-    torch and numpy do not accept the replacements where a type is expected, so a trace may fail in the body.
-    """
-    conversions = {"int": _ToInt, "float": _ToFloat}
-    modules = user_lines.submitted_modules().values()
-    added = [(vars(module), name) for module in modules for name in conversions if name not in vars(module)]
-    try:
-        for namespace, name in added:
-            namespace[name] = conversions[name]
-        yield
-    finally:
-        for namespace, name in added:
-            namespace.pop(name, None)
-
-
-class _TrackedValue:
-    track: Callable[[Any], Any]  # returns a tracked value that was computed from this one
-    answer: Callable[[str, Any], Any]  # returns the answer to a question about this one
-
-
-class _TrackedInt(_TrackedValue, int):
+class _TrackedInt(TrackedValue, int):
     pass
 
 
-class _TrackedFloat(_TrackedValue, float):
+class _TrackedFloat(TrackedValue, float):
     pass
 
 
-class _TrackedStr(_TrackedValue, str):
+class _TrackedStr(TrackedValue, str):
     pass
 
 
-class _TrackedArray(_TrackedValue, np.ndarray):
+class _TrackedBytes(TrackedValue, bytes):
+    pass
+
+
+def _take_plain(value: Any) -> Any:
+    return value
+
+
+def to_plain(value: TrackedValue) -> Any:
+    """Return the value that is tracked."""
+    match value:
+        case np.ndarray():
+            return np.asarray(value)
+        case int() | float() | str() | bytes():
+            kind: Any = type(value).__mro__[2]
+            return kind.__new__(kind, value) if kind is not str else str.__str__(value)
+    return None
+
+
+class _TrackedArray(TrackedValue, np.ndarray):
     """An array of which an element or a reduction is a tracked number, and of which numpy computes tracked arrays."""
 
     def __array_finalize__(self, array: Any) -> None:
-        if isinstance(array, _TrackedValue):
-            self.track, self.answer = array.track, array.answer
+        if isinstance(array, TrackedValue):
+            self.tracker, self.read = array.tracker, array.read
 
 
-_TRACKED_TYPES: dict[type, Any] = {int: _TrackedInt, float: _TrackedFloat, str: _TrackedStr}
+def _make_none(_: None) -> TrackedNone:
+    return TrackedNone()
+
+
+_TRACKED_TYPES: dict[type, Any] = {
+    int: _TrackedInt, float: _TrackedFloat, str: _TrackedStr, bytes: _TrackedBytes, type(None): _make_none
+}  # fmt: skip
 
 
 def _make_question(name: str, own: Callable[..., Any]) -> Any:
@@ -211,7 +228,7 @@ _ARRAY_METHODS = {
 
 for _name, _make in _ARRAY_METHODS.items():
     setattr(_TrackedArray, _name, _make(_name, getattr(np.ndarray, _name)))
-for _plain, _tracked in _TRACKED_TYPES.items():
+for _plain, _tracked in ((int, _TrackedInt), (float, _TrackedFloat), (str, _TrackedStr), (bytes, _TrackedBytes)):
     for _name in _METHODS.keys() & dir(_plain):
         setattr(_tracked, _name, _METHODS[_name](_name, getattr(_plain, _name)))
-    _tracked.__hash__ = _plain.__hash__
+    _tracked.__hash__ = _plain.__hash__  # type: ignore[method-assign]

@@ -8,6 +8,7 @@ and other values would be computed.
 import dis
 import hashlib
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
@@ -35,6 +36,7 @@ _VALUE_METHODS = (
 )  # fmt: skip
 _SIZE_METHODS = ("__len__", "__iter__")
 MEMORY_METHODS = ("data_ptr", "__dlpack__")
+_BYTES_METHODS = ("untyped_storage", "storage", "__reduce_ex__")  # they give all of its bytes, to pickle for one
 IN_TORCH = "in torch"  # the kind of a read that an operator makes by itself
 # Operators that give a number or a truth, and the method of a tensor that each stands for when a function calls it.
 _IN_TORCH = {
@@ -42,7 +44,10 @@ _IN_TORCH = {
     torch.ops.aten.equal: "equal", torch.ops.aten.allclose: "allclose",
 }  # fmt: skip
 # Frames of these files stand between the user's code and the read. They are passed over, not taken for ours.
-_RECORDING_FILES = {__file__, str(Path(__file__).with_name("tracked_values.py"))}
+_RECORDING_FILES = {
+    str(Path(__file__).with_name(name))
+    for name in ("value_reads.py", "tracked_values.py", "value_follower.py", "followed_code.py")
+}
 _VALUES_MAX = 1000  # of one site, the first so many values are recorded
 _LIST_MAX = 4096  # of a longer list, only the first so many elements are told apart
 _KEPT_MAX_BYTES = 65536  # a longer list or array is not kept, so it cannot be replayed; a choice
@@ -158,6 +163,7 @@ class ReadRecorder:
         self._in_torch = in_torch
         self._track = track
         self._depth = 0
+        self._thread = threading.get_ident()
         self._graph: Any = None  # the tracer's, kept alive beyond an error: see `forget_stale_index`
         self._entered = ExitStack()
 
@@ -216,12 +222,17 @@ class ReadRecorder:
         replacement = self._replacements.get(site)
         if replacement is not None:
             return replacement.apply(value, read.times - 1)
-        return self._track(site, value) if read.depends_on == "values" and kind not in _SIZE_METHODS else value
+        if read.depends_on != "values" or kind in _SIZE_METHODS:
+            return value
+        tracked = self._track(site, value)
+        return value if kind == IN_TORCH else tracked  # an operator takes nothing else
 
     def _find_dependence(self, kind: str, tensor: torch.Tensor) -> Dependence:
         if kind in _SIZE_METHODS:
             return "values" if self.taint.sizes_depend and _follows_a_data_dependent_size(tensor) else "sizes"
         if self._in_torch and tensor in self.taint:
+            return "values"
+        if threading.get_ident() != self._thread:  # neither operators nor the graph of another thread are seen here
             return "values"
         traced = _find_traced_value(tensor)
         if not self._in_torch:
@@ -245,7 +256,10 @@ class _OperatorRecorder(TorchDispatchMode):
 
 @contextmanager
 def _patch_tensor_methods(record: _RecordConversion) -> Iterator[None]:
-    own = {name: vars(torch.Tensor).get(name) for name in (*_VALUE_METHODS, *_SIZE_METHODS, *MEMORY_METHODS)}
+    own = {
+        name: vars(torch.Tensor).get(name)
+        for name in (*_VALUE_METHODS, *_SIZE_METHODS, *MEMORY_METHODS, *_BYTES_METHODS)
+    }
     try:
         for name in own:
             setattr(torch.Tensor, name, _make_recording_method(name, getattr(torch.Tensor, name), record))
@@ -269,7 +283,7 @@ def _make_recording_method(name: str, original: Any, record: _RecordConversion) 
 def find_reading_frame(frame: FrameType | None) -> FrameType | None:
     """Return the nearest frame of the user's code; None if one of ours is nearer, because then it is we who read."""
     while frame is not None:
-        owner = _find_owner(frame.f_code.co_filename)
+        owner = find_owner(frame.f_code.co_filename)
         if owner == "user":
             return frame
         if owner == "ours":
@@ -279,7 +293,8 @@ def find_reading_frame(frame: FrameType | None) -> FrameType | None:
 
 
 @lru_cache(maxsize=4096)
-def _find_owner(file: str) -> Literal["user", "ours", "other"]:
+def find_owner(file: str) -> Literal["user", "ours", "other"]:
+    """Return whose a file is; ours that only stand between the user's code and a read are not counted as ours."""
     if file in _RECORDING_FILES:
         return "other"
     if user_lines.is_user(file):
@@ -292,8 +307,8 @@ def _may_catch(frame: FrameType | None) -> bool:
 
     If an operator raises while it is traced and the model catches the error, the process ends.
     """
-    while frame is not None and _find_owner(frame.f_code.co_filename) != "ours":
-        if _find_owner(frame.f_code.co_filename) == "user" and _has_except(frame.f_code):
+    while frame is not None and find_owner(frame.f_code.co_filename) != "ours":
+        if find_owner(frame.f_code.co_filename) == "user" and _has_except(frame.f_code):
             return True
         frame = frame.f_back
     return False
@@ -320,7 +335,7 @@ def _find_span(frame: FrameType) -> SourceSpan | None:
 def _summarize_read(kind: str, tensor: torch.Tensor, value: Any) -> Any:
     if kind == "__iter__":
         return len(value)
-    return _summarize(tensor.detach().cpu().tolist() if kind in MEMORY_METHODS else value)
+    return _summarize(tensor.detach().cpu().tolist() if kind in (*MEMORY_METHODS, *_BYTES_METHODS) else value)
 
 
 def _keep(kind: str, value: Any) -> Any:

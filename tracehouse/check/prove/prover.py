@@ -10,6 +10,7 @@ import numpy as np
 from tracehouse.check.prove.case_cover import SizeThreshold, find_cover
 from tracehouse.check.prove.interpreter import Program
 from tracehouse.check.prove.size_division import SizeDivision
+from tracehouse.check.prove.size_follower import SizeFollower
 from tracehouse.check.prove.size_grid import Mask, Sizes, SizeSet, plane_of_sizes
 from tracehouse.check.prove.symbolic_case import CaseResult, CaseStatus, SymbolicCases
 from tracehouse.check.prove.symbols import LEAST
@@ -118,7 +119,9 @@ def prove(
         prover.give_up(f"the artifact's graph cannot be read: {error}")
         return prover.proof()
     try:
-        prover.run_cases(SymbolicCases(target, groups, program, harmless, numbers))
+        follower = SizeFollower()
+        with follower.follow():
+            prover.run_cases(SymbolicCases(target, groups, program, harmless, numbers, follower))
     finally:
         target.model.shared.restore()
     return prover.proof()

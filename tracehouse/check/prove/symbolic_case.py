@@ -23,6 +23,7 @@ from tracehouse.check.prove.operator_path import OperatorPath, ReadReplay, compa
 from tracehouse.check.prove.read_variations import RecordedRead, vary_reads
 from tracehouse.check.prove.recorder import Recorder, find_line_of_caller
 from tracehouse.check.prove.scalar_tensors import Unsupported
+from tracehouse.check.prove.size_follower import SizeFollower
 from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, share_views
 from tracehouse.check.prove.unprovable import ModelRaisesOnSymbols, ReadsValue, Unprovable
 from tracehouse.check.prove.value_numbers import CloseFloats, HeldTensors, ValueNumbers
@@ -75,12 +76,14 @@ class SymbolicCases:
         program: Program,
         harmless: Collection[user_lines.Line],
         numbers: Collection[float],
+        follower: SizeFollower,
     ) -> None:
         """`harmless` are lines that read values which change nothing in the result at the example's sizes.
 
-        `numbers` are those that such a value may be compared with.
+        `numbers` are those that such a value may be compared with. `follower` follows the model.
         """
-        self._setting = _Setting(target, groups, program, harmless, numbers, HeldTensors(), ModelCopies(target))
+        copies = ModelCopies(target)
+        self._setting = _Setting(target, groups, program, harmless, numbers, HeldTensors(), copies, follower)
 
     def run(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> CaseResult:
         """Run the case that begins at these sizes, which the call's inputs have.
@@ -101,6 +104,7 @@ class _Setting:
     numbers: Collection[float]
     held: HeldTensors
     copies: ModelCopies
+    follower: SizeFollower
 
 
 class _SymbolicCase:
@@ -116,13 +120,16 @@ class _SymbolicCase:
         self._symbols: Symbols | None = None
         self._numbers: ValueNumbers | None = None
         self._reads: list[RecordedRead] = []  # the values that eager's run took from a real run
+        self._caught: list[str] | None = None  # the errors that the model catches on real tensors; None if it raises
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
 
     def run(self) -> CaseResult:
+        self._setting.follower.take_caught()
         try:
             path = record_path(self._copies.take(), self._call, self._target.seed)
         except Exception as error:  # noqa: BLE001 - submitted code: it refuses these sizes
             return self._refused_result(error)
+        self._caught = self._setting.follower.take_caught()
         if self._changes_next_answer():
             reason = "what a call leaves in the model changes what a later one of other sizes answers"
             return replace(self._result("unproven", reason), state_changes_answers=True)
@@ -264,9 +271,11 @@ class _SymbolicCase:
         symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
         seed_all(self._target.seed)
+        self._setting.follower.take_caught()
         try:
-            with symbols.activate(), disguise(), recorder:
+            with symbols.activate(), disguise(), recorder, self._setting.follower.symbolic():
                 outputs = self._call.with_tensors(inputs).run(module)
+                self._check_caught()
                 operators = [*recorder.operators]
                 if not self._copies.is_unchanged():
                     self._call_again(module, outputs, inputs, recorder)
@@ -280,6 +289,12 @@ class _SymbolicCase:
             raise recorder.stop_reason
         recorder.end()
         return Run(outputs, recorder, inputs, operators)
+
+    def _check_caught(self) -> None:
+        """Raise Unprovable if the model caught other errors than on real tensors: a symbol raises some of its own."""
+        caught = self._setting.follower.take_caught()
+        if self._caught is not None and caught != self._caught:
+            raise Unprovable(f"on symbols the model catches {', '.join(caught) or 'no error'}")
 
     def _call_again(
         self, module: torch.nn.Module, outputs: Any, inputs: dict[str, torch.Tensor], recorder: Recorder

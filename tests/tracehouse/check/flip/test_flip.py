@@ -80,6 +80,25 @@ def test_a_branch_that_next_to_no_input_takes_is_harmless_where_it_only_logs(
     assert {one.effect for one in judge(load, "branches_on_one_value", entrypoint, example)} == {"harmless"}
 
 
+@pytest.mark.parametrize("entrypoint", ["AsText", "AsBytes", "AsAPattern", "AsAnIndex", "AsAShiftedNumber", "AsAnError",
+                                        "AsASuppressedError", "InAThread"])  # fmt: skip
+def test_a_value_that_leaves_tensors_is_followed(load: Load, entrypoint: str) -> None:
+    effects = {one.effect for one in judge(load, "lets_values_leave", entrypoint, IDS[0])}
+
+    assert "harmful" in effects
+
+
+@pytest.mark.parametrize("entrypoint", ["ByItsAddress", "AsCode", "AsACount"])
+def test_a_value_that_cannot_be_followed_to_the_end_is_unknown(load: Load, entrypoint: str) -> None:
+    effects = {one.effect for one in judge(load, "lets_values_leave", entrypoint, IDS[0])}
+
+    assert effects & {"unknown", "harmful"}
+
+
+def test_a_value_that_only_a_message_shows_is_harmless(load: Load) -> None:
+    assert {one.effect for one in judge(load, "lets_values_leave", "Logged", IDS[0])} == {"harmless"}
+
+
 def test_a_value_that_is_only_logged_is_harmless(load: Load) -> None:
     (read,) = judge(load, "logs_a_value")
 

@@ -169,3 +169,21 @@ def test_a_batch_of_one_is_proven_before_other_sizes_of_one(load: Load) -> None:
 
     assert [sizes["batch"] for sizes in proof.border_sizes[2:4]] == [1, 1]
     assert all(sizes["length"] > 1 for sizes in proof.border_sizes[:4])
+
+
+@pytest.mark.parametrize("entrypoint", ["SizeAsText", "SizeThatIsMissing", "SizeThatDividesByZero", "SizeThatIsAnInt",
+                                        "SizeThatIsMatched", "SizeThatHasBits"])  # fmt: skip
+def test_a_size_that_python_does_more_with_than_compute_is_not_proven_where_it_matters(
+    load: Load, entrypoint: str
+) -> None:
+    proof = proof_of(load("lets_values_leave", entrypoint).module)
+
+    lengths = [span for region in proof.regions for span in region.spans["length"]]
+    assert not any(37 in span for span in lengths)
+
+
+def test_a_size_that_only_a_message_shows_is_proven(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    proof = proof_of(load("lets_values_leave", "SizeThatIsLogged").module)
+
+    assert proof.proven == proof.points
+    assert "shape (3, 8)" in capsys.readouterr().out
