@@ -11,6 +11,7 @@ import gc
 import linecache
 import operator
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -22,7 +23,9 @@ from tracehouse.introspection import paths, user_lines
 _NAME = "__followed_code__"  # under which the rewritten code finds the follower
 # They look at the frame that calls them, which has to stay the user's.
 _LOOKS_AT_ITS_CALLER = {"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"}
+_TAKES_FRAMES = {"_getframe", "currentframe"}  # of `sys` and `inspect`
 _TESTED = ("call", "take_item", "take_attribute", "operate", "join", "collect")
+_DEEPER = 3  # so many times as many frames: between two of the user's there are those of the follower
 _CHANGING = ("append", "add", "extend", "insert", "update", "pop", "remove", "setdefault", "write")
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -65,6 +68,9 @@ class Follower:
 
     def put_item(self, value: Any, container: Any, key: Any) -> None:
         container[key] = value
+
+    def make_slice(self, start: Any, stop: Any, step: Any) -> slice:
+        return slice(start, stop, step)
 
     def operate(self, name: str, left: Any, right: Any) -> Any:
         return getattr(operator, name)(left, right)
@@ -118,14 +124,17 @@ def follow_code(follower: Follower) -> Iterator[None]:
     own = {
         function: function.__code__
         for function in gc.get_objects()
-        if type(function) is FunctionType and function.__code__.co_filename in codes
+        if type(function) is FunctionType and function.__code__ in codes.get(function.__code__.co_filename, ())
     }
+    deepest = sys.getrecursionlimit()
     try:
         for function, code in own.items():
-            function.__code__ = codes[code.co_filename].get(_identify(code), code)
+            function.__code__ = codes[code.co_filename][code]
         setattr(builtins, _NAME, follower)
+        sys.setrecursionlimit(_DEEPER * deepest)
         yield
     finally:
+        sys.setrecursionlimit(deepest)
         for function, code in own.items():
             function.__code__ = code
         # A function that the body has made may live on, and calls it.
@@ -163,17 +172,25 @@ def _identify(code: CodeType) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=64)
-def _rewrite(file: str, text: str) -> dict[tuple[Any, ...], CodeType]:
-    """Return the rewritten code of each function of a file; two functions that look alike are left out."""
+def _rewrite(file: str, text: str) -> dict[CodeType, CodeType]:
+    """Return the rewritten code by the own code of each function of a file; two functions that look alike are left out.
+
+    The own code is that of this text: a file may have changed since it was imported.
+    """
     try:
+        own = compile(text, file, "exec", dont_inherit=True)
         tree = _Rewriter().visit(ast.parse(text))
-        module = compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
+        rewritten = compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found: dict[tuple[Any, ...], CodeType | None] = {}
-    for code in _walk(module):
-        found[_identify(code)] = None if _identify(code) in found else code
-    return {key: code for key, code in found.items() if code is not None}
+    codes = _identify_all(own)
+    return {codes[key]: code for key, code in _identify_all(rewritten).items() if key in codes}
+
+
+def _identify_all(module: CodeType) -> dict[tuple[Any, ...], CodeType]:
+    """Return the code of each function of a module that can be told from all others."""
+    times = Counter(map(_identify, _walk(module)))
+    return {_identify(code): code for code in _walk(module) if times[_identify(code)] == 1}
 
 
 def _walk(code: CodeType) -> Iterator[CodeType]:
@@ -195,7 +212,7 @@ class _Rewriter(ast.NodeTransformer):
         keywords = [ast.keyword(one.arg, self.visit(one.value)) for one in node.keywords]
         if name in ("eval", "exec"):
             args = [_follow(node, "evaluate", arg) if place == 0 else arg for place, arg in enumerate(args)]
-        if name in _LOOKS_AT_ITS_CALLER:
+        if name in _LOOKS_AT_ITS_CALLER or getattr(node.func, "attr", "") in _TAKES_FRAMES:
             return ast.copy_location(ast.Call(function, args, keywords), node)
         call = _follow(node, "call", function, *args)
         call.keywords = keywords
@@ -243,7 +260,8 @@ class _Rewriter(ast.NodeTransformer):
         # The compiler changes the name of a private attribute.
         if not isinstance(node.ctx, ast.Load) or node.attr.startswith("__"):
             return ast.copy_location(ast.Attribute(owner, node.attr, node.ctx), node)
-        return _follow(node, "take_attribute", owner, ast.copy_location(ast.Constant(node.attr), node))
+        taken = _follow(node, "take_attribute", owner, ast.copy_location(ast.Constant(node.attr), node))
+        return _place_at_attribute(taken, node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         owner, key = self.visit(node.value), self._visit_key(node.slice)
@@ -344,12 +362,12 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Attribute(self.visit(node.value), node.attr, node.ctx), node)
 
     def _visit_key(self, node: ast.expr) -> Any:
-        """Return the key of a subscript, in which each slice is a call of `slice`."""
+        """Return the key of a subscript, in which each slice is made by a call."""
         match node:
             case ast.Slice():
                 ends = (node.lower, node.upper, node.step)
                 args = [ast.Constant(None) if end is None else self.visit(end) for end in ends]
-                return ast.copy_location(ast.Call(ast.Name("slice", ast.Load()), args, []), node)
+                return _follow(node, "make_slice", *args)
             case ast.Tuple():
                 return ast.copy_location(ast.Tuple([self._visit_key(one) for one in node.elts], node.ctx), node)
         return self.visit(node)
@@ -361,9 +379,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _test(self, node: ast.expr) -> Any:
         # A comparison is followed already, and what is read where it is tested is known by another place.
-        if isinstance(node, ast.Name) or _is_follower_call(
-            node, ("call", "take_item", "take_attribute", "operate", "join", "collect")
-        ):
+        if isinstance(node, ast.Name) or _is_follower_call(node, _TESTED):
             return _follow(node, "test", node)
         return node
 
@@ -418,7 +434,7 @@ def _is_follower_call(node: ast.AST, names: Iterable[str]) -> bool:
 
 
 def _place_at_attribute(call: ast.Call, function: ast.expr) -> ast.Call:
-    """Give the call of a method that stands on another line than its object the place that Python gives it."""
+    """Give what is done with an attribute on another line than its object the place that Python gives it."""
     if isinstance(function, ast.Attribute) and function.end_lineno != call.lineno:
         assert function.end_lineno is not None
         assert function.end_col_offset is not None

@@ -44,7 +44,9 @@ _TELL_NOTHING = {isinstance, type, id, callable, slice, hasattr, setattr, issubc
 _TELL_SIZES = ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides")
 _ONLY_SHOW_A_NUMBER = {int, str, repr, hex, format, hash, min, max}
 _CONVERSIONS = (int, float, complex)
-_DIVISIONS = ("truediv", "floordiv", "mod")
+_RAISING = {
+    f"{place}{name}" for place in ("", "i") for name in ("truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+}
 
 
 class ValueFollower(Follower):
@@ -168,7 +170,7 @@ class ValueFollower(Follower):
         if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
             moved = self._is_kept(read, (left, right))
             return super().operate(name, _move(left), _move(right)) if moved else super().operate(name, left, right)
-        if name in _DIVISIONS and not isinstance(left, str):
+        if name in _RAISING and not isinstance(left, str):
             self._ask_for_error(read)
         return self._pass_on(read, super().operate(name, left, right))
 

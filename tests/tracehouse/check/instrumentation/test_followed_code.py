@@ -1,6 +1,7 @@
 """Followed code does what the code says, at the same places, and passes each operation through the follower."""
 
 import importlib.util
+import linecache
 import sys
 import textwrap
 from pathlib import Path
@@ -15,6 +16,8 @@ from tracehouse.introspection import user_lines
 SOURCE = """
 from collections import namedtuple
 from contextlib import suppress
+import inspect
+import sys
 
 Point = namedtuple("Point", "x y")
 
@@ -64,6 +67,18 @@ class Thing(Base):
 
 def make():
     return lambda thing: thing.name() + "?"
+
+
+def middle(values, slice):
+    return values[slice:3]
+
+
+def frames():
+    return sys._getframe().f_code.co_name, inspect.currentframe().f_code.co_name
+
+
+def count_down(depth):
+    return 0 if depth == 0 else count_down(depth - 1)
 
 
 def read(value):
@@ -141,3 +156,28 @@ def test_a_read_keeps_its_place(module: ModuleType) -> None:
         module.read(followed)
 
     assert own.places == followed.places
+
+
+def test_names_and_frames_of_the_code_are_its_own(module: ModuleType) -> None:
+    with follow_code(Follower()):
+        assert module.middle([1, 2, 3, 4], slice=1) == [2, 3]
+        assert module.frames() == ("frames", "frames")
+
+
+def test_a_recursion_may_be_as_deep_as_it_was(module: ModuleType) -> None:
+    depth = sys.getrecursionlimit() - 200
+    with follow_code(Follower()):
+        assert module.count_down(depth) == 0
+
+    assert sys.getrecursionlimit() == depth + 200
+
+
+def test_code_that_is_not_what_its_file_says_is_left_alone(module: ModuleType) -> None:
+    assert module.__file__ is not None
+    Path(module.__file__).write_text(textwrap.dedent(SOURCE).replace('"base"', '"other"'))
+    linecache.checkcache(module.__file__)
+    named, made = module.Base.name.__code__, module.make.__code__
+    with follow_code(Follower()):
+        assert module.Base.name.__code__ is named
+        assert module.make.__code__ is not made
+        assert module.Base().name() == "base"
