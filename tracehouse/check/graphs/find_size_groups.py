@@ -73,6 +73,7 @@ def _check_declared(oracle: SizeOracle, declarations: Mapping[str, Mapping[str, 
 def _search(oracle: SizeOracle) -> Groups:
     dims = [*oracle.sizes]
     _avoid_ones(oracle, dims)
+    _avoid_ones_in_sums(oracle, dims)
     relations = (
         find_size_relations(oracle.target, oracle.call, oracle.budget.left_s * _SYMBOLIC_SHARE)
         if dims
@@ -98,17 +99,32 @@ def _avoid_ones(oracle: SizeOracle, dims: Sequence[Dim]) -> None:
     for subset in _subsets_of_ones([dim for dim in dims if oracle.sizes[dim] == 1]):
         expressions = {dim: Linear((("one", 1),)) for dim in subset}
         try:
-            if all(oracle.accepts(expressions, {"one": size}) for size in _OTHER_THAN_ONE):
-                others = {size for dim, size in oracle.sizes.items() if dim not in subset}
-                unused = [
-                    size
-                    for size in _IN_PLACE_OF_ONE
-                    if size not in others and oracle.accepts(expressions, {"one": size})
-                ]
-                size = next(iter(unused), _OTHER_THAN_ONE[-1])
-                oracle.begin_from(oracle.groups(expressions).resize(oracle.call, {"one": size}, oracle.target.seed))
+            _begin_above_one(oracle, expressions)
         except OutOfTime:
             return
+
+
+def _avoid_ones_in_sums(oracle: SizeOracle, dims: Sequence[Dim]) -> None:
+    """Do the same for a dim of 1 that changes only together with a sum, as one new token does with past and mask."""
+    for one in [dim for dim in dims if oracle.sizes[dim] == 1 and dim[1] > 0]:
+        for total in [dim for dim in dims if oracle.sizes[dim] > 1 and dim[1] > 0][:_PAIRS_MAX]:
+            more = Linear((("one", 1),), oracle.sizes[total] - 1)
+            try:
+                if _begin_above_one(oracle, {one: Linear((("one", 1),)), total: more}):
+                    break
+            except OutOfTime:
+                return
+
+
+def _begin_above_one(oracle: SizeOracle, expressions: Expressions) -> bool:
+    """Begin from a larger size of the symbol `one`, if eager accepts that; return whether it does."""
+    if not all(oracle.accepts(expressions, {"one": size}) for size in _OTHER_THAN_ONE):
+        return False
+    others = {size for dim, size in oracle.sizes.items() if dim not in expressions}
+    unused = [size for size in _IN_PLACE_OF_ONE if size not in others and oracle.accepts(expressions, {"one": size})]
+    size = next(iter(unused), _OTHER_THAN_ONE[-1])
+    oracle.begin_from(oracle.groups(expressions).resize(oracle.call, {"one": size}, oracle.target.seed))
+    return True
 
 
 def _subsets_of_ones(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
@@ -190,7 +206,7 @@ class _GroupSearch:
         size = sizes.most_common(1)[0][0]
         leading = [dim for dim in self._dims if dim[1] == 0 and self._oracle.sizes[dim] == size]
         for dims in (leading, [dim for dim in leading if self._oracle.call.tensors[dim[0]].dim() > 1]):
-            if len(dims) > 1 and self._may_join(dims, suggested):
+            if len(dims) > 1 and self._may_join(dims, suggested) and not self._are_taken_apart(dims, suggested):
                 joined = self._one_symbol(dims)
                 step = self._find_step({**suggested, **joined}, self._symbols[dims[0]], (*_NEAR, *_FAR))
                 if step is not None:
@@ -209,6 +225,18 @@ class _GroupSearch:
             may_join = have_several_symbols and self._may_join(dims, suggested)
             if may_join and self._artifact_needs_equal([[dim] for dim in dims], dims):
                 suggested |= self._one_symbol(dims)
+
+    def _are_taken_apart(self, dims: Sequence[Dim], suggested: Expressions) -> bool:
+        """Whether these dims only happen to have one size, such as as many cameras as points.
+
+        The symbolic run did not need them equal, and the artifact is right where one of them differs.
+        """
+        by_expression: dict[str, list[Dim]] = {}
+        for dim in dims:
+            by_expression.setdefault(str(suggested.get(dim)), []).append(dim)
+        return len(by_expression) > 1 and all(
+            self._oracle.artifact_agrees(*self._one_larger(group)) for group in by_expression.values()
+        )
 
     def _may_join(self, dims: Sequence[Dim], suggested: Expressions) -> bool:
         """Whether no other dim depends on the symbols of these dims."""

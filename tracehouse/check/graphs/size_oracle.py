@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.graphs.size_relations import Dim
 from tracehouse.check.size_groups import Groups, make_symbolic_shape
@@ -90,6 +91,19 @@ class SizeOracle:
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
             return True
         return False
+
+    def artifact_agrees(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
+        """Whether the eager model answers if the symbols have these sizes, and the artifact answers the same.
+
+        Raises OutOfTime if the budget is spent.
+        """
+        if not self.accepts(expressions, sizes):
+            return False
+        target = self.target
+        call = self.groups(expressions).resize(self.call, sizes, target.seed)
+        answer = target.eager.answer(call, within_s=target.call_s)
+        asked = ask_artifact(target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
+        return asked.compared.agrees
 
     def find_refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
         """Call the eager model at these sizes, and return the error that it raises; None if it answers.

@@ -47,15 +47,24 @@ class BoxSearch:
             if holds is not None:
                 boxes.append(DecidedBox(ranges, holds))
                 continue
-            longest = max(range(len(ranges)), key=lambda axis: len(ranges[axis]))
-            if len(ranges[longest]) == 1 or len(boxes) + len(left) > _BOXES_MAX:
+            if len(boxes) + len(left) > _BOXES_MAX or max(map(len, ranges)) == 1:
                 raise TooManyCells({})
-            middle = len(ranges[longest]) // 2
+            axis = self._axis_to_halve(ranges)
+            middle = len(ranges[axis]) // 2
             left += [
-                (*ranges[:longest], half, *ranges[longest + 1 :])
-                for half in (ranges[longest][:middle], ranges[longest][middle:])
+                (*ranges[:axis], half, *ranges[axis + 1 :]) for half in (ranges[axis][:middle], ranges[axis][middle:])
             ]
         return boxes
+
+    def _axis_to_halve(self, ranges: Sequence[range]) -> int:
+        """Return the axis along which an operand grows most, for there the bounds are the farthest apart."""
+        growth = dict.fromkeys((axis for axis, range_ in enumerate(ranges) if len(range_) > 1), 0.0)
+        for operand, (axis, _) in self._operand_values.items():
+            bounds = self._bounds_of(ranges, operand)
+            if bounds is not None and axis in growth:
+                grows = (bounds[1] + 1) / (bounds[0] + 1) if bounds[0] >= 0 else np.inf
+                growth[axis] = max(growth[axis], grows)
+        return max(growth, key=lambda axis: (growth[axis], len(ranges[axis])))
 
     def _bounds_of(self, ranges: Sequence[range], operand: sympy.Basic) -> Bounds | None:
         known = self._operand_values.get(operand)
