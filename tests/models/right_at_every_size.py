@@ -310,3 +310,10 @@ class DividesOnBothSides(nn.Module):
         if (x >= 0).all():
             return x / x.shape[1]
         return torch.where(x >= 0, x, x) / x.shape[1]
+
+
+class MatchesTwoSets(nn.Module):
+    """How alike each of some rows is to each of others."""
+
+    def forward(self, x: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        return (x @ others.t()).softmax(-1)

@@ -56,13 +56,15 @@ def _check_declared(oracle: SizeOracle, declarations: Mapping[str, Mapping[str, 
             {symbol: other} for other in _other_sizes(size) if groups.is_affordable(oracle.call, {symbol: other})
         ]
         errors: list[ModelRaised] = []
+        is_slow = False
         for sizes in candidates:
             try:
                 error = oracle.find_refusal(groups, sizes)
             except TooSlow:
+                is_slow = True
                 continue
             if error is None:
-                groups.steps[symbol] = abs(sizes[symbol] - size)
+                groups.steps[symbol] = 1 if is_slow else abs(sizes[symbol] - size)
                 break
             errors.append(error)
         if len(errors) == len(candidates) and errors:
@@ -340,13 +342,21 @@ class _GroupSearch:
         return self._find_step(self._one_symbol(dims), self._symbols[dims[0]], distances)
 
     def _find_step(self, expressions: Expressions, symbol: str, distances: Sequence[int]) -> int | None:
-        """Return the distance from the example's size to the first other size that eager accepts; None without one."""
+        """Return the distance from the example's size to the first other size that eager accepts; None without one.
+
+        It is 1 if a nearer size was not refused, but too slow or too large to tell: what was not tried is no step.
+        """
         dims = dims_of_symbols(expressions)
         if symbol not in dims:
             return None
         size = self._oracle.sizes[dims[symbol]]
-        others = _other_sizes(size, (*_NEAR, *self._suggested_steps(expressions, symbol), *distances))
-        return next((abs(other - size) for other in others if self._oracle.accepts(expressions, {symbol: other})), None)
+        nearer: list[int] = []
+        for other in _other_sizes(size, (*_NEAR, *self._suggested_steps(expressions, symbol), *distances)):
+            if self._oracle.accepts(expressions, {symbol: other}):
+                refused = all(self._oracle.refuses(expressions, {symbol: one}) for one in nearer)
+                return abs(other - size) if refused else 1
+            nearer.append(other)
+        return None
 
     def _suggested_steps(self, expressions: Expressions, symbol: str) -> Iterator[int]:
         for dim, step in self._relations.steps.items():

@@ -18,6 +18,7 @@ from tracehouse.torch_values import resizing, structure
 
 # The dims whose sizes change, each as a sum of symbols. A dim that is missing keeps its size.
 Expressions = dict[Dim, Linear]
+_Key = tuple[tuple[str, tuple[int, ...]], ...]  # the shape of each input
 
 
 class OutOfTime(Exception):
@@ -33,7 +34,8 @@ class SizeOracle:
         self.call = target.call  # the call whose sizes are changed
         # Inputs of integers, such as lengths, that have to change with a size, and a dim that has the size.
         self.dims_of_lengths: dict[str, Dim] = {}
-        self._accepted: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
+        self._accepted: dict[_Key, bool] = {}
+        self._too_slow: set[_Key] = set()
 
     @property
     def sizes(self) -> dict[Dim, int]:
@@ -55,12 +57,22 @@ class SizeOracle:
         groups = self.groups(expressions)
         if not groups.is_affordable(self.target.call, sizes):
             return False
-        key = tuple((name, tuple(shape)) for name, shape in groups.sizes(sizes).items())
+        key = _key(groups, sizes)
         if key not in self._accepted:
             if self.budget.is_spent:
                 raise OutOfTime
-            self._accepted[key] = self._call_accepts(groups, sizes)
+            try:
+                self._accepted[key] = self._call_accepts(groups, sizes)
+            except TooSlow:
+                self._accepted[key] = False
+                self._too_slow.add(key)
         return self._accepted[key]
+
+    def refuses(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
+        """Whether the eager model was called at these sizes and raised: neither too large nor too slow to tell."""
+        groups = self.groups(expressions)
+        key = _key(groups, sizes) if groups.is_affordable(self.target.call, sizes) else None
+        return key is not None and not self._accepted.get(key, True) and key not in self._too_slow
 
     def answers_in_full(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
         """Whether the eager model answers if the symbols have these sizes, and every output has elements."""
@@ -119,15 +131,12 @@ class SizeOracle:
         return None
 
     def _call_accepts(self, groups: Groups, sizes: Mapping[str, int]) -> bool:
-        try:
-            if self.find_refusal(groups, sizes) is None:
+        if self.find_refusal(groups, sizes) is None:
+            return True
+        for leaf, symbol in self._possible_lengths(groups, sizes):
+            if self.find_refusal(replace(groups, lengths={**groups.lengths, leaf: symbol}), sizes) is None:
+                self.dims_of_lengths[leaf] = _first_dim(groups, symbol)
                 return True
-            for leaf, symbol in self._possible_lengths(groups, sizes):
-                if self.find_refusal(replace(groups, lengths={**groups.lengths, leaf: symbol}), sizes) is None:
-                    self.dims_of_lengths[leaf] = _first_dim(groups, symbol)
-                    return True
-        except TooSlow:
-            return False
         return False
 
     def _possible_lengths(self, groups: Groups, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -144,6 +153,10 @@ class SizeOracle:
                     and resizing.may_describe_size(tensor, groups.example[symbol])
                 ):
                     yield leaf, symbol
+
+
+def _key(groups: Groups, sizes: Mapping[str, int]) -> _Key:
+    return tuple((name, tuple(shape)) for name, shape in groups.sizes(sizes).items())
 
 
 def is_symbol(expression: Linear) -> bool:

@@ -1,6 +1,6 @@
 """Grouping: which dims may have other sizes, and which of them together, as eager takes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -8,10 +8,13 @@ import torch
 
 from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.find_size_groups import find_size_groups
+from tracehouse.check.graphs.size_oracle import SizeOracle
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import LoadedModel
+from tracehouse.errors import ModelRaised
 
 Load = Callable[..., LoadedModel]
 
@@ -24,7 +27,7 @@ def rows(*, batch: int, seq: int, past: int) -> tuple[Any, ...]:
     return torch.randint(0, 10, (batch, seq)), torch.ones(batch, past + seq), torch.randn(batch, past, 8)
 
 
-@pytest.mark.parametrize(("batch", "seq", "past"), [(2, 5, 3), (1, 5, 3), (4, 4, 4), (1, 1, 1)])
+@pytest.mark.parametrize(("batch", "seq", "past"), [(2, 5, 3), (1, 5, 3), (4, 4, 4), (1, 1, 1), (2, 1, 6)])
 def test_inputs_share_a_batch_and_one_is_as_long_as_two_together(load: Load, batch: int, seq: int, past: int) -> None:
     target = make_retraceable(load("takes_rows_and_a_mask"), *rows(batch=batch, seq=seq, past=past))
     groups = found(target)
@@ -71,6 +74,33 @@ def test_one_step_beside_what_is_kept_has_a_length_of_its_own(load: Load, new: i
     x, keys, values = (groups.shapes[name] for name in ("x", "keys", "values"))
     assert keys[:2] == values[:2] != x[:2]
     assert x[0] == keys[0] == "batch"
+
+
+def test_what_the_model_takes_apart_has_two_symbols_if_both_have_one_size(load: Load) -> None:
+    model = load("right_at_every_size", "MatchesTwoSets")
+    groups = found(make_retraceable(model, torch.randn(3, 4), torch.randn(3, 4)))
+    assert groups.shapes["x"][0] != groups.shapes["others"][0]
+    assert {*groups.example.values()} == {3, 4}
+
+
+def test_an_empty_past_is_a_size_and_no_row_is_none(load: Load) -> None:
+    groups = found(make_retraceable(load("takes_rows_and_a_mask"), *rows(batch=2, seq=5, past=3)))
+    assert groups.may_be_empty == {"seq", "n0"}
+
+
+def test_a_size_that_was_too_slow_to_try_is_no_step(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_refusal = SizeOracle.find_refusal
+
+    def too_slow_if_odd(oracle: SizeOracle, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
+        if any(size % 2 for size in sizes.values()):
+            raise TooSlow(1.0)
+        return find_refusal(oracle, groups, sizes)
+
+    monkeypatch.setattr(SizeOracle, "find_refusal", too_slow_if_odd)
+    target = make_retraceable(load("right_at_every_size", "WritesInPlace"), torch.randn(4, 8))
+    for groups in (found(target), found(target, {"x": {"0": "n", "1": "m"}})):
+        assert len(groups.symbols) == 2
+        assert all(groups.step(symbol) == 1 for symbol in groups.symbols)
 
 
 def test_what_is_declared_is_taken_as_it_is(load: Load) -> None:
