@@ -10,6 +10,7 @@ from service.protocol.messages import FailureReply, not_too_large
 from tracehouse.artifact.exportability import ExportAttempt
 from tracehouse.artifact.manifest import Form, ModuleAttributes, Submodule, TensorConstants, Versions
 from tracehouse.contract.contract import Contract, MethodClaim
+from tracehouse.contract.devices import FixedDevices
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.frozen import Frozen
@@ -87,6 +88,7 @@ class Traced(Frozen):
     buffers: list[TensorSpec]
     attributes: ModuleAttributes
     constants: TensorConstants
+    devices: dict[str, FixedDevices]  # by methods, read off the graphs
     in_doubt: ScriptTargets  # that read the values of tensors, if no other code does
     missing_weights: list[str]
     unexpected_weights: list[str]

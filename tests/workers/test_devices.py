@@ -14,7 +14,7 @@ from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from tests.conftest import TENANT, Trace
 from tests.submissions import spec, tensor
-from tests.workers.conftest import LIMITS, MIB, Work
+from tests.workers.conftest import LIMITS, MIB, ArtifactOf, Work
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.eager.inputs import InputFiles, materialise
 from tracehouse.eager.model import LoadedModel
@@ -63,6 +63,22 @@ def test_each_device_has_an_artifact_and_both_are_one_version(
     # CUDA maps far more addresses than any limit on them allows.
     log = "".join(store.events.log(TENANT, request_id))
     assert log == f"address space: {LIMITS.memory_mib * MIB}\naddress space: -1\n"
+
+
+MAKES_TENSORS = """import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.ones(4, device=x.device)
+"""
+
+
+@pytest.mark.parametrize("probes", ["auto", "off"])
+def test_the_contract_names_what_stays_on_one_device(artifact: ArtifactOf, probes: str) -> None:
+    source = {"files": {"net.py": MAKES_TENSORS}, "entrypoint": "net:Net"}
+    made = artifact({"model": "net", "source": source, "example_inputs": [X], "check": {"probes": probes}})
+
+    [one] = made.contract.methods["forward"].devices or []
+    assert (one.operator, one.device, one.place) == ("aten::ones", "cpu", "net.py:4")
 
 
 def test_where_one_device_fails_the_request_fails_and_names_it(work: Work) -> None:

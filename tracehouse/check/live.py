@@ -50,6 +50,7 @@ from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import Dynamic
 from tracehouse.spec.trace_spec import BUDGET_S
 from tracehouse.torch_values.tensors import spec_of
+from tracehouse.torchscript.fixed_devices import find_fixed_devices
 
 _METHOD = "forward"
 # A counterexample's call has ended once already.
@@ -135,6 +136,7 @@ def check_live(
         findings += [dict_order_fixed(_METHOD, one.order, one.reason) for one in fixed_orders]
         contract = check.contract.with_claims(checked.claims, checked.answers)
         contract = contract.with_key_orders({_METHOD: [one.order for one in fixed_orders]})
+        contract = contract.with_devices(find_fixed_devices(candidate.traced.module))
         wanted = {symbol: [span] for symbol, span in requested.sizes.items()}
         coverage = cover_sizes([contract], {_METHOD: requested.dynamic}, wanted)
         return Report(

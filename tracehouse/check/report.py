@@ -160,6 +160,9 @@ def _contract_lines(method: MethodContract) -> Iterator[str]:
             yield f"for {region} ({region.basis})"
     for path, keys in method.key_orders.items():
         yield f"{KeyOrder(path=path, keys=keys).subject} in this order: {', '.join(keys)}"
+    if method.devices:
+        more = f" and {len(method.devices) - 1} more" if len(method.devices) > 1 else ""
+        yield f"always on one device: {method.devices[0]}{more}"
     for output in method.outputs:
         dims = ["any" if dim == -1 else dim for dim in output.shape]
         yield f"→ {output.name}: {output.datatype.value} {_shape(dims)}"

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from tracehouse.contract.devices import FixedDevice, FixedDevices
 from tracehouse.contract.dims import SIZE_MAX, SizeConflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
 from tracehouse.contract.input_spec import InputSpec, Reason, ValueRange
 from tracehouse.contract.key_orders import KeyOrder
@@ -102,6 +103,11 @@ class MethodContract(Frozen):
         description="The dicts whose keys must come in a fixed order, because the model's answer depends on it: by the "
         "dict's path in the arguments, its keys in that order. The path `**` means the keyword arguments that "
         "`**kwargs` takes. The keys of all other dicts may come in any order.",
+    )
+    devices: FixedDevices | None = Field(
+        None,
+        description="The operators whose results are always on one device, wherever the artifact is loaded; the first "
+        "twenty. Empty if the method computes on the device that it is loaded on; null if that is not known.",
     )
 
     @model_validator(mode="after")
@@ -278,6 +284,13 @@ class Contract(Frozen):
             for name, fixed in orders.items()
         }
         return self.model_copy(update={"methods": {**self.methods, **changed}})
+
+    def with_devices(self, devices: Mapping[str, list[FixedDevice]]) -> Self:
+        """Return this contract with the operators whose device is fixed, given by method."""
+        known = {
+            name: method.model_copy(update={"devices": devices.get(name)}) for name, method in self.methods.items()
+        }
+        return self.model_copy(update={"methods": known})
 
     def method(self, name: str) -> MethodContract:
         """Return the contract of this method. Raises MethodNotFound."""

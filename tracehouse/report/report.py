@@ -14,6 +14,7 @@ import orjson
 from tracehouse.artifact.counterexample_files import arrays_file, test_file
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.devices import FOLLOW_INPUTS
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
@@ -185,6 +186,7 @@ def _contract(page: ReportPage) -> Iterator[Html]:
         yield from _batch(method)
         yield from _baked_arguments(method.arguments)
         yield from _key_orders(method)
+        yield from _devices(method)
         yield table(f"Outputs of {name}", ("Output", "Datatype", "Shape"), map(_output, method.outputs))
 
 
@@ -247,6 +249,14 @@ def _key_orders(method: MethodContract) -> Iterator[Html]:
     rows = [(code(path), code(", ".join(keys))) for path, keys in method.key_orders.items()]
     if rows:
         yield table("Dicts whose keys must come in a fixed order", ("Dict", "Keys in their order"), rows)
+
+
+def _devices(method: MethodContract) -> Iterator[Html]:
+    if method.devices:
+        rows = [(code(one.operator), code(one.device), code(one.place) if one.place else "–") for one in method.devices]
+        headings = ("Operator", "Device", "Line")
+        yield table("Operators whose results are always on one device", headings, rows)
+        yield element("p", f"On another device, the artifact may fail. To mend it, {FOLLOW_INPUTS}.", class_="note")
 
 
 def _baked_arguments(arguments: Sequence[Argument]) -> Iterator[Html]:

@@ -30,6 +30,7 @@ from tracehouse.spec.conversion import ScriptTarget
 from tracehouse.torch_values.tensors import pack
 from tracehouse.torchscript import metadata, printouts, script_targets
 from tracehouse.torchscript.candidate import Candidate
+from tracehouse.torchscript.fixed_devices import find_fixed_devices
 from tracehouse.torchscript.trace import TraceResult
 from workers.programs.program_error import to_service_error
 from workers.programs.request import make_submission
@@ -110,6 +111,7 @@ class Tracing:
             buffers=metadata.tensors(module.named_buffers()),
             attributes=metadata.attributes(module),
             constants=metadata.constants(module),
+            devices=find_fixed_devices(module),
             in_doubt=self._find_script_targets(candidate.traced),
             missing_weights=loaded.fit.missing,
             unexpected_weights=loaded.fit.unexpected,

@@ -94,7 +94,8 @@ class Verification:
         for method in self._examples.examples:
             self._ask_fresh(method)
         key_orders = self._find_key_orders()
-        contract = _contract(observed, claims, is_open=self._spec.check.contract == "open").with_key_orders(key_orders)
+        contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
+        contract = contract.with_key_orders(key_orders).with_devices(self._traced.devices)
         self._record_runs(contract)
         for method in self._examples.examples:
             self._ask_again(method)
