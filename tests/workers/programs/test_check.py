@@ -155,7 +155,7 @@ def test_a_check_input_that_eager_refuses_is_told_with_its_line(run: Run) -> Non
 
 
 def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probe=CallLimit(0.05, 20)))
+    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probe=CallLimit(2.0, 20)))
     told = run(spec("loops_on_zeros", example_inputs=[X]))
 
     assert told.verdict is Verdict.VERIFIED
