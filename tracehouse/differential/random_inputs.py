@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracehouse.differential import example_patterns
 from tracehouse.tensors.tensor import Tensor, array, array_bytes
 
 # The standard deviation by which values are moved, relative to each value, so that they stay near the example. Chosen.
@@ -61,10 +62,20 @@ def tile(example: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
     return [_tile(tensor, shapes[tensor.name]) for tensor in example]
 
 
+def keep_patterns(example: Sequence[Tensor], drawn: Sequence[Tensor]) -> list[Tensor]:
+    """Return drawn inputs, changed such that they are sorted, say, if the example's are."""
+    return [_keep_pattern(tensor, one) for tensor, one in zip(example, drawn, strict=True)]
+
+
 def fill_with(tensor: Tensor, value: int) -> Tensor:
     """Return a tensor of the same datatype and shape with this value everywhere."""
     values = array(tensor.datatype, tensor.data)
     return _with_values(tensor, np.full_like(values, value))
+
+
+def _keep_pattern(example: Tensor, drawn: Tensor) -> Tensor:
+    own, values = (array(one.datatype, one.data).reshape(one.shape) for one in (example, drawn))
+    return _with_values(drawn, np.ascontiguousarray(example_patterns.keep_patterns(own, values)).reshape(-1))
 
 
 def _with_values(tensor: Tensor, values: Values) -> Tensor:

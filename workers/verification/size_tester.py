@@ -91,9 +91,16 @@ class SizeTester:
         self._draws += 1
         processor_s = self._budget.processor_s
         case = name_random_inputs(f"at {format_sizes(sizes)}")
-        if self._tester.ask(self._call, case, self._inputs.draw(sizes, self._draws), keep=True).comparisons is None:
-            # The model may make no sense of what was drawn.
-            self._tester.ask(self._call, f"{case}, repeated", self._inputs.tile(sizes), keep=True)
+        drawn = self._inputs.draw(sizes, self._draws)
+        # The model may make no sense of what was drawn.
+        for name, inputs in (
+            (case, drawn),
+            (f"{case}, with the example's patterns", self._inputs.keep_patterns(drawn)),
+            (f"{case}, repeated", self._inputs.tile(sizes)),
+        ):
+            is_new = inputs is drawn or inputs != drawn
+            if is_new and self._tester.ask(self._call, name, inputs, keep=True).comparisons is not None:
+                break
         self._pace.record(self._inputs.byte_size(sizes), self._budget.processor_s - processor_s)
 
     def _fit(self, sizes: Sizes, region: Region, most_bytes: int) -> dict[str, int] | None:

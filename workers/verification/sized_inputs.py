@@ -41,6 +41,10 @@ class SizedInputs:
         """Return the example's own values, repeated or cut off to these sizes."""
         return random_inputs.tile(self._example, self._shapes(sizes))
 
+    def keep_patterns(self, drawn: list[Tensor]) -> list[Tensor]:
+        """Return drawn inputs, changed such that they are sorted, say, if the example's are."""
+        return random_inputs.keep_patterns(self._example, drawn)
+
     def are_possible(self, sizes: Sizes) -> bool:
         """Whether every dim is at least 0."""
         return all(size >= 0 for shape in self._shapes(sizes).values() for size in shape)

@@ -164,7 +164,10 @@ class Verification:
         for inputs in islice(random_inputs.draw_rounds(example.inputs, rng), ROUNDS_DRAWN):
             if compared == ROUNDS_MOST or (compared >= ROUNDS_LEAST and time.monotonic() > until):
                 break
-            run = self._tester.ask(example, name_random_inputs(f"{compared + 1}"), inputs)
+            case = name_random_inputs(f"{compared + 1}")
+            run = self._tester.ask(example, case, inputs)
+            if run.refusal is not None:
+                run = self._ask_like_example(example, case, inputs) or run
             if run.refusal is not None:
                 refusals.append(run.refusal)
             else:
@@ -173,6 +176,11 @@ class Verification:
             self._record.append_finding(
                 coverage.fresh_inputs_refused(method, refusals[-1]) if refusals else coverage.fresh_inputs_none(method)
             )
+
+    def _ask_like_example(self, example: BoundCall, case: str, inputs: Sequence[Tensor]) -> DifferentialRun | None:
+        """Ask inputs that were refused once more, with the patterns of the example's values; None if these are kept."""
+        kept = random_inputs.keep_patterns(example.inputs, inputs)
+        return None if kept == [*inputs] else self._tester.ask(example, case, kept)
 
     def _find_key_orders(self) -> dict[str, list[KeyOrder]]:
         """Return the orders of keys that the contract fixes, by method, and record a finding for each."""

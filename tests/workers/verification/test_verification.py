@@ -19,6 +19,7 @@ from tracehouse.differential import golden
 from tracehouse.errors import Failure
 from tracehouse.findings import differences
 from tracehouse.findings.verdict import Verdict
+from tracehouse.tensors.tensor import Datatype, TensorSpec
 from tracehouse.torch_values.tensors import unpack
 from workers.verification.verification import ROUNDS_MOST
 from workers.worker import Worker
@@ -34,6 +35,7 @@ import sys
 import torch
 from tracehouse.findings.trace_check import TorchCheck, TraceCheck, Verdict
 from tracehouse.check import check
+from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 def run(self, *given):
     said = TraceCheck(
@@ -565,6 +567,41 @@ class Net(torch.nn.Module):
     assert "not today" in refused.detail
     assert (refused.line, refused.source) == (6, 'raise ValueError("not today")')
     assert refused.remedy
+
+
+def test_a_model_that_takes_only_what_its_example_shows_is_verified_on_that(artifact: ArtifactOf) -> None:
+    takes_probabilities = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if not torch.allclose(x.sum(-1), torch.ones(len(x))) or (x < 0).any():
+            raise ValueError("no probabilities")
+        return x * 2
+"""
+    probabilities = {"datatype": "FP32", "shape": [2, 2], "data": [0.25, 0.75, 0.5, 0.5]}
+    check = artifact(hostile(takes_probabilities, example_inputs=[probabilities])).check
+
+    assert check.verdict is Verdict.VERIFIED
+    assert sum(one.case.startswith("fresh") for one in check.comparisons) >= 2
+
+
+def test_sizes_of_lengths_that_must_descend_are_taken(artifact: ArtifactOf) -> None:
+    packs = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x, lengths):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return torch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)[0] * 2
+"""
+    rows = {"datatype": "FP32", "shape": [3, 6, 4], "random": {"seed": 0}}
+    lengths = {"datatype": "INT64", "shape": [3], "data": [6, 4, 2]}
+    submission = hostile(packs, example_inputs=[rows, lengths], check={"budget_s": 120})
+    contract = artifact(submission).contract.method("forward")
+
+    shapes = {"x": (Datatype.FP32, (17, 6, 4)), "lengths": (Datatype.INT64, (17,))}
+    assert contract.takes(
+        [TensorSpec(name=name, datatype=datatype, shape=shape) for name, (datatype, shape) in shapes.items()]
+    )
 
 
 def test_a_model_that_takes_some_fresh_inputs_is_verified_on_those(artifact: ArtifactOf) -> None:
