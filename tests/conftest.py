@@ -143,16 +143,17 @@ def _trace(
     from tracehouse.differential import golden
     from tracehouse.eager import observed_contract
     from tracehouse.eager.call import bake, bind
-    from tracehouse.torch_values import structure, tensors
+    from tracehouse.torch_values import returned, structure, tensors
 
     module.eval()
     call = bind(module, "forward", "forward", args, kwargs)
     with torch.no_grad():
         outputs = call.run(module)
-    answered = structure.tensors(outputs, "output")
+    call = call.returning(structure.describe(outputs, "output"), strict=False)
+    answered = returned.tensors(outputs)
     case = golden.GoldenCase("forward", tensors.pack(call.tensors), tensors.pack(answered))
     archive = io.BytesIO()
-    bake(module, {"forward": call})
+    bake(module, {"forward": call}, {})
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         inputs = {"forward": call.artifact_args}

@@ -152,6 +152,7 @@ class MethodCheck:
             inputs=[tensor.spec for tensor in inputs],
             answer_max_bytes=_ANSWER_MAX_BYTES,
             arguments=self._contract.arguments,
+            returns=self._contract.returns,
         )
         with translate_errors(self._name):
             until = time.monotonic() + self._infer_s

@@ -15,6 +15,7 @@ from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.api.trace_requests import RequestId
 from service.domain.eager_outputs import EagerCall, EagerOutputs
 from service.domain.errors import BlobMissing, OutputsNotFound, TraceRequestNotFound
+from tracehouse.contract.structure import complex_tensors_of
 from tracehouse.errors import AnswerTooLarge, InvalidRequest
 from tracehouse.frozen import Frozen
 
@@ -78,8 +79,9 @@ def _write(file: BinaryIO) -> Iterator[bytes]:
         yield b'{"calls":['
         for place, call in enumerate(outputs.calls):
             yield (b"," if place else b"") + orjson.dumps(call.model_dump(mode="json"))[:-1] + b',"outputs":['
+            complex_outputs = complex_tensors_of(call.returns)
             for number, tensor in enumerate(outputs.outputs(place)):
                 yield b"," if number else b""
-                yield from json_pieces(tensor)
+                yield from json_pieces(tensor, is_complex=tensor.name in complex_outputs)
             yield b"]}"
         yield b"]}"

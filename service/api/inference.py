@@ -1,5 +1,6 @@
 """Inference over HTTP: JSON is parsed into tensors here, and the answer is written as JSON."""
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import orjson
@@ -31,6 +32,7 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.serving.inference import ServedModel
+from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import (
     AnswerTooLarge,
     BakedArgument,
@@ -71,6 +73,11 @@ class InferenceReply(Frozen):
         "is open and sizes like these were never tried.",
     )
     outputs: list[OutputTensor]
+    returns: Structure | None = Field(
+        None,
+        description="How what the method returns nests, with its constants in their places. Present if the method "
+        "returns constants or complex tensors beside the tensors in `outputs`, which it names.",
+    )
 
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -203,10 +210,13 @@ async def _answer(context: AppContext, model: ServedModel, method: str, body: Js
     if answer.warnings:
         reply["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
         headers["Warning"] = ", ".join(f'299 - "{warning.text}"' for warning in answer.warnings)
-    text = await run_aside(sum(len(tensor.data) for tensor in answer.outputs), _write, reply, answer.outputs)
+    if not has_only_real_tensors(answer.returns):
+        reply["returns"] = answer.returns.model_dump(mode="json")
+    byte_size = sum(len(tensor.data) for tensor in answer.outputs)
+    text = await run_aside(byte_size, _write, reply, answer.outputs, complex_tensors_of(answer.returns))
     return Response(text, media_type="application/json", headers=headers)
 
 
-def _write(reply: dict[str, Any], outputs: list[Tensor]) -> bytes:
-    tensors = [orjson.Fragment(b"".join(json_pieces(tensor))) for tensor in outputs]
-    return orjson.dumps({**reply, "outputs": tensors})
+def _write(reply: dict[str, Any], outputs: list[Tensor], complex_outputs: Collection[str]) -> bytes:
+    pieces = (json_pieces(tensor, is_complex=tensor.name in complex_outputs) for tensor in outputs)
+    return orjson.dumps({**reply, "outputs": [orjson.Fragment(b"".join(tensor)) for tensor in pieces]})

@@ -1,6 +1,7 @@
 """An output tensor as JSON, written in pieces."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import orjson
 from pydantic import Field, JsonValue
@@ -12,18 +13,30 @@ from tracehouse.tensors.tensor import Datatype, Tensor, unpack
 _PIECE_BYTES = 128 * 1024  # whole items of every datatype
 
 
+class OutputParameters(Frozen):
+    """What the Open Inference Protocol has no member for."""
+
+    complex: bool = Field(
+        description="True: the model returns a complex tensor. The last dim, of size 2, has the real and the "
+        "imaginary part."
+    )
+
+
 class OutputTensor(Frozen):
     """One output tensor."""
 
     name: str
     datatype: Datatype
     shape: list[int]
+    parameters: OutputParameters | None = Field(None, description="Present if the model returns a complex tensor.")
     data: list[JsonValue] = Field(description=f"Row-major, flat. {NOT_FINITE}")
 
 
-def json_pieces(tensor: Tensor) -> Iterator[bytes]:
+def json_pieces(tensor: Tensor, *, is_complex: bool = False) -> Iterator[bytes]:
     """Yield the tensor as JSON: few numbers are Python objects at a time, and other threads run in between."""
-    members = {"name": tensor.name, "datatype": tensor.datatype.value, "shape": tensor.shape}
+    members: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype.value, "shape": tensor.shape}
+    if is_complex:
+        members["parameters"] = {"complex": True}
     yield orjson.dumps(members)[:-1] + b',"data":['
     data = memoryview(tensor.data)
     for start in range(0, len(data), _PIECE_BYTES):

@@ -54,13 +54,15 @@ class AnswerReply(Frozen):
 class Differentiate(Frozen):
     """Call the model as in the named case, but on the inputs in the frame's body, and differentiate its outputs.
 
-    The eager model and the artifact both get this, and weight their outputs with the same numbers from the seed.
+    The eager model and the artifact both get this, and weight their outputs with the same numbers from the seed. The
+    artifact's outputs get their names from `returns`.
     """
 
     kind: Literal["differentiate"] = "differentiate"
     case: str
     method: str
     arguments: list[Argument]
+    returns: Structure | None = None
     inputs: list[TensorSpec]
     seed: int
     within_s: float | None

@@ -33,7 +33,8 @@ class Infer(Frozen):
     """Call a method; the frame's body is the inputs' bytes in the contract's order.
 
     With `arguments`, which are the structure of the inputs, the reply has all that the artifact returns, even if the
-    contract says otherwise.
+    contract says otherwise. The tensors get their names, and the constants beside them, from `returns`, if they stand
+    as it says.
     """
 
     kind: Literal["infer"] = "infer"
@@ -41,6 +42,7 @@ class Infer(Frozen):
     inputs: list[TensorSpec]
     answer_max_bytes: int
     arguments: list[Argument] | None = None
+    returns: Structure | None = None
 
 
 class RunnerReady(Frozen):

@@ -17,6 +17,7 @@ from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import AcceptedInputs, Contract, MethodContract
+from tracehouse.contract.structure import Structure
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
 
@@ -64,11 +65,15 @@ class AnswerWarning:
 
 @dataclass(frozen=True, slots=True)
 class InferenceResult:
-    """The outputs of one request, the version that gave them, and why not to trust them, if there is a reason."""
+    """The outputs of one request, the version that gave them, and why not to trust them, if there is a reason.
+
+    `returns` is how all outputs of the method nest, with the constants beside the tensors.
+    """
 
     model_name: str
     model_version: int
     outputs: list[Tensor]
+    returns: Structure
     warnings: list[AnswerWarning]
 
 
@@ -106,6 +111,7 @@ class Inference:
             model_name=model.name,
             model_version=model.version.version,
             outputs=answered if outputs is None else [by_name[name] for name in outputs],
+            returns=contracts[place].returns,
             warnings=_warnings(model.version, artifact, accepted),
         )
 

@@ -144,7 +144,9 @@ CASES: dict[str, Bad] = {
     # the model
     "forward raises": Bad("model-raised", forward("raise RuntimeError('no')")),
     "outputs that are no tensors": Bad("output-not-tensor", forward("return 'text'")),
-    "a dict under strict": Bad("unsupported-output", forward("return {'a': x}")),
+    "a dict of dicts without strict": Bad(
+        "unsupported-dict", forward("return {'a': {'b': x}}") | {"options": {"strict": False}}
+    ),
     # behaviour
     "an infinite loop": Bad("limit-exceeded", forward("while True: pass")),
     "sleeps for ever": Bad("limit-exceeded", source("import time\ntime.sleep(10**6)\n")),

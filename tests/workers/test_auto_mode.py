@@ -94,7 +94,9 @@ def test_where_no_way_is_right_the_trace_stays_and_says_why(work: Work, store: S
 
 
 def test_what_cannot_be_traced_is_scripted(work: Work, store: Store) -> None:
-    kept = artifact_of(store, work(auto("dict_output")))
+    source = "def forward(x):\n    return {'a': {'b': x * 2}}\n"
+    submitted = {"source": {"files": {"net.py": source}, "entrypoint": "net:forward"}, "options": {"strict": False}}
+    kept = artifact_of(store, work({**auto("linear"), **submitted}))
 
     assert kept.form == "scripted"
 
@@ -110,14 +112,13 @@ def test_what_the_model_itself_raises_is_not_tried_again_and_the_problem_says_so
 
 
 def test_where_nothing_works_the_problem_says_why_scripting_did_not_and_advises_no_mode_auto(work: Work) -> None:
-    source = "def forward(x):\n    return [x, {'a': (lambda y: y)(x)}['a']]\n"
-    ended = work({**auto("linear"), "source": {"files": {"net.py": source}, "entrypoint": "net:forward"}})
+    source = "def forward(x):\n    return {'a': {'b': (lambda y: y)(x)}}\n"
+    submitted = {"source": {"files": {"net.py": source}, "entrypoint": "net:forward"}, "options": {"strict": False}}
+    ended = work({**auto("linear"), **submitted})
 
     assert ended.failure is not None
-    assert (ended.failure.slug, ended.failure.facts["remedy"]) == (
-        "unsupported-output",
-        "return a tuple or a NamedTuple, or set strict to false if all values are of one type",
-    )
+    assert ended.failure.slug == "unsupported-dict"
+    assert "auto" not in str(ended.failure.facts.get("remedy"))
     [traced, scripted] = attempts_of(ended)
     assert (traced["way"], traced["detail"]) == ("trace", ended.failure.detail)
     assert "Lambda aren't supported" in scripted["detail"]

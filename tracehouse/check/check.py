@@ -87,6 +87,7 @@ class Check:
     def run(
         self,
         candidate: Candidate,
+        calls: Mapping[str, Call],
         check_calls: Sequence[CheckCall],
         options: CheckOptions,
         requested: Mapping[str, RequestedSizes],
@@ -94,9 +95,11 @@ class Check:
     ) -> CheckResult:
         """Compare the candidate with the eager model, after `run_examples`.
 
-        `requested` has the wanted sizes by method. `report` is called with each layer when it ends. Raises
+        `calls` are the examples, as calls that know what their methods return. `requested` has the wanted sizes by
+        method. `report` is called with each layer when it ends. Raises
         LimitExceeded if the artifact runs out of memory.
         """
+        self._calls = calls
         traced, ledger = candidate.traced, Ledger()
         comparer = Comparer(traced, ledger, tolerance=self._tolerance, seed=self._seed)
         determinism = Determinism(self._eager, self._observed, traced, ledger, self._tolerance)

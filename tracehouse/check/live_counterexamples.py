@@ -22,7 +22,7 @@ from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
 from tracehouse.reproducer.counterexamples import FoundCounterexample, choose_counterexamples, to_numpy
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned, structure
 from tracehouse.torch_values.tensors import pack
 
 
@@ -97,6 +97,6 @@ def _make_bound_call(case: str, call: Call) -> BoundCall:
 
 def _describe_answer(outputs: Any, inputs: Mapping[str, torch.Tensor], differing: str) -> Answer:
     """Return the outputs, and the input that the call left in another state, if it is what differs."""
-    named = structure.tensors(outputs, "output")
+    named = returned.tensors(outputs)
     named |= {path: tensor for path, tensor in structure.tensors(dict(inputs), "input").items() if path == differing}
     return Answer(structure.describe(outputs, "output"), {tensor.name: tensor for tensor in pack(named)})

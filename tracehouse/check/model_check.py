@@ -19,6 +19,7 @@ from tracehouse.errors import LimitExceeded
 from tracehouse.findings.verdict import verdict_of
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
+from tracehouse.torch_values import structure
 from tracehouse.torchscript.candidate import Candidate, candidate_of
 
 
@@ -65,9 +66,20 @@ class ModelCheck:
         except TooSlow as slow:
             raise too_slow("the first call on the example inputs", slow) from slow
         for method, call in self._loaded.calls.items():
-            module, strict = self._loaded.model.module, self._options.strict
-            observed_contract.check_outputs(module, call, outputs[method], strict=strict)
+            observed_contract.check_outputs(self._loaded.model.module, call, outputs[method])
         return outputs
+
+    @cached_property
+    def submission(self) -> LoadedSubmission:
+        """The submission with calls that know what their methods return. Raises what `outputs` raises."""
+        strict = self._options.strict
+        returns = {method: structure.describe(outputs, "output") for method, outputs in self.outputs.items()}
+        calls = {method: call.returning(returns[method], strict=strict) for method, call in self._loaded.calls.items()}
+        check_calls = [
+            replace(one, call=one.call.returning(returns[one.call.method], strict=strict))
+            for one in self._loaded.check_calls
+        ]
+        return replace(self._loaded, calls=calls, check_calls=check_calls)
 
     @property
     def contract(self) -> Contract:
@@ -95,7 +107,7 @@ class ModelCheck:
 
     def _trace(self, check: CheckOptions) -> Candidate:
         """Return the candidate. Raises TraceError, and TooSlow if it takes too long."""
-        outputs, loaded = self.outputs, self._loaded
+        outputs, loaded = self.outputs, self.submission
         # torch's check traces and calls the model once more for each example and check input.
         calls_s = self._check.example_s * (2 + len(loaded.check_calls))
         within_s = None if self._first_s is None else submitted_call(check.budget_s).after(calls_s)
@@ -107,8 +119,8 @@ class ModelCheck:
 
         Call `trace` first. Raises LimitExceeded if the artifact runs out of memory.
         """
-        calls, options = self._loaded.check_calls, self._options_of_check
-        checked = self._check.run(candidate, calls, options, self._requested, report)
+        calls, further, options = self.submission.calls, self.submission.check_calls, self._options_of_check
+        checked = self._check.run(candidate, calls, further, options, self._requested, report)
         found = [*candidate.findings, *checked.check.findings]
         verdict = verdict_of(checked.check.comparisons, found)
         return replace(checked, check=checked.check.model_copy(update={"findings": found, "verdict": verdict}))

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracehouse.check.calls import CallResult
 from tracehouse.check.graph_diff import canonical
-from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.ambient_reads import (
     TO_DLPACK,
     AmbientEffect,
@@ -99,8 +99,7 @@ def watch_trace(
     Raises whatever tracing raises, and TooSlow after `within_s` seconds.
     """
     with time_limit(within_s):
-        module = target.trace_again(call, within=_enter_both(reading, world or nullcontext()))
-    return canonicalize(module, target.method)
+        return target.trace_again(call, within=_enter_both(reading, world or nullcontext()))
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Target:
     @cached_property
     def graph(self) -> CanonicalGraph:
         """The artifact's canonical graph."""
-        return canonicalize(self.artifact, self.method)
+        return canonicalize(self.artifact, self.method, self.call.returns if self.call.keeps_tensors else None)
 
     @property
     def example(self) -> CallResult:
@@ -71,12 +71,13 @@ class Target:
         within: AbstractContextManager[Any] | None = None,
         *,
         within_s: float | None = None,
-    ) -> torch.jit.ScriptModule:
+    ) -> CanonicalGraph:
         """Trace a new copy of the model on the example, or on another call, inside the context `within`.
 
-        The target must have a `retrace`. Raises whatever tracing raises, and TooSlow after `within_s` seconds of
-        wall-clock time; None sets no limit.
+        Return the graph. The target must have a `retrace`. Raises whatever tracing raises, and TooSlow after `within_s`
+        seconds of wall-clock time; None sets no limit.
         """
         assert self.retrace is not None
         with forget_stale_index(), time_limit(within_s):
-            return self.retrace(call or self.call, within or nullcontext())
+            again = self.retrace(call or self.call, within or nullcontext())
+            return canonicalize(again.module, self.method, again.returns)

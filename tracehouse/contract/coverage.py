@@ -19,9 +19,12 @@ from tracehouse.contract.structure import (
     DictNode,
     FixedLeaf,
     ListNode,
+    NamedTupleNode,
     Structure,
     TupleNode,
     find_baked_difference,
+    items_of,
+    leaves_of,
     same_arguments,
 )
 from tracehouse.tensors.tensor import Datatype
@@ -78,6 +81,7 @@ def _differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
     yield from _argument_differences(old.arguments, new.arguments)
     yield from _order_differences(old, new)
     yield from _output_differences(old.outputs, new.outputs)
+    yield from _returns_differences(old.returns, new.returns)
 
 
 def _by_name(specs: Iterable[InputSpec]) -> dict[str, InputSpec]:
@@ -136,14 +140,14 @@ def _order_differences(old: MethodContract, new: MethodContract) -> Iterator[str
 
 
 def _plain(structure: Structure) -> Structure:
-    """Return the structure as a request sees it: fixed values as baked ones, and the keys of dicts in one order."""
+    """Return the structure as a client sees it: fixed values as baked ones, and the keys of dicts in one order."""
     match structure:
         case FixedLeaf():
             return BakedLeaf(baked=structure.fixed)
         case ListNode():
             return ListNode(list=[_plain(item) for item in structure.list])
-        case TupleNode():
-            return TupleNode(tuple=[_plain(item) for item in structure.tuple])
+        case TupleNode() | NamedTupleNode():
+            return TupleNode(tuple=[_plain(item) for _, item in items_of(structure)])
         case DictNode():
             return DictNode(mapping={key: _plain(structure.mapping[key]) for key in sorted(structure.mapping)})
     return structure
@@ -162,6 +166,22 @@ def _output_differences(old: Sequence[OutputSpec], new: Sequence[OutputSpec]) ->
             for at, (before, after) in enumerate(zip(spec.shape, now.shape, strict=False)):
                 if after == -1 and before != -1:
                     yield f"dim {at} of output {spec.name!r} is not known any more, and was {before}"
+
+
+def _returns_differences(old: Structure, new: Structure) -> Iterator[str]:
+    """Yield how what is returned nests otherwise, or has another constant, which a client may read."""
+    before, now = dict(leaves_of(old, "output")), dict(leaves_of(new, "output"))
+    constants = [
+        (path, leaf, now[path])
+        for path, leaf in before.items()
+        if isinstance(leaf, BakedLeaf) and isinstance(now.get(path), BakedLeaf)
+    ]
+    # As text: to Python, 4 equals 4.0, and 1 equals True.
+    changed = [path for path, was, is_ in constants if was.model_dump_json() != is_.model_dump_json()]
+    if changed:
+        yield f"the constant {changed[0]!r} is another one"
+    elif _plain(old) != _plain(new):
+        yield "what is returned nests in another way"
 
 
 def _batch_differences(old: MethodContract, new: MethodContract) -> Iterator[str]:

@@ -15,8 +15,17 @@ class TensorLeaf(Frozen):
     tensor: str
 
 
+class ComplexLeaf(Frozen):
+    """The place of the complex tensor with this name. It is sent as pairs of reals, which its shape ends with."""
+
+    complex: str
+
+
 class BakedLeaf(Frozen):
-    """A value that the trace baked in. A request must send the same value, or leave it out."""
+    """A value without tensors that the trace baked in.
+
+    In an argument, a request must send the same value or leave it out. In what a method returns, it is a constant.
+    """
 
     baked: JsonValue
 
@@ -39,15 +48,29 @@ class TupleNode(Frozen):
     tuple: "Sequence[Structure]"
 
 
+class NamedTupleNode(Frozen):
+    """A named tuple that a method returns, with the structure of each field. Its leaves are named by their places."""
+
+    namedtuple: "dict[str, Structure]"
+
+
+class DataclassNode(Frozen):
+    """A dataclass that a method returns, with the structure of each field."""
+
+    dataclass: "dict[str, Structure]"
+
+
 class DictNode(Frozen):
     """A dict, with the structure under each key. The model gets its keys in this order, which it may read."""
 
     mapping: "dict[str, Structure]"
 
 
-Structure = Union[TensorLeaf, BakedLeaf, FixedLeaf, ListNode, TupleNode, DictNode]  # noqa: UP007 - it refers to itself
+Structure = Union[  # noqa: UP007 - it refers to itself
+    TensorLeaf, ComplexLeaf, BakedLeaf, FixedLeaf, ListNode, TupleNode, NamedTupleNode, DataclassNode, DictNode
+]
 # Resolve the references now, not at the first use: by then a source may have put a module of this name in sys.modules.
-for _node in (ListNode, TupleNode, DictNode):
+for _node in (ListNode, TupleNode, NamedTupleNode, DataclassNode, DictNode):
     _node.model_rebuild()
 
 
@@ -65,17 +88,55 @@ def items_of(structure: Structure) -> list[tuple[str, Structure]]:
             return [(str(place), item) for place, item in enumerate(structure.list)]
         case TupleNode():
             return [(str(place), item) for place, item in enumerate(structure.tuple)]
+        case NamedTupleNode():
+            return [(str(place), item) for place, item in enumerate(structure.namedtuple.values())]
+        case DataclassNode():
+            return list(structure.dataclass.items())
         case DictNode():
             return list(structure.mapping.items())
     return []
 
 
+def leaves_of(structure: Structure, name: str) -> Iterator[tuple[str, Structure]]:
+    """Yield the leaves of a structure with their paths, from left to right; `name` is the path of the structure."""
+    items = items_of(structure)
+    if not items:
+        yield name, structure
+    for key, item in items:
+        yield from leaves_of(item, f"{name}.{key}")
+
+
 def tensors_of(structure: Structure) -> Iterator[str]:
     """Yield the names of the tensors in a structure, from left to right."""
-    if isinstance(structure, TensorLeaf):
-        yield structure.tensor
+    match structure:
+        case TensorLeaf():
+            yield structure.tensor
+        case ComplexLeaf():
+            yield structure.complex
     for _, item in items_of(structure):
         yield from tensors_of(item)
+
+
+def complex_tensors_of(structure: Structure) -> set[str]:
+    """Return the names of the complex tensors in a structure."""
+    return {leaf.complex for _, leaf in leaves_of(structure, "") if isinstance(leaf, ComplexLeaf)}
+
+
+def has_only_real_tensors(structure: Structure) -> bool:
+    """Whether every leaf is the place of a real tensor: no constant, and no complex tensor."""
+    return all(isinstance(leaf, TensorLeaf) for _, leaf in leaves_of(structure, ""))
+
+
+def is_traced_as_it_is(returns: Structure, *, strict: bool) -> bool:
+    """Whether torch.jit.trace takes such a value as it is: with `strict`, only tensors and tuples of tensors."""
+    match returns:
+        case TensorLeaf() | ComplexLeaf():
+            return True
+        case TupleNode() | NamedTupleNode():
+            return all(is_traced_as_it_is(item, strict=strict) for _, item in items_of(returns))
+        case ListNode() | DictNode():
+            return not strict and all(is_traced_as_it_is(item, strict=strict) for _, item in items_of(returns))
+    return False
 
 
 def same_arguments(example: Iterable[Argument], call: Iterable[Argument]) -> bool:
@@ -137,7 +198,7 @@ def _find_values(structure: Structure, path: str, found: dict[str, str]) -> None
     match structure:
         case BakedLeaf():
             found[path] = repr(structure.baked)
-        case TensorLeaf():
+        case TensorLeaf() | ComplexLeaf():
             found[path] = _A_TENSOR
     for key, item in items_of(structure):
         _find_values(item, f"{path}.{key}", found)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracehouse.contract.structure import Argument
+from tracehouse.contract.structure import Argument, Structure
 from tracehouse.tensors.tensor import Tensor, TensorSpec
 
 
@@ -11,7 +11,8 @@ from tracehouse.tensors.tensor import Tensor, TensorSpec
 class BoundCall:
     """A call of the request. `case` is its name there, and `inputs` are the tensors in `arguments`.
 
-    `keywords` are the names of the arguments that `**kwargs` takes.
+    `keywords` are the names of the arguments that `**kwargs` takes. `returns` is how what the eager model returns on
+    the method's example nests, once that is known.
     """
 
     case: str
@@ -19,6 +20,7 @@ class BoundCall:
     arguments: list[Argument]
     inputs: list[Tensor]
     keywords: Sequence[str] = ()
+    returns: Structure | None = None
 
     @property
     def specs(self) -> list[TensorSpec]:

@@ -19,9 +19,12 @@ from pydantic import JsonValue
 from tracehouse.contract.structure import (
     Argument,
     BakedLeaf,
+    ComplexLeaf,
+    DataclassNode,
     DictNode,
     FixedLeaf,
     ListNode,
+    NamedTupleNode,
     Structure,
     TensorLeaf,
     TupleNode,
@@ -44,8 +47,11 @@ _PROPORTION = 1000.0
 
 _KINDS: dict[type[Structure], str] = {
     TensorLeaf: "a tensor",
+    ComplexLeaf: "a complex tensor",
     ListNode: "a list",
     TupleNode: "a tuple",
+    NamedTupleNode: "a named tuple",
+    DataclassNode: "a dataclass",
     DictNode: "a dict",
 }
 
@@ -126,12 +132,18 @@ def find_nesting_difference(
     `name` is the path of both, such as `output.0`.
     """
     match eager, artifact:
-        case DictNode(), DictNode():
-            keys, other_keys = list(eager.mapping), list(artifact.mapping)
-            if sorted(keys) != sorted(other_keys):
-                return Difference(name, f"{names[0]} returns the keys {keys} there, and {names[1]} {other_keys}")
-            pairs = [(key, item, artifact.mapping[key]) for key, item in eager.mapping.items()]
-        case (ListNode(), ListNode()) | (TupleNode(), TupleNode()):
+        case (DictNode(mapping=by_key), DictNode(mapping=others_by_key)) | (
+            DataclassNode(dataclass=by_key),
+            DataclassNode(dataclass=others_by_key),
+        ):
+            if sorted(by_key) != sorted(others_by_key):
+                what = f"{names[0]} returns the keys {[*by_key]} there, and {names[1]} {[*others_by_key]}"
+                return Difference(name, what)
+            pairs = [(key, item, others_by_key[key]) for key, item in by_key.items()]
+        case NamedTupleNode(), NamedTupleNode() if [*eager.namedtuple] != [*artifact.namedtuple]:
+            fields = f"{[*eager.namedtuple]} there, and {names[1]} {[*artifact.namedtuple]}"
+            return Difference(name, f"{names[0]} returns the fields {fields}")
+        case (ListNode(), ListNode()) | (TupleNode(), TupleNode()) | (NamedTupleNode(), NamedTupleNode()):
             items, others = items_of(eager), items_of(artifact)
             if len(items) != len(others):
                 what = f"{names[0]} returns {len(items)} items there, and {names[1]} {len(others)}"

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 
 from tracehouse.contract.key_orders import KEYWORDS, KeyOrder
+from tracehouse.contract.structure import Structure, is_traced_as_it_is
 from tracehouse.errors import ArgumentMismatch, TraceMethodNotFound
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.introspection.addresses import without_addresses
-from tracehouse.torch_values import script_calls, structure
+from tracehouse.torch_values import returned, script_calls, structure
 
 _NAMES_MAX = 50
 _ANNOTATION_MAX_CHARACTERS = 40
@@ -41,6 +42,8 @@ class Call:
     variadic: str | None  # the name of `*args`
     scripted: bool = False  # the method is compiled as it is written: nothing is baked in
     keywords: tuple[str, ...] = ()  # the names of the arguments that `**kwargs` takes
+    returns: Structure | None = None  # how what the model returns on the example nests, once that is known
+    keeps_tensors: bool = False  # the traced method returns the tensors alone; the rest is in `returns`
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -74,6 +77,11 @@ class Call:
         """Return the same call of a method that is compiled as it is written."""
         return replace(self, scripted=True)
 
+    def returning(self, returns: Structure, *, strict: bool) -> "Call":
+        """Return the same call of a method that returns such values; `strict` is the tracer's."""
+        keeps_tensors = not self.scripted and not is_traced_as_it_is(returns, strict=strict)
+        return replace(self, returns=returns, keeps_tensors=keeps_tensors)
+
     def clone(self) -> "Call":
         """Return the call with copies of its tensors, for a model that may write into its inputs."""
         return self.with_tensors({name: tensor.clone() for name, tensor in self.tensors.items()})
@@ -81,7 +89,7 @@ class Call:
     def run(self, module: torch.nn.Module) -> Any:
         """Call the eager model and return its outputs. Raises whatever the model raises."""
         args, kwargs = self.split_arguments(self.arguments)
-        return _callee(module, self.function)(*args, **kwargs)
+        return returned.open_containers(_callee(module, self.function)(*args, **kwargs))
 
     def split_arguments(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Split arguments into positional and keyword ones as this call does, because a model's hooks may see which."""
@@ -97,9 +105,15 @@ class Call:
         return args, kwargs
 
     def run_traced(self, module: torch.nn.Module) -> Any:
-        """Call the artifact and return its outputs. Raises whatever the artifact raises."""
+        """Call the artifact and return its outputs, with the constants. Raises whatever the artifact raises."""
         schema = getattr(module, self.method).schema
-        return script_calls.call_method(_callee(module, self.method), schema, self.artifact_args_by_name)
+        outputs = script_calls.call_method(_callee(module, self.method), schema, self.artifact_args_by_name)
+        return self.restore_outputs(outputs)
+
+    def restore_outputs(self, outputs: Any) -> Any:
+        """Return what the artifact returned, nested as what the model returns on the example, with its constants."""
+        opened = returned.open_containers(outputs)
+        return opened if self.returns is None else returned.restore(self.returns, opened)
 
     @property
     def artifact_args(self) -> tuple[Any, ...]:
@@ -188,19 +202,24 @@ def _variadic_keywords(bound: BoundArguments) -> tuple[str, ...]:
     return tuple(name for values in taken for name in values)
 
 
-def bake(module: torch.nn.Module, calls: Mapping[str, Call]) -> None:
+def bake(module: torch.nn.Module, calls: Mapping[str, Call], seen: dict[str, Structure]) -> None:
     """Replace the module's methods by ones that take only tensors, by position. All else they take from the calls.
 
-    This is needed because torch.jit.trace passes and names only positional tensors. The module itself is changed.
+    This is needed because torch.jit.trace passes and names only positional tensors, and records only tensors of what is
+    returned. The module itself is changed. How what a method returned nests is entered in `seen`, if the call keeps the
+    tensors of it alone.
     """
     if all(_is_plain(call, getattr(module, call.function)) for call in calls.values()):
         return
     within: list[str] = []  # the baked method that runs: a method that it calls gets its arguments unchanged
     for call in calls.values():
-        module.__dict__[call.method] = MethodType(_bake_method(call, getattr(module, call.function), within), module)
+        baked = _bake_method(call, getattr(module, call.function), within, seen)
+        module.__dict__[call.method] = MethodType(baked, module)
 
 
-def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) -> Callable[..., Any]:
+def _bake_method(
+    call: Call, original: Callable[..., Any], within: list[str], seen: dict[str, Structure]
+) -> Callable[..., Any]:
     names = [name for name, value in call.arguments.items() if structure.has_tensors(value)]
 
     def call_baked(_: torch.nn.Module, *given: Any, **others: Any) -> Any:
@@ -214,9 +233,15 @@ def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) ->
         args, kwargs = call.split_arguments(completed)
         within.append(call.method)
         try:
-            return original(*args, **kwargs)
+            outputs = original(*args, **kwargs)
         finally:
             within.pop()
+        if not call.keeps_tensors:
+            return outputs
+        assert call.returns is not None  # as `keeps_tensors` is true
+        opened = returned.fix_sizes(call.returns, returned.open_containers(outputs))
+        seen[call.method] = structure.describe(opened, "output")
+        return returned.keep_tensors(opened)
 
     # torch takes the inputs' names from this signature. It skips the first one, which is the module.
     tensors = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
@@ -226,14 +251,15 @@ def _bake_method(call: Call, original: Callable[..., Any], within: list[str]) ->
 
 
 def _is_plain(call: Call, callee: Callable[..., Any]) -> bool:
-    """Whether the method can be traced as it stands: it is called by position and with tensors only.
+    """Whether the method can be traced as it stands: it is called by position, and with and for tensors only.
 
     An argument that is left out does not matter, because nobody passes it. A compiled function is never plain, because
     torch does not find its parameters' names.
     """
     by_position = not call.by_name and call.variadic is None and call.method == call.function
     given = [value for value in call.arguments.values() if not isinstance(value, structure.LeftOut)]
-    return by_position and not _is_compiled(callee) and all(structure.has_only_tensors(value) for value in given)
+    is_kept = by_position and not call.keeps_tensors
+    return is_kept and not _is_compiled(callee) and all(structure.has_only_tensors(value) for value in given)
 
 
 def _find_method(module: torch.nn.Module, method: str, function: str) -> Callable[..., Any]:

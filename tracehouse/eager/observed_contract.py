@@ -1,7 +1,7 @@
 """The contract that the examples show: name, datatype and shape of every leaf, and how the leaves nest."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -21,16 +21,13 @@ from tracehouse.errors import (
     OutputWithoutValues,
     UnsupportedOutput,
 )
-from tracehouse.findings.remedies import LET_MODE_BE_AUTO_OR_SCRIPT
 from tracehouse.introspection import user_lines
 from tracehouse.tensors.tensor import TensorSpec
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned, structure
 from tracehouse.torch_values.tensors import spec_of
 
-_REMEDY_OF_CONTAINER = (
-    "return a tuple or a NamedTuple, or set strict to false if all values are of one type; "
-    f"{LET_MODE_BE_AUTO_OR_SCRIPT}"
-)
+# The most bytes that the constants among a method's outputs may have as JSON: every reply has them. Chosen.
+CONSTANTS_MAX_BYTES = 64 * 1024
 
 
 def observe(calls: Mapping[str, Call], outputs: Mapping[str, Any]) -> Contract:
@@ -65,29 +62,38 @@ def check_inputs(call: Call) -> None:
         raise ArgumentMismatch(f"two inputs are called {duplicates[0]!r}", method=call.method, names=duplicates)
 
 
-def check_outputs(module: torch.nn.Module, call: Call, outputs: Any, *, strict: bool) -> None:
-    """Raise UnsupportedOutput if the eager model returns something that an artifact cannot return.
-
-    With `strict`, a trace cannot return a dict or a list either.
-    """
+def check_outputs(module: torch.nn.Module, call: Call, outputs: Any) -> None:
+    """Raise UnsupportedOutput if the eager model returns something other than tensors and constants beside them."""
     line = user_lines.line_of_function(getattr(module, call.function, None))
     where: dict[str, Any] = {"method": call.method, **user_lines.line_facts(line)}
     leaves = list(structure.leaves(outputs, "output"))
-    if not leaves:
-        raise UnsupportedOutput("the model returns no tensors", remedy="return at least one tensor", **where)
     for name, leaf in leaves:
-        if not isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, torch.Tensor):
+            _check_tensor(name, leaf, **where)
+        elif not isinstance(leaf, _CONSTANTS):
             raise OutputNotTensor(
-                f"{name!r} is {_describe_leaf(leaf)}; an artifact returns only tensors",
-                output=name, actual=type(leaf).__name__, remedy=_remedy_for_leaf(leaf), **where,
+                f"{name!r} is of type {type(leaf).__name__}, which is neither a tensor nor a constant that JSON has",
+                output=name, actual=type(leaf).__name__, remedy=_REMEDY_OF_LEAF, **where,
             )  # fmt: skip
-        _check_tensor(name, leaf, **where)
+    if not structure.has_tensors(outputs):
+        raise OutputNotTensor("the model returns no tensors", remedy="return at least one tensor", **where)
     check_output_names(outputs, **where)
-    if strict and not call.scripted and (container := _find_loose_container(outputs)) is not None:
-        raise UnsupportedOutput(
-            f"the model returns a {container}, whose size a trace cannot keep",
-            actual=container, remedy=_REMEDY_OF_CONTAINER, **where,
-        )  # fmt: skip
+    _check_constants(leaves, **where)
+
+
+def _check_constants(leaves: Sequence[tuple[str, Any]], **where: Any) -> None:
+    left_bytes = CONSTANTS_MAX_BYTES
+    for name, leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            continue
+        with translate_errors(OutputNotJson, f"writing {name!r} as JSON raised", output=name, **where):
+            left_bytes -= len(orjson.dumps(structure.describe_constant(leaf)))
+        if left_bytes < 0:
+            raise UnsupportedOutput(
+                f"the constants among the outputs have more than {CONSTANTS_MAX_BYTES} bytes",
+                limit_bytes=CONSTANTS_MAX_BYTES, remedy="return tensors in place of long texts and lists of numbers",
+                **where,
+            )  # fmt: skip
 
 
 def check_eager_outputs(outputs: Any, *, method: str) -> None:
@@ -103,8 +109,12 @@ def check_eager_outputs(outputs: Any, *, method: str) -> None:
             orjson.dumps(structure.describe_constant(leaf))
 
 
+_CONSTANTS = (type(None), bool, int, float, str)
+_REMEDY_OF_LEAF = "return tensors, numbers, texts, booleans and None, in tuples, lists, dicts or dataclasses"
+
+
 def _check_tensor(name: str, tensor: torch.Tensor, **where: Any) -> None:
-    if spec_of(name, tensor) is None:
+    if spec_of(name, returned.as_reals(tensor)) is None:
         kind = f"{tensor.dtype}, {tensor.layout}"
         raise OutputWithoutDatatype(
             f"{name!r} is {kind}, for which the protocol has no datatype",
@@ -114,19 +124,7 @@ def _check_tensor(name: str, tensor: torch.Tensor, **where: Any) -> None:
         raise OutputWithoutValues(f"{name!r} is on the device meta, and has no values", output=name, **where)
 
 
-def _describe_leaf(leaf: Any) -> str:
-    return "None" if leaf is None else f"of type {type(leaf).__name__}"
-
-
-def _remedy_for_leaf(leaf: Any) -> str:
-    if leaf is None:
-        return "return a tensor on the example, an empty one where there is nothing, or leave that output out"
-    return "return tensors, in tuples, lists or dicts"
-
-
 def _remedy_for_datatype(leaf: torch.Tensor) -> str:
-    if leaf.is_complex():
-        return "return torch.view_as_real(y), whose last dimension is the real and the imaginary part"
     if leaf.is_quantized:
         return "return y.dequantize()"
     if leaf.is_nested:
@@ -138,7 +136,7 @@ def _observe_method(call: Call, outputs: Any) -> MethodContract:
     return MethodContract(
         arguments=describe_arguments(call),
         inputs=[InputSpec.from_example(spec) for spec in _specs(call.tensors)],
-        outputs=[OutputSpec.from_example(spec) for spec in _specs(structure.tensors(outputs, "output"))],
+        outputs=[OutputSpec.from_example(spec) for spec in _specs(returned.tensors(outputs))],
         returns=structure.describe(outputs, "output"),
     )
 
@@ -161,15 +159,3 @@ def check_output_names(outputs: Any, **where: Any) -> None:
 def _find_duplicates(names: list[str]) -> list[str]:
     """Return the names that occur twice, as they may if a dict's keys have dots."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
-
-
-def _find_loose_container(value: Any) -> str | None:
-    """Return "dict" or "list" if the value is one, or a tuple that holds one."""
-    match value:
-        case Mapping():
-            return "dict"
-        case list():
-            return "list"
-        case tuple():
-            return next((found for item in value if (found := _find_loose_container(item)) is not None), None)
-    return None

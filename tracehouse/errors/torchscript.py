@@ -4,24 +4,26 @@ from tracehouse.errors.base import TraceError
 
 
 class UnsupportedOutput(TraceError):
-    """The model returns something that TorchScript cannot return
+    """The model returns something that cannot be served
 
-    Return tensors, in tuples, lists or dicts.
+    Return tensors, in tuples, lists, dicts, named tuples or dataclasses, and numbers, texts, booleans and None beside
+    them.
     """
 
 
 class OutputNotTensor(UnsupportedOutput):
-    """The model returns something that is not a tensor
+    """The model returns no tensor, or something that is neither a tensor nor a constant
 
-    Return only tensors, in tuples, lists or dicts. `torch.tensor` makes a tensor of a number, and the trace keeps it.
+    Return at least one tensor. Beside tensors, only numbers, texts, booleans and None can be returned: the contract
+    keeps them as constants.
     """
 
 
 class OutputWithoutDatatype(UnsupportedOutput):
     """The model returns a tensor that has no datatype in the Open Inference Protocol
 
-    Return `torch.view_as_real(y)` for a complex tensor, `y.dequantize()` for a quantised one, `y.to_dense()` for a
-    sparse one, and `y.to(torch.float32)` for others.
+    Return `y.dequantize()` for a quantised tensor, `y.to_dense()` for a sparse one, and `y.to(torch.float32)` for
+    others.
     """
 
 
@@ -42,14 +44,16 @@ class OutputNotJson(UnsupportedOutput):
 class MixedOutput(UnsupportedOutput):
     """The model returns a list or a dict of values that are not all of one type
 
-    Return a tuple or a NamedTuple, whose items may differ; or, in a trace request, let `mode` be auto or script.
+    Leave `strict` at true: then the artifact returns the tensors, and the contract keeps the lists and dicts. Or return
+    a tuple or a NamedTuple, whose items may differ.
     """
 
 
 class UnsupportedDict(UnsupportedOutput):
     """The model returns a dict that TorchScript cannot return
 
-    Return a dict from strings to tensors, or to tuples of tensors, or else a NamedTuple.
+    Leave `strict` at true: then the artifact returns the tensors, and the contract keeps the dicts. Or return a
+    NamedTuple.
     """
 
 

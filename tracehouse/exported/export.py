@@ -35,6 +35,7 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.source import seed_all
 from tracehouse.introspection import script_graphs, user_lines
+from tracehouse.torch_values import returned
 from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.trace import TraceResult
 
@@ -136,6 +137,7 @@ class Export:
         seed_all(self._seed)
         with torch.no_grad():
             answer = program.module()(*args, **kwargs)
+        answer = returned.open_containers(answer) if way == "direct" else call.restore_outputs(answer)
         difference = compare(self._outputs[method], answer, self._tolerance, sides=self._sides).difference
         if difference is not None:
             return ExportResult(_report(method, way, "differs", detail=f"{difference.leaf}: {difference.what}"))

@@ -9,8 +9,7 @@ import re
 
 # A clause at the end of a remedy; mode auto, which has tried it, leaves it out.
 LET_MODE_BE_AUTO = "or, in a trace request, let `mode` be auto"
-LET_MODE_BE_AUTO_OR_SCRIPT = f"{LET_MODE_BE_AUTO} or script"
-_LET_MODE_BE = re.compile(rf"[,;] {re.escape(LET_MODE_BE_AUTO)}( or script)?")
+_LET_MODE_BE = re.compile(rf"[,;] {re.escape(LET_MODE_BE_AUTO)}")
 
 
 def without_mode_auto(remedy: str) -> str:
@@ -22,6 +21,8 @@ FIND_THE_CAUSE = (
     "look for a value that Python reads out of a tensor (`if`, `int()`, `.item()`, `.numpy()`), and for state that "
     "forward changes; the trace keeps both as they were on the example"
 )
+
+RETURN_THE_SAME_IN_A_TRACE = "let the model return in a trace what it returns outside of one"
 
 REPLACE_VALUE_READ = (
     "compute the value with torch operators (torch.where, a mask) in place of Python, or make it an input of forward"

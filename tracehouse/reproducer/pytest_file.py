@@ -11,6 +11,7 @@ from math import isfinite, prod
 from textwrap import fill
 from typing import Any
 
+from tracehouse.contract.structure import is_traced_as_it_is
 from tracehouse.differential.comparison import closeness_bounds
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
@@ -116,6 +117,8 @@ class _PytestFile:
     def _artifact(self) -> str:
         if self._conversion.mode == "script":
             return pytest_templates.SCRIPT
+        if not self._returns_tensors_alone():
+            return pytest_templates.TRACE_TENSORS
         return pytest_templates.TRACE if self._takes_tensors_alone() else pytest_templates.TRACE_ONE_CALL
 
     def _archive_parts(self) -> list[str]:
@@ -242,6 +245,10 @@ class _PytestFile:
         alone = all(isinstance(tree, InlineTensor | RandomTensor | FileTensor) for tree in given.example_inputs)
         return alone and not given.example_kwarg_inputs
 
+    def _returns_tensors_alone(self) -> bool:
+        returns = self._found.example.returns
+        return returns is None or is_traced_as_it_is(returns, strict=self._spec.options.strict)
+
     def _served(self) -> str:
         form = self._spec.options.served_form
         return pytest_templates.SERVED.format(
@@ -318,7 +325,7 @@ def _describe(finding: Finding) -> str:
     return f"{finding.kind}{place}.{remedy}{beside}"
 
 
-_STANDARD = ("base64", "importlib", "inspect", "io", "random", "sys", "zipfile", "zlib")
+_STANDARD = ("base64", "dataclasses", "importlib", "inspect", "io", "random", "sys", "zipfile", "zlib")
 _OTHERS = ("numpy", "safetensors.torch", "torch")
 
 

@@ -256,7 +256,10 @@ class TraceOptions(Frozen):
     """The options of torch.jit.trace, and how the artifact is served."""
 
     strict: bool = Field(
-        True, description="torch.jit.trace's `strict`: false allows the model to return dicts and lists."
+        True,
+        description="torch.jit.trace's `strict`. True: the archive returns tensors in tuples, and the contract says "
+        "how they stand in the dicts and lists that the model returns. False: the archive itself returns dicts and "
+        "lists, whose values must all be of one type.",
     )
     force_outplace: bool = Field(False, description="Record in-place operators as their out-of-place versions.")
     store_inputs: bool = Field(

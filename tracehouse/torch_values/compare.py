@@ -14,7 +14,7 @@ from tracehouse.differential.comparison import (
     find_nesting_difference,
 )
 from tracehouse.tensors.tensor import Tensor
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned, structure
 from tracehouse.torch_values.tensors import datatype_of, to_bytes
 
 
@@ -43,7 +43,7 @@ def copy_outputs(value: Any) -> Any:
 def _compare_tensors(
     path: str, eager: torch.Tensor, artifact: torch.Tensor, tolerance: float, sides: AnswerNames
 ) -> ComparisonResult:
-    first, second = _pack_leaf(path, eager), _pack_leaf(path, artifact)
+    first, second = (_pack_leaf(path, returned.as_reals(one)) for one in (eager, artifact))
     if first is not None and second is not None:
         return compare_leaf(first, second, tolerance, sides)
     kinds = [f"{side.dtype}, {side.layout}" for side in (eager, artifact)]

@@ -17,7 +17,7 @@ import torch.fx.experimental.symbolic_shapes
 from tracehouse.errors import AnswerTooLarge
 from tracehouse.tensors.gradient_names import GRADIENT_PREFIX
 from tracehouse.tensors.tensor import Tensor
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned
 from tracehouse.torch_values.tensors import datatype_of, pack
 
 Named = dict[str, torch.Tensor]
@@ -53,8 +53,8 @@ def differentiate(
     _check_size([*leaves.values(), *parameters.values()], most)
     with torch.enable_grad():
         # The call may write into its inputs, which autograd forbids for leaves: it gets copies of them.
-        returned = run({name: leaves[name].clone() if name in leaves else tensor for name, tensor in inputs.items()})
-        outputs = structure.tensors(returned, "output")
+        copies = {name: leaves[name].clone() if name in leaves else tensor for name, tensor in inputs.items()}
+        outputs = returned.tensors(run(copies))
         found = _backward(outputs, [*leaves.values(), *parameters.values()], seed)
     named = {f"{GRADIENT_PREFIX}input.{name}": found.get(id(leaf)) for name, leaf in leaves.items()}
     named |= {

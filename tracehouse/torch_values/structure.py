@@ -6,13 +6,24 @@ everything.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from tracehouse.contract.structure import BakedLeaf, DictNode, FixedLeaf, ListNode, Structure, TensorLeaf, TupleNode
+from tracehouse.contract.structure import (
+    BakedLeaf,
+    ComplexLeaf,
+    DataclassNode,
+    DictNode,
+    FixedLeaf,
+    ListNode,
+    NamedTupleNode,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+)
 from tracehouse.introspection.addresses import without_addresses
 
 # What the contract writes down of a default, which may be of any length in the submitted source. Chosen.
@@ -25,6 +36,27 @@ class LeftOut:
     """Stands for an argument that a call leaves out: Python then uses this default."""
 
     default: Any
+
+
+class DataclassFields(dict[str, Any]):
+    """Stands for a dataclass that a method returned: its fields by name."""
+
+
+class NamedTupleFields(tuple[Any, ...]):
+    """Stands for a named tuple that a method returned: its items, and the names of its fields."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "NamedTupleFields":
+        """Return the named tuple with these fields."""
+        made = cls(fields.values())
+        made.names = tuple(fields)
+        return made
+
+    def with_items(self, items: Iterable[Any]) -> "NamedTupleFields":
+        """Return a named tuple with the same fields and other items."""
+        return NamedTupleFields.of(dict(zip(self.names, items, strict=True)))
 
 
 def leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -57,13 +89,15 @@ def tensors(value: Any, name: str) -> dict[str, torch.Tensor]:
     return {path: leaf for path, leaf in leaves(value, name) if isinstance(leaf, torch.Tensor)}
 
 
-def map_tensors(value: Any, name: str, change: Callable[[str, torch.Tensor], torch.Tensor]) -> Any:
+def map_tensors(value: Any, name: str, change: Callable[[str, torch.Tensor], Any]) -> Any:
     """Return the value with each tensor replaced by `change(path, tensor)`."""
     match value:
         case Mapping():
-            return {key: map_tensors(item, f"{name}.{key_of(key)}", change) for key, item in value.items()}
+            mapped = {key: map_tensors(item, f"{name}.{key_of(key)}", change) for key, item in value.items()}
+            return DataclassFields(mapped) if isinstance(value, DataclassFields) else mapped
         case tuple():
-            return tuple(map_tensors(item, f"{name}.{index}", change) for index, item in enumerate(value))
+            items = tuple(map_tensors(item, f"{name}.{index}", change) for index, item in enumerate(value))
+            return value.with_items(items) if isinstance(value, NamedTupleFields) else items
         case list():
             return [map_tensors(item, f"{name}.{index}", change) for index, item in enumerate(value)]
         case torch.Tensor():
@@ -96,13 +130,16 @@ def describe(value: Any, name: str, *, scripted: bool = False) -> Structure:
         case Mapping():
             named = {key_of(key): item for key, item in value.items()}
             inner = {key: describe(item, f"{name}.{key}", scripted=scripted) for key, item in named.items()}
-            return DictNode(mapping=inner)
+            return DataclassNode(dataclass=inner) if isinstance(value, DataclassFields) else DictNode(mapping=inner)
+        case NamedTupleFields():
+            described = _describe_items(value, name, scripted=scripted)
+            return NamedTupleNode(namedtuple=dict(zip(value.names, described, strict=True)))
         case tuple():
             return TupleNode(tuple=_describe_items(value, name, scripted=scripted))
         case list():
             return ListNode(list=_describe_items(value, name, scripted=scripted))
         case torch.Tensor():
-            return TensorLeaf(tensor=name)
+            return ComplexLeaf(complex=name) if value.is_complex() else TensorLeaf(tensor=name)
     return FixedLeaf(fixed=describe_constant(value))
 
 
@@ -141,8 +178,7 @@ def assemble(structure: Structure, by_name: Mapping[str, torch.Tensor]) -> Any:
             return {key: assemble(item, by_name) for key, item in structure.mapping.items() if is_traced(item)}
         case FixedLeaf():
             return structure.fixed
-        case BakedLeaf():
-            raise TypeError("a baked value is not passed to the artifact")
+    raise TypeError(f"{type(structure).__name__} is no part of an argument that is passed to the artifact")
 
 
 def is_traced(structure: Structure) -> bool:

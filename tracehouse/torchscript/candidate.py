@@ -19,7 +19,7 @@ from tracehouse.introspection import user_lines
 from tracehouse.spec.conversion import Conversion, ScriptTarget
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
 from tracehouse.torchscript import script, script_targets
-from tracehouse.torchscript.trace import Retrace, TraceResult, retrace, trace
+from tracehouse.torchscript.trace import Retrace, Retraced, TraceResult, retrace, trace
 
 _INLINED_MAX = 50  # a finding each
 
@@ -106,7 +106,7 @@ def _trace_again(
     conversion: Conversion,
     call: Call,
     within: AbstractContextManager[Any],
-) -> torch.jit.ScriptModule:
+) -> Retraced:
     try:
         return retrace(
             _with_scripted_targets(model, conversion.scripted), call, options, within, gradients=check.gradients

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch.jit._trace import TracingCheckError, _check_trace
 
+from tracehouse.contract.structure import ComplexLeaf, TensorLeaf, items_of
+from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import (
     DifferingConstant,
     Divergence,
@@ -65,6 +67,14 @@ _OUTPUT_DIFFERS = re.compile(
 
 
 @dataclass(frozen=True)
+class OutputNames:
+    """The names of all tensors that a method returns, and of those that torch's check compares, in its order."""
+
+    every: list[str]
+    compared: list[str]
+
+
+@dataclass(frozen=True)
 class RecordedWarning:
     """A TracerWarning, the user's line that caused it, and the method that torch was recording or checking.
 
@@ -99,15 +109,15 @@ def report_not_run(warned: Sequence[RecordedWarning]) -> TorchCheck:
 
 def report(
     module: torch.jit.ScriptModule,
-    outputs: Mapping[str, Any],
+    outputs: Mapping[str, OutputNames],
     warned: Sequence[RecordedWarning],
     failed: Exception | None,
     error: str | None,
 ) -> TorchCheck:
     """Return what torch's check found.
 
-    `outputs` are the eager model's by method, and `failed` is what the check raised. `error` says why the result does
-    not count: the check then has neither passed nor failed.
+    `outputs` are the names of the model's outputs by method, and `failed` is what the check raised. `error` says why
+    the result does not count: the check then has neither passed nor failed.
     """
     refused = isinstance(failed, TracingCheckError)
     if failed is not None and not refused and error is None:
@@ -243,12 +253,13 @@ def _nondeterministic_nodes(module: torch.jit.ScriptModule, methods: set[str | N
     ]
 
 
-def _parse_output_difference(warned: RecordedWarning, outputs: Mapping[str, Any]) -> OutputDifference | None:
+def _parse_output_difference(warned: RecordedWarning, outputs: Mapping[str, OutputNames]) -> OutputDifference | None:
     match = _OUTPUT_DIFFERS.match(warned.message)
     if match is None:
         return None
     number = int(match[1])
-    names = _compared_names(outputs.get(warned.method or ""))
+    named = outputs.get(warned.method or "")
+    names = [] if named is None else named.compared
     return OutputDifference(
         method=warned.method,
         number=number,
@@ -258,14 +269,16 @@ def _parse_output_difference(warned: RecordedWarning, outputs: Mapping[str, Any]
     )
 
 
-def _compared_names(output: Any) -> list[str]:
-    """Return the names of the leaves that torch's check compares, in its order."""
-    if isinstance(output, tuple):
-        return [f"output.{place}" for place, item in enumerate(output) if isinstance(item, torch.Tensor)]
-    return ["output"] if isinstance(output, torch.Tensor) else []
+def name_outputs(outputs: Any, call: Call) -> OutputNames:
+    """Return the names of what the model returned. torch's check compares the tensors at the top level of a tuple."""
+    returned_alone = isinstance(outputs, torch.Tensor)
+    is_tuple = isinstance(outputs, tuple) or call.keeps_tensors
+    top = [] if returned_alone or not is_tuple else items_of(structure.describe(outputs, "output"))
+    compared = [f"output.{key}" for key, item in top if isinstance(item, TensorLeaf | ComplexLeaf)]
+    return OutputNames([*structure.tensors(outputs, "output")], ["output"] if returned_alone else compared)
 
 
-def _find_uncompared(outputs: Mapping[str, Any], stopped_at: str | None, *, reached: bool) -> list[OutputRef]:
+def _find_uncompared(outputs: Mapping[str, OutputNames], stopped_at: str | None, *, reached: bool) -> list[OutputRef]:
     """Return the tensors that torch's check did not compare.
 
     `reached` says whether the outputs of the method at which the check stopped were still compared.
@@ -274,11 +287,7 @@ def _find_uncompared(outputs: Mapping[str, Any], stopped_at: str | None, *, reac
     stopped = False
     for method, output in outputs.items():
         stopped = stopped or (method == stopped_at and not reached)
-        compared = [] if stopped else _compared_names(output)
-        left += [
-            OutputRef(method=method, output=name)
-            for name in structure.tensors(output, "output")
-            if name not in compared
-        ]
+        compared = [] if stopped else output.compared
+        left += [OutputRef(method=method, output=name) for name in output.every if name not in compared]
         stopped = stopped or method == stopped_at
     return left

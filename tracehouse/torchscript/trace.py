@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import torch
 from torch.jit._trace import TracerWarning
 
+from tracehouse.contract.structure import Structure
 from tracehouse.differential.comparison import compare_baked_arguments
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bake
@@ -36,8 +37,19 @@ class TraceResult:
     inlined: Sequence[InlinedFunction] = ()
 
 
+@dataclass(frozen=True)
+class Retraced:
+    """A method that was traced once more.
+
+    `returns` is how what it returned nests, with the constants; None if the trace itself returns all of it.
+    """
+
+    module: torch.jit.ScriptModule
+    returns: Structure | None = None
+
+
 # Traces one method once more, on another call, under a context. Raises what tracing raises.
-Retrace = Callable[[Call, AbstractContextManager[Any]], torch.jit.ScriptModule]
+Retrace = Callable[[Call, AbstractContextManager[Any]], Retraced]
 _Warnings = dict[RecordedWarning, None]  # in order, each once: torch's check traces again
 
 
@@ -72,18 +84,20 @@ def trace(
         archive = recording.save(module)
         error = recording.explain_failed_check(failed)
     seen = [*warned]
-    report = torch_check.report(module, outputs, seen, failed, error) if check else torch_check.report_not_run(seen)
+    names = {method: torch_check.name_outputs(one, calls[method]) for method, one in outputs.items()}
+    report = torch_check.report(module, names, seen, failed, error) if check else torch_check.report_not_run(seen)
     of_trace = [one for one in seen if not (one.is_from_check or one.of_repeat)]
     return TraceResult(module, archive, of_trace, report, [*recording.inlined.values()])
 
 
 def retrace(
     model: LoadedModel, call: Call, options: TraceOptions, within: AbstractContextManager[Any], *, gradients: bool
-) -> torch.jit.ScriptModule:
+) -> Retraced:
     """Trace one method again with the same options, inside the context `within`. Raises whatever tracing raises."""
     recording = _Recording(model, {call.method: call}, (), options, 1.0, gradients)
     with warnings.catch_warnings(action="ignore"):
-        return recording.trace(check=False, within=within)
+        module = recording.trace(check=False, within=within)
+    return Retraced(module, recording.returned.get(call.method))
 
 
 def check_names(model: LoadedModel, calls: Mapping[str, Call]) -> None:
@@ -113,13 +127,14 @@ class _Recording:
     tolerance: float
     gradients: bool
     inlined: dict[str, InlinedFunction] = field(default_factory=dict)
+    returned: dict[str, Structure] = field(default_factory=dict)  # by the methods of which a trace keeps tensors alone
 
     def trace(
         self, *, check: bool, gradients: bool | None = None, within: AbstractContextManager[Any] | None = None
     ) -> torch.jit.ScriptModule:
         """Trace the calls' methods inside the context `within`. Raises whatever tracing or torch's check raises."""
         module = self.model.copy_module()
-        bake(module, self.calls)
+        bake(module, self.calls, self.returned)
         # Gradients are off, as they are when the eager model and the artifact are called. With gradients, a model may
         # take another path (nn.TransformerEncoder does), and the trace would keep it. torch's check has them off too.
         # Gradients are on only if the artifact's gradients are to be compared, because not every path has gradients.

@@ -25,7 +25,7 @@ from tracehouse.errors import (
     UnsupportedOutput,
     UntraceableModel,
 )
-from tracehouse.findings.remedies import LET_MODE_BE_AUTO_OR_SCRIPT
+from tracehouse.findings.remedies import RETURN_THE_SAME_IN_A_TRACE
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import torch_check
 
@@ -48,12 +48,9 @@ _NAMED: list[tuple[str, type[TraceError]]] = [
 ]
 # Remedies that are more exact than the error's own.
 _REMEDIES = {
-    "Encountering a dict at the output of the tracer": (
-        "return a tuple or a NamedTuple, or set strict to false if all values are of one type; "
-        f"{LET_MODE_BE_AUTO_OR_SCRIPT}"
-    ),
-    "Only tensors, lists, tuples of tensors": "return tensors, in tuples, lists or dicts",
-    "List trace inputs must have elements": "do not return empty lists",
+    "Encountering a dict at the output of the tracer": RETURN_THE_SAME_IN_A_TRACE,
+    "Only tensors, lists, tuples of tensors": RETURN_THE_SAME_IN_A_TRACE,
+    "List trace inputs must have elements": RETURN_THE_SAME_IN_A_TRACE,
 }
 # Of messages that have no error of their own.
 _REMEDIES_OF_OTHERS = [

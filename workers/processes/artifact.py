@@ -92,6 +92,7 @@ class ArtifactProcess(ModelProcess):
             inputs=[tensor.spec for tensor in inputs],
             answer_max_bytes=ANSWER_MAX_BYTES,
             arguments=call.arguments,
+            returns=call.returns,
         )
         self._send(ask, inputs)
 

@@ -71,6 +71,7 @@ class ModelProcess(ABC):
             case=call.case,
             method=call.method,
             arguments=call.arguments,
+            returns=call.returns,
             inputs=[tensor.spec for tensor in inputs],
             seed=seed,
             within_s=within_s,

@@ -8,7 +8,6 @@ In mode eager this is the only program: it runs the request's calls and receives
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -27,7 +26,7 @@ from tracehouse.eager.submission import SubmissionLoader
 from tracehouse.errors import AnswerTooLarge, LimitExceeded, ModelRaised, OutputWithoutValues, ServiceError, TraceError
 from tracehouse.introspection import tracebacks
 from tracehouse.tensors.tensor import Tensor, split
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned, structure
 from tracehouse.torch_values.tensors import datatype_of, pack, unpack
 from workers.programs.program_error import to_service_error
 from workers.programs.request import make_submission
@@ -169,7 +168,7 @@ def _pack_outputs(call: Call, answer: CallResult, without_values: type[TraceErro
     Raises ModelRaised for an output that has no datatype, `without_values` if an output's values cannot be read, and
     LimitExceeded.
     """
-    named: dict[str, Any] = structure.tensors(answer.outputs, "output")
+    named = returned.tensors(answer.outputs)
     for name, tensor in named.items():
         if datatype_of(tensor) is None:
             raise ModelRaised(f"{call.method} returned {name!r} as {tensor.dtype}, which has no datatype")

@@ -23,7 +23,7 @@ from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, Run
 from tracehouse.forms import torchscript
 from tracehouse.introspection import paths
 from tracehouse.tensors.tensor import Tensor, split
-from tracehouse.torch_values import gradients, script_calls, structure, tensors
+from tracehouse.torch_values import gradients, returned, script_calls, structure, tensors
 from tracehouse.torch_values.compare import compare
 from tracehouse.torch_values.gradients import Gradients
 
@@ -64,13 +64,22 @@ class LoadedArtifact:
     def infer(self, method: str, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the outputs by name, in the contract's order. Raises GraphRaised."""
         contract = self._contract.methods[method]
-        outputs = structure.tensors(self.call(method, contract.arguments, inputs), "output")
+        outputs = returned.tensors(self.call(method, contract.arguments, contract.returns, inputs))
         if missing := [spec.name for spec in contract.outputs if spec.name not in outputs]:
             raise GraphRaised(f"the artifact raised: it returned no {missing[0]!r}", method=method)
         return {spec.name: outputs[spec.name] for spec in contract.outputs}
 
-    def call(self, method: str, arguments: Sequence[Argument], inputs: Mapping[str, torch.Tensor]) -> Any:
-        """Return all that the method returns on inputs that nest in these arguments. Raises GraphRaised."""
+    def call(
+        self,
+        method: str,
+        arguments: Sequence[Argument],
+        returns: Structure | None,
+        inputs: Mapping[str, torch.Tensor],
+    ) -> Any:
+        """Return all that the method returns on inputs that nest in these arguments, nested as `returns` if that fits.
+
+        Raises GraphRaised.
+        """
         on_device = {name: tensor.to(self._device) for name, tensor in inputs.items()}
         values = {
             argument.name: structure.assemble(argument.structure, on_device)
@@ -79,15 +88,16 @@ class LoadedArtifact:
         }
         function: Any = self._methods[method]
         try:
-            return script_calls.call_method(function, function.schema, values)
+            outputs = returned.open_containers(script_calls.call_method(function, function.schema, values))
         except Exception as error:
             raise GraphRaised(f"the artifact raised: {_text_of(error)}", method=method) from error
+        return outputs if returns is None else returned.restore(returns, outputs)
 
     def differentiate(self, request: Differentiate, inputs: Mapping[str, torch.Tensor]) -> Gradients:
         """Raises GraphRaised and AnswerTooLarge."""
 
         def run(inputs: Mapping[str, torch.Tensor]) -> Any:
-            return self.call(request.method, request.arguments, inputs)
+            return self.call(request.method, request.arguments, request.returns, inputs)
 
         try:
             return gradients.differentiate(run, inputs, self._module, request.seed, most=request.answer_max_bytes)
@@ -212,8 +222,8 @@ def _call(
     """Return the outputs by name; and how they nest, where the request says how the inputs do."""
     if request.arguments is None:
         return artifact.infer(request.method, inputs), None
-    outputs = artifact.call(request.method, request.arguments, inputs)
-    return structure.tensors(outputs, "output"), structure.describe(outputs, "output")
+    outputs = artifact.call(request.method, request.arguments, request.returns, inputs)
+    return returned.tensors(outputs), structure.describe(outputs, "output")
 
 
 def _pack(method: str, outputs: Mapping[str, torch.Tensor]) -> list[Tensor]:

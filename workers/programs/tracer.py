@@ -6,10 +6,10 @@ harm this process alone.
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -99,7 +99,7 @@ class Tracing:
         self._send_file("sources", source_excerpts.collect_excerpts(trace_check.findings))
         for offered in result.offered:
             self._send_case(offered)
-        self._export = self._plan_export(candidate, check.outputs)
+        self._export = self._plan_export(candidate, check)
         return Traced(
             form=candidate.form,
             entrypoint=self._spec.source.entrypoint,
@@ -122,10 +122,10 @@ class Tracing:
         lines = [warning.line for warning in traced.warnings if warning.reads_value]
         return script_targets.find_targets(self._loaded.model.module, lines)
 
-    def _plan_export(self, candidate: Candidate, outputs: Mapping[str, Any]) -> Export:
+    def _plan_export(self, candidate: Candidate, check: ModelCheck) -> Export:
         tolerance, seed = self._spec.check.check_tolerance, self._spec.options.seed
-        model, calls = self._loaded.model, self._loaded.calls
-        return Export(model, calls, outputs, candidate.traced, candidate.form, tolerance=tolerance, seed=seed)
+        model, calls = self._loaded.model, check.submission.calls
+        return Export(model, calls, check.outputs, candidate.traced, candidate.form, tolerance=tolerance, seed=seed)
 
     def export(self) -> None:
         """Try torch.export if the request asks for it. It runs after `Traced` is sent, so it cannot harm the trace."""

@@ -1,6 +1,6 @@
 """Examples: the request's calls, and what the eager model and the artifact answer on the examples among them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_spec import InputSpec
@@ -45,13 +45,14 @@ class ExampleRuns:
 def run_examples(processes: ModelProcesses) -> ExampleRuns:
     """Run both models on the examples. These are no secret, so the tracing child may still live. Raises TraceError."""
     calls, first_answers = processes.eager.calls(processes.spec)
-    examples = {call.method: call for call in calls if call.case == EXAMPLE}
-    check_inputs = [call for call in calls if call.case != EXAMPLE]
     answers: dict[str, EagerAnswer] = {}
     for method, answer in first_answers.items():
         if isinstance(answer, Failure):
             raise ModelUnrepeatable(f"loaded again, it refuses its example: {answer.detail}", method=method)
         answers[method] = answer
+    calls = [replace(call, returns=answers[call.method].answer.returns) for call in calls]
+    examples = {call.method: call for call in calls if call.case == EXAMPLE}
+    check_inputs = [call for call in calls if call.case != EXAMPLE]
     processes.wait()
     comparisons: dict[str, FormComparisons] = {}
     artifact_answers: dict[str, Answer | str] = {}

@@ -157,6 +157,50 @@ def test_the_reply_has_the_protocols_form(asked) -> None:
     }
 
 
+@pytest.fixture(scope="module")
+def returns_more(store: Store, trace, register: Register) -> None:
+    """Model `returns-more`, of which the artifact returns the tensors alone: forward(x) → a dict with constants."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return {"y": x + 1, "labels": ["cat", None, 2.5], "spectrum": torch.fft.rfft(x)}
+
+    register("returns-more", trace(store.blobs, Net(), torch.zeros(2, 2)))
+
+
+@pytest.mark.usefixtures("returns_more")
+@pytest.mark.parametrize("body", [{"args": [X]}, {"inputs": {"x": X}}, {"inputs": [TENSOR]}])
+def test_the_reply_has_the_constants_in_their_places(asked, body: dict[str, Any]) -> None:
+    reply = asked(body, "/infer/returns-more").json()
+
+    assert reply["returns"] == {
+        "mapping": {
+            "y": {"tensor": "output.y"},
+            "labels": {"baked": ["cat", None, 2.5]},
+            "spectrum": {"complex": "output.spectrum"},
+        }
+    }
+    assert reply["outputs"] == [
+        {"name": "output.y", "datatype": "FP32", "shape": [2, 2], "data": [2.0, 3.0, 4.0, 5.0]},
+        {
+            "name": "output.spectrum",
+            "datatype": "FP32",
+            "shape": [2, 2, 2],
+            "parameters": {"complex": True},
+            "data": [3.0, 0.0, -1.0, 0.0, 7.0, 0.0, -1.0, 0.0],
+        },
+    ]
+
+
+@pytest.mark.usefixtures("returns_more")
+def test_the_reply_has_the_constants_beside_the_outputs_that_are_asked_for(asked) -> None:
+    reply = asked({"args": [X], "outputs": [{"name": "output.y"}]}, "/infer/returns-more").json()
+
+    assert [output["name"] for output in reply["outputs"]] == ["output.y"]
+    assert reply["returns"]["mapping"]["labels"] == {"baked": ["cat", None, 2.5]}
+
+
 IDS = {"name": "pair.0", "datatype": "INT64", "shape": [3], "data": [1, 2, 3]}
 MASK = {"name": "pair.1.0", "datatype": "BOOL", "shape": [2], "data": [False, True]}
 

@@ -12,6 +12,7 @@ from tracehouse.check.target import Target
 from tracehouse.eager.call import Call, bind
 from tracehouse.eager.model import LoadedModel
 from tracehouse.spec.trace_spec import TraceOptions
+from tracehouse.torch_values import structure
 from tracehouse.torchscript import trace
 from tracehouse.torchscript.torch_check import RecordedWarning
 
@@ -46,10 +47,10 @@ def make_retraceable(model: LoadedModel, *args: Any, **kwargs: Any) -> Target:
     call = bind(model.module, "forward", "forward", args, kwargs)
     options = TraceOptions(strict=False)
 
-    def retrace(again: Call, within: AbstractContextManager[Any]) -> torch.jit.ScriptModule:
+    def retrace(again: Call, within: AbstractContextManager[Any]) -> trace.Retraced:
         return trace.retrace(model, again, options, within, gradients=False)
 
-    artifact = trace.retrace(model, call, options, torch.no_grad(), gradients=False)
+    artifact = trace.retrace(model, call, options, torch.no_grad(), gradients=False).module
     return Target(model, call, EagerOracle(model, 0), artifact, "traced", retrace, TOLERANCE, 0)
 
 
@@ -59,9 +60,10 @@ def trace_target(model: LoadedModel, *args: Any) -> tuple[Target, list[RecordedW
     eager = EagerOracle(model, 0)
     outputs = {"forward": eager.answer(call).outputs}
     options = TraceOptions()
+    call = call.returning(structure.describe(outputs["forward"], "output"), strict=options.strict)
     traced = trace.trace(model, {"forward": call}, options, outputs=outputs, check=False, tolerance=TOLERANCE)
 
-    def retrace(again: Call, within: AbstractContextManager[Any]) -> torch.jit.ScriptModule:
+    def retrace(again: Call, within: AbstractContextManager[Any]) -> trace.Retraced:
         return trace.retrace(model, again, options, within, gradients=False)
 
     return Target(model, call, eager, traced.module, "traced", retrace, TOLERANCE, 0), traced.warnings

@@ -13,7 +13,16 @@ from tracehouse.contract.coverage import list_uncovered
 from tracehouse.contract.dims import symbols_of
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.regions import REGIONS_MAX
-from tracehouse.contract.structure import Argument, BakedLeaf, DictNode, FixedLeaf, Structure, TensorLeaf
+from tracehouse.contract.structure import (
+    Argument,
+    BakedLeaf,
+    DictNode,
+    FixedLeaf,
+    NamedTupleNode,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+)
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 IDS: dict[str, Shape] = {"ids": ("batch", "seq")}
@@ -53,6 +62,36 @@ def test_the_sizes_that_are_refused_now_are_named(old: str, new: str, said: str 
     before, now = (contract(IDS, {"batch": "1..8", "seq": seq}) for seq in (old, new))
 
     assert list_uncovered([before], [now]) == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (BakedLeaf(baked=4), BakedLeaf(baked=4), None),
+        (BakedLeaf(baked=4), BakedLeaf(baked=4.0), "the constant 'output.1' is another one"),
+        (BakedLeaf(baked=4), BakedLeaf(baked=True), "the constant 'output.1' is another one"),
+        (BakedLeaf(baked=None), DictNode(mapping={}), "what is returned nests in another way"),
+    ],
+)
+def test_other_constants_and_another_nesting_of_what_is_returned_are_named(
+    old: Structure, new: Structure, said: str | None
+) -> None:
+    before, now = (
+        contract(IDS, {"batch": "1..8", "seq": "8"}, returns=TupleNode(tuple=[TensorLeaf(tensor="output"), leaf]))
+        for leaf in (old, new)
+    )
+
+    assert list_uncovered([before], [now]) == ([said] if said else [])
+
+
+def test_a_named_tuple_is_no_other_nesting_than_a_tuple() -> None:
+    returns = [
+        TupleNode(tuple=[TensorLeaf(tensor="output")]),
+        NamedTupleNode(namedtuple={"y": TensorLeaf(tensor="output")}),
+    ]
+    before, now = (contract(IDS, {"batch": "1..8", "seq": "8"}, returns=one) for one in returns)
+
+    assert list_uncovered([before], [now]) == []
 
 
 def test_regions_together_cover_a_region() -> None:

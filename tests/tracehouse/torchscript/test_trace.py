@@ -13,6 +13,7 @@ from tracehouse.eager.call import bind
 from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import BackwardHooks, ConstantRequiresGrad, UnsupportedOutput, UntraceableModel
 from tracehouse.spec.trace_spec import TraceOptions
+from tracehouse.torch_values import structure
 from tracehouse.torchscript.trace import TraceResult, trace
 
 Load = Callable[..., LoadedModel]
@@ -96,10 +97,26 @@ def test_without_strict_a_dict_is_returned(load: Load) -> None:
     assert isinstance(returned, dict)
 
 
-def test_with_strict_torch_refuses_a_dict_and_says_what_to_do(load: Load) -> None:
+def test_with_strict_the_tensors_of_a_dict_are_returned_in_a_tuple(load: Load) -> None:
+    model, x = load("dict_output"), torch.ones(2, 4)
+    call = bind(model.module, "forward", "forward", [x], {})
+    outputs = call.run(model.copy_module())
+    calls = {"forward": call.returning(structure.describe(outputs, "output"), strict=True)}
+
+    returned = trace(model, calls, TraceOptions(), outputs={"forward": outputs}, check=True, tolerance=1e-5)
+
+    first, second = returned.module(x)
+    assert torch.equal(first, x * 2)
+    assert torch.equal(second, x / 2)
+    assert returned.torch_check.passed
+    assert not returned.torch_check.not_compared
+
+
+def test_a_model_that_returns_a_dict_only_in_a_trace_is_refused_with_what_to_do(load: Load) -> None:
     with pytest.raises(UnsupportedOutput) as raised:
         traced(load("dict_output"), torch.ones(2, 4))
-    assert "set strict to false" in raised.value.facts["remedy"]
+
+    assert "in a trace" in raised.value.facts["remedy"]
 
 
 @pytest.mark.parametrize("stored", [True, False])

@@ -9,7 +9,17 @@ import torch
 
 from tests.submissions import EVERY_DATATYPE, spec, tensor
 from tests.workers.conftest import Told
-from tracehouse.contract.structure import DictNode, TensorLeaf, TupleNode
+from tracehouse.contract.structure import (
+    BakedLeaf,
+    ComplexLeaf,
+    DataclassNode,
+    DictNode,
+    ListNode,
+    NamedTupleNode,
+    Structure,
+    TensorLeaf,
+    TupleNode,
+)
 from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
@@ -134,7 +144,9 @@ def test_what_nests_comes_back_nested(run: Run) -> None:
             TupleNode(
                 tuple=[
                     leaf(tensor="output.1.0"),
-                    TupleNode(tuple=[leaf(tensor="output.1.1.0"), leaf(tensor="output.1.1.1")]),
+                    NamedTupleNode(
+                        namedtuple={"left": leaf(tensor="output.1.1.0"), "right": leaf(tensor="output.1.1.1")}
+                    ),
                 ]
             ),
         ]
@@ -224,15 +236,71 @@ def test_a_dict_is_returned_where_strict_is_off(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "slug"), [("dict_output", "unsupported-output"), ("returns_text", "output-not-tensor")]
-)
-def test_outputs_that_a_trace_cannot_return_are_refused_with_a_remedy(run: Run, name: str, slug: str) -> None:
-    failure = run(spec(name, example_inputs=[X])).failure
+OF_TWO_TENSORS = {"doubled": TensorLeaf(tensor="output.doubled"), "halved": TensorLeaf(tensor="output.halved")}
 
-    assert failure.slug == slug
+
+@pytest.mark.parametrize(
+    ("name", "returns"),
+    [
+        ("dict_output", DictNode(mapping=OF_TWO_TENSORS)),
+        ("returns_text", TupleNode(tuple=[TensorLeaf(tensor="output.0"), BakedLeaf(baked="text")])),
+        (
+            "returns_a_dataclass",
+            DataclassNode(
+                dataclass={
+                    "doubled": TensorLeaf(tensor="output.doubled"),
+                    "hidden": ListNode(list=[TensorLeaf(tensor="output.hidden.0"), BakedLeaf(baked=None)]),
+                    "scale": BakedLeaf(baked=2.0),
+                }
+            ),
+        ),
+        ("returns_complex_numbers", TupleNode(tuple=[TensorLeaf(tensor="output.0"), ComplexLeaf(complex="output.1")])),
+    ],
+)
+def test_the_contract_has_all_that_is_returned(run: Run, name: str, returns: Structure) -> None:
+    told = run(spec(name, example_inputs=[X]))
+
+    assert told.verdict is Verdict.VERIFIED
+    assert told.traced.contract.methods["forward"].returns == returns
+
+
+@pytest.mark.parametrize(
+    ("name", "returns"),
+    [
+        ("dict_output", DictNode(mapping=OF_TWO_TENSORS)),
+        ("returns_text", TupleNode(tuple=[TensorLeaf(tensor="output.0"), BakedLeaf(baked="text")])),
+    ],
+)
+def test_the_contract_of_a_script_has_all_that_is_returned(run: Run, name: str, returns: Structure) -> None:
+    told = run(spec(name, example_inputs=[X], mode="script"))
+
+    assert told.verdict is Verdict.VERIFIED
+    assert told.traced.contract.methods["forward"].returns == returns
+
+
+def test_a_complex_tensor_is_in_the_contract_as_pairs_of_reals(run: Run) -> None:
+    told = run(spec("returns_complex_numbers", example_inputs=[X]))
+
+    outputs = told.traced.contract.methods["forward"].outputs
+    assert [(one.datatype, one.shape) for one in outputs] == [("FP32", (2, 4)), ("FP32", (2, 3, 2))]
+
+
+@pytest.mark.parametrize("returned", ["x, x.dtype", "x, x.numpy()", "x, [object()]", "'text'"])
+def test_what_is_neither_tensor_nor_constant_is_refused_with_a_remedy(run: Run, returned: str) -> None:
+    files = {"net.py": f"def net(x):\n    return {returned}\n"}
+    failure = run({**spec("linear", example_inputs=[X]), "source": {"files": files, "entrypoint": "net:net"}}).failure
+
+    assert failure.slug == "output-not-tensor"
     assert failure.facts["remedy"]
-    assert (failure.facts["file"], failure.facts["line"]) == (f"{name}.py", 5)
+    assert (failure.facts["file"], failure.facts["line"]) == ("net.py", 1)
+
+
+def test_constants_that_are_too_long_for_every_reply_are_refused(run: Run) -> None:
+    files = {"net.py": "def net(x):\n    return x, 'a' * 100_000\n"}
+    failure = run({**spec("linear", example_inputs=[X]), "source": {"files": files, "entrypoint": "net:net"}}).failure
+
+    assert failure.slug == "unsupported-output"
+    assert failure.facts["limit_bytes"] == 64 * 1024
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,41 @@ def test_the_test_fails_and_passes_once_the_model_is_mended(shown: Any) -> None:
     assert found.passes(mended), found.output
 
 
+RETURNS_MORE = """import torch
+from dataclasses import dataclass
+
+
+@dataclass
+class Output:
+    y: torch.Tensor
+    more: dict
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        {line}
+"""
+KEEPS_A_NUMBER = RETURNS_MORE.format(line="return Output(x + 1, {'n': None, 'sum': float(x.sum())})")
+BAKES_BESIDE_IT = RETURNS_MORE.format(line="return Output(x * float(x.sum()), {'n': None, 'size': x.shape[0]})")
+
+
+def test_a_constant_that_is_another_one_is_shown(shown: Any) -> None:
+    found = shown(submitted(KEEPS_A_NUMBER))
+
+    assert found.kept.check.verdict is Verdict.REJECTED
+    assert not found.passes()
+    assert "assert_same" in found.output
+    assert found.passes(found.text.replace("float(x.sum())", "2.0")), found.output
+
+
+def test_a_tensor_beside_constants_is_shown(shown: Any) -> None:
+    found = shown(submitted(BAKES_BESIDE_IT))
+
+    assert found.kept.check.verdict is Verdict.REJECTED
+    assert found.shows_it(), found.output
+    assert found.passes(found.text.replace("x * float(x.sum())", "x * x.sum()")), found.output
+
+
 BRANCHES_IN_A_FUNCTION = """import torch
 
 

@@ -15,6 +15,7 @@ from service.storage.database import Store
 from tests.conftest import PATIENCE_S, TENANT, wait_until
 from tests.submissions import EVERY_DATATYPE, spec, tensor
 from tests.workers.conftest import LIMITS, ArtifactOf, Work
+from tracehouse.contract.structure import BakedLeaf, DictNode, TensorLeaf, TupleNode
 from tracehouse.differential import golden
 from tracehouse.errors import Failure
 from tracehouse.findings import differences
@@ -798,6 +799,35 @@ def test_a_model_that_is_another_one_each_time_is_refused(work: Work) -> None:
     assert "forward has other outputs" in request.failure.detail
 
 
+def test_a_constant_that_is_another_one_each_time_is_refused(work: Work) -> None:
+    request = work(hostile("import os\ndef Net(x):\n    return x + 1, os.getpid()\n"))
+
+    assert request.failure is not None
+    assert request.failure.slug == "model-unrepeatable"
+
+
+@pytest.mark.parametrize("mode", ["trace", "script"])
+def test_a_constant_that_follows_the_values_is_rejected(artifact: ArtifactOf, mode: str) -> None:
+    source = "import torch\ndef Net(x: torch.Tensor):\n    return x + 1, float(x.sum())\n"
+    kept = artifact({**hostile(source), "mode": mode, "accept_unsound": True})
+
+    assert kept.check.verdict is Verdict.REJECTED
+    assert "output.1" in " ".join(finding.detail for finding in kept.check.findings)
+
+
+@pytest.mark.parametrize("mode", ["trace", "script"])
+def test_a_constant_that_follows_a_size_restricts_to_that_size(artifact: ArtifactOf, mode: str) -> None:
+    source = "import torch\ndef Net(x: torch.Tensor):\n    return {'y': x + 1}, x.shape[0]\n"
+    kept = artifact({**hostile(source), "mode": mode})
+
+    method = kept.contract.methods["forward"]
+    assert kept.check.verdict is Verdict.RESTRICTED
+    assert method.inputs[0].fixed["0"] == "trace"
+    assert method.returns == TupleNode(
+        tuple=[DictNode(mapping={"y": TensorLeaf(tensor="output.0.y")}), BakedLeaf(baked=method.inputs[0].example[0])]
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "inputs"),
     [
@@ -819,6 +849,10 @@ def test_a_model_that_is_another_one_each_time_is_refused(work: Work) -> None:
         ("divides", [tensor([0.0, -1.0, 2.0])]),
         ("encoder", [{"datatype": "FP32", "shape": [2, 5, 8], "random": {"seed": 0}}]),
         ("every_datatype", EVERY_DATATYPE),
+        ("dict_output", [X]),
+        ("returns_text", [X]),
+        ("returns_a_dataclass", [X]),
+        ("returns_complex_numbers", [X]),
     ],
 )
 def test_honest_models_keep_their_verdicts(work: Work, name: str, inputs: list[Any]) -> None:

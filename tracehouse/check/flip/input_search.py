@@ -16,7 +16,7 @@ from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import ModelRaised
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned
 from tracehouse.torch_values.compare import compare
 
 # The bounds of the search are choices.
@@ -100,7 +100,7 @@ def _test_input(
     if all(results[site].is_enough for site in changed):
         return
     difference = _find_difference(target, call, answer)
-    is_telling = any(map(_is_telling, structure.tensors(answer.outputs, "output").values()))
+    is_telling = any(map(_is_telling, returned.tensors(answer.outputs).values()))
     for site in changed:
         others = [example[other] for other in changed if other != site]
         alone = difference if difference is None or not others else _isolate(target, call, others, difference)

@@ -17,6 +17,7 @@ import torch
 
 from tracehouse.check.graph_diff import line_at_fault
 from tracehouse.check.graph_diff.line_at_fault import Frame
+from tracehouse.contract.structure import BakedLeaf, Structure, leaves_of
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torchscript import tensor_constants
 
@@ -94,14 +95,23 @@ class CanonicalGraph:
         return [(step.operation, step.operands) for step in self.steps]
 
 
-def canonicalize(module: torch.jit.ScriptModule, method: str) -> CanonicalGraph:
+def canonicalize(module: torch.jit.ScriptModule, method: str, returns: Structure | None = None) -> CanonicalGraph:
     """Return the canonical graph of a module's method: inlined and, by torch's own pass, without dead code.
 
-    The module itself is not changed. It must have the method.
+    `returns` is how what the model returned nests, if the graph returns the tensors of it alone: then the last step has
+    the constants too. The module itself is not changed. It must have the method.
     """
     graph = script_graphs.methods(module)[method].inlined_graph
     torch._C._jit_pass_dce(graph)
-    return CanonicalGraph(_GraphReader().read(graph), graph)
+    steps = _GraphReader().read(graph)
+    if returns is not None:
+        leaves = leaves_of(returns, "output")
+        steps[-1].operands += [f"{_CONSTANT}{_describe_leaf(leaf)} as {path}" for path, leaf in leaves]
+    return CanonicalGraph(steps, graph)
+
+
+def _describe_leaf(leaf: Structure) -> str:
+    return repr(leaf.baked) if isinstance(leaf, BakedLeaf) else "a tensor"
 
 
 def find_divergences(was: CanonicalGraph, now: CanonicalGraph, limit: int = 6) -> list[GraphDivergence]:

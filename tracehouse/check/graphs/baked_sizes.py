@@ -7,7 +7,7 @@ example's.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tracehouse.check.graph_diff.canonical import GraphDivergence, canonicalize, find_divergences
+from tracehouse.check.graph_diff.canonical import GraphDivergence, find_divergences
 from tracehouse.check.graphs.size_tests import SizeTest
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -108,7 +108,7 @@ class _LineFinder:
             return []
         try:
             with time_limit(max(self._budget.left_s, CALL_LIMITS.line_trace_s)):
-                graph = canonicalize(target.trace_again(test.call), target.method)
+                graph = target.trace_again(test.call)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
             return []
         divergences = find_divergences(target.graph, graph, limit=_DIVERGENCES_MAX)

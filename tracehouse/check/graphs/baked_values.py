@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from tracehouse.check.calls import call_artifact
-from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, canonicalize, find_divergences
+from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
@@ -76,7 +76,7 @@ def _trace(target: Target, call: Call, within_s: float) -> CanonicalGraph | None
     try:
         # Other values can make one of the model's loops very long.
         with time_limit(within_s):
-            return canonicalize(target.trace_again(call), target.method)
+            return target.trace_again(call)
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
         return None
 

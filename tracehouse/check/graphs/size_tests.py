@@ -19,7 +19,7 @@ from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.tensors.tensor import TensorSpec
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned
 from tracehouse.torch_values.compare import compare
 from tracehouse.torch_values.tensors import spec_of
 
@@ -226,5 +226,5 @@ def _nudge(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _specs_of(answer: CallResult) -> list[TensorSpec]:
-    outputs = structure.tensors(answer.outputs, "output")
+    outputs = returned.tensors(answer.outputs)
     return [spec for name, tensor in outputs.items() if (spec := spec_of(name, tensor)) is not None]

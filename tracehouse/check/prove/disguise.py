@@ -88,20 +88,21 @@ def _write_value(original: Method) -> Method:
     """Return a `__repr__` that gives the model's code the text of the number, which then has this one value."""
 
     def run(self: Any) -> str:
-        return repr(_value_of(self)) if _computes_with_text(sys._getframe(1)) else str(original(self))
+        return repr(number_of(self)) if _computes_with_text(sys._getframe(1)) else str(original(self))
 
     return run
 
 
 def _format_value(original: Method) -> Method:
     def run(self: Any, form: str) -> str:
-        return format(_value_of(self), form) if _computes_with_text(sys._getframe(1)) else str(original(self, form))
+        return format(number_of(self), form) if _computes_with_text(sys._getframe(1)) else str(original(self, form))
 
     return run
 
 
-def _value_of(number: Any) -> int | float | bool:
-    value: int | float | bool = _TYPES[type(number)](number)
+def number_of(symbolic: Any) -> int | float | bool:
+    """Return a symbolic number as the number that it is; from then on, the sizes are those at which it is so."""
+    value: int | float | bool = _TYPES[type(symbolic)](symbolic)
     return value
 
 

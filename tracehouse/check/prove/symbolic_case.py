@@ -15,7 +15,7 @@ from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import call_model
 from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.instrumentation.model_checks import is_check
-from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs
+from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, fix_numbers
 from tracehouse.check.prove.disguise import disguise
 from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.model_copies import ModelCopies
@@ -42,6 +42,10 @@ CaseStatus = Literal["proven", "proven-on-symbols", "sampled", "refused", "refut
 # So many calls that read other values must agree, and so many calls are tried to find them.
 _AGREEING_MIN = 2
 _CALLS_MAX = 60
+
+
+# The value numbers of the inputs, those of the outputs, and how the outputs nest.
+_Numbers = tuple[dict[str, int], tuple[dict[str, int], str]]
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ class _SymbolicCase:
                     break
         return None
 
-    def _describe_effect(self, expected: tuple[dict[str, int], dict[str, int]], replay: ReadReplay) -> str | None:
+    def _describe_effect(self, expected: _Numbers, replay: ReadReplay) -> str | None:
         """Return what other values than those that were read change; None where they change nothing."""
         try:
             run = self._run_on_symbols(replay)
@@ -274,7 +278,7 @@ class _SymbolicCase:
         self._setting.follower.take_caught()
         try:
             with symbols.activate(), disguise(), recorder, self._setting.follower.symbolic():
-                outputs = self._call.with_tensors(inputs).run(module)
+                outputs = fix_numbers(self._call.with_tensors(inputs).run(module))
                 self._check_caught()
                 operators = [*recorder.operators]
                 if not self._copies.is_unchanged():
@@ -301,7 +305,7 @@ class _SymbolicCase:
     ) -> None:
         """Call the model again after a call that changed its state: raise Unprovable unless it answers the same."""
         first = _output_numbers(outputs, recorder)
-        again = _output_numbers(self._call.with_tensors(inputs).run(module), recorder)
+        again = _output_numbers(fix_numbers(self._call.with_tensors(inputs).run(module)), recorder)
         if first != again:
             raise Unprovable("what a call leaves in the model changes what the next one computes")
 
@@ -326,7 +330,7 @@ class _SymbolicCase:
         try:
             with symbols.activate(), disguise(), share_views(), recorder:
                 arguments = self._call.with_tensors(inputs).artifact_args_by_name
-                outputs = self._setting.program.run(arguments, recorder)
+                outputs = self._call.restore_outputs(self._setting.program.run(arguments, recorder))
         except Unsupported as error:
             raise Unprovable(f"the artifact has what is not run on symbols: {error}", find_line()) from error
         except Exception as error:
@@ -410,8 +414,10 @@ def _describe_other_path(path: OperatorPath, operators: list[str]) -> str | None
     )
 
 
-def _output_numbers(outputs: Any, recorder: Recorder) -> dict[str, int]:
-    return {path: recorder.number(tensor) for path, tensor in structure.tensors(outputs, "output").items()}
+def _output_numbers(outputs: Any, recorder: Recorder) -> tuple[dict[str, int], str]:
+    """Return the numbers of the tensors and, as text, how they stand beside which constants."""
+    numbers = {path: recorder.number(tensor) for path, tensor in structure.tensors(outputs, "output").items()}
+    return numbers, structure.describe(outputs, "output").model_dump_json()
 
 
 def _describe_error(error: BaseException) -> str:

@@ -15,7 +15,7 @@ Load = Callable[..., LoadedModel]
 
 def graph(target: Target, *shape: int) -> CanonicalGraph:
     call = target.call.with_tensors({"x": torch.randn(shape)}) if shape else target.call
-    return canonicalize(target.trace_again(call), "forward")
+    return target.trace_again(call)
 
 
 def parted(target: Target, *shape: int) -> list[GraphDivergence]:
