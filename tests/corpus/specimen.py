@@ -101,7 +101,11 @@ class Specimen:
         """What torch.jit.trace makes of it; without `check`, unchecked."""
         args, kwargs = self.example
         inputs = {"example_kwarg_inputs": kwargs} if kwargs else {"example_inputs": args}
-        return torch.jit.trace(self.fresh(), **inputs, strict=False, **(check or {"check_trace": False}))
+        options = check or {"check_trace": False}
+        returned = called(self.fresh(), self.example)
+        if isinstance(returned, Exception) or not list(constants(returned[0])):
+            return torch.jit.trace(self.fresh(), **inputs, strict=False, **options)
+        return TracedTensors(torch.jit.trace(OfTensors(self.fresh(), returned[0]), **inputs, **options), returned[0])
 
     def bound(self, call: Call) -> dict[str, Any]:
         """The arguments of a call under the names of forward's parameters."""
@@ -138,6 +142,29 @@ class Specimen:
         sys.modules[module.__name__] = module  # where torch looks for the text of what it scripts
         found.loader.exec_module(module)
         return module
+
+
+class OfTensors(torch.nn.Module):
+    """A model of whose outputs a trace can keep the tensors alone: those at the places of the example's."""
+
+    def __init__(self, net: torch.nn.Module, example: Any) -> None:
+        super().__init__()
+        self.net = net
+        self._example = example
+
+    def forward(self, *args: Any) -> tuple[torch.Tensor, ...]:
+        return tuple(_pick(self._example, self.net(*args)))
+
+
+class TracedTensors:
+    """A trace of the tensors, and the constants that the model returns beside them on the example."""
+
+    def __init__(self, trace: Any, example: Any) -> None:
+        self._trace = trace
+        self._example = example
+
+    def __call__(self, *args: Any) -> Any:
+        return _fill(self._example, iter(self._trace(*args)))
 
 
 def seed_all(seed: int) -> None:
@@ -214,6 +241,44 @@ def leaves(value: Any) -> Iterator[torch.Tensor]:
         case list() | tuple():
             for item in value:
                 yield from leaves(item)
+
+
+def constants(value: Any) -> Iterator[Any]:
+    """What is no tensor in it, left to right."""
+    match value:
+        case torch.Tensor():
+            return
+        case dict():
+            for item in value.values():
+                yield from constants(item)
+        case list() | tuple():
+            for item in value:
+                yield from constants(item)
+        case _:
+            yield value
+
+
+def _pick(example: Any, value: Any) -> Iterator[torch.Tensor]:
+    match example:
+        case torch.Tensor():
+            yield value
+        case dict():
+            for key, item in example.items():
+                yield from _pick(item, value[key])
+        case list() | tuple():
+            for item, other in zip(example, value, strict=True):
+                yield from _pick(item, other)
+
+
+def _fill(example: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    match example:
+        case torch.Tensor():
+            return next(tensors)
+        case dict():
+            return {key: _fill(item, tensors) for key, item in example.items()}
+        case list() | tuple():
+            return type(example)([_fill(item, tensors) for item in example])
+    return example
 
 
 def _named(path: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
