@@ -5,7 +5,8 @@ operands are evaluated once.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -271,14 +272,28 @@ class _CoverSearch:
 
 
 def _requirements(result: CaseResult) -> Iterator[_Requirement]:
+    positive = set() if result.symbols is None else {*result.symbols.names}
     for condition in result.conditions:
-        for one in sympy.And.make_args(condition.expression):
+        for part in sympy.And.make_args(condition.expression):
+            one = _cancel_factors(part, positive)
             yield _Requirement((one,), _holds(one), str(one), condition.line, is_condition=True)
     for first, second in result.assumed_equal:
         yield _Requirement((first, second), _are_equal(first, second))
     for first, second, relative in result.assumed_close:
         yield _Requirement((first, second), _are_equal_or_close(first, second, relative))
         yield _Requirement((first, second), _are_equal(first, second), is_exact=True)
+
+
+def _cancel_factors(condition: sympy.Basic, positive: Collection[sympy.Basic]) -> sympy.Basic:
+    """Return a relation without the positive factors that both sides have: it may depend on fewer symbols then."""
+    if not isinstance(condition, sympy.core.relational.Relational):
+        return condition
+    sides = [Counter(sympy.Mul.make_args(side)) for side in condition.args]
+    common = Counter({factor: count for factor, count in (sides[0] & sides[1]).items() if factor in positive})
+    if not common:
+        return condition
+    first, second = (sympy.Mul(*(side - common).elements()) for side in sides)
+    return condition.func(first, second)
 
 
 def _holds(expression: sympy.Basic) -> Callable[[Evaluation], Values]:
