@@ -8,7 +8,7 @@ from rich.text import Text
 
 from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
-from tracehouse.contract.regions import Region
+from tracehouse.contract.regions import Region, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 
 
@@ -30,11 +30,12 @@ def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = 
 
 
 def size_lines(contract: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each region of each method, and for each input with dims whose size the trace has baked in."""
+    """Yield lines for the regions of each method, and for inputs with dims whose size the trace has baked in."""
     for name, method in contract["methods"].items():
-        for region in method["regions"]:
-            if region["spans"]:
-                yield f"sizes of {name}: {Region.model_validate(region)} ({region['basis']})"
+        regions, others = list_regions([Region.model_validate(region) for region in method["regions"]])
+        yield from (f"sizes of {name}: {region} ({region.basis})" for region in regions)
+        if others:
+            yield f"sizes of {name}: {others}"
         for spec in method["inputs"]:
             baked = [place for place, reason in spec["fixed"].items() if reason == "trace"]
             if baked:

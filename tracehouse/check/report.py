@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracehouse.artifact.manifest import Form, Versions
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.key_orders import KeyOrder
+from tracehouse.contract.regions import list_regions
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
 from tracehouse.findings.trace_check import TraceCheck
@@ -155,9 +156,10 @@ class Report:
 def _contract_lines(method: MethodContract) -> Iterator[str]:
     for spec in method.inputs:
         yield f"{spec.name}: {spec.datatype.value} {_shape(spec.shape)}"
-    for region in method.regions:
-        if region.spans:
-            yield f"for {region} ({region.basis})"
+    regions, others = list_regions(method.regions)
+    yield from (f"for {region} ({region.basis})" for region in regions)
+    if others:
+        yield others
     for path, keys in method.key_orders.items():
         yield f"{KeyOrder(path=path, keys=keys).subject} in this order: {', '.join(keys)}"
     if method.devices:

@@ -1,7 +1,9 @@
 """Regions: the boxes of sizes that a contract accepts."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -22,6 +24,9 @@ SPANS_MAX = 256
 # tested: the model and the artifact were both called at each of these sizes. Other values can show a difference.
 # observed: only the example was called.
 Basis = Literal["proven", "sampled", "tested", "observed"]
+_RANKS: dict[Basis, int] = {basis: rank for rank, basis in enumerate(get_args(Basis))}
+# How many lines a person reads of the sizes of a method. The contract itself has all.
+LISTED_MAX = 5
 
 
 class Span(Frozen):
@@ -75,8 +80,23 @@ class Region(Frozen):
         """Yield the symbols whose sizes lie outside the region."""
         return (symbol for symbol, spans in self.spans.items() if not any(sizes[symbol] in span for span in spans))
 
+    def count(self) -> int:
+        """Return how many combinations of sizes it has. Spans have no size in common."""
+        return prod(sum(len(range(one.low, one.high + 1, one.step)) for one in spans) for spans in self.spans.values())
+
     def __str__(self) -> str:
         return ", ".join(f"{symbol} {' or '.join(map(str, spans))}" for symbol, spans in self.spans.items())
+
+
+def list_regions(regions: Sequence[Region]) -> tuple[list[Region], str]:
+    """Return the regions that a person reads, the best known and largest first, and a line on all others, or none."""
+    ranked = sorted((one for one in regions if one.spans), key=lambda one: (_RANKS[one.basis], -one.count()))
+    if len(ranked) <= LISTED_MAX:
+        return ranked, ""
+    left = ranked[LISTED_MAX - 1 :]
+    counts = Counter(one.basis for one in left)
+    kinds = ", ".join(f"{number} {basis}" for basis, number in counts.items())
+    return ranked[: LISTED_MAX - 1], f"and {len(left)} smaller or less sure regions: {kinds}"
 
 
 Regions = Annotated[list[Region], Field(max_length=REGIONS_MAX)]

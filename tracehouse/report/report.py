@@ -18,6 +18,7 @@ from tracehouse.contract.devices import FOLLOW_INPUTS
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.regions import list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from tracehouse.findings.comparison import Comparison
@@ -232,10 +233,12 @@ def _lines(lines: Sequence[object]) -> Html:
 
 
 def _regions(name: str, method: MethodContract) -> Html:
-    regions = [one for one in method.regions if one.spans]
+    regions, others = list_regions(method.regions)
     if not regions:
         return element("p", f"{name} accepts the sizes of its example, and no others.")
-    rows = ((str(region), _BASIS[region.basis]) for region in regions)
+    rows = [(str(region), _BASIS[region.basis]) for region in regions]
+    if others:
+        rows.append((others, "see the contract's regions"))
     return table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
 
 

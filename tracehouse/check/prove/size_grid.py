@@ -233,7 +233,7 @@ def _number_equal_rows(rows: Mask) -> tuple[Numbers, Numbers]:
 
 
 def _distances(sizes: Numbers, to: int, *, is_batch: bool) -> npt.NDArray[np.float64]:
-    distance = np.abs(np.log((sizes + 1.0) / (to + 1.0))) + _DISTANCE_OF_ONE * (sizes == 1)
+    distance = np.abs(np.log((sizes + 1.0) / (to + 1.0))) + _DISTANCE_OF_ONE * ((sizes == 1) & (to != 1))
     total: npt.NDArray[np.float64] = (_WEIGHT_OF_BATCH if is_batch else 1.0) * distance + _DISTANCE_OF_ZERO * (
         sizes == 0
     )
