@@ -121,7 +121,7 @@ def test_what_is_left_when_a_proof_ends_is_reported_once(load: Load) -> None:
     assert proof.uncovered > 0
     [left] = proof.gaps
     assert "each of which holds for few sizes" in left.reason
-    assert "batch 2 to 64, length 1 or 26 to 256" in left.reason
+    assert "batch 1 to 64, length 1 to 2 or 23 to 256" in left.reason
     assert not any(region.contains(left.sizes) for region in proof.regions)
 
 
