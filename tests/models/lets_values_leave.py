@@ -159,3 +159,46 @@ class SizeThatIsLogged(torch.nn.Module):
         if x.shape[1] > 4000:
             raise ValueError(f"{x.shape[1]} is too wide")
         return x * 2
+
+
+class TextWhereItIsLong(torch.nn.Module):
+    def forward(self, x):
+        top = x.max().item()
+        if x.shape[1] > 16 and f"{top:.0f}" == "9":
+            return x * 2
+        return x
+
+
+class LogWhereItIsLong(torch.nn.Module):
+    def forward(self, x):
+        top = x.max().item()
+        if x.shape[1] > 16:
+            print("the largest is", f"{top:.0f}")
+        return x * 2
+
+
+@contextlib.contextmanager
+def quiet():
+    try:
+        yield
+    except ZeroDivisionError:
+        pass
+
+
+class CaughtByItsOwnContext(torch.nn.Module):
+    def forward(self, x):
+        scaled = x * 2
+        with quiet():
+            1 // (int(x.sum().item() * 1000) - 72000)
+            scaled = x
+        return scaled
+
+
+class HasAnAttribute(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if hasattr(self, f"mode_{x.sum().item():.0f}") else x
+
+
+class GetsByTheClass(torch.nn.Module):
+    def forward(self, x):
+        return dict.get({"9.00000": torch.cos}, f"{x.mean().item():.5f}", torch.sin)(x)

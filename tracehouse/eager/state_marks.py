@@ -9,6 +9,7 @@ import operator
 import random
 import sys
 import threading
+import warnings
 from collections import deque
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -26,9 +27,14 @@ ARRAY_MAX_BYTES = 2**20  # a larger array or tensor is not copied
 _ITEMS_MAX = 64  # how many items of a container are looked into
 _PLAIN_ITEMS_MAX = 4096  # how many items without content of their own are looked at; each takes a microsecond
 _PLAIN = (int, float, bool, str, type(None), torch.Tensor)
+# They go through other iterators, and `__reduce__` shows these and what they have kept.
+_COMPOSED_ITERATORS = (
+    itertools.cycle, itertools.chain, itertools.islice, itertools.accumulate, itertools.repeat, zip, enumerate, map,
+    filter, reversed,
+)  # fmt: skip
 _ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter(range(0))), type(iter(set())),
-    itertools.count, GeneratorType, ContextVar,
+    itertools.count, GeneratorType, ContextVar, *_COMPOSED_ITERATORS,
 )  # fmt: skip
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 
@@ -147,7 +153,17 @@ def _position_of(value: Any) -> Any:
             return None if value.gi_frame is None else value.gi_frame.f_lasti
         case ContextVar():
             return mark_value(value.get(None), 1)
+    if type(value) in _COMPOSED_ITERATORS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later
+            return _positions_in(value.__reduce__()[1:])
     return operator.length_hint(value)
+
+
+def _positions_in(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [*map(_positions_in, value)]
+    return _position_of(value) if type(value) in _ITERATORS else mark_value(value, 1)
 
 
 def _is_looked_into(value: Any) -> bool:

@@ -130,15 +130,25 @@ def follow_code(follower: Follower) -> Iterator[None]:
     try:
         for function, code in own.items():
             function.__code__ = codes[code.co_filename][code]
-        setattr(builtins, _NAME, follower)
         sys.setrecursionlimit(_DEEPER * deepest)
-        yield
+        with pass_through(follower):
+            yield
     finally:
         sys.setrecursionlimit(deepest)
         for function, code in own.items():
             function.__code__ = code
-        # A function that the body has made may live on, and calls it.
-        setattr(builtins, _NAME, Follower())
+
+
+@contextmanager
+def pass_through(follower: Follower) -> Iterator[None]:
+    """In the body, the operations of code that is followed already pass through this follower."""
+    # A function that the body of `follow_code` has made may live on, and calls the one that is left here.
+    before = getattr(builtins, _NAME, Follower())
+    setattr(builtins, _NAME, follower)
+    try:
+        yield
+    finally:
+        setattr(builtins, _NAME, before)
 
 
 def _find_files() -> set[str]:

@@ -198,6 +198,8 @@ def _fill(leaf: Any, value: float) -> Any:
             return int(value)
         case float():
             return float(value)
+        case itertools.count():
+            return itertools.count(int(value))
         case torch.Tensor() if leaf.dtype is not torch.bool:
             return torch.full_like(leaf.detach(), value)
     return leaf
@@ -228,6 +230,20 @@ class _RecordingInt(int):
         """Return an int that adds to `comparands`."""
         number = cls(value)
         number.comparands = comparands
+        return number
+
+
+class _RecordingCount:
+    """Counts as `itertools.count` does, in ints that record what they are compared with."""
+
+    def __init__(self, number: _RecordingInt) -> None:
+        self._next = number
+
+    def __iter__(self) -> "_RecordingCount":
+        return self
+
+    def __next__(self) -> _RecordingInt:
+        number, self._next = self._next, self._next + 1  # type: ignore[assignment]
         return number
 
 
@@ -269,6 +285,8 @@ def _find_comparands(value: Any, run: Run) -> set[float]:
     comparands: set[float] = set()
 
     def record(leaf: Any) -> Any:
+        if isinstance(leaf, itertools.count):
+            return _RecordingCount(_RecordingInt.make(_peek(leaf), comparands))
         return _RecordingInt.make(leaf, comparands) if type(leaf) is int else leaf
 
     with suppress(Exception, TooSlow):  # submitted code: it may accept nothing but plain integers

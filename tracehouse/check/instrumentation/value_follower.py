@@ -14,12 +14,12 @@ import types
 import warnings
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import islice
-from types import FrameType, ModuleType
-from typing import Any
+from types import FrameType, MethodDescriptorType, ModuleType
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -40,7 +40,8 @@ _UNMARKED = (type, ModuleType, types.FunctionType, types.BuiltinFunctionType, to
              torch.dtype, torch.device, logging.Logger)  # fmt: skip
 _PLAIN = (bool, int, float, str, bytes, list, tuple, type(None))
 # They tell nothing of a value; the length of a list does only where the list itself is made of values.
-_TELL_NOTHING = {isinstance, type, id, callable, slice, hasattr, setattr, issubclass}
+_TELL_NOTHING = {isinstance, type, id, callable, slice, issubclass}
+_BY_NAME = (hasattr, setattr)  # they tell something only of the name
 _TELL_SIZES = ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides")
 _ONLY_SHOW_A_NUMBER = {int, str, repr, hex, format, hash, min, max}
 _CONVERSIONS = (int, float, complex)
@@ -136,6 +137,8 @@ class ValueFollower(Follower):
     def _tells_nothing(self, function: Any, args: tuple[Any, ...]) -> bool:
         if function is len and args and isinstance(args[0], list | tuple | np.ndarray):
             return not isinstance(args[0], TrackedValue) and id(args[0]) not in self._marked
+        if any(function is one for one in _BY_NAME):
+            return not isinstance(args[1], TrackedValue)
         return any(function is one for one in _TELL_NOTHING)
 
     def take_attribute(self, owner: Any, name: str) -> Any:
@@ -280,12 +283,16 @@ class ValueFollower(Follower):
     def _look_up_by_call(self, read: ReadSite, function: Any, args: tuple[Any, ...]) -> tuple[Any] | None:
         """Return, in a tuple, what a function that looks something up gave; None for any other function."""
         owner = getattr(function, "__self__", None)
+        if function is setattr:
+            self._tracker.lose(read, "an attribute gets a name that is made of it")
+        if isinstance(function, MethodDescriptorType) and args:  # dict.get(table, key)
+            owner, args, function = args[0], args[1:], partial(function, args[0])
         if len(args) > 1 and function is getattr and isinstance(args[1], TrackedValue):
             return (self._look_up(read, partial(getattr, *args), [*_attributes_of(args[0]), *args[2:]]),)
         if not args or not isinstance(owner, Mapping | Sequence) or self._find_read(args[:1]) is None:
             return None
-        match getattr(function, "__name__", ""):
-            case "get":
+        match getattr(getattr(function, "func", function), "__name__", ""):
+            case "get" | "pop" | "setdefault":
                 default = args[1] if len(args) > 1 else None
                 return (self._look_up(read, partial(function, *args), [*_entries_of(owner), default]),)
             case "__getitem__":
@@ -435,7 +442,8 @@ def _find_handlers(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return []
-    found = [(node, _list_caught(node)) for node in ast.walk(tree) if isinstance(node, ast.Try | ast.With)]
+    swallowing = {node.name for node in ast.walk(tree) if _swallows(node)}
+    found = [(node, _list_caught(node, swallowing)) for node in ast.walk(tree) if isinstance(node, ast.Try | ast.With)]
     return [
         (node.body[0].lineno, node.body[-1].end_lineno or 0, _name_errors(caught))
         for node, caught in found[::-1]
@@ -443,11 +451,26 @@ def _find_handlers(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
     ]
 
 
-def _list_caught(node: ast.Try | ast.With) -> list[ast.expr]:
+def _swallows(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
+    """Whether a function or a class of the file may make context managers that catch errors."""
+    if isinstance(node, ast.ClassDef):
+        return any(isinstance(one, ast.FunctionDef) and one.name == "__exit__" for one in node.body)
+    return isinstance(node, ast.FunctionDef) and any(isinstance(one, ast.Try) and one.handlers for one in node.body)
+
+
+def _list_caught(node: ast.Try | ast.With, swallowing: Collection[str]) -> list[ast.expr]:
     """Return the expressions that say which errors a statement catches; a bare `except` catches all."""
-    if isinstance(node, ast.Try):
-        return [one.type or ast.Name("Exception", ast.Load()) for one in node.handlers]
-    return [one.context_expr for one in node.items if is_suppress(one.context_expr)]
+    everything = ast.Name("Exception", ast.Load())
+    if isinstance(node, ast.With):
+        contexts = [item.context_expr for item in node.items]
+        caught = [one for one in contexts if is_suppress(one)]
+        return caught + [everything for one in contexts if _name_of_call(one) in swallowing]
+    leaves = any(isinstance(one, ast.Return | ast.Break | ast.Continue) for one in node.finalbody)
+    return [*(one.type or everything for one in node.handlers), *([everything] if leaves else [])]
+
+
+def _name_of_call(node: ast.expr) -> str:
+    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
 
 
 def _name_errors(caught: list[ast.expr]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from tracehouse.check.prove.size_follower import SizeFollower
 from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, share_views
 from tracehouse.check.prove.unprovable import ModelRaisesOnSymbols, ReadsValue, Unprovable
 from tracehouse.check.prove.value_numbers import CloseFloats, HeldTensors, ValueNumbers
+from tracehouse.check.prove.value_questions import ValueQuestions
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.eager.call import Call
@@ -87,7 +88,8 @@ class SymbolicCases:
         `numbers` are those that such a value may be compared with. `follower` follows the model.
         """
         copies = ModelCopies(target)
-        self._setting = _Setting(target, groups, program, harmless, numbers, HeldTensors(), copies, follower)
+        questions = ValueQuestions(target, copies.take)
+        self._setting = _Setting(target, groups, program, harmless, numbers, HeldTensors(), copies, follower, questions)
 
     def run(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> CaseResult:
         """Run the case that begins at these sizes, which the call's inputs have.
@@ -109,6 +111,7 @@ class _Setting:
     held: HeldTensors
     copies: ModelCopies
     follower: SizeFollower
+    questions: ValueQuestions
 
 
 class _SymbolicCase:
@@ -163,6 +166,10 @@ class _SymbolicCase:
             raise Unprovable("the model writes what it keeps for the next call")
         if not self._answers_agree():
             raise RunsDiffer("on tensors without values both compute the same, and on real ones they differ", None)
+        asked = self._setting.questions.find_deciding(self._call) if self._reads else None
+        if asked is not None:
+            # Calls cannot show whether both sides are right: nearly none may take the other one.
+            return replace(self._result("unproven", asked, self._reads[0].line), value_decides=True)
         deciding = self._find_deciding_read(eager, path)
         if deciding is not None:
             return self._judge_by_calls(deciding, path)

@@ -88,6 +88,13 @@ def test_a_value_that_leaves_tensors_is_followed(load: Load, entrypoint: str) ->
     assert "harmful" in effects
 
 
+@pytest.mark.parametrize("entrypoint", ["CaughtByItsOwnContext", "HasAnAttribute", "GetsByTheClass"])
+def test_a_value_is_followed_through_what_looks_like_another_operation(load: Load, entrypoint: str) -> None:
+    effects = {one.effect for one in judge(load, "lets_values_leave", entrypoint, torch.ones(2, 4) / 3)}
+
+    assert effects & {"unknown", "harmful"}
+
+
 @pytest.mark.parametrize("entrypoint", ["ByItsAddress", "AsCode", "AsACount"])
 def test_a_value_that_cannot_be_followed_to_the_end_is_unknown(load: Load, entrypoint: str) -> None:
     effects = {one.effect for one in judge(load, "lets_values_leave", entrypoint, IDS[0])}

@@ -187,3 +187,17 @@ def test_a_size_that_only_a_message_shows_is_proven(load: Load, capsys: pytest.C
 
     assert proof.proven == proof.points
     assert "shape (3, 8)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("entrypoint", "is_proven"), [("TextWhereItIsLong", False), ("LogWhereItIsLong", True)])
+def test_a_value_that_only_decides_at_other_sizes_is_not_proven_there(
+    load: Load, entrypoint: str, is_proven: bool
+) -> None:
+    module = load("lets_values_leave", entrypoint).module
+    harmless = {one.line for one in proof_of(module).gaps if one.line is not None}
+
+    proof = proof_of(module, harmless=harmless)
+
+    accepted = [span for region in proof.regions for span in region.spans["length"]]
+    assert any(8 in span for span in accepted)
+    assert any(37 in span for span in accepted) == is_proven
