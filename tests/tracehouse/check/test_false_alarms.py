@@ -77,9 +77,22 @@ class KeepsItsGrid(nn.Module):
         return (x + self.grid).relu()
 
 
+class LeavesFullMaskOut(nn.Module):
+    """Computes without its mask if the mask hides nothing, and never does so in a trace, as transformers do."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        try:
+            if not torch.jit.is_tracing() and mask.all():
+                return (x + mask * 0.0).softmax(-1) * 2
+        except ValueError:
+            return x
+        return x.masked_fill(mask == 0, float("-inf")).softmax(-1) * 2
+
+
 @pytest.mark.parametrize(
     ("model", "example"),
     [
+        (LeavesFullMaskOut(), (ROWS, torch.tensor([[1, 1, 1, 0]]).repeat(4, 1))),
         (EndsInConvolution(), (IMAGE,)),
         (TakesRowsByNumber(), (ROWS, PLACES)),
         (KeepsItsGrid(), (IMAGE,)),

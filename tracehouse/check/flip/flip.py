@@ -50,6 +50,7 @@ class FlipResult:
     is_checked: bool = False  # the model's own check refused each other value that was tried
     raised: str | None = None  # how an operator failed on each other value that was tried
     other_answer: str | None = None  # how the eager model answers if Python gets another answer about the value
+    is_answered_alone: bool = False  # it got another answer about no other read
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,10 @@ def judge_reads(target: Target, observation: Observation, budget: Budget) -> lis
     open_reads = _flip_reads(target, observation, effects, budget)
     found = _search_answers(target, [read for read, _ in open_reads], observation, budget)
     changed = {one.read.site: one for one in found.changed}
-    open_reads = [(read, _with_answer(flipped, changed.pop(read.site, None))) for read, flipped in open_reads]
+    alone = len(changed) == 1
+    open_reads = [
+        (read, _with_answer(flipped, changed.pop(read.site, None), alone=alone)) for read, flipped in open_reads
+    ]
     open_reads += [(one.read, FlipResult(divergence=one.divergence)) for one in changed.values()]
     effects |= _search_reads(target, open_reads, observation, budget)
     late = "there was no time to try another value"
@@ -114,10 +118,11 @@ def _search_answers(
     return AnswerSearchResult([*found.changed, *eager.changed], found.lost | eager.lost)
 
 
-def _with_answer(flipped: FlipResult, changed: ChangedAnswer | None) -> FlipResult:
+def _with_answer(flipped: FlipResult, changed: ChangedAnswer | None, *, alone: bool) -> FlipResult:
     if changed is None:
         return flipped
-    return replace(flipped, divergence=flipped.divergence or changed.divergence, other_answer=changed.difference)
+    divergence = flipped.divergence or changed.divergence
+    return replace(flipped, divergence=divergence, other_answer=changed.difference, is_answered_alone=alone)
 
 
 def _doubt(judged: ReadEffect, lost: Mapping[ReadSite, str]) -> ReadEffect:
@@ -228,9 +233,9 @@ def _search_reads(
     for read, before in open_reads:
         result = results[read.site]
         flipped = _flip_by_inputs(target, read, before, result, observation)
-        both_sides = not flipped.other_answer and (
-            not flipped.divergence or _has_other_side(target, result, observation, budget)
-        )
+        # The other answer about a boolean is its other value, which these inputs have.
+        is_tried = not flipped.other_answer or (flipped.is_answered_alone and not result.numeric)
+        both_sides = is_tried and (not flipped.divergence or _has_other_side(target, result, observation, budget))
         effects[read.site] = _judge_search(read, flipped, result, both_sides=both_sides)
     return effects
 
