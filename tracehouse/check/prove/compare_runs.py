@@ -12,6 +12,7 @@ import torch
 from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.interpreter import line_of
 from tracehouse.check.prove.recorder import Recorder
+from tracehouse.check.prove.size_follower import SizeText
 from tracehouse.check.prove.symbols import Symbols
 from tracehouse.check.prove.value_numbers import Key, ValueNumbers
 from tracehouse.differential.comparison import ANSWER_NAMES, find_nesting_difference
@@ -68,7 +69,7 @@ def compare_runs(eager: Run, artifact: Run, numbers: ValueNumbers, symbols: Symb
 
 
 def fix_numbers(outputs: Any) -> Any:
-    """Return the outputs with each symbolic number among them as the number that it is, which bounds the sizes.
+    """Return the outputs with each symbolic number, and text of such, as what it is, which bounds the sizes.
 
     The artifact has a constant there. So the case is about the sizes alone at which the number is the same.
     """
@@ -76,7 +77,7 @@ def fix_numbers(outputs: Any) -> Any:
         case structure.DataclassFields():
             return structure.DataclassFields({key: fix_numbers(item) for key, item in outputs.items()})
         case dict():
-            return {key: fix_numbers(item) for key, item in outputs.items()}
+            return {fix_numbers(key): fix_numbers(item) for key, item in outputs.items()}
         case structure.NamedTupleFields():
             return outputs.with_items(map(fix_numbers, outputs))
         case tuple():
@@ -85,6 +86,10 @@ def fix_numbers(outputs: Any) -> Any:
             return [*map(fix_numbers, outputs)]
         case torch.SymInt() | torch.SymFloat() | torch.SymBool():
             return number_of(outputs)
+        case SizeText():
+            for size in outputs.sizes:
+                number_of(size)
+            return str.__str__(outputs)
     return outputs
 
 
