@@ -29,7 +29,10 @@ def test_threads_of_another_process_are_counted() -> None:
 def test_processor_time_of_another_process_grows_while_it_works() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         wait_until(lambda: processor_s(busy.pid) > 0.1)
+        before = processor_s(busy.pid)
+        wait_until(lambda: processor_s(busy.pid) > before)
         busy.kill()
+    assert before > 0.1
 
 
 def test_of_a_process_that_is_gone_nothing_is_known() -> None:
