@@ -29,7 +29,7 @@ class CallReply(Frozen):
 class Ask(Frozen):
     """Call the eager model as in the case, but on the inputs in the frame's body; stop it after `within_s` seconds.
 
-    With `key_order`, the keys of one dict of the call come in that order.
+    With `key_order`, the keys of one dict of the call come in that order; with `float64`, a copy in float64 answers.
     """
 
     kind: Literal["ask"] = "ask"
@@ -39,6 +39,7 @@ class Ask(Frozen):
     seed: int
     within_s: float | None
     key_order: KeyOrder | None = None
+    float64: bool = False
 
 
 class AnswerReply(Frozen):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from tracehouse.check.calls import CallResult, call_artifact
+from tracehouse.check.oracle import EagerOracle
 from tracehouse.differential.comparison import ComparisonResult, Difference
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
@@ -22,10 +23,11 @@ class ArtifactAnswer:
 
 
 def ask_artifact(
-    artifact: torch.jit.ScriptModule, call: Call, eager: CallResult, *, tolerance: float, seed: int
+    oracle: EagerOracle, artifact: torch.jit.ScriptModule, call: Call, eager: CallResult, *, tolerance: float, seed: int
 ) -> ArtifactAnswer:
     """Call the artifact, and compare its outputs, and then the inputs as the call left them, with the eager model's.
 
+    `eager` is the answer of `oracle`, which says how far apart rounding makes two answers, or `tolerance` does.
     An artifact that raises differs. Raises LimitExceeded if there is no more memory, which says nothing about it.
     """
     try:
@@ -35,11 +37,13 @@ def ask_artifact(
             raise out_of_memory_error(error) from error
         difference = Difference("output", f"the artifact raised: {_last_line(error)}")
         return ArtifactAnswer(ComparisonResult(None, difference), None, error)
-    return ArtifactAnswer(_compare(eager, answer, tolerance), answer)
+    return ArtifactAnswer(_compare(oracle, call, eager, answer, tolerance), answer)
 
 
-def _compare(eager: CallResult, artifact: CallResult, tolerance: float) -> ComparisonResult:
-    outputs = compare(eager.outputs, artifact.outputs, tolerance)
+def _compare(
+    oracle: EagerOracle, call: Call, eager: CallResult, artifact: CallResult, tolerance: float
+) -> ComparisonResult:
+    outputs = oracle.compare(call, eager, artifact, tolerance)
     if not outputs.agrees:
         return outputs
     left = compare(eager.inputs, artifact.inputs, tolerance, "input").difference

@@ -56,17 +56,17 @@ class Check:
     """The check of one model. `calls` has the example of each method.
 
     Call `run_examples` before the trace, because a model that refuses its example needs no trace, and `run` after it,
-    once for each candidate. `tolerance` is the relative tolerance of every comparison, and `seed` seeds every call.
-    `later` is the limit of each call on an example after the first one.
+    once for each candidate. `options` say how answers are compared, and `seed` seeds every call. `later` is the limit
+    of each call on an example after the first one.
     """
 
     def __init__(
-        self, model: LoadedModel, calls: Mapping[str, Call], *, tolerance: float, seed: int, later: CallLimit
+        self, model: LoadedModel, calls: Mapping[str, Call], options: CheckOptions, *, seed: int, later: CallLimit
     ) -> None:
         self._model = model
-        self._eager = EagerOracle(model, seed, later)
+        self._eager = EagerOracle(model, seed, later, measures_rounding=options.measures_rounding)
         self._calls = calls
-        self._tolerance = tolerance
+        self._tolerance = options.tolerance
         self._seed = seed
         self._observed: dict[str, CallObservation] = {}
 
@@ -101,7 +101,7 @@ class Check:
         """
         self._calls = calls
         traced, ledger = candidate.traced, Ledger()
-        comparer = Comparer(traced, ledger, tolerance=self._tolerance, seed=self._seed)
+        comparer = Comparer(self._eager, traced, ledger, tolerance=self._tolerance, seed=self._seed)
         determinism = Determinism(self._eager, self._observed, traced, ledger, self._tolerance)
         for method, call in self._calls.items():
             comparer.compare_example(call, self._observed[method].answers[0])
@@ -109,7 +109,7 @@ class Check:
         for given in check_calls:
             method = given.call.method
             within_s = submitted_call(options.budget_s).after(self._observed[method].call_s)
-            comparer.compare_check_input(given, self._calls[method], self._eager, within_s)
+            comparer.compare_check_input(given, self._calls[method], within_s)
         targets = self._targets(candidate)
         layers: list[Layer] = []
         evidence: dict[str, Evidence] = {}

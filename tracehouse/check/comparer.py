@@ -21,11 +21,12 @@ from tracehouse.torchscript.trace import TraceResult
 class Comparer:
     """Compares calls of one artifact with the eager model, and enters each in the ledger.
 
-    `tolerance` is the relative tolerance of each comparison, by the rule of `differential.comparison`. `seed` seeds the
-    artifact's calls.
+    `tolerance` is the relative tolerance of each comparison that `eager` does not measure. `seed` seeds the artifact's
+    calls.
     """
 
-    def __init__(self, traced: TraceResult, ledger: Ledger, *, tolerance: float, seed: int) -> None:
+    def __init__(self, eager: EagerOracle, traced: TraceResult, ledger: Ledger, *, tolerance: float, seed: int) -> None:
+        self._eager = eager
         self._traced = traced
         self._ledger = ledger
         self._tolerance = tolerance
@@ -43,13 +44,13 @@ class Comparer:
         if written:
             self._ledger.findings.append(repeatability.changes_its_input(call.method, written))
 
-    def compare_check_input(self, given: CheckCall, example: Call, eager: EagerOracle, within_s: float) -> None:
+    def compare_check_input(self, given: CheckCall, example: Call, within_s: float) -> None:
         """Compare on a check input. If it has another value for a baked argument, it differs without a call.
 
         The model is stopped after `within_s` seconds. Raises LimitExceeded if the artifact runs out of memory.
         """
         try:
-            answer = eager.answer(given.call, within_s=within_s)
+            answer = self._eager.answer(given.call, within_s=within_s)
         except ModelRaised as error:
             self._ledger.findings.append(coverage.check_input_refused(given.name, error.failure()))
             return
@@ -72,7 +73,7 @@ class Comparer:
 
         Raises LimitExceeded if the artifact runs out of memory.
         """
-        asked = ask_artifact(self._traced.module, call, eager, tolerance=self._tolerance, seed=self._seed)
+        asked = ask_artifact(self._eager, self._traced.module, call, eager, tolerance=self._tolerance, seed=self._seed)
         if asked.answer is not None and (eager.drew or asked.answer.drew):
             self._ledger.random_methods.add(call.method)
         return asked.compared
@@ -99,6 +100,9 @@ class Comparer:
         """
         difference = compared.difference
         self._ledger.comparisons.append(comparison_of(call.method, case, compared, in_contract=in_contract))
+        without = compared.without_float64
+        if without is not None and not self._ledger.has(Kind.ROUNDING_NOT_MEASURED, call.method):
+            self._ledger.findings.append(coverage.rounding_not_measured(call.method, case, without))
         kind = Kind.OUTPUT_DIFFERS if in_contract else Kind.OUTPUT_DIFFERS_ELSEWHERE
         if difference is not None and not self._ledger.has(kind, call.method):
             self._ledger.findings.append(

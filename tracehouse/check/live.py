@@ -71,7 +71,7 @@ def check_live(
     dynamic: Mapping[str, Mapping[int | str, str]] | None = None,
     sizes: Mapping[str, range | tuple[int, int]] | None = None,
     budget_s: float = BUDGET_S,
-    tolerance: float = 1e-5,
+    tolerance: float | None = None,
     seed: int = 0,
     strict: bool = True,
 ) -> Report:
@@ -84,7 +84,8 @@ def check_live(
     - `dynamic`: which dims are to vary, as `{"ids": {1: "seq"}}`; by itself the check finds those that may.
     - `sizes`: by symbol of `dynamic`, the sizes that are wanted: a range, or the first and the last of them.
     - `budget_s`: seconds of processor time that the check may take beside the trace.
-    - `tolerance`: the relative tolerance of every comparison. `seed`: the seed of all random generators.
+    - `tolerance`: the relative tolerance of every comparison. None: the model's own rounding decides, measured against
+      its answer in float64. `seed`: the seed of all random generators.
     - `strict`: as torch.jit.trace takes it; false lets dicts and lists be returned.
 
     The verdict is reached in this process alone, beside the model's own code, and no second process verifies it, as a
@@ -126,11 +127,11 @@ def check_live(
         checked = check.run(candidate, lambda _: None)
         found = find_counterexamples(
             loaded, candidate.traced.module, checked.offered, checked.check.findings,
-            tolerance=tolerance, seed=seed, within_s=min(call_s, _REPEATED_CALL_S),
+            check_options, seed=seed, within_s=min(call_s, _REPEATED_CALL_S),
         )  # fmt: skip
         fixed_orders = find_key_orders(
-            EagerOracle(loaded.model, seed), loaded.calls[_METHOD], tolerance=tolerance, seed=seed, within_s=call_s,
-            budget=Budget(budget_s * ORDERS_SHARE_OF_BUDGET),
+            EagerOracle(loaded.model, seed), loaded.calls[_METHOD], tolerance=check_options.tolerance, seed=seed,
+            within_s=call_s, budget=Budget(budget_s * ORDERS_SHARE_OF_BUDGET),
         )  # fmt: skip
         findings = link_findings(checked.check.findings, found)
         findings += [dict_order_fixed(_METHOD, one.order, one.reason) for one in fixed_orders]

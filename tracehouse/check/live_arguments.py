@@ -32,7 +32,7 @@ _OPTIONS = {
 _VALUE_MAX_CHARACTERS = 80
 
 
-def parse_check_options(*, budget_s: float, tolerance: float) -> CheckOptions:
+def parse_check_options(*, budget_s: float, tolerance: float | None) -> CheckOptions:
     """Return the options of the check. Raises ValueError and TypeError."""
     with _argument_errors():
         return CheckOptions.model_validate({"budget_s": budget_s, "check_tolerance": tolerance}, strict=True)

@@ -22,6 +22,7 @@ from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
 from tracehouse.reproducer.counterexamples import FoundCounterexample, choose_counterexamples, to_numpy
+from tracehouse.spec.trace_spec import CheckOptions
 from tracehouse.torch_values import returned, structure
 from tracehouse.torch_values.tensors import pack
 
@@ -31,16 +32,16 @@ def find_counterexamples(
     artifact: torch.jit.ScriptModule,
     offered: Sequence[OfferedCall],
     findings: Sequence[Finding],
+    options: CheckOptions,
     *,
-    tolerance: float,
     seed: int,
     within_s: float,
 ) -> list[FoundCounterexample]:
     """Return the smallest of the calls that differ, with both answers; `within_s` is for each call of the model."""
-    eager = EagerOracle(loaded.model, seed)
+    eager = EagerOracle(loaded.model, seed, measures_rounding=options.measures_rounding)
     examples = {method: _make_bound_call(EXAMPLE, call) for method, call in loaded.calls.items()}
     differing = [one for one in offered if not one.agrees]
-    runs = [_run(one, eager, artifact, tolerance, seed, within_s) for one in differing]
+    runs = [_run(one, eager, artifact, options.tolerance, seed, within_s) for one in differing]
     return choose_counterexamples([one for one in runs if one is not None], examples, findings)
 
 
@@ -71,7 +72,7 @@ def _run(
     call = offered.call
     try:
         expected = eager.answer(call, within_s=within_s)
-        asked = ask_artifact(artifact, call, expected, tolerance=tolerance, seed=seed)
+        asked = ask_artifact(eager, artifact, call, expected, tolerance=tolerance, seed=seed)
     except (ModelRaised, LimitExceeded, TooSlow):
         return None
     difference = asked.compared.difference

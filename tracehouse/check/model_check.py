@@ -46,13 +46,7 @@ class ModelCheck:
         self._options_of_check = check
         self._requested = requested
         self._first_s = first_call_s(check.budget_s) if bounds_first_call else None
-        self._check = Check(
-            loaded.model,
-            loaded.calls,
-            tolerance=check.check_tolerance,
-            seed=options.seed,
-            later=later_call(check.budget_s),
-        )
+        self._check = Check(loaded.model, loaded.calls, check, seed=options.seed, later=later_call(check.budget_s))
 
     @cached_property
     def outputs(self) -> dict[str, Any]:

@@ -12,18 +12,19 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.calls import CallResult, call_model
+from tracehouse.check.float64_model import Float64Model
 from tracehouse.check.instrumentation import attribute_reads
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
 from tracehouse.check.time_limit import TooSlow, time_limit
-from tracehouse.differential.call_limits import CallLimit
-from tracehouse.differential.comparison import Difference
+from tracehouse.differential.call_limits import CALL_LIMITS, CallLimit
+from tracehouse.differential.comparison import ComparisonResult, Difference
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.state_marks import Marks
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
-from tracehouse.torch_values.compare import compare
+from tracehouse.torch_values.compare import compare, compare_three_runs
 
 # The operators through which a tensor's value reaches Python. `tolist` and `numpy` need none, because the tracer warns
 # of them.
@@ -57,14 +58,19 @@ class EagerOracle:
 
     A copy answers call after call for as long as no call changes it; after that a new copy takes its place. `seed`
     seeds each call. `limit` is that of a call that names no limit of its own, once `observe` has timed one. Without it,
-    such calls have none.
+    such calls have none. With `measures_rounding`, the model's answer in float64 says how far apart rounding makes two
+    answers.
     """
 
-    def __init__(self, model: LoadedModel, seed: int, limit: CallLimit | None = None) -> None:
+    def __init__(
+        self, model: LoadedModel, seed: int, limit: CallLimit | None = None, *, measures_rounding: bool = True
+    ) -> None:
         self._model = model
         self._seed = seed
         self._limit = limit
         self._limit_s: float | None = None
+        self._float64 = Float64Model(model.module) if measures_rounding else None
+        self._answer_s = 0.0  # how long the last answer took
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
         self._last: torch.nn.Module | None = None  # the copy that answered last
         self.has_stopped = False  # whether a call was stopped at its limit
@@ -91,6 +97,7 @@ class EagerOracle:
         module, before = self._unchanged or self._copy()
         self._unchanged = None
         self._last = module
+        began = time.monotonic()
         try:
             with world or nullcontext():
                 answer = call_model(module, call, self._seed + draw, within_s=within_s or self._limit_s)
@@ -100,7 +107,24 @@ class EagerOracle:
         except TooSlow:
             self.has_stopped = True
             raise
+        self._answer_s = time.monotonic() - began
         return answer if self._keep_if_unchanged(module, before) else replace(answer, left_state=True)
+
+    def compare(self, call: Call, eager: CallResult, artifact: CallResult, tolerance: float) -> ComparisonResult:
+        """Return how the artifact's outputs compare with those that eager gave to the call.
+
+        The relative `tolerance` decides where rounding is not measured, or random numbers were drawn, which float64
+        would draw otherwise.
+        """
+        model = self._float64
+        if model is None or eager.drew or artifact.drew:
+            return compare(eager.outputs, artifact.outputs, tolerance)
+
+        def ask() -> Any | str:
+            self._unchanged = None  # what it shares with the source is put back after the call
+            return model.outputs(call, self._seed, within_s=CALL_LIMITS.float64.after(self._answer_s))
+
+        return compare_three_runs(eager.outputs, artifact.outputs, ask, tolerance)
 
     def answer_again(self, call: Call, *, within_s: float) -> CallResult:
         """Return the answer of the copy that answered last, with the state that its last call left.

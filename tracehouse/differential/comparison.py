@@ -4,12 +4,16 @@ A trace is checked, verified, and checked again wherever it is loaded, always by
 torch, so that a parent can compare what its children answered. The rule is the same for every device: both models
 compute on the device that the artifact is for, and TF32 is on or off for both, as torch and the source set it.
 
-The rule for floats is that of torch.allclose, |a - b| <= rtol * |a| + atol, where `rtol` is the tolerance and `atol` is
-the tolerance times the scale of the whole tensor (`_scale`). Everything else must be equal.
+The fixed rule for floats is that of torch.allclose, |a - b| <= rtol * |a| + atol, where `rtol` is the tolerance and
+`atol` is the tolerance times the scale of the whole tensor (`scale_of`). Everything else must be equal.
+
+`three_runs` has the rule that measures rounding instead. The fixed one decides where a request gives a tolerance, where
+a model cannot run in float64, and where golden cases are replayed, perhaps on another machine.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -79,19 +83,48 @@ class Difference:
         return {"index": self.index, "eager": self.eager, "artifact": self.artifact}
 
 
+class Outcome(StrEnum):
+    """What came of a comparison.
+
+    pass: the two are equal, or no farther apart than rounding makes them.
+    limited: they are farther apart than the tolerance, and the eager model's own rounding is as large.
+    fail: they differ.
+    inconclusive: they differ by more than the tolerance, and in float64 the eager model takes another side of a
+    threshold, so that nothing tells rounding from error.
+    """
+
+    PASS = "pass"
+    LIMITED = "limited"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
 @dataclass(frozen=True)
 class ComparisonResult:
     """The first difference, and the largest absolute difference of two values over all leaves.
 
-    `largest` is None if some leaves cannot be subtracted.
+    `largest` is None if some leaves cannot be subtracted. `condition` is the largest error of the eager model in
+    roundings, where it was measured and decided. `relative` is then the least relative tolerance at which the two would
+    agree by the fixed rule. `without_float64` says why the eager model gave no answer in
+    float64, where one was asked for.
     """
 
     largest: float | None
     difference: Difference | None
+    condition: float | None = None
+    relative: float = 0.0
+    inconclusive: bool = False
+    without_float64: str | None = None
 
     @property
     def agrees(self) -> bool:
         return self.difference is None
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.difference is not None:
+            return Outcome.INCONCLUSIVE if self.inconclusive else Outcome.FAIL
+        return Outcome.PASS if self.condition is None else Outcome.LIMITED
 
 
 @dataclass(frozen=True)
@@ -119,9 +152,17 @@ def compare(eager: Answer, artifact: Answer, tolerance: float, names: AnswerName
 def combine_comparisons(leaves: Iterable[ComparisonResult]) -> ComparisonResult:
     """Return one result for all leaves, from the result of each."""
     compared = list(leaves)
-    first = next((leaf.difference for leaf in compared if leaf.difference is not None), None)
+    differing = sorted((leaf for leaf in compared if leaf.difference is not None), key=lambda leaf: leaf.inconclusive)
+    decisive = differing[:1] or [leaf for leaf in compared if leaf.outcome is Outcome.LIMITED]
     largest = [leaf.largest for leaf in compared if leaf.largest is not None]
-    return ComparisonResult(max(largest, default=0.0) if len(largest) == len(compared) else None, first)
+    return ComparisonResult(
+        max(largest, default=0.0) if len(largest) == len(compared) else None,
+        differing[0].difference if differing else None,
+        condition=max((leaf.condition for leaf in decisive if leaf.condition is not None), default=None),
+        relative=max((leaf.relative for leaf in decisive), default=0.0),
+        inconclusive=bool(differing) and differing[0].inconclusive,
+        without_float64=next((leaf.without_float64 for leaf in compared if leaf.without_float64 is not None), None),
+    )
 
 
 def find_nesting_difference(
@@ -181,38 +222,52 @@ def compare_leaf(
     if tuple(eager.shape) != tuple(artifact.shape):
         shapes = f"{names[0]} gives shape {list(eager.shape)}, and {names[1]} {list(artifact.shape)}"
         return ComparisonResult(None, Difference(eager.name, shapes))
-    if memoryview(eager.data).cast("B") == memoryview(artifact.data).cast("B"):
+    if same_bytes(eager, artifact):
         return ComparisonResult(0.0, None)
     is_float = eager.datatype.is_float
     place, largest = (
         _compare_floats(eager, artifact, tolerance, rounding) if is_float else _compare_integers(eager, artifact)
     )
-    return ComparisonResult(largest, None if place is None else _difference_at(place, eager, artifact, names))
+    return ComparisonResult(largest, None if place is None else difference_at(place, eager, artifact, names))
 
 
-def closeness_bounds(eager: Tensor, tolerance: float) -> tuple[float, float]:
-    """Return the rtol and atol with which torch.testing.assert_close accepts what `compare_leaf` accepts."""
+def same_bytes(eager: Tensor, artifact: Tensor) -> bool:
+    """Whether two tensors of one datatype and shape have the same bytes. numpy is faster at it than a memoryview."""
+    first, second = (np.frombuffer(tensor.data, np.uint8) for tensor in (eager, artifact))
+    return len(first) == len(second) and all((first[part] == second[part]).all() for part in parts_of(first))
+
+
+def relative_tolerance(datatype: Datatype, tolerance: float) -> float:
+    """Return the tolerance, or the least one of a format with few digits."""
+    return max(tolerance, _LEAST_TOLERANCE.get(datatype, 0.0))
+
+
+def closeness_bounds(eager: Tensor, tolerance: float, measured: float = 0.0) -> tuple[float, float]:
+    """Return the rtol and atol with which torch.testing.assert_close accepts what `compare_leaf` accepts.
+
+    If the two differ because of rounding that was `measured`, as `ComparisonResult.relative`, half of that is accepted.
+    """
     if not eager.datatype.is_float:
         return 0.0, 0.0
-    relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
-    return relative, relative * _scale(_flat(eager))
+    relative = measured / 2 if measured else relative_tolerance(eager.datatype, tolerance)
+    return relative, relative * scale_of(flat(eager))
 
 
 def largest_finite(tensor: Tensor) -> float:
     """Return the largest magnitude among the finite values, 0 if there is none."""
-    values = _flat(tensor)
-    return max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
+    values = flat(tensor)
+    return max((float(_finite(values[part]).max()) for part in parts_of(values)), default=0.0)
 
 
 _Difference = tuple[int | None, float | None]  # a flat index at which they differ, and the largest difference
 
 
 def _compare_floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding: float) -> _Difference:
-    expected, actual = _flat(eager), _flat(artifact)
-    relative = max(tolerance, _LEAST_TOLERANCE.get(eager.datatype, 0.0))
-    scale = _scale(expected)
+    expected, actual = flat(eager), flat(artifact)
+    relative = relative_tolerance(eager.datatype, tolerance)
+    scale = scale_of(expected)
     farthest, largest, differ = 0, -1.0, False
-    for part in _parts(expected):
+    for part in parts_of(expected):
         some, others = _as_float64(expected[part]), _as_float64(actual[part])
         unlike = np.isfinite(some) != np.isfinite(others)
         # Equal infinities agree: their difference, which is NaN, does not count.
@@ -227,14 +282,14 @@ def _compare_floats(eager: Tensor, artifact: Tensor, tolerance: float, rounding:
     return (farthest if differ else None), largest
 
 
-def _scale(values: NDArray[np.generic]) -> float:
+def scale_of(values: NDArray[Any]) -> float:
     """Return the magnitude of the numbers that these values may have been computed from.
 
     If large numbers cancel in a sum, the small result is only as exact as they were. So the scale is the largest finite
     magnitude, but at most `_PROPORTION` times the median magnitude: one huge value, such as the lowest float that masks
     a logit, would make all others seem close. For the median, zeros do not count, and equal values count once.
     """
-    largest = max((float(_finite(values[part]).max()) for part in _parts(values)), default=0.0)
+    largest = max((float(_finite(values[part]).max()) for part in parts_of(values)), default=0.0)
     sizes = _finite(values[:: max(1, len(values) // _SAMPLE)])
     sizes = np.sort(sizes[sizes > 0])  # not np.unique, whose first call imports a module: a runner can't
     sizes = sizes[np.append(True, sizes[1:] != sizes[:-1])] if sizes.size else sizes
@@ -243,9 +298,9 @@ def _scale(values: NDArray[np.generic]) -> float:
 
 def _compare_integers(eager: Tensor, artifact: Tensor) -> _Difference:
     """Compare exactly. From 2^53 on, different integers can be equal as floats."""
-    expected, actual = _flat(eager), _flat(artifact)
+    expected, actual = flat(eager), flat(artifact)
     farthest, largest = None, 0.0
-    for part in _parts(expected):
+    for part in parts_of(expected):
         differing = np.flatnonzero(expected[part] != actual[part])
         if not differing.size:
             continue
@@ -266,13 +321,15 @@ def _as_float64(values: NDArray[np.generic]) -> NDArray[np.float64]:
     return values.astype(np.float64)
 
 
-def _parts(values: NDArray[np.generic]) -> list[slice]:
+def parts_of(values: NDArray[Any]) -> list[slice]:
+    """Return the slices of the values that are compared at a time."""
     return [slice(start, start + _CHUNK) for start in range(0, len(values), _CHUNK)]
 
 
-def _difference_at(place: int, eager: Tensor, artifact: Tensor, names: AnswerNames) -> Difference:
+def difference_at(place: int, eager: Tensor, artifact: Tensor, names: AnswerNames) -> Difference:
+    """Return the difference at a flat index of two leaves of one shape."""
     index = _index(place, eager.shape)
-    first, second = (_value(_flat(tensor)[place]) for tensor in (eager, artifact))
+    first, second = (_value(flat(tensor)[place]) for tensor in (eager, artifact))
     return Difference(eager.name, f"{names[0]} gives {first} at {index}, and {names[1]} {second}", index, first, second)
 
 
@@ -289,7 +346,8 @@ def _value(value: np.generic) -> JsonValue:
     return json_number(number) if isinstance(number, float) else number
 
 
-def _flat(tensor: Tensor) -> NDArray[Any]:
+def flat(tensor: Tensor) -> NDArray[Any]:
+    """Return the tensor's values, row by row."""
     return flat_array(tensor.datatype, tensor.data)
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from tracehouse.differential.comparison import ComparisonResult
+from tracehouse.differential.comparison import ComparisonResult, Outcome
 from tracehouse.frozen import Frozen
 
 
@@ -22,6 +22,20 @@ class Comparison(Frozen):
     agrees: bool
     largest_difference: float | None = None
     difference: str | None = Field(None, description="The first output leaf that differs, and how.")
+    outcome: Outcome | None = Field(
+        None,
+        description="`pass`: equal, or no farther apart than rounding makes them. `limited`: farther apart than the "
+        "tolerance, while the eager model's own rounding is as large, so both are only that exact. `fail`: they "
+        "differ. `inconclusive`: they differ by more than the tolerance, and in float64 the eager model takes another "
+        "side of a threshold. Null in an artifact of an older version.",
+    )
+    condition: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Where the outcome is `limited`, or `fail` by rounding that is too large: how many roundings of "
+        "the datatype the eager model's largest error is, against its answer in float64.",
+    )
 
 
 def comparison_of(method: str, case: str, compared: ComparisonResult, *, in_contract: bool) -> Comparison:
@@ -34,4 +48,6 @@ def comparison_of(method: str, case: str, compared: ComparisonResult, *, in_cont
         agrees=compared.agrees,
         largest_difference=compared.largest,
         difference=f"{difference.leaf}: {difference.what}" if difference else None,
+        outcome=compared.outcome,
+        condition=compared.condition,
     )

@@ -67,6 +67,16 @@ def fresh_inputs_none(method: str) -> Finding:
     )
 
 
+def rounding_not_measured(method: str, case: str, reason: str) -> Finding:
+    """Return the finding that the eager model gave no answer in float64; `reason` says why."""
+    return Finding(
+        kind=Kind.ROUNDING_NOT_MEASURED,
+        detail=f"{method} on {case}: the outputs are not equal bit by bit, and the tolerance decided whether they are "
+        f"the same, because the eager model gave no answer in float64: {reason}",
+        evidence={"method": method, "case": case},
+    )
+
+
 def outputs_vary(
     method: str, case: str, outputs: Sequence[TensorSpec], region: Region, sizes: Mapping[str, int]
 ) -> Finding:

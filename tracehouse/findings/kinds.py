@@ -78,6 +78,7 @@ class Kind(StrEnum):
     PROOF_VOID = "proof-void"
     PYTHON_INT_IS_64_BIT = "python-int-is-64-bit"
     RANGE_REFUSED = "range-refused"
+    ROUNDING_NOT_MEASURED = "rounding-not-measured"
     ROWS_DEPEND = "rows-depend"
     SAVED_IN_TRAIN_MODE = "saved-in-train-mode"
     SERVED_FORM_DIFFERS = "served-form-differs"
@@ -185,8 +186,8 @@ _ENTRIES = (
         weight=Weight.REJECTS,
         by_comparison=True,
         meaning="The eager model and the artifact were called with the same inputs, which the contract accepts, and an "
-        "output differs by more than check.check_tolerance. The finding names the output, the position, and "
-        "both values.",
+        "output differs by more than check.check_tolerance, or by more than the eager model's own rounding. The "
+        "finding names the output, the position, and both values.",
         remedy=_sentence(FIND_THE_CAUSE),
         example=Example(
             before="if x.sum() > 0:\n    return x + 1\nreturn x - 1",
@@ -464,6 +465,20 @@ _ENTRIES = (
             before='"example_inputs": [{"datatype": "FP32", "shape": [1, 3], "random": {}}],\n'
             '"check": {"check_inputs": [[{"datatype": "FP32", "shape": [1, 7], "random": {}}]]}',
             after='"check": {"check_inputs": [[{"datatype": "FP32", "shape": [4, 3], "random": {}}]]}',
+        ),
+    ),
+    FindingKind(
+        kind=Kind.ROUNDING_NOT_MEASURED,
+        title="The eager model's rounding was not measured",
+        weight=Weight.INFORMS,
+        meaning="The artifact's output is not equal to the eager model's bit by bit. Whether that is rounding is "
+        "decided by the eager model's answer in float64, and it gave none: it raises there, takes too long, is too "
+        "large, or returns other outputs. So the relative tolerance of 1e-5 decided, which may take a small error for "
+        "rounding.",
+        remedy="Make new tensors with the dtype of an input, or give check.check_tolerance.",
+        example=Example(
+            before="total = torch.from_numpy(weights.astype('float32')) @ x",
+            after="total = torch.as_tensor(weights, dtype=x.dtype) @ x",
         ),
     ),
     FindingKind(

@@ -205,9 +205,14 @@ class _PytestFile:
         }
 
     def _tolerances(self) -> tuple[float, float]:
-        eager, tolerance = self._found.diverging.eager, self._spec.check.check_tolerance
+        eager, tolerance = self._found.diverging.eager, self._spec.check.tolerance
+        assert self._found.run.comparisons is not None  # as it differs
+        served = self._found.run.comparisons.served
         leaf = eager.leaves.get(self._found.difference.leaf)
-        found = [closeness_bounds(one, tolerance) for one in ([leaf] if leaf is not None else eager.leaves.values())]
+        found = [
+            closeness_bounds(one, tolerance, served.relative)
+            for one in ([leaf] if leaf is not None else eager.leaves.values())
+        ]
         return max((one[0] for one in found), default=tolerance), max((one[1] for one in found), default=0.0)
 
     def _inputs(self) -> list[str]:

@@ -24,6 +24,8 @@ from tracehouse.spec.model_name import ModelName
 
 # The check's default limit in seconds of processor time. Chosen.
 BUDGET_S = 15.0
+# The relative tolerance of comparisons where no other is given: torch.jit.trace's.
+TOLERANCE = 1e-5
 
 # Chosen: each bucket is traced and stored by itself.
 BUCKETS_MAX = 32
@@ -229,7 +231,14 @@ class CheckOptions(Frozen):
 
     check_trace: bool = Field(True, description="Run torch's own check too, and report its result.")
     check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
-    check_tolerance: float = Field(1e-5, gt=0, le=1, description="Relative tolerance, as torch.jit.trace takes it.")
+    check_tolerance: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Relative tolerance, as torch.jit.trace takes it: where it is given, it alone decides whether two "
+        "numbers are the same. By default the eager model's own rounding decides, measured against its answer in "
+        "float64, and 1e-5 where that cannot be had.",
+    )
     probes: Literal["auto", "off", "deep"] = Field(
         "auto",
         description="Vary the examples' values and sizes, compare on these inputs too, and let the contract accept the "
@@ -250,6 +259,16 @@ class CheckOptions(Frozen):
     gradients: bool = Field(
         False, description="Compare the gradients of inputs and parameters too, as torch.jit.verify does."
     )
+
+    @property
+    def tolerance(self) -> float:
+        """The relative tolerance of each comparison that the eager model's rounding does not decide."""
+        return TOLERANCE if self.check_tolerance is None else self.check_tolerance
+
+    @property
+    def measures_rounding(self) -> bool:
+        """Whether the eager model's own rounding decides, as no tolerance was given."""
+        return self.check_tolerance is None
 
 
 class TraceOptions(Frozen):

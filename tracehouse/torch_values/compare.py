@@ -1,11 +1,14 @@
 """Comparing the outputs of two calls in this process, by the rule of `tracehouse.differential.comparison`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from tracehouse.differential import three_runs
 from tracehouse.differential.comparison import (
     ANSWER_NAMES,
+    Answer,
     AnswerNames,
     ComparisonResult,
     Difference,
@@ -35,6 +38,26 @@ def compare(
     )
 
 
+def compare_three_runs(
+    eager: Any, artifact: Any, ask_float64: Callable[[], Any | str], tolerance: float
+) -> ComparisonResult:
+    """Return how two outputs compare, by eager's in float64 where they differ: see `differential.three_runs`.
+
+    `ask_float64` returns these outputs, or a text that says why there are none.
+    """
+    first, second = _pack_answer(eager), _pack_answer(artifact)
+    if first is None or second is None:
+        return compare(eager, artifact, tolerance)
+
+    def ask() -> Answer | str:
+        outputs = ask_float64()
+        if isinstance(outputs, str):
+            return outputs
+        return _pack_answer(outputs) or "in float64 it returns tensors that are not compared"
+
+    return three_runs.compare_three_runs(first, second, ask, tolerance)
+
+
 def copy_outputs(value: Any) -> Any:
     """Return the outputs with copies of their tensors, without history: a later call may write into their memory."""
     return structure.map_tensors(value, "", lambda _, tensor: tensor.detach().clone())
@@ -49,6 +72,14 @@ def _compare_tensors(
     kinds = [f"{side.dtype}, {side.layout}" for side in (eager, artifact)]
     what = f"{sides[0]} gives {kinds[0]}, and {sides[1]} {kinds[1]}: such tensors are not compared"
     return ComparisonResult(None, Difference(path, what))
+
+
+def _pack_answer(outputs: Any) -> Answer | None:
+    """Return the outputs as bytes; None if one of the tensors has no datatype."""
+    named = structure.tensors(outputs, "output")
+    leaves = {name: _pack_leaf(name, tensor) for name, tensor in named.items()}
+    packed = {name: leaf for name, leaf in leaves.items() if leaf is not None}
+    return Answer(structure.describe(outputs, "output"), packed) if len(packed) == len(leaves) else None
 
 
 def _pack_leaf(name: str, tensor: torch.Tensor) -> Tensor | None:

@@ -86,7 +86,7 @@ def _trace_model(
         options,
         outputs=outputs,
         check=check.check_trace,
-        tolerance=check.check_tolerance,
+        tolerance=check.tolerance,
         check_calls=loaded.check_calls,
         gradients=check.gradients,
     )

@@ -82,10 +82,18 @@ class EagerProcess(ModelProcess):
         seed: int,
         within_s: float | None,
         key_order: KeyOrder | None = None,
+        float64: bool = False,
     ) -> None:
-        """Ask for the same call on other inputs or, with `key_order`, with the keys of one dict in another order."""
+        """Ask for the same call on other inputs.
+
+        With `key_order`, the keys of one dict come in another order; with `float64`, a copy of the model in float64
+        answers.
+        """
         specs = [tensor.spec for tensor in inputs]
-        asked = Ask(case=call.case, method=call.method, inputs=specs, seed=seed, within_s=within_s, key_order=key_order)
+        asked = Ask(
+            case=call.case, method=call.method, inputs=specs, seed=seed, within_s=within_s, key_order=key_order,
+            float64=float64,
+        )  # fmt: skip
         self._send(asked, inputs)
 
     def answer(self, most_bytes: int = ANSWER_MAX_BYTES) -> EagerAnswer | Failure:

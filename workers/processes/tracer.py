@@ -173,7 +173,7 @@ class TracerProcess:
     def _answers_request(self, traced: Traced) -> bool:
         spec = self._request.spec
         answer = (traced.entrypoint, set(traced.contract.methods), traced.check.tolerance)
-        expected = (spec.source.entrypoint, set(spec.calls), spec.check.check_tolerance)
+        expected = (spec.source.entrypoint, set(spec.calls), spec.check.tolerance)
         return answer == expected and traced.form in _possible_forms(self._request)
 
 

@@ -17,6 +17,7 @@ from service.protocol.reference import AnswerReply, Ask, CallReply, Differentiat
 from service.protocol.tracer import Trace
 from service.sandbox.channel import Channel, ChannelClosed
 from tracehouse.check.calls import CallResult, call_model, differentiate_model
+from tracehouse.check.float64_model import Float64Model
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.case_names import EXAMPLE
 from tracehouse.eager import jit_switch, observed_contract
@@ -63,6 +64,7 @@ class Reference:
         self._device = submission.device
         loaded = submission.load()
         self._module = loaded.model.module
+        self._float64 = Float64Model(self._module)
         examples = [CheckCall(EXAMPLE, call) for call in loaded.calls.values()]
         self._cases = {(one.name, one.call.method): one.call for one in [*examples, *loaded.check_calls]}
 
@@ -112,14 +114,17 @@ class Reference:
         match request:
             case Ask():
                 asked = call if request.key_order is None else call.with_key_order(request.key_order)
-                self._answer(asked, request.seed, request.within_s)
+                self._answer(asked, request.seed, request.within_s, float64=request.float64)
             case Differentiate():
                 self._differentiate(call, request)
 
-    def _answer(self, call: Call, seed: int, within_s: float | None) -> None:
+    def _answer(self, call: Call, seed: int, within_s: float | None, *, float64: bool = False) -> None:
         began = time.monotonic()
         try:
-            answer = call_model(self._module, call, seed, within_s=within_s)
+            if float64:
+                answer = self._float64.answer(call, seed, within_s=within_s)
+            else:
+                answer = call_model(self._module, call, seed, within_s=within_s)
             outputs = _pack_outputs(call, answer, ModelRaised)
         except ModelRaised as error:
             self._refuse(error)

@@ -123,7 +123,7 @@ class Tracing:
         return script_targets.find_targets(self._loaded.model.module, lines)
 
     def _plan_export(self, candidate: Candidate, check: ModelCheck) -> Export:
-        tolerance, seed = self._spec.check.check_tolerance, self._spec.options.seed
+        tolerance, seed = self._spec.check.tolerance, self._spec.options.seed
         model, calls = self._loaded.model, check.submission.calls
         return Export(model, calls, check.outputs, candidate.traced, candidate.form, tolerance=tolerance, seed=seed)
 

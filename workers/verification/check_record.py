@@ -3,10 +3,11 @@
 from collections import Counter
 
 from service.protocol.bounds import cut_check
-from tracehouse.differential.comparison import ComparisonResult, Difference
+from tracehouse.differential.case_names import EXAMPLE
+from tracehouse.differential.comparison import ComparisonResult, Difference, Outcome
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
-from tracehouse.findings import differences
+from tracehouse.findings import coverage, differences
 from tracehouse.findings.comparison import Comparison, comparison_of
 from tracehouse.findings.duplicates import repeats
 from tracehouse.findings.finding import Finding
@@ -15,6 +16,10 @@ from tracehouse.findings.source_lines import GRAPHS_DIFFER, list_candidates, onl
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict, verdict_of, worst
 from tracehouse.spec.trace_spec import TraceSpec
+
+# An example that only agrees with limits is a golden case all the same: it is replayed with the tolerance at which it
+# agreed, times this. Chosen.
+_ROOM = 2.0
 
 
 class CheckRecord:
@@ -26,6 +31,7 @@ class CheckRecord:
         self._comparisons: list[Comparison] = []
         self._findings: list[Finding] = []
         self._served: Counter[str] = Counter()
+        self._example_tolerance = 0.0
 
     def served_comparisons(self, method: str) -> int:
         """Return how many runs of the method's served form were recorded."""
@@ -38,6 +44,8 @@ class CheckRecord:
         method, case = run.method, case or run.case
         self.add_comparison(method, case, comparisons.served, in_contract=in_contract)
         self._served[method] += 1
+        if run.case == EXAMPLE and comparisons.served.outcome is Outcome.LIMITED:
+            self._example_tolerance = min(1.0, max(self._example_tolerance, _ROOM * comparisons.served.relative))
         as_traced = comparisons.as_traced or comparisons.served
         if comparisons.as_traced is not None:
             self.add_comparison(method, f"{case}, as traced", comparisons.as_traced, in_contract=in_contract)
@@ -50,6 +58,8 @@ class CheckRecord:
 
     def add_comparison(self, method: str, case: str, compared: ComparisonResult, *, in_contract: bool) -> None:
         self._comparisons.append(comparison_of(method, case, compared, in_contract=in_contract))
+        if compared.without_float64 is not None:
+            self.add_finding(coverage.rounding_not_measured(method, case, compared.without_float64))
 
     def add_finding(self, finding: Finding) -> None:
         """Record the finding, unless one of the method says the same: the tracing child's knows more of the lines."""
@@ -84,7 +94,7 @@ class CheckRecord:
         return cut_check(
             TraceCheck(
                 verdict=worst(verdicts),
-                tolerance=self._spec.check.check_tolerance,
+                tolerance=max(self._spec.check.tolerance, self._example_tolerance),
                 comparisons=self._comparisons,
                 findings=advised,
                 torch=claimed.torch,

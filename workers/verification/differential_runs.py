@@ -10,7 +10,7 @@ from tracehouse.byte_units import MIB
 from tracehouse.differential import golden, out_of_memory
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.call_limits import CALL_LIMITS
-from tracehouse.differential.comparison import Answer, compare
+from tracehouse.differential.comparison import Answer, Outcome, compare
 from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers, IntegerRanges
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.errors import Failure
@@ -35,7 +35,7 @@ class DifferentialTester:
 
     @property
     def tolerance(self) -> float:
-        return self._processes.spec.check.check_tolerance
+        return self._processes.spec.check.tolerance
 
     def add(self, run: DifferentialRun) -> DifferentialRun:
         self.runs.append(run)
@@ -63,11 +63,13 @@ class DifferentialTester:
             return self.add(
                 DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, _output_specs(eager), eager.drew)
             )
-        comparisons = self._processes.compare(eager, answers)
+        comparisons = self._processes.compare(eager, answers, self._processes.float64_of(call, inputs, eager))
         run = self._run(call, case, inputs, eager, comparisons, answers[0])
         by_chance = run.differs and run.drew and not self._repeats(call, inputs, eager)
         self.add(run := replace(run, by_chance=by_chance))
-        if keep and run.agrees and not eager.drew:
+        # A golden case is replayed with the tolerance, within which two that agree with limits do not lie.
+        is_limited = comparisons.served.outcome is Outcome.LIMITED
+        if keep and run.agrees and not eager.drew and not is_limited:
             self._golden_cases.append((run, golden.GoldenCase(call.method, inputs, list(eager.answer.leaves.values()))))
         return run
 

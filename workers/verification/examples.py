@@ -60,5 +60,7 @@ def run_examples(processes: ModelProcesses) -> ExampleRuns:
         processes.ask_artifact(call, call.inputs)
         by_form = processes.artifact_answers()
         artifact_answers[method] = by_form[0]
-        comparisons[method] = processes.compare(answers[method], by_form)
+        comparisons[method] = processes.compare(
+            answers[method], by_form, processes.float64_of(call, call.inputs, answers[method])
+        )
     return ExampleRuns(processes, examples, check_inputs, answers, comparisons, artifact_answers)

@@ -36,7 +36,7 @@ def verify_key_orders(examples: ExampleRuns, method: str, within_s: float, budge
         call,
         examples.processes.eager,
         spec.options.seed,
-        spec.check.check_tolerance,
+        spec.check.tolerance,
         within_s,
         examples.answers[method],
     )

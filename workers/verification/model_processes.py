@@ -3,11 +3,15 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import ANSWER_NAMES, Answer, ComparisonResult, Difference, compare
 from tracehouse.differential.form_comparisons import FormComparisons
+from tracehouse.differential.three_runs import AskFloat64, compare_three_runs
+from tracehouse.errors import Failure
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Tensor
 from workers.processes.artifact import ArtifactProcess
@@ -45,14 +49,22 @@ class ModelProcesses:
         """Return each form's answer, in the order of `FormComparisons`."""
         return [process.answer() for process in self._form_processes()]
 
-    def compare(self, eager: EagerAnswer, answers: Sequence[Answer | str]) -> FormComparisons:
+    def compare(self, eager: EagerAnswer, answers: Sequence[Answer | str], ask_float64: AskFloat64) -> FormComparisons:
+        """Compare each form's answer with eager's. `ask_float64` asks for eager's answer to the same in float64."""
         pairs = zip(self._form_processes(), answers, strict=True)
-        return FormComparisons(*(self._compare(eager, process, answer) for process, answer in pairs))
+        return FormComparisons(*(self._compare(eager, process, answer, ask_float64) for process, answer in pairs))
 
-    def compare_example(self, call: BoundCall, eager: EagerAnswer) -> FormComparisons:
-        """Ask the artifact on the example once more, and compare its answer with eager's first one."""
-        self.ask_artifact(call, call.inputs)
-        return self.compare(eager, self.artifact_answers())
+    def float64_of(self, call: BoundCall, inputs: Sequence[Tensor], eager: EagerAnswer) -> AskFloat64:
+        """Return what asks the eager model for the same call in float64, once, while it has nothing else to answer."""
+
+        @cache
+        def ask() -> Answer | str:
+            within_s = CALL_LIMITS.float64.after(eager.seconds)
+            self.eager.ask(call, inputs, seed=self.spec.options.seed, within_s=within_s, float64=True)
+            answer = self.eager.answer()
+            return answer.detail if isinstance(answer, Failure) else answer.answer
+
+        return ask
 
     def _processor_s(self) -> float:
         processes = [self.eager, self.artifact, self.as_traced]
@@ -62,7 +74,13 @@ class ModelProcesses:
         as_traced = self.as_traced if self.spec.options.served_form is not None else None
         return [process for process in (self.artifact, as_traced) if process is not None]
 
-    def _compare(self, eager: EagerAnswer, process: ArtifactProcess, answer: Answer | str) -> ComparisonResult:
+    def _compare(
+        self, eager: EagerAnswer, process: ArtifactProcess, answer: Answer | str, ask_float64: AskFloat64
+    ) -> ComparisonResult:
         if isinstance(answer, str):
             return ComparisonResult(None, Difference("output", answer))
-        return compare(eager.answer, answer, self.spec.check.check_tolerance, (ANSWER_NAMES[0], process.name))
+        check, names = self.spec.check, (ANSWER_NAMES[0], process.name)
+        if not check.measures_rounding or eager.drew:
+            return compare(eager.answer, answer, check.tolerance, names)
+        rebuilt = self.spec.options.served_form is not None and process is self.artifact
+        return compare_three_runs(eager.answer, answer, ask_float64, check.tolerance, names, rebuilt=rebuilt)

@@ -22,7 +22,7 @@ from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.case_names import EXAMPLE, name_random_inputs
-from tracehouse.differential.comparison import ComparisonResult, Difference, compare, compare_baked_arguments
+from tracehouse.differential.comparison import Answer, ComparisonResult, Difference, compare, compare_baked_arguments
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
@@ -221,21 +221,28 @@ class Verification:
         self._processes.eager.ask(call, call.inputs, seed=self._spec.options.seed + 1, within_s=None)
         # In the end the artifact has been called so often that the specialised code has answered.
         times = max(1, golden.CALLS_TO_SPECIALISE - self._record.served_comparisons(method))
-        comparisons = [self._processes.compare_example(call, first) for _ in range(times)]
+        answers = [self._ask_artifact(call) for _ in range(times)]
+        again = self._processes.eager.answer()
+        ask_float64 = self._processes.float64_of(call, call.inputs, first)
+        comparisons = [self._processes.compare(first, one, ask_float64) for one in answers]
         example = next(run for run in self._tester.runs if run.call is call)
         self._record.add_run(example, _first_difference(comparisons), f"{EXAMPLE}, again", in_contract=True)
-        again = self._processes.eager.answer()
         if isinstance(again, Failure):
             difference = Difference("output", f"in the end it raises: {again.detail}")
             self._record.add_finding(repeatability.hidden_state(method, difference))
             return
         drew = first.drew or again.drew
         names = ("the first call", "the last one")
-        tolerance = 0.0 if drew else self._spec.check.check_tolerance
+        tolerance = 0.0 if drew else self._spec.check.tolerance
         changed = compare(first.answer, again.answer, tolerance, names).difference
         if changed is not None:
             unrepeatable = repeatability.nondeterministic if drew else repeatability.hidden_state
             self._record.add_finding(unrepeatable(method, changed))
+
+    def _ask_artifact(self, call: BoundCall) -> list[Answer | str]:
+        """Return the answer of each form of the artifact to the call."""
+        self._processes.ask_artifact(call, call.inputs)
+        return self._processes.artifact_answers()
 
     def _compare_gradients(self, method: str) -> None:
         processes, record = self._processes, self._record
@@ -244,7 +251,7 @@ class Verification:
         if first.drew:
             record.append_finding(differences.gradients_not_compared(method, "eager draws random numbers"))
             return
-        tolerance, limit_s = self._spec.check.check_tolerance, self._tester.limit_s(method)
+        tolerance, limit_s = self._spec.check.tolerance, self._tester.limit_s(method)
         compared = gradients.compare_gradients(example, processes.eager, processes.as_traced, tolerance, limit_s)
         for case, result in compared.cases:
             record.add_comparison(method, f"{case}, gradients", result, in_contract=True)

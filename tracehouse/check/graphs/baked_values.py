@@ -18,7 +18,6 @@ from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values import resizing
-from tracehouse.torch_values.compare import compare
 
 # again: a second trace of the same example differs, because of state, chance or something outside the model.
 # values: a trace on other values differs.
@@ -97,7 +96,7 @@ def _confirm(target: Target, baked: BakedValue) -> BakedValue:
     except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
         raised = Difference("output", f"the artifact raised {user_lines.error_text(error)}")
         return replace(baked, confirmed=True, difference=raised)
-    found = compare(eager.outputs, artifact.outputs, target.tolerance).difference
+    found = target.eager.compare(baked.call, eager, artifact, target.tolerance).difference
     return replace(baked, confirmed=found is not None, difference=found)
 
 

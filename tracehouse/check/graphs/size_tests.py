@@ -186,7 +186,7 @@ class _SizeTester:
             artifact = call_artifact(target.artifact, call, target.seed)
         except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
             return SizeTest(sizes, call, "raised", error=error, aftereffect=aftereffect)
-        difference = compare(eager.outputs, artifact.outputs, target.tolerance).difference
+        difference = target.eager.compare(call, eager, artifact, target.tolerance).difference
         if difference is None:
             return SizeTest(sizes, call, "agrees", aftereffect=aftereffect, outputs=_specs_of(eager))
         if not target.eager.is_repeatable(call, eager, tolerance=target.tolerance, within_s=target.call_s):

@@ -145,7 +145,9 @@ class CauseTester:
     def _symptom(self, call: Call, eager: CallResult) -> Symptom | None:
         target = self._target
         try:
-            asked = ask_artifact(target.artifact, call, eager, tolerance=target.tolerance, seed=target.seed)
+            asked = ask_artifact(
+                target.eager, target.artifact, call, eager, tolerance=target.tolerance, seed=target.seed
+            )
         except LimitExceeded:
             return None  # who has no memory left shows nothing
         difference = asked.compared.difference

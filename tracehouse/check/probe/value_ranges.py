@@ -27,7 +27,6 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory
 from tracehouse.errors import ModelRaised, ServiceError
 from tracehouse.introspection import script_graphs
-from tracehouse.torch_values.compare import compare
 
 _DTYPES = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 # Operators of torch that do not check their integers, and read or write beyond their memory if one is too large.
@@ -136,7 +135,7 @@ class _ValueTester:
             if is_out_of_memory(error):
                 raise _NoDecision from error
             return False
-        return compare(eager.outputs, answer.outputs, self.target.tolerance).agrees
+        return self.target.eager.compare(call, eager, answer, self.target.tolerance).agrees
 
     def _run(self, run: Callable[[float], CallResult]) -> CallResult | None:
         """Return the answer of `run`, which gets its limit in seconds; None if the model raises.

@@ -359,7 +359,7 @@ class _SymbolicCase:
         call = self._call if call is None else call
         answer = self._target.eager.answer(call)
         target = self._target
-        asked = ask_artifact(target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
+        asked = ask_artifact(target.eager, target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
         return asked.compared.agrees
 
     def _refused_result(self, error: Exception) -> CaseResult:
