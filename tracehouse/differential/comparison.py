@@ -290,10 +290,15 @@ def scale_of(values: NDArray[Any]) -> float:
     a logit, would make all others seem close. For the median, zeros do not count, and equal values count once.
     """
     largest = max((float(_finite(values[part]).max()) for part in parts_of(values)), default=0.0)
-    sizes = _finite(values[:: max(1, len(values) // _SAMPLE)])
+    sizes = _finite(sample_of(values))
     sizes = np.sort(sizes[sizes > 0])  # not np.unique, whose first call imports a module: a runner can't
     sizes = sizes[np.append(True, sizes[1:] != sizes[:-1])] if sizes.size else sizes
     return min(largest, _PROPORTION * float(sizes[(sizes.size - 1) // 2])) if sizes.size else largest
+
+
+def sample_of(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values from all over the tensor, at most twice as many as a sample has."""
+    return values[:: max(1, len(values) // _SAMPLE)]
 
 
 def _compare_integers(eager: Tensor, artifact: Tensor) -> _Difference:
