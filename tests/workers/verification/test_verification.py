@@ -740,6 +740,60 @@ def test_if_only_the_served_form_differs_the_finding_says_so(artifact: ArtifactO
     assert f"options.{form}" in str(finding.remedy)
 
 
+# A trace with a constant that is wrong by less than the tolerance, and by more than the model's own rounding.
+NUDGED_WHEN_TRACED = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        factor = 2.000008 if torch.jit.is_tracing() else 2.0
+        return (x.tanh() * factor).repeat(1, 64) + torch.linspace(-1.0, 1.0, 64 * x.shape[1])
+"""
+WIDE = {"datatype": "FP32", "shape": [4, 64], "random": {"seed": 0}}
+
+
+def test_a_constant_that_is_wrong_by_less_than_the_tolerance_is_found(artifact: ArtifactOf) -> None:
+    kept = artifact(hostile(SAYS_VERIFIED + NUDGED_WHEN_TRACED, example_inputs=[WIDE]))
+
+    example = next(one for one in kept.check.comparisons if one.case == "example")
+    assert (kept.check.verdict, example.outcome) == (Verdict.REJECTED, "fail")
+    assert "against the model in float64, the artifact's error is up to" in str(example.difference)
+
+
+def test_a_tolerance_that_the_request_gives_decides_alone(artifact: ArtifactOf) -> None:
+    source = SAYS_VERIFIED + NUDGED_WHEN_TRACED
+    kept = artifact(hostile(source, example_inputs=[WIDE], check={"check_tolerance": 1e-5}))
+
+    assert {(one.agrees, one.outcome) for one in kept.check.comparisons} == {(True, "pass")}
+
+
+def test_a_model_that_cannot_run_in_float64_says_that_the_tolerance_decided(artifact: ArtifactOf) -> None:
+    refusing = NUDGED_WHEN_TRACED.replace("factor =", "assert x.dtype == torch.float32\n        factor =")
+    kept = artifact(hostile(SAYS_VERIFIED + refusing, example_inputs=[WIDE]))
+
+    (finding,) = [one for one in kept.check.findings if one.kind == "rounding-not-measured"]
+    assert kept.check.verdict is Verdict.VERIFIED
+    assert "AssertionError" in finding.detail
+
+
+def test_an_example_that_agrees_with_limits_is_replayed_wherever_it_is_loaded(artifact: ArtifactOf) -> None:
+    # The difference of two large numbers: what is left of them is mostly rounding, which the trace adds up otherwise.
+    cancels = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        x = x.double() if x.dtype == torch.float64 else x
+        large = x.repeat(1, 16) * 1e4
+        terms = large.cumsum(1)
+        if torch.jit.is_tracing():
+            terms = large.flip(1).cumsum(1).flip(1).neg() + large.sum(1, keepdim=True) + large
+        return terms - large.sum(1, keepdim=True) * 0.999
+"""
+    kept = artifact(hostile(SAYS_VERIFIED + cancels, example_inputs=[WIDE]))
+
+    outcomes = {one.outcome for one in kept.check.comparisons}
+    assert outcomes <= {"pass", "limited"}
+
+
 def test_where_the_archive_itself_differs_its_form_is_not_blamed(artifact: ArtifactOf) -> None:
     kept = artifact(hostile(SAYS_VERIFIED + TRIPLES_WHEN_TRACED, options={"freeze": True}))
 
