@@ -38,7 +38,9 @@ CONSTANTS = 3  # moved constants of each model
 TOLERANCE = 1e-5
 DTYPES = (torch.float32, torch.bfloat16)
 LIMIT_S = 60.0
-_NEAR = 1.1  # a constant moves the output by at most so much more than it is to
+# A constant moves by a step between these, of its tensor's standard deviation. Halved so often, in logarithms, the
+# interval is narrower than 1 %.
+_STEPS, _HALVINGS = (1e-8, 1.0), 11
 
 
 class Stack(nn.Module):
@@ -256,14 +258,18 @@ def _move(subject: Subject, name: str, generator: torch.Generator) -> torch.jit.
     exact = subject.precise.outputs(call, 0, within_s=LIMIT_S)
     weight = subject.module.get_parameter(name).detach()
     direction = torch.randn(weight.shape, generator=generator).to(weight.dtype) * weight.std()
-    step, moved = 1e-3, copy.deepcopy(subject.module)
-    while True:
-        moved.get_parameter(name).data = weight + step * direction
+    moved = copy.deepcopy(subject.module)
+    # The least step that moves the output far enough. In bfloat16 a small step moves few of the numbers, so the output
+    # may leap over what it is to be.
+    small, step = _STEPS
+    for _ in range(_HALVINGS):
+        between = math.sqrt(small * step)
+        moved.get_parameter(name).data = weight + between * direction
         change = float((Float64Model(moved).outputs(call, 0, within_s=LIMIT_S) - exact).abs().max())
-        if target <= change <= _NEAR * target:
-            break
-        # In bfloat16 a small step moves few of the numbers, so the change does not follow the step exactly.
-        step *= min(2.0, max(0.01, math.sqrt(_NEAR) * target / change)) if change else 2.0
+        if change < target:
+            small = between
+        else:
+            step = between
     archive = _load(subject.archive)
     dict(archive.named_parameters())[name].data.copy_(weight + step * direction)
     return archive

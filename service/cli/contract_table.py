@@ -10,6 +10,7 @@ from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Region, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
+from tracehouse.findings.comparison import Comparison, outcome_lines
 
 
 def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:
@@ -46,6 +47,12 @@ def coverage_lines(check: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each method with sizes that the request wants: how many of them the contract accepts."""
     for one in check["coverage"]:
         yield f"coverage: {SizeCoverage.model_validate(one)}"
+
+
+def compared_lines(check: dict[str, Any]) -> Iterator[str]:
+    """Yield what a reader must know of comparisons that neither pass nor fail, if there are any."""
+    for line in outcome_lines([Comparison.model_validate(one) for one in check["comparisons"]]):
+        yield f"compared: {line}"
 
 
 def left_out_lines(check: dict[str, Any]) -> Iterator[str]:

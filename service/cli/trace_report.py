@@ -113,6 +113,7 @@ def _print_artifact(client: Client, artifact: dict[str, Any], *, printouts: bool
     for line in (
         *contract_table.size_lines(contract),
         *contract_table.coverage_lines(check),
+        *contract_table.compared_lines(check),
         *contract_table.left_out_lines(check),
     ):
         typer.echo(printable(line))

@@ -103,6 +103,13 @@ class AmplifiesRounding(nn.Module):
         return x + (x.shape[1] * 1234567.0 + 0.5) % 7 * (x.shape[1] > 8)
 
 
+class VariesInDoubles(nn.Module):
+    def forward(self, x):
+        x = x.double()
+        mean = x.sum(1, keepdim=True) * (1 / x.shape[1])
+        return (x - mean).square().sum(1)
+
+
 class CentresDoublesByAnInverse(nn.Module):
     def forward(self, x):
         x = x.double()

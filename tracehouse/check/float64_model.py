@@ -72,14 +72,12 @@ class Float64Model:
         if (byte_size := sum(8 * tensor.numel() for tensor in tensors)) > COPY_MAX_BYTES:
             raise ModelRaised(f"it would have {byte_size // MIB} MiB, and may have {COPY_MAX_BYTES // MIB}")
         copied = _cast(copy_model(self._module, share_parameters=False))
-        precise = call.with_tensors({name: _to_double(tensor) for name, tensor in call.tensors.items()})
+        precise = call.with_tensors({name: to_double(tensor) for name, tensor in call.tensors.items()})
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
             with _CastsToFloat64():  # autocast leaves float64 alone
-                torch.zeros(1).add(
-                    1
-                )  # the first operator in a dispatch mode imports torch._dynamo, which takes seconds
+                torch.zeros(1).add(1)  # the first operator in a dispatch mode imports torch._dynamo: it takes seconds
                 return call_model(copied, precise, seed, within_s=within_s)
         finally:
             torch.set_default_dtype(default)
@@ -91,11 +89,12 @@ def _cast(module: torch.nn.Module) -> torch.nn.Module:
     for part in module.modules():
         for name, value in list(vars(part).items()):
             if isinstance(value, torch.Tensor):
-                part.__dict__[name] = _to_double(value)
+                part.__dict__[name] = to_double(value)
     return module
 
 
-def _to_double(tensor: torch.Tensor) -> torch.Tensor:
+def to_double(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a float or complex tensor in twice float32's digits, and any other as it is."""
     return tensor.to(_DOUBLE.get(tensor.dtype, tensor.dtype))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.calls import CallResult, call_model
-from tracehouse.check.float64_model import Float64Model
+from tracehouse.check.float64_model import Float64Model, to_double
 from tracehouse.check.instrumentation import attribute_reads
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
 from tracehouse.check.time_limit import TooSlow, time_limit
@@ -24,6 +24,7 @@ from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.state_marks import Marks
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
+from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare, compare_three_runs
 
 # The operators through which a tensor's value reaches Python. `tolist` and `numpy` need none, because the tracer warns
@@ -116,15 +117,23 @@ class EagerOracle:
         The relative `tolerance` decides where rounding is not measured, or random numbers were drawn, which float64
         would draw otherwise.
         """
-        model = self._float64
-        if model is None or eager.drew or artifact.drew:
+        if self._float64 is None or eager.drew or artifact.drew:
             return compare(eager.outputs, artifact.outputs, tolerance)
+        return compare_three_runs(eager.outputs, artifact.outputs, lambda: self._ask_float64(call), tolerance)
 
-        def ask() -> Any | str:
-            self._unchanged = None  # what it shares with the source is put back after the call
-            return model.outputs(call, self._seed, within_s=CALL_LIMITS.float64.after(self._answer_s))
+    def rounding_of(self, call: Call, answer: CallResult) -> float | None:
+        """Return the largest error of eager's answer to the call, against float64; None if it cannot be told."""
+        precise = self._ask_float64(call)
+        if isinstance(precise, str) or answer.drew:
+            return None
+        widened = structure.map_tensors(answer.outputs, "", lambda _, tensor: to_double(tensor))
+        return compare(widened, precise, 0.0).largest
 
-        return compare_three_runs(eager.outputs, artifact.outputs, ask, tolerance)
+    def _ask_float64(self, call: Call) -> Any | str:
+        """Return the outputs in float64, or a text that says why there are none."""
+        model = self._float64 or Float64Model(self._model.module)
+        self._unchanged = None  # what it shares with the source is put back after the call
+        return model.outputs(call, self._seed, within_s=CALL_LIMITS.float64.after(self._answer_s))
 
     def answer_again(self, call: Call, *, within_s: float) -> CallResult:
         """Return the answer of the copy that answered last, with the state that its last call left.

@@ -64,7 +64,6 @@ _SHARES: Mapping[LayerName, float] = {
 # Shrinking one counterexample may take this fraction of the remaining budget, and at most so many seconds.
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
-_DOUBTFUL_SIZES_MAX = 16  # so many sizes are called again, on values far from zero
 _BROKE_OFF = "the layer broke off"
 _NO_SIZES = "nothing: no size may vary"
 _NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
@@ -197,7 +196,7 @@ class Pipeline:
         yield (result := ProveEvidence(proof))
         calls = run_size_tests_at(target, groups, _border_of(proof, evidence, groups), budget)
         calls += run_calls(target, groups, _counterexamples_of(proof), budget)
-        calls += run_witnesses_at(target, groups, _doubtful_sizes(proof, evidence), budget)
+        calls += run_witnesses_at(target, groups, _doubtful_sizes(proof, [*evidence.graphs.calls, *calls]), budget)
         if any(one.is_wrong for one in calls):
             every = [*evidence.graphs.calls, *calls]
             result = replace(result, baked_sizes=find_baked_sizes(target, groups, every, budget))
@@ -330,19 +329,18 @@ def _counterexamples_of(proof: Proof) -> list[tuple[Mapping[str, int], Call]]:
     return [(one.sizes, one.call) for one in proof.refutations if one.call is not None]
 
 
-def _doubtful_sizes(proof: Proof, evidence: Evidence) -> list[Mapping[str, int]]:
+def _doubtful_sizes(proof: Proof, called: Sequence[SizeTest]) -> list[Mapping[str, int]]:
     """Return sizes at which both might differ on values other than those drawn: those that are not proven and were
     called, and the first and the last of each region that is not proven for all values."""
     doubtful: list[Mapping[str, int]] = []
     if proof.gaps:
-        agreed = [one.sizes for one in evidence.graphs.calls if one.agrees]
+        agreed = [one.sizes for one in called if one.agrees]
         unproven = [*(one.sizes for one in proof.gaps), *agreed]
         doubtful += [sizes for sizes in unproven if not any(region.contains(sizes) for region in proof.regions)]
     for region in proof.sampled:
         doubtful += [{name: spans[0].low for name, spans in region.spans.items()}]
         doubtful += [{name: spans[-1].high for name, spans in region.spans.items()}]
-    distinct = [sizes for place, sizes in enumerate(doubtful) if sizes not in doubtful[:place]]
-    return distinct[:_DOUBTFUL_SIZES_MAX]
+    return [sizes for place, sizes in enumerate(doubtful) if sizes not in doubtful[:place]]
 
 
 def _summary_of_reads(judged: Sequence[ReadEffect]) -> str:

@@ -13,6 +13,7 @@ from tracehouse.artifact.manifest import Form, Versions
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.regions import list_regions
+from tracehouse.findings.comparison import outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
 from tracehouse.findings.trace_check import TraceCheck
@@ -127,6 +128,8 @@ class Report:
             yield f"Contract of {name}"
             yield from (_INDENT + line for line in _contract_lines(method))
         yield from (f"Coverage: {covered}" for covered in self.check.coverage)
+        for line in outcome_lines(self.check.comparisons):
+            yield from _wrap(f"Compared: {line}", 0)
         # What was found out about a line comes before what torch warned of there.
         by_source = sorted(self.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
         listed = [finding for finding in by_source if weight_of(finding) != "harmless"]

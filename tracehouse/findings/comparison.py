@@ -1,5 +1,8 @@
 """A comparison: one call of the eager model and of the artifact on the same inputs, and what differed."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
 from pydantic import Field
 
 from tracehouse.differential.comparison import ComparisonResult, Outcome
@@ -51,3 +54,18 @@ def comparison_of(method: str, case: str, compared: ComparisonResult, *, in_cont
         outcome=compared.outcome,
         condition=compared.condition,
     )
+
+
+def outcome_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield what a reader must know of comparisons that neither pass nor fail, if there are any."""
+    outcomes = Counter(one.outcome for one in comparisons)
+    if limited := outcomes[Outcome.LIMITED]:
+        yield (
+            f"{limited} of {len(comparisons)} comparisons agree only as far as the eager model itself is exact: in "
+            "them its own rounding is larger than the tolerance"
+        )
+    if inconclusive := outcomes[Outcome.INCONCLUSIVE]:
+        yield (
+            f"{inconclusive} of {len(comparisons)} comparisons count as different, although nothing tells rounding "
+            "from error there: in float64 the eager model falls on another side of a threshold"
+        )

@@ -21,7 +21,8 @@ from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
-from tracehouse.findings.comparison import Comparison
+from tracehouse.differential.comparison import Outcome
+from tracehouse.findings.comparison import Comparison, outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
 from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
@@ -365,9 +366,11 @@ def _comparisons_section(comparisons: Sequence[Comparison], tolerance: float) ->
     differing = sum(not one.agrees for one in comparisons)
     yield element(
         "p",
-        f"{len(comparisons)} calls of the eager model and of the artifact on the same inputs, with a relative "
-        f"tolerance of {tolerance:g}: {len(comparisons) - differing} agree, {differing} differ.",
+        f"{len(comparisons)} calls of the eager model and of the artifact on the same inputs: "
+        f"{len(comparisons) - differing} agree, {differing} differ. Where the model's own rounding was not measured, "
+        f"the relative tolerance of {tolerance:g} decided.",
     )
+    yield from (element("p", f"{line}.") for line in outcome_lines(comparisons))
     legend = (
         "Solid green: calls that agree. Hatched red: calls that differ. “Exact” is no difference at all, “none” one "
         "that is no number: other shapes, or only one of the two raises."
@@ -380,8 +383,16 @@ def _comparisons_section(comparisons: Sequence[Comparison], tolerance: float) ->
 
 def _comparison(one: Comparison) -> Sequence[object]:
     largest = "–" if one.largest_difference is None else f"{one.largest_difference:g}"
-    in_contract, result = "yes" if one.in_contract else "no", "✓ agrees" if one.agrees else "✗ differs"
-    return one.case, one.method, in_contract, result, largest, one.difference or "–"
+    in_contract = "yes" if one.in_contract else "no"
+    return one.case, one.method, in_contract, _result(one), largest, one.difference or "–"
+
+
+def _result(one: Comparison) -> str:
+    if one.outcome is Outcome.LIMITED:
+        return f"✓ agrees as far as eager is exact ({one.condition:.2g} roundings)"
+    if one.outcome is Outcome.INCONCLUSIVE:
+        return "✗ differs, perhaps by rounding"
+    return "✓ agrees" if one.agrees else "✗ differs"
 
 
 def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:

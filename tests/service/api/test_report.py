@@ -21,6 +21,7 @@ from tracehouse.contract.input_spec import InputSpec, ValueRange
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf
+from tracehouse.differential.comparison import Outcome
 from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck, TracerWarning
@@ -331,6 +332,19 @@ def test_what_was_compared_is_counted_and_listed(report: Callable[..., Read]) ->
     assert "1e-7: 1 agree, 0 differ" in said
     assert "1e1: 0 agree, 1 differ" in said
     assert page.row("fresh 1") == ["fresh 1", "forward", "yes", "✗ differs", "12", "output: 12.0 apart"]
+
+
+def test_what_agrees_only_as_far_as_eager_is_exact_is_said(report: Callable[..., Read]) -> None:
+    limited = Comparison(
+        method="forward", case="fresh 2", in_contract=True, agrees=True, outcome=Outcome.LIMITED, condition=4321.0
+    )
+    unclear = Comparison(method="forward", case="fresh 3", in_contract=True, agrees=False, outcome=Outcome.INCONCLUSIVE)
+    page = report(check=check(comparisons=[limited, unclear]))
+
+    assert "1 of 2 comparisons agree only as far as the eager model itself is exact" in page.whole
+    assert "1 of 2 comparisons count as different, although nothing tells rounding from error there" in page.whole
+    assert page.row("fresh 2")[3] == "✓ agrees as far as eager is exact (4.3e+03 roundings)"
+    assert page.row("fresh 3")[3] == "✗ differs, perhaps by rounding"
 
 
 def test_the_page_shows_the_layers_torchs_own_check_and_the_attempts(report: Callable[..., Read]) -> None:

@@ -129,6 +129,21 @@ def test_the_text_has_the_contract(linear: tracehouse.Report) -> None:
     assert "input: FP32 [batch, 4]\n    for batch 1 to 256 (proven)" in repr(linear)
 
 
+def test_the_text_says_where_the_model_itself_is_not_exact() -> None:
+    class Cancels(torch.nn.Module):
+        """Two large numbers nearly cancel, and the trace adds the terms of one in another order."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            large = x.repeat(1, 128) * 10
+            total = (large.flip(1) if torch.jit.is_tracing() else large).sum(1, keepdim=True)
+            return total - x.sum(1, keepdim=True) * 1279.0 + x
+
+    example = torch.randn(512, 8, generator=torch.Generator().manual_seed(0))
+    report = tracehouse.check(Cancels(), (example,))
+
+    assert "comparisons agree only as far as the eager model itself is exact" in " ".join(repr(report).split())
+
+
 def test_the_page_has_the_verdict_the_source_and_how_far_it_goes(branches: tracehouse.Report) -> None:
     html = branches.html()
 

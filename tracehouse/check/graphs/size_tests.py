@@ -30,6 +30,11 @@ Outcome = Literal["agrees", "differs", "raised", "refused", "too-slow", "unsure"
 # A symbol counts as baked after so many sizes at which the artifact is wrong, and none at which it agrees. A choice:
 # more calls would only repeat the finding.
 _WRONG_MAX = 3
+# So many sizes are called on all of the witnesses' values. Chosen.
+_SEARCHED_SIZES_MAX = 16
+# A difference that is at most so many times as large as eager's own error shows nothing on values that are chosen to
+# make it large. Chosen, above the multipliers of three runs.
+_INEXACT = 10.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class SizeTest:
     call: Call
     outcome: Outcome
     difference: Difference | None = None
+    largest: float | None = None  # the largest difference of two values, if the artifact differs and it can be told
     error: Exception | None = None
     aftereffect: Difference | None = None  # how the call changes what eager answers to the example
     outputs: Sequence[TensorSpec] = ()  # shapes and datatypes of eager's outputs, if the artifact agrees
@@ -90,10 +96,18 @@ def run_size_tests_at(
 def run_witnesses_at(
     target: Target, groups: Groups, samples: Iterable[Mapping[str, int]], budget: Budget
 ) -> list[SizeTest]:
-    """Compare at these sizes on values that show what numbers rounded otherwise and branches on values come to."""
+    """Compare at these sizes on values that show what numbers rounded otherwise and branches on values come to.
+
+    The sizes after the first `_SEARCHED_SIZES_MAX` are compared on the values on which one of those differs.
+    """
     tester = _SizeTester(target, groups, budget)
-    for sizes in samples:
-        for _, change in WITNESS_CHANGES:
+    changes, samples = [change for _, change in WITNESS_CHANGES], list(samples)
+    for sizes in samples[:_SEARCHED_SIZES_MAX]:
+        for change in changes:
+            tester.run_changed(sizes, change)
+    differing = [change for change in changes if tester.has_differed_on(change)]
+    for sizes in samples[_SEARCHED_SIZES_MAX:]:
+        for change in differing:
             tester.run_changed(sizes, change)
     tester.report_omissions()
     return tester.tests
@@ -115,6 +129,7 @@ class _SizeTester:
         self._target = target
         self._groups = groups
         self._budget = budget
+        self._differing_changes: set[Change] = set()
         self._omitted: dict[str, None] = {}  # symbols for which there was no time, in their order
 
     def run(self, sizes: Mapping[str, int]) -> None:
@@ -139,19 +154,37 @@ class _SizeTester:
             return
         call = self._groups.resize(self._target.call, sizes, self._target.seed + len(self.tests))
         test = self.test(full, _change_tensors(call, change))
-        if test.is_wrong and self._is_as_inexact(test.call):
+        if test.is_wrong and self._is_as_inexact(test):
             test = replace(test, outcome="unsure")
+        if test.is_wrong:
+            self._differing_changes.add(change)
         self.tests.append(test)
 
-    def _is_as_inexact(self, call: Call) -> bool:
-        """Whether eager's own answer changes as much with the last bits of its inputs, so that a difference is none."""
+    def has_differed_on(self, change: Change) -> bool:
+        """Whether the artifact was wrong on values that were changed so."""
+        return change in self._differing_changes
+
+    def _is_as_inexact(self, test: SizeTest) -> bool:
+        """Whether eager's own answer is about as inexact as the two differ, so that the difference shows nothing."""
+        own = self._own_error(test.call)
+        return own is None or (test.largest is not None and _INEXACT * own >= test.largest)
+
+    def _own_error(self, call: Call) -> float | None:
+        """Return how far off eager's own answer may be; None if it cannot be told.
+
+        Where float64 tells nothing, as of a model in float64, it is how much the last bits of the inputs change.
+        """
         target = self._target
+        is_double = any(tensor.dtype == torch.float64 for tensor in call.tensors.values())
         try:
             answer = target.eager.answer(call, within_s=target.call_s)
+            own = None if is_double else target.eager.rounding_of(call, answer)
+            if own is not None:
+                return own
             nudged = target.eager.answer(_change_tensors(call, _nudge), within_s=target.call_s)
         except (ModelRaised, TooSlow):
-            return True
-        return not compare(answer.outputs, nudged.outputs, target.tolerance).agrees
+            return None
+        return compare(answer.outputs, nudged.outputs, target.tolerance).largest
 
     def report_omissions(self) -> None:
         if self._omitted:
@@ -186,12 +219,12 @@ class _SizeTester:
             artifact = call_artifact(target.artifact, call, target.seed)
         except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
             return SizeTest(sizes, call, "raised", error=error, aftereffect=aftereffect)
-        difference = target.eager.compare(call, eager, artifact, target.tolerance).difference
-        if difference is None:
+        compared = target.eager.compare(call, eager, artifact, target.tolerance)
+        if compared.agrees:
             return SizeTest(sizes, call, "agrees", aftereffect=aftereffect, outputs=_specs_of(eager))
         if not target.eager.is_repeatable(call, eager, tolerance=target.tolerance, within_s=target.call_s):
             return SizeTest(sizes, call, "unsure")
-        return SizeTest(sizes, call, "differs", difference=difference, aftereffect=aftereffect)
+        return SizeTest(sizes, call, "differs", compared.difference, compared.largest, aftereffect=aftereffect)
 
     def _find_aftereffect(self, eager: CallResult) -> Difference | None:
         """Return how the call that eager just answered changes its answer to the example.

@@ -185,6 +185,15 @@ def _move_from_zero(tensor: torch.Tensor) -> torch.Tensor:
     return tensor + mean
 
 
+def _move_as_far_as_digits_reach(tensor: torch.Tensor) -> torch.Tensor:
+    """Return values with a mean so large that three bits are left for what differs.
+
+    A model that computes in a larger datatype than its inputs' still has it right.
+    """
+    mean: float = 0.125 / torch.finfo(tensor.dtype).eps
+    return tensor + mean
+
+
 def _alternate_far_from_zero(tensor: torch.Tensor) -> torch.Tensor:
     """Return large values whose signs alternate along the last dim, so that they cancel where they are added."""
     if tensor.dim() == 0:
@@ -253,6 +262,7 @@ DEEP_CHANGES: list[tuple[str, Change]] = [
 # Numbers that two computations round otherwise show on these, and branches on values take another side.
 WITNESS_CHANGES: list[tuple[str, Change]] = [
     ("far from zero", _change_floats(_move_from_zero)),
+    ("so far from zero that three bits are left", _change_floats(_move_as_far_as_digits_reach)),
     ("far from zero, signs alternate", _change_floats(_alternate_far_from_zero)),
     ("negated", _change_floats(torch.neg)),
     ("zeros", _change_floats(torch.zeros_like)),

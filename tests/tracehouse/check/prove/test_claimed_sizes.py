@@ -29,6 +29,7 @@ VALUES: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda x: x.abs(),
     lambda x: -x.abs(),
     lambda x: x.abs() * 300 + 2,
+    lambda x: x + 1e6,
     lambda x: x.abs().index_fill(1, torch.tensor(0), float("nan")),
 ]
 
@@ -93,6 +94,18 @@ def test_a_number_that_is_rounded_otherwise_is_sampled_and_not_proven() -> None:
     assert regions == [("length 1", "proven"), (f"length 2 to {LONGEST}", "sampled")]
     gaps = [text for layer in report.check.layers for text in layer.left_out]
     assert any("rounds a number otherwise" in text for text in gaps)
+
+
+def test_a_model_in_doubles_is_right_to_its_last_digits_at_every_claimed_size() -> None:
+    module = right_at_the_example_alone.VariesInDoubles()
+    example = torch.randn(BATCH, LENGTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    report = tracehouse.check(module, (example,), dynamic={"x": {1: "length"}})
+
+    # Its artifact rounds 1 / length to a float32, which shows where the mean is large.
+    inputs = {length: 1e4 + torch.randn(BATCH, length, dtype=torch.float64) for length, _ in claimed(report)}
+    lengths = [length for length, x in inputs.items() if not torch.allclose(module(x), report.artifact(x), rtol=1e-9)]
+    assert (report.verdict, lengths) == (Verdict.RESTRICTED, [])
 
 
 @pytest.mark.parametrize("name", ["RaisesALengthBeyond64Bits", "MultipliesBeyond64Bits"])
