@@ -12,11 +12,12 @@ was traced, frozen, and optimised for inference.
 import argparse
 import copy
 import io
+import json
 import math
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from tracehouse.differential.comparison import ComparisonResult
 from tracehouse.eager.call import Call, bind
 from tracehouse.torch_values.compare import compare, compare_three_runs
 
+KEPT = Path(__file__).parents[1] / "tests/corpus/figures.json"
 NOISES = 3.0  # how many times the noise a moved constant moves the output
 CALLS = 4  # the example, and fresh inputs: the least that a verification compares is three
 CONSTANTS = 3  # moved constants of each model
@@ -242,9 +244,20 @@ def main() -> None:
                     print(f"false alarm: {name}, {form}, {dtype}: {result.difference}")
     for key in planted:
         print(f"{key[0]:16} {key[1]:16} {found[key]:3} of {planted[key]:3} found; fixed tolerance {found_fixed[key]:3}")
-    total = sum(planted.values())
-    print(f"{sum(found.values())} of {total} faults found (fixed tolerance: {sum(found_fixed.values())}); ", end="")
+    now = {"planted": sum(planted.values()), "found": sum(found.values()), "false_alarms": alarms}
+    print(f"{now['found']} of {now['planted']} faults found (fixed tolerance: {sum(found_fixed.values())}); ", end="")
     print(f"{alarms} false alarms on {untouched} untouched archives")
+    if worse := is_worse(now, json.loads(KEPT.read_text())["planted faults"]):
+        sys.exit(worse)
+
+
+def is_worse(now: Mapping[str, int], kept: Mapping[str, int]) -> str | None:
+    """Return how these figures are worse than those that are kept, if they are."""
+    if now["found"] * kept["planted"] < kept["found"] * now["planted"]:
+        return f"{now['found']} of {now['planted']} found; it was {kept['found']} of {kept['planted']}"
+    if now["false_alarms"] > kept["false_alarms"]:
+        return f"{now['false_alarms']} false alarms; it was {kept['false_alarms']}"
+    return None
 
 
 def _asking(subject: Subject, call: Call) -> Callable[[], Any]:

@@ -1,9 +1,11 @@
 """Faults planted in archives are found, and untouched archives are not taken for wrong: some of the benchmark's."""
 
+import json
+
 import pytest
 import torch
 
-from benchmarks.planted_faults import forms_of, judge, make_subject, plant
+from benchmarks.planted_faults import KEPT, forms_of, is_worse, judge, make_subject, plant
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -20,3 +22,13 @@ def test_a_fixed_tolerance_takes_a_moved_constant_for_rounding() -> None:
     moved = [archive for fault, archive in plant(subject, seed=0) if fault == "moved constant"]
 
     assert all(judge(subject, archive, fixed=True).agrees for archive in moved)
+
+
+def test_the_kept_figures_are_good_and_fewer_found_or_a_false_alarm_is_worse() -> None:
+    kept = json.loads(KEPT.read_text())["planted faults"]
+
+    assert kept["found"] >= 0.95 * kept["planted"]
+    assert kept["false_alarms"] == 0
+    assert is_worse(kept, kept) is None
+    assert is_worse({**kept, "found": kept["found"] - 1}, kept)
+    assert is_worse({**kept, "false_alarms": 1}, kept)
