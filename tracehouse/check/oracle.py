@@ -122,12 +122,18 @@ class EagerOracle:
         return compare_three_runs(eager.outputs, artifact.outputs, lambda: self._ask_float64(call), tolerance)
 
     def rounding_of(self, call: Call, answer: CallResult) -> float | None:
-        """Return the largest error of eager's answer to the call, against float64; None if it cannot be told."""
+        """Return the largest error of eager's answer to the call, against float64; None if it cannot be told.
+
+        It counts as one rounding of the largest value at least: an answer may be exact by luck.
+        """
         precise = self._ask_float64(call)
         if isinstance(precise, str) or answer.drew:
             return None
         widened = structure.map_tensors(answer.outputs, "", lambda _, tensor: to_double(tensor))
-        return compare(widened, precise, 0.0).largest
+        error = compare(widened, precise, 0.0).largest
+        return (
+            None if error is None else max([error, *map(_rounding_of, structure.tensors(answer.outputs, "").values())])
+        )
 
     def _ask_float64(self, call: Call) -> Any | str:
         """Return the outputs in float64, or a text that says why there are none."""
@@ -287,3 +293,11 @@ class _ValueReadDetector(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.has_read |= func.overloadpacket in _VALUE_READS
         return func(*args, **(kwargs or {}))
+
+
+def _rounding_of(tensor: torch.Tensor) -> float:
+    """Return one rounding of the tensor's largest finite value; 0 if it has none."""
+    if not tensor.is_floating_point():
+        return 0.0
+    finite = tensor.detach()[tensor.isfinite()].double().abs()
+    return float(finite.max()) * torch.finfo(tensor.dtype).eps if finite.numel() else 0.0

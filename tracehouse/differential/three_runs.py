@@ -56,8 +56,9 @@ _MEAN_MULTIPLIER = 2.0
 # float32 and 2.4 times in bfloat16. Twice the multipliers leaves room for others.
 _REBUILT = 2.0
 # The floor, in units of eps. A result is rounded once, by up to half a unit; by a uniform 1 / sqrt(12) of a unit in the
-# mean, which beside a scale of four times the usual value is 0.07.
-_LARGEST_FLOOR, _MEAN_FLOOR = 0.5, 0.07
+# mean, which beside a scale of four times the usual value is 0.07. Where a trace rounds a constant once more than Python
+# does, as 1 / n / n, all values are off by it: 0.12 was measured, for every n to 1024.
+_LARGEST_FLOOR, _MEAN_FLOOR = 0.5, 0.15
 # A single value may be exact by luck. A sum of n terms, added in pairs as torch does, is off by about sqrt(log2 n)
 # roundings of half a unit (Blanchard, Higham and Mary, 2020), so by 2 units for n = 2^16: twice that is allowed. Among
 # N values that all have such luck is rarer than 1 in N. Equal values, as of an expanded tensor, count as one.

@@ -145,3 +145,12 @@ def test_a_form_that_folds_constants_may_round_twice_as_much() -> None:
 
     assert not compare_three_runs(answer(eager), answer(folded), lambda: precise, 1e-5).agrees
     assert compare_three_runs(answer(eager), answer(folded), lambda: precise, 1e-5, rebuilt=True).agrees
+
+
+def test_a_constant_that_a_trace_rounds_once_more_is_no_fault() -> None:
+    length = np.float32(1020)
+    once, twice = np.float32(1 / 1020 / 1020), np.float32(1) / length / length
+    x = EXACT.astype(np.float32)
+
+    assert once != twice
+    assert judge(x * once, x * twice, x.astype(np.float64) / 1020 / 1020).agrees
