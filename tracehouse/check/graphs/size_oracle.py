@@ -114,7 +114,7 @@ class SizeOracle:
         target = self.target
         call = self.groups(expressions).resize(self.call, sizes, target.seed)
         answer = target.eager.answer(call, within_s=target.call_s)
-        asked = ask_artifact(target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
+        asked = ask_artifact(target.eager, target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
         return asked.compared.agrees
 
     def find_refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
