@@ -229,6 +229,6 @@ def _factor_between(answers: NDArray[Any], others: NDArray[Any]) -> float:
     for part in parts_of(answers):
         some, other = (values[part].astype(np.float64) for values in (answers, others))
         is_finite = np.isfinite(some) & np.isfinite(other)
-        some, apart = some[is_finite], (other - some)[is_finite]
+        some, apart = some[is_finite], other[is_finite] - some[is_finite]
         products, squares = products + float(some @ apart), squares + float(some @ some)
     return products / squares if 0 < squares < math.inf and math.isfinite(products) else 0.0

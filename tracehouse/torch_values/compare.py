@@ -76,7 +76,7 @@ def _compare_tensors(
 
 def _pack_answer(outputs: Any) -> Answer | None:
     """Return the outputs as bytes; None if one of the tensors has no datatype."""
-    named = structure.tensors(outputs, "output")
+    named = returned.tensors(outputs)
     leaves = {name: _pack_leaf(name, tensor) for name, tensor in named.items()}
     packed = {name: leaf for name, leaf in leaves.items() if leaf is not None}
     return Answer(structure.describe(outputs, "output"), packed) if len(packed) == len(leaves) else None
