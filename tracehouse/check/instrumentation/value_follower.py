@@ -16,7 +16,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import islice
 from types import FrameType, MethodDescriptorType, ModuleType
 from typing import Any, TypeGuard
@@ -45,6 +45,8 @@ _BY_NAME = (hasattr, setattr)  # they tell something only of the name
 _TELL_SIZES = ("shape", "size", "ndim", "dtype", "itemsize", "nbytes", "strides")
 _ONLY_SHOW_A_NUMBER = {int, str, repr, hex, format, hash, min, max}
 _CONVERSIONS = (int, float, complex)
+# They call the function that they are given with each item, or with pairs of items, in an order that items decide.
+_CALL_ONCE_FOR_EACH = (map, filter, sorted, min, max, reduce)
 _RAISING = {
     f"{place}{name}" for place in ("", "i") for name in ("truediv", "floordiv", "mod", "pow", "lshift", "rshift")
 }
@@ -116,6 +118,8 @@ class ValueFollower(Follower):
         """Return what a function gives, or what it gives for another number if that is asked for."""
         if read is not None and not _is_message(function, kwargs):
             self._ask_for_error(read)
+            if self._counts_calls(function, args, kwargs):
+                self._tracker.lose(read, "it decides how often a function of the code is called")
         try:
             result = function(*map(_plain, args), **{name: _plain(value) for name, value in kwargs.items()})
         except Exception:
@@ -124,6 +128,12 @@ class ValueFollower(Follower):
         if read is not None and isinstance(result, torch.Tensor) and self._is_kept(read, (args, kwargs)):
             return function(*map(_move, args), **{name: _move(value) for name, value in kwargs.items()})
         return result
+
+    @staticmethod
+    def _counts_calls(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a library calls a function of the user's as often as the values say."""
+        given = any(_is_function(one) for one in (*args, *kwargs.values()))
+        return given and not any(function is one for one in _CALL_ONCE_FOR_EACH)
 
     def _is_kept(self, read: ReadSite, values: Any) -> bool:
         """Whether an operator of torch is to get another number in the place of one that was computed from a value."""
@@ -400,6 +410,11 @@ def _is_followed_inside(function: Any) -> bool:
     if isinstance(function, type):
         return is_followed(getattr(getattr(function, "__init__", None), "__code__", None))
     return is_followed(getattr(function, "__code__", None))
+
+
+def _is_function(value: Any) -> bool:
+    """Whether a value is a function of the user's."""
+    return isinstance(value, types.FunctionType | types.MethodType) and is_followed(value.__code__)
 
 
 def _is_message(function: Any, kwargs: Mapping[str, Any]) -> bool:

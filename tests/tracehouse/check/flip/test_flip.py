@@ -88,7 +88,7 @@ def test_a_value_that_leaves_tensors_is_followed(load: Load, entrypoint: str) ->
     assert "harmful" in effects
 
 
-@pytest.mark.parametrize("entrypoint", ["CaughtByItsOwnContext", "HasAnAttribute", "GetsByTheClass"])
+@pytest.mark.parametrize("entrypoint", ["CaughtByItsOwnContext", "HasAnAttribute", "GetsByTheClass", "InACallback"])
 def test_a_value_is_followed_through_what_looks_like_another_operation(load: Load, entrypoint: str) -> None:
     effects = {one.effect for one in judge(load, "lets_values_leave", entrypoint, torch.ones(2, 4) / 3)}
 
