@@ -24,7 +24,7 @@ def keep_patterns(example: Values, drawn: Values) -> Values:
 
     Their shape may be another than the example's.
     """
-    if not drawn.size or not example.size:
+    if not drawn.size or not example.size or not example.ndim:
         return drawn
     for shows, keep in _PATTERNS:
         if shows(example):

@@ -72,7 +72,7 @@ def test_probabilities_are_shares_of_one() -> None:
     assert rows.sum(-1) == pytest.approx(1.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("example", [[3, 1, 3], [[1.0, -2.0], [0.5, 3.0]], [[1, 1], [1, 1]]])
+@pytest.mark.parametrize("example", [[3, 1, 3], [[1.0, -2.0], [0.5, 3.0]], [[1, 1], [1, 1]], 7, []])
 def test_values_without_a_pattern_stay_as_they_were_drawn(example: Any) -> None:
     values = np.array([[5, 2], [9, 9]])
 
