@@ -29,7 +29,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
@@ -45,11 +45,13 @@ from benchmarks.trace_requests import Done, requests, takes  # noqa: E402
 from tests.corpus import specimen  # noqa: E402
 from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
 from tracehouse.contract.contract import MethodContract  # noqa: E402
+from tracehouse.contract.structure import has_only_real_tensors  # noqa: E402
 from tracehouse.findings.finding import Finding  # noqa: E402
 from tracehouse.findings.kinds import Kind, speaks_against  # noqa: E402
 from tracehouse.findings.trace_check import TraceCheck  # noqa: E402
 from tracehouse.findings.verdict import Verdict  # noqa: E402
 from tracehouse.spec.trace_spec import BUDGET_S  # noqa: E402
+from tracehouse.torch_values import returned  # noqa: E402
 
 # Of a wrong model of these kinds no single call shows that it is wrong: only a rejection keeps it from being asked.
 WRONG_IN_A_ROW = {"state", "random", "ambient"}
@@ -189,11 +191,19 @@ def _judge_wrong(one: Specimen, done: Done, check: TraceCheck, contract: MethodC
         return Ours("missed", "it is served, and calls in a row go wrong", **told)
     wrong = specimen.wrong_on(one)
     answered = [call for call in wrong if takes(contract, question(call))]
-    if any(not same(called(one.fresh(), call), called(done.loaded(), call)) for call in answered):
+    if any(not same(called(one.fresh(), call), called(served(done, contract), call)) for call in answered):
         return Ours("missed", "the contract takes inputs that are answered wrongly", **told)
     if all(_is_of_another_form(one, call) for call in wrong) or answered:
         told["line"] = told["line"] or None
     return Ours("found", "answered rightly" if answered else "refused by the contract", **told)
+
+
+def served(done: Done, contract: MethodContract) -> Callable[..., Any]:
+    """The artifact, whose answers have the constants that the contract keeps beside its tensors."""
+    loaded = done.loaded()
+    if has_only_real_tensors(contract.returns):
+        return loaded
+    return lambda *args, **kwargs: returned.restore(contract.returns, returned.open_containers(loaded(*args, **kwargs)))
 
 
 def _judge_right(one: Specimen, done: Done, check: TraceCheck, contract: MethodContract) -> Ours:
@@ -210,7 +220,7 @@ def _judge_right(one: Specimen, done: Done, check: TraceCheck, contract: MethodC
     if not takes(contract, question(one.example)):
         return Ours("false alarm", "the contract refuses the example", **told)
     taken = [call for call in one.others if takes(contract, question(call))]
-    if any(not same(called(one.fresh(), call), called(done.loaded(), call)) for call in taken):
+    if any(not same(called(one.fresh(), call), called(served(done, contract), call)) for call in taken):
         return Ours("false alarm", "the artifact itself is wrong", **told)
     if told["closed"] or len(taken) < len(one.others):
         return Ours("closed", f"{len(one.others) - len(taken)} of {len(one.others)} inputs refused", **told)

@@ -156,7 +156,7 @@ def test_every_option_reaches_the_manifest(service: Service, here: Path) -> None
         (["net.py:Nett", "--input", "1x2"], ["entrypoint-not-found", "Net"]),
         (["net.py:Net", "--input", "1x5"], ["model-raised", "net.py:10: return self.linear(x).relu()"]),
         (["brackets.py:Net", "--input", "1x2"], ["bad axis [/foo] [bold]"]),
-        (["returns_dict.py:Net", "--input", "1x2"], ["remedy: "]),
+        (["returns_object.py:Net", "--input", "1x2"], ["remedy: "]),
         (["net.py:Net", "--input", "1x2", "--name", "a/b"], ["/model: a name is"]),
         (["net.py:Net", "--input", "1x2", "--mode", "scripted"], ["/mode: "]),
         (["net.py:Net", "--input", "1x2", "--training", "--freeze"], ["eval mode only"]),
@@ -168,7 +168,7 @@ def test_what_goes_wrong_is_told_with_its_line_and_remedy(
 ) -> None:
     head = "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        "
     (here / "brackets.py").write_text(head + "raise ValueError('bad axis [/foo] [bold]')\n")
-    (here / "returns_dict.py").write_text(head + "return {'a': x}\n")
+    (here / "returns_object.py").write_text(head + "return x, object()\n")
     failed = run(here, service, "trace", *arguments)
     assert failed.returncode == 1
     assert all(words in failed.stderr for words in said), failed.stderr
