@@ -25,9 +25,11 @@ from tracehouse.differential.call_limits import CallLimit, submitted_call
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import LoadedModel
+from tracehouse.eager.parameter_marks import find_unseen_writes, mark_parameters
 from tracehouse.findings import differences
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
+from tracehouse.findings.repeatability import parameters_written
 from tracehouse.findings.source_lines import GRAPHS_DIFFER, name_line
 from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.findings.verdict import verdict_of
@@ -36,6 +38,8 @@ from tracehouse.spec.trace_spec import CheckOptions
 from tracehouse.torchscript import train_mode
 from tracehouse.torchscript.candidate import Candidate
 from tracehouse.torchscript.trace import TraceResult
+
+_PARAMETERS_NAMED_MAX = 10  # in one finding
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Check:
         self._tolerance = options.tolerance
         self._seed = seed
         self._observed: dict[str, CallObservation] = {}
+        self._parameters = mark_parameters(model.module)
 
     def run_examples(self, first_s: float | None = None) -> dict[str, Any]:
         """Return the eager model's outputs on the examples, by method.
@@ -125,6 +130,7 @@ class Check:
         for call in self._calls.values():
             determinism.check_still_ends(call)
         determinism.report_draws(self._calls)
+        self._report_unseen_writes(ledger)
         if candidate.form != "traced":
             _read_graphs(traced, [*self._calls], ledger)
         every = [
@@ -146,6 +152,13 @@ class Check:
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
         return CheckResult(check, offered, claims, answers)
+
+    def _report_unseen_writes(self, ledger: Ledger) -> None:
+        """Report parameters that calls wrote to, unseen by torch: in the artifact they were other ones meanwhile."""
+        written = find_unseen_writes(self._parameters, mark_parameters(self._model.module))
+        for method in self._calls if written else ():
+            if not ledger.has(Kind.HIDDEN_STATE, method):
+                ledger.findings.append(parameters_written(method, written[:_PARAMETERS_NAMED_MAX]))
 
     def _targets(self, candidate: Candidate) -> dict[str, Target]:
         return {

@@ -46,6 +46,11 @@ SEE_HIDDEN_STATE = (
 
 PASS_STATE = "make the state an input and an output of forward, so that forward changes nothing that a later call reads"
 
+PASS_WEIGHTS = (
+    "compute the weights as a tensor and hand it to the operator, as in torch.nn.functional.linear(x, weight), and "
+    "leave the parameters as they are"
+)
+
 CONTROL_RANDOMNESS = (
     "pass training=self.training to dropout, so that eval mode draws nothing; or draw the random numbers outside and "
     "make them an input of forward"

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from tracehouse.differential.comparison import Difference
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import CONTROL_RANDOMNESS, MAKE_IT_AN_INPUT, PASS_STATE
+from tracehouse.findings.remedies import CONTROL_RANDOMNESS, MAKE_IT_AN_INPUT, PASS_STATE, PASS_WEIGHTS
 from tracehouse.findings.source_lines import STATE_READ, UNKNOWN_LINE, SourceLine
 
 
@@ -78,6 +78,18 @@ def state_written(method: str, names: Sequence[str], readers: Sequence[str], lin
         evidence={"method": method, "state": [*names], "read_by": [*readers]},
         remedy=PASS_STATE,
         **line,
+    )
+
+
+def parameters_written(method: str, names: Sequence[str]) -> Finding:
+    """Return the finding that a call writes to the parameters `names` where torch does not see it."""
+    return Finding(
+        kind=Kind.HIDDEN_STATE,
+        detail=f"a call of {method} writes to {', '.join(names)} without an operator of torch, through `.data` or "
+        "memory that NumPy shares: the artifact keeps the values that the parameters had in the trace",
+        confirmed=True,
+        evidence={"method": method, "state": [*names]},
+        remedy=PASS_WEIGHTS,
     )
 
 
