@@ -330,7 +330,8 @@ class ChangesSettings(torch.nn.Module):
 
 class ChecksAModel(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        tracehouse.check(torch.nn.Identity(), X, budget_s=0.1)
+        if torch.jit.is_tracing():
+            tracehouse.check(torch.nn.Identity(), X)
         return x * 2
 
 
