@@ -149,13 +149,13 @@ def judge(one: Stranger) -> Row:
     try:
         report = check(module, example, strict=False)
     except Exception as error:  # noqa: BLE001 - a check that fails is a figure too
-        row.note = f"{type(error).__name__}: {error}"[:CHARACTERS]
+        row.note = _shorten(f"{type(error).__name__}: {error}")
         return row
     row.seconds = round(time.perf_counter() - began, 1)
     row.verdict = report.verdict.value
-    row.against = [f"{each.kind}: {each.detail}"[:CHARACTERS] for each in report.findings
+    row.against = [_shorten(f"{each.kind}: {each.detail}") for each in report.findings
                    if speaks_against(each.kind) or each.effect == "harmful"]  # fmt: skip
-    row.left_out = [what[:CHARACTERS] for layer in report.check.layers for what in layer.left_out]
+    row.left_out = [_shorten(what) for layer in report.check.layers for what in layer.left_out]
     served = report.verdict is not Verdict.REJECTED
     for call, answer, right in zip(given, eager, is_right, strict=True):
         refusal = _refusal(report.contract.method("forward"), module, call) if served else "the model is rejected"
@@ -165,8 +165,13 @@ def judge(one: Stranger) -> Row:
             row.answered += 1
             row.answered_of_right += right
         elif right:
-            row.refused.append(refusal[:CHARACTERS])
+            row.refused.append(_shorten(refusal))
     return row
+
+
+def _shorten(text: str) -> str:
+    """Return the text's beginning, with the files of this checkout named from its root: the figures are kept in it."""
+    return text.replace(f"{ROOT}/", "")[:CHARACTERS]
 
 
 def _refusal(contract: MethodContract, module: torch.nn.Module, call: Call) -> str | None:
