@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from tracehouse.check.instrumentation.value_reads import SourceSpan, ValueRead
 from tracehouse.findings.remedies import LET_MODE_BE_AUTO
+from tracehouse.introspection import source_trees
 from tracehouse.introspection.user_lines import Line
 
 _EXPRESSION_MAX_CHARACTERS = 120
@@ -96,7 +97,7 @@ def _find_statement(read: ValueRead) -> ast.AST | None:
     span = read.site.span
     if span is None:
         return None
-    for node in _parse_nodes(read.site.file):
+    for node in _list_nodes(source_trees.parse_file(read.site.file)):
         match node:
             case ast.If() | ast.While() | ast.IfExp() if _contains(node.test, span):
                 return node
@@ -111,12 +112,9 @@ def _contains(node: ast.expr, span: SourceSpan) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _parse_nodes(file: str) -> list[ast.AST]:
-    """Return all nodes of a file, the innermost first."""
-    try:
-        return list(ast.walk(ast.parse("".join(linecache.getlines(file)))))[::-1]
-    except (SyntaxError, ValueError):
-        return []
+def _list_nodes(tree: ast.Module) -> list[ast.AST]:
+    """Return all nodes of a tree, the innermost first."""
+    return [*ast.walk(tree)][::-1]
 
 
 def _read_text(file: str, span: SourceSpan) -> str:

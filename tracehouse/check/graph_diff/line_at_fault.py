@@ -6,11 +6,9 @@ shows them, so the line is a good guess and no proof.
 """
 
 import ast
-import linecache
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
-from tracehouse.introspection import user_lines
+from tracehouse.introspection import source_trees, user_lines
 
 Frame = tuple[str, int]  # a file, as code objects name it, and a line
 
@@ -240,8 +238,8 @@ def _parameters(function: ast.AST) -> set[str]:
 
 def _at(frame: Frame) -> tuple[ast.AST | None, ast.AST | None]:
     """Return the innermost function around a line, or its module, and the innermost statement at the line."""
-    tree = _tree("".join(linecache.getlines(frame[0])))
-    if tree is None:
+    tree = source_trees.parse_file(frame[0])
+    if not tree.body:
         return None, None
     around = [
         node
@@ -251,11 +249,3 @@ def _at(frame: Frame) -> tuple[ast.AST | None, ast.AST | None]:
     functions = [node for node in around if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     statements = [node for node in around if isinstance(node, ast.stmt)]
     return (functions[-1] if functions else tree), (statements[-1] if statements else None)
-
-
-@lru_cache(maxsize=64)
-def _tree(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None

@@ -4,7 +4,6 @@ The module also finds the line that draws a random number outside torch.
 """
 
 import ast
-import linecache
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tracehouse.introspection import script_graphs, user_lines
+from tracehouse.introspection import script_graphs, source_trees, user_lines
 
 _NORMS = {torch.nn.modules.batchnorm.__file__, torch.nn.modules.instancenorm.__file__}
 
@@ -65,11 +64,8 @@ def record_reads(module: torch.nn.Module, watched: Set[AttributeKey]) -> Iterato
 def find_line_that_names(name: str) -> user_lines.Line | None:
     """Return the first line in a submitted function that reads a global or an attribute of this name; else None."""
     for file in sorted(user_lines.submitted):
-        try:
-            tree = ast.parse("".join(linecache.getlines(file)))
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        every = ast.walk(source_trees.parse_file(file))
+        functions = [node for node in every if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         nodes = [node for function in functions for node in ast.walk(function)]
         lines = [node.lineno for node in nodes if isinstance(node, ast.expr | ast.AugAssign) and _is_read(node, name)]
         if lines:

@@ -1,11 +1,10 @@
 """Model checks: whether an error came from what the model itself checks, or from an operator given a bad operand."""
 
 import ast
-import linecache
 import traceback
-from functools import lru_cache
+from collections.abc import Iterator
 
-from tracehouse.introspection import user_lines
+from tracehouse.introspection import source_trees, user_lines
 
 # Functions of torch and transformers that raise if a condition does not hold.
 _CHECK_FUNCTIONS = (
@@ -23,19 +22,15 @@ def is_check(error: BaseException) -> bool:
         if frame.name in _CHECK_FUNCTIONS or (frame.line or "").startswith(("raise ", "assert ")):
             return True
         if user_lines.is_user(frame.filename):
-            return any(start <= (frame.lineno or 0) <= end for start, end in _find_checks(frame.filename))
+            return source_trees.is_within(frame.filename, frame.lineno or 0, _find_checks)
     return False
 
 
-@lru_cache(maxsize=256)
-def _find_checks(file: str) -> list[tuple[int, int]]:
-    """Return the first and the last line of each statement in a file that checks something."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return []
-    return [(node.lineno, node.end_lineno or node.lineno) for node in ast.walk(tree)
-            if isinstance(node, ast.Raise | ast.Assert | ast.Call) and _checks_something(node)]  # fmt: skip
+def _find_checks(tree: ast.Module) -> Iterator[ast.stmt | ast.expr]:
+    """Yield each statement that checks something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise | ast.Assert | ast.Call) and _checks_something(node):
+            yield node
 
 
 def _checks_something(node: ast.Raise | ast.Assert | ast.Call) -> bool:

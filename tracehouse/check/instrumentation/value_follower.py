@@ -7,7 +7,6 @@ form, such as a dict or a match of a regular expression, is remembered, and what
 import ast
 import builtins
 import io
-import linecache
 import logging
 import sys
 import types
@@ -28,7 +27,7 @@ from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower
 from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.check.instrumentation.tracked_values import TrackedNone, TrackedValue, ValueTracker, to_plain
 from tracehouse.check.instrumentation.value_reads import ReadSite, find_owner, find_reading_frame
-from tracehouse.introspection import user_lines
+from tracehouse.introspection import source_trees, user_lines
 
 _DEPTH = 3  # lists and dicts inside one another are searched so deep for tracked values
 _ITEMS_MAX = 4096
@@ -435,7 +434,7 @@ def find_caught_error(frame: FrameType | None) -> type[Exception] | None:
     """Return the error that a running function of the user's would catch where it is; None if none catches any."""
     while frame is not None and find_owner(frame.f_code.co_filename) != "ours":
         if frame.f_code.co_filename in user_lines.submitted:
-            for first, last, names in _find_handlers(frame.f_code.co_filename):
+            for first, last, names in _find_handlers(source_trees.parse_file(frame.f_code.co_filename)):
                 if first <= frame.f_lineno <= last:
                     return _find_error(names, frame)
         frame = frame.f_back
@@ -451,12 +450,8 @@ def _find_error(names: tuple[str, ...], frame: FrameType) -> type[Exception]:
 
 
 @lru_cache(maxsize=256)
-def _find_handlers(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
+def _find_handlers(tree: ast.Module) -> list[tuple[int, int, tuple[str, ...]]]:
     """Return the lines of each `try` in a file that catches errors, innermost first, and the names of these errors."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return []
     swallowing = {node.name for node in ast.walk(tree) if _swallows(node)}
     found = [(node, _list_caught(node, swallowing)) for node in ast.walk(tree) if isinstance(node, ast.Try | ast.With)]
     return [

@@ -6,11 +6,10 @@ quotient, its `round` leaves tens out, its numbers are no `int` in `isinstance`,
 
 import ast
 import builtins
-import linecache
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch.fx.experimental.sym_node import SymNode
 
 from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
 from tracehouse.check.prove.symbols import SYMBOLIC, compute
-from tracehouse.introspection import user_lines
+from tracehouse.introspection import source_trees, user_lines
 
 _TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 # A statement that only calls one of these shows a text to a person, and gives nothing back.
@@ -123,23 +122,14 @@ def _pass_for_numbers(original: Method) -> Method:
 def _computes_with_text(frame: FrameType) -> bool:
     """Whether the model's code asks for a text, and might do more with it than show it to a person."""
     file = frame.f_code.co_filename
-    return user_lines.is_user(file) and not any(
-        first <= frame.f_lineno <= last for first, last in _find_showing_statements(file)
-    )
+    return user_lines.is_user(file) and not source_trees.is_within(file, frame.f_lineno, _find_showing_statements)
 
 
-@lru_cache(maxsize=256)
-def _find_showing_statements(file: str) -> list[tuple[int, int]]:
-    """Return the first and the last line of each statement in a file that raises, asserts, prints or logs."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return []
-    return [
-        (node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Raise | ast.Assert) or (isinstance(node, ast.Expr) and _shows(node.value))
-    ]
+def _find_showing_statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield each statement that raises, asserts, prints or logs."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise | ast.Assert) or (isinstance(node, ast.Expr) and _shows(node.value)):
+            yield node
 
 
 def _shows(value: ast.expr) -> bool:
