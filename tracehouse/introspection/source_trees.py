@@ -21,6 +21,14 @@ def is_within(file: str, line: int, find_nodes: FindNodes) -> bool:
     return any(first <= line <= last for first, last in _find_lines(parse_file(file), find_nodes))
 
 
+def name_of_call(node: ast.AST) -> str:
+    """Return the name of the function or method that a node calls, without its owner; an empty text without one."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return str(name)
+    return ""
+
+
 @lru_cache(maxsize=256)
 def _parse(text: str) -> ast.Module:
     try:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from tracehouse.check.flip.counting_loops import decides_how_often
 from tracehouse.check.graph_diff.canonical import GraphDivergence, find_divergences
+from tracehouse.check.instrumentation.counting_loops import decides_how_often
+from tracehouse.check.instrumentation.followed_code import follow_code
 from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.instrumentation.tracked_values import Question, ValueTracker, track_functions
 from tracehouse.check.instrumentation.value_follower import ValueFollower
@@ -61,7 +62,7 @@ def search_answers(
     run = _TraceRun(target, aside, observation, follower)
     if observation.baseline is None or not run.followed:
         return AnswerSearchResult()
-    with follower.follow():
+    with follow_code(follower):
         search = _Search(run, budget)
         if search.run():
             return search.result
@@ -75,7 +76,7 @@ def search_eager_answers(
 ) -> AnswerSearchResult:
     """Search while the eager model runs. Only these reads are tracked."""
     follower = ValueFollower()
-    with follower.follow():
+    with follow_code(follower):
         search = _Search(_EagerRun(target, reads, observation, follower), budget)
         if search.run():
             return search.result

@@ -29,9 +29,8 @@ def is_check(error: BaseException) -> bool:
 def _find_checks(tree: ast.Module) -> Iterator[ast.stmt | ast.expr]:
     """Yield each statement that checks something."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise | ast.Assert | ast.Call) and _checks_something(node):
-            yield node
-
-
-def _checks_something(node: ast.Raise | ast.Assert | ast.Call) -> bool:
-    return not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] in _CHECK_FUNCTIONS
+        match node:
+            case ast.Raise() | ast.Assert():
+                yield node
+            case ast.Call() if source_trees.name_of_call(node) in _CHECK_FUNCTIONS:
+                yield node

@@ -4,8 +4,6 @@ What is computed from a value is tracked again: text, bytes, a list, an entry of
 form, such as a dict or a match of a regular expression, is remembered, and what is taken out of it is tracked.
 """
 
-import ast
-import builtins
 import io
 import logging
 import sys
@@ -13,21 +11,21 @@ import types
 import warnings
 from array import array
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache, partial, reduce
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from itertools import islice
-from types import FrameType, MethodDescriptorType, ModuleType
-from typing import Any, TypeGuard
+from types import MethodDescriptorType, ModuleType
+from typing import Any
 
 import numpy as np
 import torch
 
-from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, follow_code, is_followed, is_suppress
+from tracehouse.check.instrumentation.caught_errors import find_caught_error
+from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_followed
 from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.check.instrumentation.tracked_values import TrackedNone, TrackedValue, ValueTracker, to_plain
-from tracehouse.check.instrumentation.value_reads import ReadSite, find_owner, find_reading_frame
-from tracehouse.introspection import source_trees, user_lines
+from tracehouse.check.instrumentation.value_reads import ReadSite, find_reading_frame
+from tracehouse.introspection import user_lines
 
 _DEPTH = 3  # lists and dicts inside one another are searched so deep for tracked values
 _ITEMS_MAX = 4096
@@ -59,12 +57,6 @@ class ValueFollower(Follower):
         self._taint = Taint([])
         self._running: list[Any] = []  # the code of the user's functions that are called from their own code
         self._marked: dict[int, tuple[Any, ReadSite]] = {}  # objects by identity, which are kept alive
-
-    @contextmanager
-    def follow(self) -> Iterator[None]:
-        """In the body, the submitted code is followed."""
-        with follow_code(self):
-            yield
 
     def begin(self, tracker: ValueTracker, taint: Taint) -> None:
         """Forget the last run; track with this tracker from now on, and taint the tensors that are made of values."""
@@ -428,61 +420,3 @@ def _is_message(function: Any, kwargs: Mapping[str, Any]) -> bool:
 
 def _is_console(file: Any) -> bool:
     return file is sys.stdout or file is sys.stderr
-
-
-def find_caught_error(frame: FrameType | None) -> type[Exception] | None:
-    """Return the error that a running function of the user's would catch where it is; None if none catches any."""
-    while frame is not None and find_owner(frame.f_code.co_filename) != "ours":
-        if frame.f_code.co_filename in user_lines.submitted:
-            for first, last, names in _find_handlers(source_trees.parse_file(frame.f_code.co_filename)):
-                if first <= frame.f_lineno <= last:
-                    return _find_error(names, frame)
-        frame = frame.f_back
-    return None
-
-
-def _find_error(names: tuple[str, ...], frame: FrameType) -> type[Exception]:
-    for name in names:
-        found = frame.f_globals.get(name, getattr(builtins, name, None))
-        if isinstance(found, type) and issubclass(found, Exception):
-            return found
-    return Exception
-
-
-@lru_cache(maxsize=256)
-def _find_handlers(tree: ast.Module) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Return the lines of each `try` in a file that catches errors, innermost first, and the names of these errors."""
-    swallowing = {node.name for node in ast.walk(tree) if _swallows(node)}
-    found = [(node, _list_caught(node, swallowing)) for node in ast.walk(tree) if isinstance(node, ast.Try | ast.With)]
-    return [
-        (node.body[0].lineno, node.body[-1].end_lineno or 0, _name_errors(caught))
-        for node, caught in found[::-1]
-        if caught
-    ]
-
-
-def _swallows(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
-    """Whether a function or a class of the file may make context managers that catch errors."""
-    if isinstance(node, ast.ClassDef):
-        return any(isinstance(one, ast.FunctionDef) and one.name == "__exit__" for one in node.body)
-    return isinstance(node, ast.FunctionDef) and any(isinstance(one, ast.Try) and one.handlers for one in node.body)
-
-
-def _list_caught(node: ast.Try | ast.With, swallowing: Collection[str]) -> list[ast.expr]:
-    """Return the expressions that say which errors a statement catches; a bare `except` catches all."""
-    everything = ast.Name("Exception", ast.Load())
-    if isinstance(node, ast.With):
-        contexts = [item.context_expr for item in node.items]
-        caught = [one for one in contexts if is_suppress(one)]
-        return caught + [everything for one in contexts if _name_of_call(one) in swallowing]
-    leaves = any(isinstance(one, ast.Return | ast.Break | ast.Continue) for one in node.finalbody)
-    return [*(one.type or everything for one in node.handlers), *([everything] if leaves else [])]
-
-
-def _name_of_call(node: ast.expr) -> str:
-    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-
-
-def _name_errors(caught: list[ast.expr]) -> tuple[str, ...]:
-    kinds = [one for kind in caught for one in ast.walk(kind)]
-    return tuple(one.id for one in kinds if isinstance(one, ast.Name))

@@ -128,9 +128,8 @@ def _computes_with_text(frame: FrameType) -> bool:
 def _find_showing_statements(tree: ast.Module) -> Iterator[ast.stmt]:
     """Yield each statement that raises, asserts, prints or logs."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Raise | ast.Assert) or (isinstance(node, ast.Expr) and _shows(node.value)):
-            yield node
-
-
-def _shows(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in _SHOWING
+        match node:
+            case ast.Raise() | ast.Assert():
+                yield node
+            case ast.Expr() if source_trees.name_of_call(node.value) in _SHOWING:
+                yield node

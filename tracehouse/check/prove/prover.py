@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from tracehouse.check.instrumentation.followed_code import follow_code
 from tracehouse.check.prove.case_cover import SizeThreshold, find_cover
 from tracehouse.check.prove.interpreter import Program
 from tracehouse.check.prove.size_division import SizeDivision
@@ -120,7 +121,7 @@ def prove(
         return prover.proof()
     try:
         follower = SizeFollower()
-        with follower.follow():
+        with follow_code(follower):
             prover.run_cases(SymbolicCases(target, groups, program, harmless, numbers, follower))
     finally:
         target.model.shared.restore()

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, follow_code, is_followed
+from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_followed
 from tracehouse.check.prove.symbols import SYMBOLIC
 from tracehouse.introspection import user_lines
 
@@ -46,12 +46,6 @@ class SizeFollower(Follower):
     def __init__(self) -> None:
         self._caught: list[str] = []
         self._is_symbolic = False
-
-    @contextmanager
-    def follow(self) -> Iterator[None]:
-        """In the body, the submitted code is followed."""
-        with follow_code(self):
-            yield
 
     @contextmanager
     def symbolic(self) -> Iterator[None]:

@@ -3,14 +3,25 @@
 import ast
 from collections.abc import Iterator
 
-from tracehouse.check.instrumentation.followed_code import keeps_something
 from tracehouse.check.instrumentation.tracked_values import Question
 from tracehouse.introspection import source_trees
+
+_CHANGING = ("append", "add", "extend", "insert", "update", "pop", "remove", "setdefault", "write")
 
 
 def decides_how_often(question: Question) -> bool:
     """Whether a loop ends by the answer to this question."""
     return source_trees.is_within(question.file, question.line, _find_conditions)
+
+
+def keeps_something(loop: ast.For | ast.While) -> bool:
+    """Whether what a loop does in one turn may be seen after it; else how often it turns does not matter."""
+    for node in (one for statement in loop.body for one in ast.walk(statement)):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+            return True
+    return False
 
 
 def _find_conditions(tree: ast.Module) -> Iterator[ast.expr]:
