@@ -78,6 +78,10 @@ class Comparer:
             self._ledger.random_methods.add(call.method)
         return asked.compared
 
+    def answer_of_artifact(self, call: Call) -> CallResult:
+        """Return the artifact's answer. Raises whatever the artifact raises."""
+        return call_artifact(self._traced.module, call, self._seed)
+
     def compare_refusal(self, call: Call, case: str, error: ModelRaised) -> None:
         """Report an artifact that answers a call which the eager model refused with `error`.
 

@@ -6,6 +6,7 @@ from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.regions import Region
 from tracehouse.contract.size_coverage import SizeCoverage
+from tracehouse.differential.comparison import Difference
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
@@ -74,6 +75,16 @@ def rounding_not_measured(method: str, case: str, reason: str) -> Finding:
         detail=f"{method} on {case}: the outputs are not equal bit by bit, and the tolerance decided whether they are "
         f"the same, because the eager model gave no answer in float64: {reason}",
         evidence={"method": method, "case": case},
+    )
+
+
+def rounding_decides(method: str, case: str, difference: Difference) -> Finding:
+    """Return the finding that answers differ where the eager model's answer consists of rounding."""
+    return Finding(
+        kind=Kind.ROUNDING_DECIDES,
+        detail=f"{method} on {case}: {difference.leaf!r} differs, {difference.what}; the answers of both move as "
+        "far if only the last bits of these inputs change, so this does not count against the artifact",
+        evidence={"method": method, "case": case, **difference.evidence},
     )
 
 

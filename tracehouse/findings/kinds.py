@@ -78,6 +78,7 @@ class Kind(StrEnum):
     PROOF_VOID = "proof-void"
     PYTHON_INT_IS_64_BIT = "python-int-is-64-bit"
     RANGE_REFUSED = "range-refused"
+    ROUNDING_DECIDES = "rounding-decides"
     ROUNDING_NOT_MEASURED = "rounding-not-measured"
     ROWS_DEPEND = "rows-depend"
     SAVED_IN_TRAIN_MODE = "saved-in-train-mode"
@@ -479,6 +480,19 @@ _ENTRIES = (
         example=Example(
             before="total = torch.from_numpy(weights.astype('float32')) @ x",
             after="total = torch.as_tensor(weights, dtype=x.dtype) @ x",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.ROUNDING_DECIDES,
+        title="The answers consist of rounding on some inputs",
+        weight=Weight.INFORMS,
+        meaning="On such a probe the artifact answers otherwise than the eager model. The answers of both move as far "
+        "if only the last bits of the inputs change, and Python reads no value on the way: the model divides by a "
+        "number that is zero there, for example. So neither answer is better than the other one. On the example, the "
+        "eager model answers steadily.",
+        remedy="If such inputs come, let the model answer them steadily: bound what it divides by from below.",
+        example=Example(
+            before="x = (x - x.mean()) / (x.std() + 1e-6)", after="x = (x - x.mean()) / x.std().clamp_min(1e-3)"
         ),
     ),
     FindingKind(

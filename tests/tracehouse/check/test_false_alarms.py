@@ -12,6 +12,7 @@ BUDGET_S = 120.0
 
 IMAGE = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
 ROWS = torch.randn(4, 4, generator=torch.Generator().manual_seed(1))
+PATCHES = torch.rand(2, 1, 11, 11, generator=torch.Generator().manual_seed(2))
 PLACES = torch.tensor([3, 0, 2, 1])
 
 
@@ -77,6 +78,37 @@ class KeepsItsGrid(nn.Module):
         return (x + self.grid).relu()
 
 
+class StandardisesPatches(nn.Module):
+    """Divides by the spread of its input, which it computes otherwise in a trace, as kornia's descriptors do.
+
+    Where all values are equal, all that is left to describe is rounding.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.describe = nn.Conv2d(1, 16, 11, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-1] != 11:
+            raise ValueError("patches are 11 by 11")
+        dims = (-3, -2, -1)
+        if torch.jit.is_tracing():
+            mean, spread = x.mean(dims, keepdim=True), x.std(dims, keepdim=True)
+        else:
+            spread, mean = torch.std_mean(x, dims, keepdim=True)
+        return nn.functional.normalize(self.describe((x - mean) / (spread + 1e-6)).flatten(1), dim=1)
+
+
+class MarksFlatPatches(nn.Module):
+    """Marks patches whose values are all equal, and never in a trace. Its answer jumps where its artifact's stays."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-1] != 11:
+            raise ValueError("patches are 11 by 11")
+        spread = x.std((-3, -2, -1), keepdim=True)
+        return x * 2 + (0.0 if torch.jit.is_tracing() else 1.0) * ((spread == 0) & (x.abs().amax() > 0))
+
+
 class LeavesFullMaskOut(nn.Module):
     """Computes without its mask if the mask hides nothing, and never does so in a trace, as transformers do."""
 
@@ -105,6 +137,21 @@ def test_a_trace_that_is_right_is_verified_and_open(model: nn.Module, example: t
     assert [one.kind for one in report.findings if speaks_against(one.kind)] == []
     assert report.verdict is Verdict.VERIFIED
     assert report.contract.method("forward").symbols
+
+
+def test_an_answer_that_consists_of_rounding_on_a_probe_is_reported_and_does_not_reject() -> None:
+    report = tracehouse.check(StandardisesPatches().eval(), (PATCHES,), budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.VERIFIED
+    (decided,) = [one for one in report.findings if one.kind == "rounding-decides"]
+    assert decided.evidence["case"] == "probe: all equal"
+
+
+def test_an_answer_that_jumps_where_the_artifact_is_steady_is_no_rounding() -> None:
+    report = tracehouse.check(MarksFlatPatches(), (PATCHES,), budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.REJECTED
+    assert [one.kind for one in report.findings if one.kind == "rounding-decides"] == []
 
 
 @pytest.mark.parametrize(

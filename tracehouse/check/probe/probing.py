@@ -6,12 +6,14 @@ from tracehouse.check.inputs.layouts import vary_layouts
 from tracehouse.check.inputs.probes import ValueBounds, generate_probes
 from tracehouse.check.ledger import Ledger, OfferedCall
 from tracehouse.check.oracle import EagerOracle
+from tracehouse.check.probe.sensitivity import Sensitivity
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import coverage, differences
+from tracehouse.findings.kinds import Kind
 
 _TIMES_DEEP = 10  # a deep search may take so many times as long; a choice
 
@@ -47,6 +49,7 @@ class Probing:
         self._deep = deep
         self._tolerance = tolerance
         self._seed = seed
+        self._sensitivity = Sensitivity(eager, comparer.answer_of_artifact, example, tolerance=tolerance, seed=seed)
 
     def run(self, bounds: ValueBounds, budget: Budget) -> None:
         """Compare on every probe for which there is time, and report the others as findings.
@@ -89,6 +92,11 @@ class Probing:
         except TooSlow:
             return name
         compared = self._comparer.compare(probe, answer)
+        difference = compared.difference
+        if difference is not None and self._sensitivity.explains(probe, answer, within_s=within_s):
+            if not self._ledger.has(Kind.ROUNDING_DECIDES, probe.method):
+                self._ledger.findings.append(coverage.rounding_decides(probe.method, name, difference))
+            return None
         is_offered = not compared.agrees or not any(one.agrees for one in self._ledger.probes)
         if is_offered and not self._eager.is_repeatable(probe, answer, tolerance=self._tolerance, within_s=within_s):
             return None
