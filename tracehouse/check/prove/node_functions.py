@@ -110,11 +110,19 @@ def _operator_function(kind: str, overload: Any) -> Callable[..., Any]:
         values: Sequence[Any] = inputs
         if any(isinstance(value, ScalarTensor) for value in values) and not any(map(_has_tensor, values)):
             return scalar_tensors.compute(kind, values)
+        if any(isinstance(value, ScalarTensor) for value in _written(overload, values)):
+            raise Unsupported(f"{kind} of a size")
         if promotes:
             values = _prepare_promotion(values)
         return _call(overload, [to_plain_values(value) for value in values], kind)
 
     return run
+
+
+def _written(overload: Any, values: Sequence[Any]) -> list[Any]:
+    """Return the inputs that the operator writes into."""
+    arguments = zip(overload._schema.arguments, values, strict=False)
+    return [value for argument, value in arguments if argument.alias_info is not None and argument.alias_info.is_write]
 
 
 def _number_function(name: str, overload: Any) -> Callable[..., Any]:

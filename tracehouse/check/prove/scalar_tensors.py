@@ -24,13 +24,14 @@ class Unsupported(Exception):
     """A node, or a use of it, that is not run here: its result is not known."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScalarTensor:
     """A tensor without dims whose value is a number, or a symbolic number.
 
-    If its datatype is a floating point one, `integer` is the value as an integer, where it is one, and `quotient` are
-    the two integers that were divided to get it, where they were. `is_number` says that it stands for a number of the
-    graph, which does not choose the datatype of a result as a tensor does.
+    A write changes it for all that hold it, as it does a tensor. If its datatype is a floating point one, `integer` is
+    the value as an integer, where it is one, and `quotient` are the two integers that were divided to get it, where
+    they were. `is_number` says that it stands for a number of the graph, which does not choose the datatype of a result
+    as a tensor does.
     """
 
     value: Any
@@ -39,6 +40,12 @@ class ScalarTensor:
     quotient: tuple[Any, Any] | None = None
     is_number: bool = False
 
+    def write(self, other: "ScalarTensor") -> None:
+        """Take the value of the other, which must have the same datatype."""
+        if other.dtype is not self.dtype:
+            raise Unsupported("a write of another datatype into a size")
+        self.value, self.integer, self.quotient = other.value, other.integer, other.quotient
+
 
 def compute(kind: str, values: Sequence[Any]) -> Any:
     """Return the result of the operator of that kind, a ScalarTensor.
@@ -46,10 +53,14 @@ def compute(kind: str, values: Sequence[Any]) -> Any:
     Raises Unsupported if the operator is not known here, or its result might be rounded.
     """
     name = kind.removeprefix("aten::")
+    if name.removesuffix("_") in ARITHMETIC and name.endswith("_"):
+        return _compute_in_place(kind, values)
     numbers = [_as_scalar(value) for value in values]
     first = numbers[0]
     if name in _IDENTITIES:
         return first
+    if name == "clone":
+        return replace(first)
     if name in ("to", "_to_copy", "type_as"):
         return _cast(numbers)
     if name in ("ceil", "floor"):
@@ -61,6 +72,15 @@ def compute(kind: str, values: Sequence[Any]) -> Any:
     if name == "div" and len(numbers) > 2:
         return _divide_and_round(numbers)
     return _calculate(name, numbers)
+
+
+def _compute_in_place(kind: str, values: Sequence[Any]) -> ScalarTensor:
+    """Write the operator's result into the first value, and return that, as torch does."""
+    written = values[0]
+    if not isinstance(written, ScalarTensor):
+        raise Unsupported(f"{kind} of a size")
+    written.write(compute(kind.removesuffix("_"), values))
+    return written
 
 
 def as_tensor(number: ScalarTensor) -> torch.Tensor:
@@ -250,7 +270,7 @@ def _cast(numbers: Sequence[Any]) -> ScalarTensor:
     if wanted.is_floating_point and not first.dtype.is_floating_point:
         return _from_integer(_plain_value(first), wanted)
     if wanted is first.dtype:
-        return replace(first, is_number=False)
+        return replace(first, is_number=False) if first.is_number else first
     if wanted.is_floating_point:
         if first.integer is not None and wanted in _EXACT:
             return ScalarTensor(first.value, wanted, integer=first.integer)
@@ -260,7 +280,7 @@ def _cast(numbers: Sequence[Any]) -> ScalarTensor:
     raise Unsupported(f"aten::to of a size, to {wanted}")
 
 
-_IDENTITIES = {"detach", "clone", "contiguous", "alias", "lift_fresh"}
+_IDENTITIES = {"detach", "contiguous", "alias", "lift_fresh"}
 _DIVISIONS = {"div", "true_divide"}
 _FLOAT_OF_INTEGERS = _DIVISIONS | {"sqrt", "rsqrt", "reciprocal"}
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
