@@ -9,10 +9,9 @@ from typing import Any, NoReturn
 
 import torch
 
-from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.interpreter import line_of
 from tracehouse.check.prove.recorder import Recorder
-from tracehouse.check.prove.size_follower import SizeText
+from tracehouse.check.prove.size_follower import SizeText, fix_symbols
 from tracehouse.check.prove.symbols import Symbols
 from tracehouse.check.prove.value_numbers import Key, ValueNumbers
 from tracehouse.differential.comparison import ANSWER_NAMES, find_nesting_difference
@@ -84,12 +83,8 @@ def fix_numbers(outputs: Any) -> Any:
             return tuple(map(fix_numbers, outputs))
         case list():
             return [*map(fix_numbers, outputs)]
-        case torch.SymInt() | torch.SymFloat() | torch.SymBool():
-            return number_of(outputs)
-        case SizeText():
-            for size in outputs.sizes:
-                number_of(size)
-            return str.__str__(outputs)
+        case torch.SymInt() | torch.SymFloat() | torch.SymBool() | SizeText():
+            return fix_symbols(outputs)
     return outputs
 
 

@@ -20,7 +20,7 @@ from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON
 from tracehouse.check.prove.symbols import SYMBOLIC, compute
 from tracehouse.introspection import source_trees, user_lines
 
-_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 # A statement that only calls one of these shows a text to a person, and gives nothing back.
 _SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "critical", "log"}
 
@@ -101,7 +101,7 @@ def _format_value(original: Method) -> Method:
 
 def number_of(symbolic: Any) -> int | float | bool:
     """Return a symbolic number as the number that it is; from then on, the sizes are those at which it is so."""
-    value: int | float | bool = _TYPES[type(symbolic)](symbolic)
+    value: int | float | bool = PYTHON_TYPES[type(symbolic)](symbolic)
     return value
 
 
@@ -111,7 +111,7 @@ def _pass_for_numbers(original: Method) -> Method:
     def run(value: Any, kinds: Any) -> bool:
         if original(value, kinds):
             return True
-        python_type = _TYPES.get(type(value))
+        python_type = PYTHON_TYPES.get(type(value))
         if python_type is None or not user_lines.is_user(sys._getframe(1).f_code.co_filename):
             return False
         return bool(issubclass(python_type, kinds))

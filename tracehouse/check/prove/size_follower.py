@@ -13,12 +13,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
 
 from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_followed
+from tracehouse.check.prove.disguise import PYTHON_TYPES, number_of
 from tracehouse.check.prove.symbols import SYMBOLIC
 from tracehouse.introspection import user_lines
 
@@ -63,28 +64,28 @@ class SizeFollower(Follower):
         if not sizes:
             return function(*args, **kwargs)
         if any(function is one for one in (isinstance, type)) and isinstance(args[0], SYMBOLIC):
-            return function(_number_like(args[0]), *args[1:])
+            return function(PYTHON_TYPES[type(args[0])](), *args[1:])
         if _takes_symbols(function):
             return function(*args, **kwargs)
         if _writes_text(function):
             text = _call_plainly(function, args, kwargs, _hint_of)
             return _make_text(text, sizes) if isinstance(text, str) else text
-        return _call_plainly(function, args, kwargs, _fix)
+        return _call_plainly(function, args, kwargs, number_of)
 
     def take_attribute(self, owner: Any, name: str) -> Any:
         if isinstance(owner, torch.SymInt) and not hasattr(owner, name):
-            return getattr(_fix(owner), name)
+            return getattr(number_of(owner), name)
         return getattr(owner, name)
 
     def take_item(self, container: Any, key: Any) -> Any:
         if self._is_symbolic and _is_hashing(container):
-            key = _replace(key, _fix)
+            key = fix_symbols(key)
         if isinstance(container, SizeText):
-            container = _replace(container, _fix)
+            container = fix_symbols(container)
         return container[key]
 
     def put_item(self, value: Any, container: Any, key: Any) -> None:
-        container[_replace(key, _fix) if self._is_symbolic and _is_hashing(container) else key] = value
+        container[fix_symbols(key) if self._is_symbolic and _is_hashing(container) else key] = value
 
     def operate(self, name: str, left: Any, right: Any) -> Any:
         if not self._is_symbolic:
@@ -101,14 +102,13 @@ class SizeFollower(Follower):
             return super().compare(name, left, right)
         is_number = name in ("Is", "IsNot") and not any(one is None or isinstance(one, bool) for one in (left, right))
         is_looked_up = name in ("In", "NotIn") and (_is_hashing(right) or isinstance(right, str))
-        if is_number and any(isinstance(one, SYMBOLIC) for one in (left, right)):
-            left, right = _replace(left, _fix), _replace(right, _fix)
-        if is_looked_up or isinstance(left, SizeText) or isinstance(right, SizeText):
-            left, right = _replace(left, _fix), _replace(right, _fix)
+        has_symbol, has_text = (any(isinstance(one, kind) for one in (left, right)) for kind in (SYMBOLIC, SizeText))
+        if is_looked_up or has_text or (is_number and has_symbol):
+            left, right = fix_symbols(left), fix_symbols(right)
         return COMPARISONS[name](left, right)
 
     def test(self, value: Any) -> Any:
-        return _replace(value, _fix) if isinstance(value, SizeText) else value
+        return fix_symbols(value) if isinstance(value, SizeText) else value
 
     def write(self, value: Any, conversion: str, form: str) -> Any:
         sizes = [*_find_sizes((value, form))] if self._is_symbolic else []
@@ -119,26 +119,33 @@ class SizeFollower(Follower):
         return _make_text("".join(map(str.__str__, parts)), [*_find_sizes(parts)])
 
     def go_through(self, values: Iterable[Any]) -> Iterable[Any]:
-        return _replace(values, _fix) if isinstance(values, SizeText) else values
+        return fix_symbols(values) if isinstance(values, SizeText) else values
 
     def take_numbers(self, value: Any) -> Any:
-        return _replace(value, _fix)
+        return fix_symbols(value)
 
     def complete(self) -> None:
-        line = user_lines.line_of_frame(sys._getframe(1))
-        self._caught.append(f"nothing at line {line.line if line else 0}")
+        self._note_caught("nothing", sys._getframe(1))
 
     def evaluate(self, text: Any) -> Any:
-        return _replace(text, _fix)
+        return fix_symbols(text)
 
     def catch(self) -> None:
-        line = user_lines.line_of_frame(sys._getframe(1))
-        self._caught.append(f"{type(sys.exception()).__name__} at line {line.line if line else 0}")
+        self._note_caught(type(sys.exception()).__name__, sys._getframe(1))
 
     def take_caught(self) -> list[str]:
         """Return the errors that the model has caught since the last time, and where."""
         caught, self._caught = self._caught, []
         return caught
+
+    def _note_caught(self, what: str, frame: FrameType) -> None:
+        line = user_lines.line_of_frame(frame)
+        self._caught.append(f"{what} at line {line.line if line else 0}")
+
+
+def fix_symbols(value: Any) -> Any:
+    """Return the value with each symbol as the number that it is, under the condition that it is that number."""
+    return _replace(value, number_of)
 
 
 def _find_sizes(values: Any, depth: int = 0) -> Iterator[Any]:
@@ -152,27 +159,13 @@ def _find_sizes(values: Any, depth: int = 0) -> Iterator[Any]:
             yield from _find_sizes(value, depth + 1)
 
 
-def _fix(size: Any) -> Any:
-    """Return the number that a symbol is, under the condition that it is that number."""
-    if isinstance(size, torch.SymInt):
-        return int(size)
-    return bool(size) if isinstance(size, torch.SymBool) else float(size)
-
-
 def _hint_of(size: Any) -> Any:
     """Return the number that a symbol is where the run began."""
     return size.node.hint
 
 
-def _number_like(size: Any) -> Any:
-    """Return a number of the kind that the symbol stands for."""
-    if isinstance(size, torch.SymInt):
-        return 0
-    return False if isinstance(size, torch.SymBool) else 0.0
-
-
 def _replace(value: Any, number: Callable[[Any], Any]) -> Any:
-    """Return the value with a number in the place of each symbol. A text becomes an ordinary one."""
+    """Return the value with `number(symbol)` in the place of each symbol. A text becomes an ordinary one."""
     match value:
         case SizeText():
             for size in value.sizes:
@@ -191,7 +184,10 @@ def _call_plainly(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any
     owner = getattr(function, "__self__", None)
     if isinstance(owner, SizeText):
         function = getattr(_replace(owner, number), function.__name__)
-    return function(*(_replace(one, number) for one in args), **{k: _replace(one, number) for k, one in kwargs.items()})
+    return function(
+        *(_replace(one, number) for one in args),
+        **{k: _replace(one, number) for k, one in kwargs.items()},
+    )
 
 
 def _make_text(text: str, sizes: list[Any]) -> str:
