@@ -99,11 +99,12 @@ def watch_trace(
     Raises whatever tracing raises, and TooSlow after `within_s` seconds.
     """
     with time_limit(within_s):
-        return target.trace_again(call, within=_enter_both(reading, world or nullcontext()))
+        return target.trace_again(call, within=enter_both(reading, world or nullcontext()))
 
 
 @contextmanager
-def _enter_both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+def enter_both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+    """In the body, both contexts are entered, the first one first."""
     with first, second:
         yield
 

@@ -7,7 +7,7 @@ followed in the eager model, and the answers are compared: an operator that rais
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tracehouse.check.graph_diff.canonical import GraphDivergence, find_divergences
@@ -17,7 +17,7 @@ from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.instrumentation.tracked_values import Question, ValueTracker, track_functions
 from tracehouse.check.instrumentation.value_follower import ValueFollower
 from tracehouse.check.instrumentation.value_reads import ReadRecorder, ReadSite, Replay, ValueRead
-from tracehouse.check.observe import Observation, watch_trace
+from tracehouse.check.observe import Observation, enter_both, watch_trace
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
@@ -98,17 +98,9 @@ class _Search:
 
     def run(self) -> bool:
         """Whether the model runs as before where its values are only followed; else nothing was found out."""
-        while self._waiting and len(self._tested) < _RUNS_MAX:
-            if self._budget.is_spent:
-                self._budget.leave_out(
-                    "more sets of other answers to what Python asks of the values that it read were not tried"
-                )
-                break
-            answers = self._waiting.popleft()
-            if answers in self._tested:
-                continue
-            self._tested.add(answers)
+        while (answers := self._take_next()) is not None:
             tracker = ValueTracker(dict(answers))
+            overridden = {question for question, _ in answers}
             try:
                 changed = self._run.find_change(tracker)
             except (Exception, TooSlow) as error:  # noqa: BLE001 - anything may follow from an answer that is not true
@@ -116,19 +108,33 @@ class _Search:
                 if not answers:
                     return False
                 if not is_check(error):
-                    self._failed |= {question for question, _ in answers}
+                    self._failed |= overridden
             else:
-                self._ended |= {question for question, _ in answers}
+                self._ended |= overridden
             if changed is not None and not answers:
                 return False
             self.result.lost |= tracker.lost
             if changed is not None:
-                asked = {tracker.reads[question] for question, _ in answers if question in tracker.reads}
-                self.result.changed = [changed(site) for site in asked]
+                sites = {tracker.reads[question] for question in overridden if question in tracker.reads}
+                self.result.changed = [changed(site) for site in sites]
                 return True
             self._add_answers(answers, tracker)
         self._note_untested()
         return True
+
+    def _take_next(self) -> Answers | None:
+        """Return answers that were not tested yet, which count as tested from now on; None if the search is over."""
+        while self._waiting and len(self._tested) < _RUNS_MAX:
+            if self._budget.is_spent:
+                self._budget.leave_out(
+                    "more sets of other answers to what Python asks of the values that it read were not tried"
+                )
+                return None
+            answers = self._waiting.popleft()
+            if answers not in self._tested:
+                self._tested.add(answers)
+                return answers
+        return None
 
     def _add_answers(self, answers: Answers, tracker: ValueTracker) -> None:
         """Put these answers with one more in line."""
@@ -158,10 +164,8 @@ class _Search:
 def _add_one(answers: Answers, tracker: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
     """Yield these answers together with one more answer, which one of the questions has not had yet."""
     answered = {question for question, _ in answers}
-    for question in questions:
-        for other in (True, False):
-            if question not in answered and tracker.answers.get(question, {other}) != {other}:
-                yield answers | {(question, other)}
+    new = [question for question in questions if question not in answered]
+    return (answers | {other} for other in tracker.find_other_answers(new))
 
 
 _MakeChange = Callable[[ReadSite], ChangedAnswer]
@@ -210,7 +214,7 @@ class _EagerRun:
             return tracker.track_read(site, value) if site in self._reads else value
 
         recorder = ReadRecorder(self._target.call, in_torch=self._observation.in_torch, track=track)
-        world = _enter_both(recorder, _track(tracker, self._follower, recorder))
+        world = enter_both(recorder, _track(tracker, self._follower, recorder))
         answer = self._target.eager.answer(self._target.call, within_s=CALL_LIMITS.single_s, world=world)
         assert self._observation.answer is not None
         difference = compare(self._observation.answer.outputs, answer.outputs, self._target.tolerance).difference
@@ -230,9 +234,3 @@ def _track(tracker: ValueTracker, follower: ValueFollower | None, recorder: Read
             yield
     finally:
         tracker.is_over = True
-
-
-@contextmanager
-def _enter_both(first: AbstractContextManager[object], second: AbstractContextManager[object]) -> Iterator[None]:
-    with first, second:
-        yield

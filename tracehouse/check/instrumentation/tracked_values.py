@@ -8,7 +8,7 @@ so that a branch which only a single value takes is found without knowing that v
 import builtins
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -62,6 +62,13 @@ class ValueTracker:
         if type(value) not in (list, tuple):
             return value
         return type(value)(self.track(read, item) for item in value)
+
+    def find_other_answers(self, questions: Iterable[Question]) -> Iterator[tuple[Question, bool]]:
+        """Yield the answers that these questions have not had; a question that had both has two."""
+        for question in questions:
+            for other in (True, False):
+                if self.answers.get(question, {other}) != {other}:
+                    yield question, other
 
     def lose(self, read: ReadSite, reason: str) -> None:
         """Note that it is unknown what follows from a read."""

@@ -102,4 +102,4 @@ class _Asked:
 def _add_one(answers: _Answers, tracker: ValueTracker, known: Container[Question]) -> list[_Answers]:
     """Return these answers with one more, to each question that is not known."""
     new = [question for question in tracker.answers if question not in known and question not in answers]
-    return [{**answers, one: other} for one in new for other in (True, False) if tracker.answers[one] != {other}]
+    return [{**answers, question: other} for question, other in tracker.find_other_answers(new)]
