@@ -1,7 +1,9 @@
 """Trials of other orders of keys: which dicts must come with their keys in the order of the example."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Generic, TypeVar
 
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.differential.budget import Budget
@@ -9,7 +11,7 @@ from tracehouse.differential.comparison import Difference
 
 # How many fresh inputs the orders are tried on beside the example, and how many are drawn, for the eager model may
 # refuse some.
-ROUNDS_MOST, ROUNDS_DRAWN = 2, 4
+_ROUNDS_MOST, _ROUNDS_DRAWN = 2, 4
 # The part of the check's budget in which all orders together are tried.
 ORDERS_SHARE_OF_BUDGET = 0.2
 # How many dicts of one method are tried. Chosen.
@@ -19,6 +21,8 @@ ORDER_NAMES = ("the order of the example", "the other one")
 
 # Returns what another order changes in the eager model's answer; None if it changes nothing.
 FindChange = Callable[[KeyOrder], str | None]
+_Inputs = TypeVar("_Inputs")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -41,14 +45,41 @@ def find_fixed_orders(orders: Iterable[KeyOrder], find_change: FindChange, budge
     return fixed
 
 
-def describe_difference(order: KeyOrder, difference: Difference) -> str:
-    """Return in words what another order changes in an answer."""
-    return f"in the order {order}, {difference.leaf!r} changes: {difference.what}"
+class KeyOrderTrials(Generic[_Inputs, _Answer]):
+    """Calls of the eager model with the keys of a dict in another order, on the example and on a few fresh inputs.
 
+    `ask` returns the answer to inputs with the keys in this order, or a text that says why there is none; None means
+    the order of the example. `compare` returns how two answers differ.
+    """
 
-def describe_refusal(order: KeyOrder, detail: str) -> str:
-    """Return in words how the eager model refuses another order."""
-    return f"in the order {order}, the eager model refuses it: {detail}"
+    def __init__(
+        self,
+        ask: Callable[[_Inputs, KeyOrder | None], _Answer | str],
+        compare: Callable[[_Answer, _Answer], Difference | None],
+        example: tuple[_Inputs, _Answer],
+        fresh: Iterable[_Inputs],
+    ) -> None:
+        self._ask = ask
+        self._compare = compare
+        self._answered = [example, *islice(self._answer(islice(fresh, _ROUNDS_DRAWN)), _ROUNDS_MOST)]
+
+    def find_change(self, order: KeyOrder) -> str | None:
+        """Return what another order changes in the eager model's answer; None if it changes nothing."""
+        for inputs, expected in self._answered:
+            answer = self._ask(inputs, order)
+            if isinstance(answer, str):
+                return f"in the order {order}, the eager model refuses it: {answer}"
+            difference = self._compare(expected, answer)
+            if difference is not None:
+                return f"in the order {order}, {difference.leaf!r} changes: {difference.what}"
+        return None
+
+    def _answer(self, fresh: Iterable[_Inputs]) -> Iterator[tuple[_Inputs, _Answer]]:
+        """Yield the inputs that the eager model takes, with its answers."""
+        for inputs in fresh:
+            answer = self._ask(inputs, None)
+            if not isinstance(answer, str):
+                yield inputs, answer
 
 
 def _find_reason(order: KeyOrder, find_change: FindChange, budget: Budget) -> str | None:
