@@ -136,3 +136,7 @@ class Settings(Frozen):
     @property
     def blobs(self) -> str:
         return self.blob_url or (self.state_dir.absolute() / "blobs").as_uri()
+
+    @property
+    def environments(self) -> Path:
+        return self.state_dir.absolute() / "environments"

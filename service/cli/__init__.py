@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from service.cli.doctor import doctor
+from service.cli.environments import environments
 from service.cli.infer import infer
 from service.cli.keys import keys
 from service.cli.models import models
@@ -24,6 +25,7 @@ for command in (serve, doctor, trace, infer, verify):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")
+app.add_typer(environments, name="environments")
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,6 +12,12 @@ from service.domain.errors.access import (
     TooManyRequests,
     Unauthenticated,
 )
+from service.domain.errors.environments import (
+    EnvironmentGone,
+    EnvironmentNotFound,
+    EnvironmentUnusable,
+    UnknownEnvironment,
+)
 from service.domain.errors.not_found import (
     AliasNotFound,
     ApiKeyNotFound,
@@ -74,6 +80,9 @@ __all__ = [
     "DefaultVersionMoved",
     "DeviceUnavailable",
     "DiskFull",
+    "EnvironmentGone",
+    "EnvironmentNotFound",
+    "EnvironmentUnusable",
     "ExportedProgramNotFound",
     "FileNotUploaded",
     "FileNotUsed",
@@ -107,6 +116,7 @@ __all__ = [
     "TraceRequestNotFound",
     "Unauthenticated",
     "Unavailable",
+    "UnknownEnvironment",
     "UnsupportedMediaType",
     "UploadTruncated",
     "VersionAliased",

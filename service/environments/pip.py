@@ -1,0 +1,63 @@
+"""pip, run to install an environment's packages."""
+
+import ensurepip
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+_CONSTRAINED = re.compile(r"The user requested \(constraint\) (\S+)==(\S+)")
+
+
+class InstallationFailed(Exception):
+    """The environment was not made. The text says why, and what to do."""
+
+
+def run_pip(python: Path, requirements: Path, constraints: Path, report: Callable[[str], object]) -> None:
+    """Install the requirements for this interpreter, and report what pip prints line by line.
+
+    Raises InstallationFailed.
+    """
+    command = [*_pip(), "--python", str(python), "install", "--disable-pip-version-check", "--no-input"]
+    command += ["--progress-bar", "off", "--requirement", str(requirements), "--constraint", str(constraints)]
+    lines = []
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"TMPDIR": str(constraints.parent)},  # /tmp may be small: in a container, it may be memory
+        encoding="utf-8",
+        errors="backslashreplace",
+    ) as pip:
+        assert pip.stdout is not None
+        for line in pip.stdout:
+            lines.append(line)
+            report(line.rstrip("\n"))
+    if pip.returncode != 0:
+        raise InstallationFailed(_explain("".join(lines)))
+
+
+def _pip() -> list[str]:
+    """Return how pip is run: installed beside the service, or the one that Python itself carries."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    bundled = sorted(Path(ensurepip.__path__[0], "_bundled").glob("pip-*.whl"))
+    if not bundled:
+        raise InstallationFailed("There is no pip here: install it beside the service.")
+    return [sys.executable, str(bundled[-1] / "pip")]
+
+
+def _explain(printed: str) -> str:
+    """Return why pip failed: packages of the service that the requirements would replace, or pip's own words."""
+    replaced = sorted({f"{name} {version}" for name, version in _CONSTRAINED.findall(printed)})
+    if replaced:
+        return (
+            f"The requirements would replace packages of the service: {', '.join(replaced)}. An environment adds "
+            "packages and replaces none: ask for these versions or for none, or run another service with the others."
+        )
+    errors = [line for line in printed.splitlines() if line.startswith("ERROR:")]
+    return errors[0] if errors else "pip failed; it printed why."
