@@ -20,9 +20,13 @@ class Config(Frozen):
 
 
 class ForkRequest(Frozen):
-    """Fork a child that runs `program`. Its descriptors come beside it: lifeline, channel, log, and the files."""
+    """Fork a child that runs `program`. Its descriptors come beside it: lifeline, channel, log, and the files.
+
+    `packages` are folders that come last in its import path, once it is in the jail, and which it may read.
+    """
 
     program: str
     profile: Profile
     limits: Limits
+    packages: list[str] = []
     slot: int  # unique among the living children of this parent, whichever zygote forked them

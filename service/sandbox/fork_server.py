@@ -226,7 +226,9 @@ def _run_child(
             socket.socket(fileno=connected)
         )  # made before the jail, for it asks the kernel what jailed code may not
         sys.argv = [request.program]
+        walls = walls.with_readable(request.packages)
         jail.enter(walls, request.limits, request.profile, keep=[connected, *files], slot=request.slot, parent=zygote)
+        sys.path += request.packages  # not before: no code of theirs is to run outside of the jail
         program.main(channel, files)
         status = 0
     except BaseException:  # noqa: BLE001 - submitted code may raise anything, and all of it ends here

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 from service.sandbox import credentials, landlock, seccomp
 from service.sandbox.kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
@@ -47,6 +48,10 @@ class Walls(Frozen):
     seccomp: bool = False
     paths: bool = True
     first_uid: int | None = None
+
+    def with_readable(self, paths: Iterable[str]) -> Self:
+        """Return walls that let these paths be read too."""
+        return self.model_copy(update={"readable": [*self.readable, *paths]})
 
 
 def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int], slot: int, parent: int) -> None:

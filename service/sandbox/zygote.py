@@ -63,6 +63,7 @@ class ZygoteLost(ZygoteFailed):
 class Zygote:
     """A process that has imported `modules`, which include the programs, and forks children. Threads may share one.
 
+    `packages` is a folder that exists; children may be given folders in it to import from, also ones that come later.
     A failure of the operator's `preload` file is among the `warnings`. If the process is dead, `fork` starts another,
     which takes as long as the imports do. After `forks_max` forks, a new process takes its place; the old one ends with
     its last child.
@@ -75,6 +76,7 @@ class Zygote:
         *,
         tier: Tier,
         path: Sequence[Path] = (),
+        packages: Path | None = None,
         forks_max: int = FORKS_MAX,
         start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
@@ -85,6 +87,7 @@ class Zygote:
             path=[str(directory.resolve()) for directory in path],
             walls=tier.walls(modules),
         )
+        self._packages = packages
         self._forks_max = forks_max
         self._start_timeout_s = start_timeout_s
         self._lock = threading.RLock()
@@ -106,6 +109,7 @@ class Zygote:
         files: Sequence[int] = (),
         *,
         profile: Profile = "trace",
+        packages: Sequence[str] = (),
         on_log: Callable[[bytes], None] | None = None,
         log_max_bytes: int = LOG_MAX_BYTES,
         header_max_bytes: int = HEADER_MAX_BYTES,
@@ -113,12 +117,13 @@ class Zygote:
     ) -> Child:
         """Fork a child that runs `program.main(channel, files)` with its own descriptors for `files`.
 
+        It can import from the folders in `packages`, after all others.
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
         with contextlib.ExitStack() as unless_forked:
             slot = self._take_slot()
             unless_forked.callback(self._slots.discard, slot)
-            request = ForkRequest(program=program, profile=profile, limits=limits, slot=slot)
+            request = ForkRequest(program=program, profile=profile, limits=limits, packages=[*packages], slot=slot)
             try:
                 pid, lifeline, sock, log = self._fork(request, files)
             except ZygoteFailed as error:
@@ -220,7 +225,7 @@ class Zygote:
 
     def _start_process(self) -> "_Process":
         try:
-            process = _Process(self._config, self._tier)
+            process = _Process(self._config, self._tier, self._packages)
         except OSError as error:
             raise ZygoteFailed(f"it cannot be started here: {error}") from error
         self.warnings = process.wait_until_ready(self._start_timeout_s)
@@ -284,7 +289,7 @@ def _receive_with_pid(sock: socket.socket) -> tuple[bytes, int | None]:
 class _Process:
     """One process of a zygote."""
 
-    def __init__(self, config: Config, tier: Tier) -> None:
+    def __init__(self, config: Config, tier: Tier, packages: Path | None) -> None:
         self.control, theirs = _pid_reporting_pair()
         self.forks = 0
         self.last_words = ""
@@ -295,7 +300,7 @@ class _Process:
             module = ["-I", "-B", "-m", "service.sandbox.fork_server"]
             program = [sys.executable, *module, str(theirs.fileno()), config.model_dump_json()]
             if tier is Tier.BUBBLEWRAP:
-                program = bubblewrap.wrap_command(program, _paths_read_by_zygote(config))
+                program = bubblewrap.wrap_command(program, _paths_read_by_zygote(config, packages))
             self._popen = subprocess.Popen(
                 program,
                 env=bare_environment(),
@@ -352,7 +357,10 @@ class _Process:
         self._popen.kill()
 
 
-def _paths_read_by_zygote(config: Config) -> list[str]:
-    """Return what the zygote itself reads: more than its children, for the preload file may be anywhere."""
+def _paths_read_by_zygote(config: Config, packages: Path | None) -> list[str]:
+    """Return what the zygote itself reads: more than its children, for the preload file may be anywhere.
+
+    The packages are there too: a child can be given a part of what the zygote has, and nothing else.
+    """
     preloaded = [str(Path(config.preload).parent)] if config.preload else []
-    return [*config.walls.readable, *config.path, *preloaded]
+    return [*config.walls.readable, *config.path, *preloaded, *([str(packages)] if packages else [])]
