@@ -13,6 +13,7 @@ import torch
 
 from service.api import inference_json
 from service.domain.trace_request import TraceRequest
+from service.environments.environments import Environments
 from service.main import PROGRAMS
 from service.sandbox import choose_tier
 from service.sandbox.cancellation import Cancellation
@@ -57,7 +58,7 @@ class Requests:
 
     def __init__(self, store: Store, zygote: Zygote) -> None:
         self._store = store
-        self._worker = Worker(store, zygote, LIMITS, attempts=1)
+        self._worker = Worker(store, zygote, Environments(Path("/nonexistent")), LIMITS, attempts=1)
 
     def do(self, submission: dict[str, Any]) -> Done:
         spec = TraceSpec.model_validate(submission)

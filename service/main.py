@@ -18,6 +18,7 @@ from service.api.context import AppContext
 from service.api.http.connection import bounded_protocol
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
+from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
@@ -83,8 +84,11 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     if keys_required and not store.api_keys.any_usable():
         store.close()
         raise NoUsableKey
-    zygote = Zygote(["workers.programs.tracer_warmup", *PROGRAMS], settings.preload, tier=tier)
-    worker = Worker(store, zygote, trace_limits, settings.trace_attempts)
+    environments = Environments(settings.environments)
+    environments.prepare()
+    programs = ["workers.programs.tracer_warmup", *PROGRAMS]
+    zygote = Zygote(programs, settings.preload, tier=tier, packages=environments.directory)
+    worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts)
     engine = EmbeddedEngine(
         store,
         worker.run,
@@ -112,6 +116,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     context = AppContext(
         store=store,
         engine=engine,
+        environments=environments,
         inference=Inference(store, pool),
         limits=limits.request_limits(settings),
         keys_required=keys_required,

@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from service.environments.environments import Environments
 from service.sandbox import choose_tier
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 # Nothing that a test waits for takes longer, however busy the machine is: no outcome is to hang on its speed.
 PATIENCE_S = 120.0
 TENANT = "ours"
+NO_ENVIRONMENTS = Environments(Path("/nonexistent"))
 NO_BLOB = BlobRef(digest="sha256:" + "0" * 64, byte_size=0)
 
 
@@ -49,7 +52,17 @@ def tier() -> Tier:
 
 
 @pytest.fixture(scope="session")
-def torch_zygote(tier: Tier) -> Iterator[Zygote]:
+def environments() -> Iterator[Environments]:
+    """What `torch_zygote` can be given packages from. In a directory that jailed code can enter as another user."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        environments = Environments(Path(directory, "environments"))
+        environments.prepare()
+        yield environments
+
+
+@pytest.fixture(scope="session")
+def torch_zygote(tier: Tier, environments: Environments) -> Iterator[Zygote]:
     """The service's, with a program of the tests: one for all tests, because torch takes seconds to load."""
     programs = [
         "workers.programs.tracer",
@@ -60,7 +73,10 @@ def torch_zygote(tier: Tier) -> Iterator[Zygote]:
         "programs.echo",
     ]
     with Zygote(
-        ["workers.programs.tracer_warmup", *programs], tier=tier, path=[Path(__file__).parent / "service" / "sandbox"]
+        ["workers.programs.tracer_warmup", *programs],
+        tier=tier,
+        path=[Path(__file__).parent / "service" / "sandbox"],
+        packages=environments.directory,
     ) as zygote:
         yield zygote
 

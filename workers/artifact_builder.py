@@ -62,6 +62,7 @@ class ArtifactBuilder:
             constants=traced.constants,
             missing_weights=traced.missing_weights,
             unexpected_weights=traced.unexpected_weights,
+            environment=self._request.environment,
             versions=traced.versions,
         )
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from service.domain.outcome import Outcome, RanEagerly, Succeeded
 from service.domain.trace_request import Stage, TraceRequest
+from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.child import Exit
 from service.sandbox.zygote import Zygote
@@ -20,6 +21,7 @@ from workers import auto_mode, buckets, eager_run
 from workers.artifact_builder import ArtifactBuilder
 from workers.device_trace import DeviceResult, DeviceTrace
 from workers.limits import TraceLimits
+from workers.missing_packages import name_environments
 from workers.printed_log import PrintedLog
 from workers.processes.children import Children
 from workers.processes.exits import failed_outcome
@@ -31,12 +33,20 @@ class Attempt:
     """One attempt at a trace request, which is run once."""
 
     def __init__(
-        self, request: TraceRequest, store: Store, zygote: Zygote, limits: TraceLimits, cancellation: Cancellation
+        self,
+        request: TraceRequest,
+        store: Store,
+        zygote: Zygote,
+        environments: Environments,
+        limits: TraceLimits,
+        cancellation: Cancellation,
     ) -> None:
         self._request = request
         self._store = store
+        self._environments = environments
         self._printed_log = PrintedLog(self._append_log, limits.log_max_bytes)
-        self._children = Children(request, store.blobs, zygote, limits, cancellation, self._printed_log)
+        packages = environments.packages_of(request.environment)
+        self._children = Children(request, store.blobs, zygote, packages, limits, cancellation, self._printed_log)
         self._progress = TraceProgress(request, store, self._printed_log)
         self._stack = ExitStack()  # staged files, until `run` ends
 
@@ -48,10 +58,10 @@ class Attempt:
     def run(self) -> Outcome:
         """Return the outcome. Raises AttemptStopped, and the service's own faults."""
         try:
-            with self._stack:
+            with self._stack, self._environments.hold(self._request.environment):
                 return self._run_eagerly() if self._request.spec.mode == "eager" else self._trace()
         except TraceError as error:
-            return failed_outcome(error)
+            return failed_outcome(name_environments(error, self._environments, self._request.environment))
         finally:
             self._printed_log.flush()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.trace_request import TraceRequest
+from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
@@ -20,9 +21,12 @@ log = logging.getLogger(__name__)
 class Worker:
     """Runs attempts; any number of threads may share it. The service's own faults are retried, `attempts` in all."""
 
-    def __init__(self, store: Store, zygote: Zygote, limits: TraceLimits, attempts: int) -> None:
+    def __init__(
+        self, store: Store, zygote: Zygote, environments: Environments, limits: TraceLimits, attempts: int
+    ) -> None:
         self._store = store
         self._zygote = zygote
+        self._environments = environments
         self._limits = limits
         self._attempts = attempts
 
@@ -32,7 +36,7 @@ class Worker:
         if request is None:
             return
         started = time.monotonic()
-        attempt = Attempt(request, self._store, self._zygote, self._limits, cancellation)
+        attempt = Attempt(request, self._store, self._zygote, self._environments, self._limits, cancellation)
         end: str
         try:
             outcome = attempt.run()

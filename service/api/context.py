@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
 from service.engine.queue import Engine
+from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
 from service.serving.inference import Inference
 from service.storage.database import Store
@@ -22,6 +23,7 @@ class AppContext:
 
     store: Store
     engine: Engine
+    environments: Environments
     inference: Inference
     limits: RequestLimits
     keys_required: bool

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import attachment, partial_responses
+from service.api.environments import requested_environment
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.prefer import WAIT_MAX_S, preferred_wait_s
@@ -18,6 +19,7 @@ from service.api.problems import Problem, RangeNotSatisfiable, RequestTimeout, p
 from service.api.submission import REQUEST_BODY, Submission, receive_submission
 from service.api.waiting import wait_for_end
 from service.domain.errors import (
+    EnvironmentUnusable,
     FileNotUploaded,
     FileNotUsed,
     IdempotencyKeyReused,
@@ -33,6 +35,7 @@ from service.domain.errors import (
     StorageQuotaExceeded,
     TraceRequestEnded,
     TraceRequestNotFound,
+    UnknownEnvironment,
     UnsupportedMediaType,
     UploadTruncated,
 )
@@ -40,6 +43,7 @@ from service.domain.idempotency import Idempotency
 from service.domain.promotion import Promotion
 from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
 from service.engine.queue import Engine
+from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.errors import InvalidRequest
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
@@ -90,6 +94,9 @@ class TraceRequestSummary(Frozen):
     attempt: int = Field(description="How often it has begun; 0 while it waits for the first time.")
     verdict: Verdict | None = Field(
         description="The worst verdict of its devices; null in mode eager, which traces nothing."
+    )
+    environment: EnvironmentRef | None = Field(
+        description="The environment that it names, as it was when the request came; null if it names none."
     )
     model: ModelVersionRef | None = Field(description="Null if no version was registered.")
     promotion: Promotion | None = Field(
@@ -184,6 +191,8 @@ _ACCEPTED_HEADERS: dict[str, Any] = {
             InvalidFileName,
             FileNotUploaded,
             FileNotUsed,
+            UnknownEnvironment,
+            EnvironmentUnusable,
             IdempotencyKeyReused,
             QueueFull,
             ShuttingDown,
@@ -245,7 +254,11 @@ def _idempotency_key(value: str | None) -> str | None:
 
 def _submit(context: AppContext, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
     submitted = TraceRequest.new(
-        submission.spec, submission.files, torch_version=context.torch_version, tenant=caller.tenant
+        submission.spec,
+        submission.files,
+        torch_version=context.torch_version,
+        tenant=caller.tenant,
+        environment=requested_environment(context, submission.spec.environment),
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency)

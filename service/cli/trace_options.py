@@ -72,6 +72,12 @@ class ModelOptions:
             "imported in its place. May be given several times.",
         ),
     ] = None
+    environment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The environment whose packages the source may import; GET /environments lists them."
+        ),
+    ] = None
     mode: Annotated[
         str,
         typer.Option(
@@ -185,6 +191,7 @@ def spec_of(
             "init": {"kwargs": _keyword_arguments(model.init)},
             "stub_missing": model.stub_missing or [],
         },
+        "environment": model.environment,
         "mode": model.mode,
         "training": "as-is" if model.as_is else bool(model.training),
         "example_inputs": inputs.args,

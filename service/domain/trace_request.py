@@ -15,6 +15,7 @@ from pydantic import Field
 from service.domain.api_key import TenantName
 from service.domain.promotion import Promotion
 from tracehouse.artifact.blob import BlobRef
+from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import CHECK_VERSION
@@ -87,6 +88,7 @@ class TraceStatus(Frozen):
     progress: float = 0.0
     attempt: int = 0
     verdict: Verdict | None = None
+    environment: EnvironmentRef | None = None
     model: ModelVersionRef | None = None
     promotion: Promotion | None = None
     artifacts: list[DeviceArtifact] = []
@@ -105,14 +107,23 @@ class TraceRequest(TraceStatus):
     files: dict[str, BlobRef] = {}
 
     @classmethod
-    def new(cls, spec: TraceSpec, files: Mapping[str, BlobRef], *, torch_version: str, tenant: str) -> Self:
+    def new(
+        cls,
+        spec: TraceSpec,
+        files: Mapping[str, BlobRef],
+        *,
+        torch_version: str,
+        tenant: str,
+        environment: EnvironmentRef | None = None,
+    ) -> Self:
         return cls(
             id=uuid4().hex,
             tenant=tenant,
             spec=spec,
             pool=spec.pool,
             files=dict(files),
-            content=content_digest(spec, files, torch_version),
+            environment=environment,
+            content=content_digest(spec, files, torch_version, environment),
             created_at=datetime.now(UTC),
         )
 
@@ -122,7 +133,9 @@ class TraceRequest(TraceStatus):
         return len(self.spec.model_dump_json().encode()) + sum(blob.byte_size for blob in self.files.values())
 
 
-def content_digest(spec: TraceSpec, files: Mapping[str, BlobRef], torch_version: str) -> str:
+def content_digest(
+    spec: TraceSpec, files: Mapping[str, BlobRef], torch_version: str, environment: EnvironmentRef | None = None
+) -> str:
     """Return the digest of everything that decides the outcome, which `force` does not.
 
     A model may read its dicts in the order in which they are given, so another order is other content.
@@ -131,6 +144,7 @@ def content_digest(spec: TraceSpec, files: Mapping[str, BlobRef], torch_version:
         "spec": spec.model_dump(mode="json", exclude={"force"}),
         "files": {name: files[name].digest for name in sorted(files)},
         "torch": torch_version,
+        "environment": None if environment is None else environment.digest,
         "tracehouse": version("tracehouse"),
         "check": CHECK_VERSION,
     }

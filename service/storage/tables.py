@@ -27,6 +27,7 @@ from service.domain.model import Bucket
 from service.domain.promotion import Promotion
 from service.domain.trace_request import DeviceArtifact
 from tracehouse.artifact.blob import BlobRef
+from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.errors import Failure, ServiceError
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.submissions import findings_unreadable
@@ -113,6 +114,7 @@ trace_requests = Table(
     Column("faults", Integer, nullable=False),  # attempts that ended through a fault of the service
     Column("events", Integer, nullable=False),  # the newest event's seq
     Column("verdict", Text),
+    Column("environment", Document(EnvironmentRef)),
     Column("model_name", Text, nullable=False),
     Column("model_version", Integer),  # null until one is registered
     Column("artifacts", Document(list[DeviceArtifact]), nullable=False),

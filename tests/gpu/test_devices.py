@@ -14,7 +14,7 @@ from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.database import Store
-from tests.conftest import TENANT
+from tests.conftest import NO_ENVIRONMENTS, TENANT
 from tests.pool_limits import pool_limits
 from tests.submissions import spec
 from tests.workers.conftest import LIMITS
@@ -39,7 +39,7 @@ def work(store: Store, zygote: Zygote) -> Work:
         submitted = TraceSpec.model_validate(spec(name, example_inputs=[X], **members))
         request = TraceRequest.new(submitted, {}, torch_version="2", tenant=TENANT)
         store.trace_requests.add(request)
-        Worker(store, zygote, LIMITS, attempts=2).run(request.id, Cancellation())
+        Worker(store, zygote, NO_ENVIRONMENTS, LIMITS, attempts=2).run(request.id, Cancellation())
         return store.trace_requests.get(TENANT, request.id)
 
     return work

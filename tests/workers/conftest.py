@@ -17,7 +17,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import Channel
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT
 from tests.loaded_models import every_datatype, installed, load, pytest_configure
 from tracehouse.artifact.manifest import Artifact, Printout
 from tracehouse.artifact.printouts import Printouts
@@ -128,7 +128,7 @@ def work(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> Callabl
         **limits: Any,
     ) -> TraceRequest:
         request_id = add(unhurried(submitted), files)
-        worker = Worker(store, torch_zygote, LIMITS.model_copy(update=limits), attempts=2)
+        worker = Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS.model_copy(update=limits), attempts=2)
         worker.run(request_id, cancellation or Cancellation())
         return store.trace_requests.get(TENANT, request_id)
 

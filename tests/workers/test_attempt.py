@@ -17,7 +17,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT, wait_until
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, wait_until
 from tests.submissions import spec, tensor, text
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.errors import Failure
@@ -323,7 +323,7 @@ def test_a_running_attempt_is_stopped(
 ) -> None:
     """An engine has marked a cancelled request already; one that is stopped is queued again."""
     request_id, cancellation = add(spec("hangs_aloud", example_inputs=[X])), Cancellation()
-    worker = Worker(store, torch_zygote, LIMITS, attempts=2)
+    worker = Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS, attempts=2)
     working = threading.Thread(target=worker.run, args=(request_id, cancellation))
     working.start()
     wait_until(lambda: any(event.kind == "log" for event in store.events.after(TENANT, request_id, 0, 10)))
@@ -348,7 +348,7 @@ def test_a_lost_zygote_is_a_fault_of_ours_and_tried_again(store: Store, add: Cal
         ["workers.programs.tracer", "workers.programs.reference", "workers.programs.runner", "workers.programs.packer"],
         tier=Tier.NONE,
     ) as zygote:  # in a jail the model could not kill it
-        Worker(store, zygote, LIMITS, attempts=2).run(request_id, Cancellation())
+        Worker(store, zygote, NO_ENVIRONMENTS, LIMITS, attempts=2).run(request_id, Cancellation())
 
     request = store.trace_requests.get(TENANT, request_id)
     assert (request.state, request.attempt) == (State.QUEUED, 1)
@@ -356,7 +356,7 @@ def test_a_lost_zygote_is_a_fault_of_ours_and_tried_again(store: Store, add: Cal
 
 def test_a_request_that_is_not_queued_is_left_alone(work: Work, store: Store, torch_zygote: Zygote) -> None:
     request = work(spec("linear", example_inputs=[X]))
-    Worker(store, torch_zygote, LIMITS, attempts=2).run(request.id, Cancellation())
+    Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS, attempts=2).run(request.id, Cancellation())
 
     assert store.trace_requests.get(TENANT, request.id) == request
 

@@ -12,7 +12,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT, Trace
+from tests.conftest import NO_ENVIRONMENTS, TENANT, Trace
 from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, MIB, ArtifactOf, Work
 from tracehouse.artifact.manifest import Artifact
@@ -46,7 +46,7 @@ def test_each_device_has_an_artifact_and_both_are_one_version(
     store: Store, pretending: Zygote, add: Callable[..., str]
 ) -> None:
     request_id = add(spec("prints_its_address_space", example_inputs=[X], devices=BOTH))
-    Worker(store, pretending, LIMITS, attempts=2).run(request_id, Cancellation())
+    Worker(store, pretending, NO_ENVIRONMENTS, LIMITS, attempts=2).run(request_id, Cancellation())
 
     request = store.trace_requests.get(TENANT, request_id)
     assert (request.state, request.verdict) == (State.SUCCEEDED, Verdict.VERIFIED), request.failure

@@ -11,7 +11,7 @@ from service.domain.trace_request import State, TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT, wait_until
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, wait_until
 from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.tensors.tensor import Tensor, unpack
@@ -177,7 +177,9 @@ def test_it_can_be_cancelled_and_is_watched_meanwhile(
     store: Store, torch_zygote: Zygote, add: Callable[..., str]
 ) -> None:
     request_id, cancellation = add(eager("hangs_aloud")), Cancellation()
-    working = threading.Thread(target=Worker(store, torch_zygote, LIMITS, 2).run, args=(request_id, cancellation))
+    working = threading.Thread(
+        target=Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS, 2).run, args=(request_id, cancellation)
+    )
     working.start()
     wait_until(lambda: bool(log(store, store.trace_requests.get(TENANT, request_id))))
 

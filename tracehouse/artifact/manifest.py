@@ -9,6 +9,7 @@ from pydantic import FailFast, Field, model_validator
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.counterexample import Counterexample
+from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.artifact.exportability import Exportability
 from tracehouse.contract.contract import Contract
 from tracehouse.findings.trace_check import TraceCheck
@@ -160,6 +161,9 @@ class Artifact(Frozen):
         [], description="Parameters and buffers that got no value from the weights that were sent."
     )
     unexpected_weights: list[str] = Field([], description="Names in the weights that the model does not have.")
+    environment: EnvironmentRef | None = Field(
+        None, description="The environment that the source imported packages from; null: the service's own alone."
+    )
     versions: Versions
 
     @model_validator(mode="before")

@@ -112,17 +112,25 @@ def translate_errors(kind: type[TraceError], doing: str, **facts: Any) -> Iterat
 
 
 def remedy_of(error: BaseException) -> dict[str, str]:
-    """Return the remedy for an error as a fact, or nothing if none is known.
+    """Return the remedy for an error as a fact, or nothing if none is known; and the module that was not found, if any.
 
     The causes are searched too: libraries such as transformers wrap the real error in one of their own.
     """
-    texts: list[str] = []
+    causes = list(_causes(error))
+    text = "\n".join(paths.without_source_folder(user_lines.error_text(cause)) for cause in causes)
+    remedy = next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
+    missing = next((cause.name for cause in causes if isinstance(cause, ModuleNotFoundError) and cause.name), None)
+    return remedy if missing is None else remedy | {"missing_module": str(missing)}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what caused it, as far as `_CAUSES_MAX`."""
     cause: BaseException | None = error
-    while cause is not None and len(texts) < _CAUSES_MAX:
-        texts.append(paths.without_source_folder(user_lines.error_text(cause)))
+    for _ in range(_CAUSES_MAX):
+        if cause is None:
+            return
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    text = "\n".join(texts)
-    return next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
 
 
 def stub_used_error(used: StubUsed) -> StubbedPackageUsed:

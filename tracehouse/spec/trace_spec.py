@@ -19,6 +19,7 @@ from tracehouse.contract.dims import SIZE_MAX, Symbol, parse_dim
 from tracehouse.contract.regions import Span
 from tracehouse.frozen import Frozen
 from tracehouse.spec.conversion import Conversion
+from tracehouse.spec.environment_name import EnvironmentName
 from tracehouse.spec.example_inputs import Arguments, CheckInput, Dynamic, KeywordArguments, MethodInputs
 from tracehouse.spec.model_name import ModelName
 
@@ -317,6 +318,11 @@ class TraceSpec(Frozen):
     model: ModelName = Field(description="The name under which the artifact is registered.")
     source: ModelSource
     weights: Weights | None = None
+    environment: EnvironmentName | None = Field(
+        None,
+        description="The environment whose packages the source may import, besides those of the service itself. "
+        "`GET /environments` lists them. Left out: none.",
+    )
     mode: Mode = Field(
         "trace",
         description="`trace` and `script` are torch.jit's. `auto` traces, and scripts where a trace is wrong. `eager` "
@@ -450,6 +456,10 @@ class TraceSpec(Frozen):
                 ("options", "precision"),
                 "archive_precision",
                 "an archive is served in its own precision: leave out precision",
+            )
+        if self.environment is not None:
+            raise _error_at(
+                ("environment",), "archive_environment", "an archive imports nothing: leave out environment"
             )
         if self.buckets:
             raise _error_at(("buckets",), "archive_buckets", "an archive was made for its own sizes: leave out buckets")

@@ -1,6 +1,7 @@
 """Children: the processes of one attempt, what each of them is forked with, and what ends all of them."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
 from service.domain.trace_request import TraceRequest
@@ -30,6 +31,7 @@ class Children:
         request: TraceRequest,
         blobs: Blobs,
         zygote: Zygote,
+        packages: Sequence[str],
         limits: TraceLimits,
         cancellation: Cancellation,
         printed_log: PrintedLog,
@@ -37,6 +39,7 @@ class Children:
         self._request = request
         self._blobs = blobs
         self._zygote = zygote
+        self._packages = packages
         self.limits = limits
         self.cancellation = cancellation
         self.until = time.monotonic() + limits.wall_s
@@ -52,7 +55,8 @@ class Children:
         profile: Profile = "trace",
         printing: bool = False,
     ) -> Child:
-        """Fork a child that lives until the stack is closed. With profile "trace" it gets the request's files.
+        """Fork a child that lives until the stack is closed. With profile "trace" it gets the request's files and
+        the packages of its environment.
 
         Only one child's prints go to the request's log: the others would print the same again.
         """
@@ -65,6 +69,7 @@ class Children:
             self.limits.for_child(device),
             files,
             profile=profile,
+            packages=self._packages if profile == "trace" else (),
             on_log=self.printed_log.write if printing else None,
             log_max_bytes=_LOG_TAIL_BYTES,  # the log above has the rest
             header_max_bytes=MESSAGE_MAX_BYTES,

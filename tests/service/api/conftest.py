@@ -22,6 +22,7 @@ from service.domain.api_key import Scope
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.trace_request import Stage, TraceRequest
 from service.engine.embedded import EmbeddedEngine
+from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
@@ -178,6 +179,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
     return AppContext(
         store=store,
         engine=engine,
+        environments=Environments(state_dir / "environments"),
         inference=Inference(store, idle_pool(store)),
         sandbox_alive=lambda: True,
         tier=Tier.LANDLOCK,

@@ -20,11 +20,13 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.domain.trace_request import TraceRequest
+from service.environments.environments import Environments
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import NewStore, Trace, keep
+from tests.environments import add_environment
 from tests.pool_limits import pool_limits
 from tests.service.api.conftest import Tracer, authorized, local, make_context, spec, start_engine, with_limits
 from tests.service.api.test_access import DOCUMENT, PROTECTED, PUBLIC
@@ -39,6 +41,8 @@ REJECTED = f"r{uuid4().hex}"
 ALIAS = f"a{uuid4().hex}"
 IDEMPOTENCY_KEY = f"i{uuid4().hex}"
 OWN = spec("linear", options={"seed": 7})
+# The operator installs them, and every tenant with a key may use them.
+FOR_ALL_TENANTS = {"/environments", "/environments/{name}"}
 CALL = {"args": [[[1.0, 2.0]]]}
 
 
@@ -102,7 +106,9 @@ def client(store: Store, trace: Trace, tmp_path_factory: pytest.TempPathFactory,
 
     engine = start_engine(store, SecretTracer(store, trace))
     context = make_context(store, engine, tmp_path_factory.getbasetemp())
-    context = replace(context, inference=Inference(store, pool), keys_required=True)
+    environments = Environments(tmp_path_factory.mktemp("environments"))
+    add_environment(environments, "vision")
+    context = replace(context, inference=Inference(store, pool), environments=environments, keys_required=True)
     context = with_limits(context, key_requests_per_minute=10**6)
     with local(create_app(context, lifespan)) as client:
         yield client
@@ -141,6 +147,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         "code": ["model-not-found"],
         "kind of /findings/{kind}": ["baked-value"],
         "number": ["0"],
+        "name of /environments/{name}": ["vision"],
     }
     return Things(headers, paths, cursors)
 
@@ -254,6 +261,8 @@ def test_no_route_of_one_tenant_shows_changes_or_infers_what_is_the_others(
                     own.add(answer.json()["id"])
                 elif path in PUBLIC:
                     assert answer.status_code in (200, 503), where  # whether it is ready is not about tenants
+                elif path in FOR_ALL_TENANTS:
+                    assert answer.status_code == 200, where
                 elif path in ("/trace", "/models"):
                     listed = answer.json()["trace_requests" if path == "/trace" else "models"]
                     assert answer.status_code == 200, where

@@ -49,6 +49,11 @@ def test_weights_go_with_all_that_is_said_of_them(tmp_path: Path) -> None:
     }
 
 
+def test_an_environment_is_named_in_the_request(tmp_path: Path) -> None:
+    assert made(tmp_path, environment="vision").environment == "vision"
+    assert made(tmp_path).environment is None
+
+
 def test_without_a_file_there_are_no_weights(tmp_path: Path) -> None:
     assert made(tmp_path).weights is None
 

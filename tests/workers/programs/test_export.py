@@ -12,7 +12,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT
+from tests.conftest import NO_ENVIRONMENTS, TENANT
 from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.artifact.exportability import ExportAttempt
@@ -284,7 +284,7 @@ def test_every_jail_lets_a_model_be_exported_or_says_what_it_needs(
 ) -> None:
     request_id = add(spec("linear", example_inputs=[X], options=WANTED))
     with Zygote(PROGRAMS, tier=jail) as zygote:
-        Worker(store, zygote, LIMITS, attempts=1).run(request_id, Cancellation())
+        Worker(store, zygote, NO_ENVIRONMENTS, LIMITS, attempts=1).run(request_id, Cancellation())
 
     kept = of(store, store.trace_requests.get(TENANT, request_id))
     if jail.reads_packages:

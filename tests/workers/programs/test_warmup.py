@@ -10,7 +10,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import TENANT
+from tests.conftest import NO_ENVIRONMENTS, TENANT
 from tests.submissions import spec
 from tests.workers.conftest import LIMITS
 from tracehouse.findings.verdict import Verdict
@@ -51,7 +51,7 @@ def test_nothing_is_left_to_import(
     store: Store, without_files: Zygote, add: Callable[..., str], members: dict[str, Any]
 ) -> None:
     request_id = add(spec("convolves", example_inputs=[IMAGE], **members))
-    Worker(store, without_files, LIMITS, attempts=2).run(request_id, Cancellation())
+    Worker(store, without_files, NO_ENVIRONMENTS, LIMITS, attempts=2).run(request_id, Cancellation())
 
     request = store.trace_requests.get(TENANT, request_id)
     assert request.failure is None, request.failure

@@ -12,7 +12,7 @@ from service.domain.trace_request import Stage, State, TraceRequest
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT, wait_until
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, wait_until
 from tests.submissions import EVERY_DATATYPE, spec, tensor
 from tests.workers.conftest import LIMITS, ArtifactOf, Work
 from tracehouse.contract.structure import BakedLeaf, DictNode, TensorLeaf, TupleNode
@@ -500,7 +500,7 @@ def test_a_process_that_never_answers_ends_with_the_attempt(work: Work, source: 
 def test_a_verification_can_be_cancelled(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> None:
     waiting = SAYS_VERIFIED + "import time\nwhile not TRACER: time.sleep(1)\n" + DOUBLES
     request_id, cancellation = add(hostile(waiting)), Cancellation()
-    worker = Worker(store, torch_zygote, LIMITS, attempts=2)
+    worker = Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS, attempts=2)
     working = threading.Thread(target=worker.run, args=(request_id, cancellation))
     working.start()
     wait_until(lambda: store.trace_requests.get(TENANT, request_id).stage is Stage.VERIFYING)
