@@ -17,21 +17,15 @@ a smaller budget are checked again at a larger one.
 """
 
 import argparse
-import contextlib
 import itertools
 import json
-import logging
-import multiprocessing
-import os
 import random
 import statistics
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +35,7 @@ import torch
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.torch_verdicts import TorchVerdict, judge_by_torch  # noqa: E402
 from benchmarks.trace_requests import Done, requests, takes  # noqa: E402
 from tests.corpus import specimen  # noqa: E402
 from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
@@ -53,8 +48,6 @@ from tracehouse.findings.verdict import Verdict  # noqa: E402
 from tracehouse.spec.trace_spec import BUDGET_S  # noqa: E402
 from tracehouse.torch_values import returned  # noqa: E402
 
-# Of a wrong model of these kinds no single call shows that it is wrong: only a rejection keeps it from being asked.
-WRONG_IN_A_ROW = {"state", "random", "ambient"}
 # At 120 s, what is found does not hang on how fast the machine is.
 BUDGETS_S = (BUDGET_S, 120.0)
 # No layer gets less of what is left of the budget (tracehouse/check/pipeline.py): a check that took less, and left
@@ -82,17 +75,6 @@ class Ours:
     left_out: bool = False
 
 
-@dataclass
-class Torch:
-    """What torch's own means say of it."""
-
-    check: str  # raises, warns or silent
-    check_line: bool
-    check_inputs: str
-    export: str  # wrong, refuses or right
-    trace_s: float
-
-
 def main() -> None:
     options = _options()
     chosen = [one for side in ("wrong", "right") for one in specimens(side)]
@@ -100,7 +82,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     by_budget = _judge_at_each(chosen, sorted(options.budget or BUDGETS_S), options.jobs)
-    theirs = {} if options.ours else dict(zip((one.name for one in chosen), torch_says(chosen), strict=True))
+    theirs = {} if options.ours else dict(zip((one.name for one in chosen), judge_by_torch(chosen), strict=True))
     for budget_s, ours in by_budget.items():
         print(f"\nwith a budget of {budget_s:g} s")
         for side in ("wrong", "right"):
@@ -187,7 +169,7 @@ def _judge_wrong(one: Specimen, done: Done, check: TraceCheck, contract: MethodC
         return Ours("found", "rejected", **told)
     if one.kind == "state" and one.others and not any(takes(contract, question(call)) for call in one.others):
         return Ours("found", "refused by the contract", **told)
-    if one.kind in WRONG_IN_A_ROW:
+    if one.is_wrong_in_a_row:
         return Ours("missed", "it is served, and calls in a row go wrong", **told)
     wrong = specimen.wrong_on(one)
     answered = [call for call in wrong if takes(contract, question(call))]
@@ -262,81 +244,7 @@ def _combinations(symbols: int) -> Iterable[tuple[int, ...]]:
     return [tuple(drawn.choices(SIZES, k=symbols)) for _ in range(COMBINATIONS)]
 
 
-def torch_says(chosen: Sequence[Specimen]) -> list[Torch]:
-    """In their order. In a process of their own, because tracing may crash it."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, context)
-    said = []
-    for one in chosen:
-        try:
-            said.append(pool.submit(_torch_says, one.path).result())
-        except BrokenProcessPool:
-            pool.shutdown()
-            pool = ProcessPoolExecutor(1, context)
-            said.append(Torch("crashes", check_line=False, check_inputs="crashes", export="crashes", trace_s=0))
-    pool.shutdown()
-    return said
-
-
-def _torch_says(path: Path) -> Torch:
-    torch.set_num_threads(1)
-    logging.disable()  # torch.export tells at length what it specialised
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        one = Specimen(path)
-        one.traced()  # the first trace of a process pays extra
-        began = time.perf_counter()
-        check, check_line = _of_trace(one, check_trace=True)
-        trace_s = time.perf_counter() - began
-        inputs = [kwargs or args for args, kwargs in [one.example, *one.others]]
-        check_inputs, _ = _of_trace(one, check_inputs=inputs)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            export = _of_export(one)
-    return Torch(check, check_line, check_inputs, export, trace_s)
-
-
-def _of_trace(one: Specimen, **check: Any) -> tuple[str, bool]:
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        try:
-            one.traced(**check)
-        except Exception as error:  # noqa: BLE001 - whatever a trace of these models raises
-            return "raises", any(f"{one.path.name}({line})" in str(error) for line in one.faults)
-    told = [each for each in warned if issubclass(each.category, torch.jit.TracerWarning)]
-    named = {each.lineno for each in told if Path(each.filename).name == one.path.name}
-    return ("warns" if told else "silent"), bool(named & one.faults)
-
-
-def _of_export(one: Specimen) -> str:
-    args, kwargs = one.example
-    dynamic = {name: _automatic(value) for name, value in one.bound(one.example).items()}
-    try:
-        exported = torch.export.export(one.fresh(), args, kwargs, dynamic_shapes=dynamic).module()
-    except Exception:  # noqa: BLE001 - it refuses by all kinds of errors
-        return "refuses"
-    eager, refused = one.fresh(), False
-    is_row = one.path.parent.name == "wrong" and one.kind in WRONG_IN_A_ROW
-    for seed, call in enumerate([one.example, *one.others] * (2 if is_row else 1)):
-        given = called(exported, call, seed)
-        if isinstance(given, Exception):
-            refused = True
-        elif not same(called(eager if is_row else one.fresh(), call, seed), given):
-            return "wrong"
-    return "refuses" if refused else "right"
-
-
-def _automatic(value: Any) -> Any:
-    match value:
-        case torch.Tensor():
-            return dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO)
-        case dict():
-            return {key: _automatic(item) for key, item in value.items()}
-        case list() | tuple():
-            return type(value)(_automatic(item) for item in value)
-    return None
-
-
-def _print_table(side: str, names: Sequence[str], ours: dict[str, Ours], theirs: dict[str, Torch]) -> None:
+def _print_table(side: str, names: Sequence[str], ours: dict[str, Ours], theirs: dict[str, TorchVerdict]) -> None:
     if not names:
         return
     heads = ("outcome", "verdict", "line", "proven", "check s", "all s")
@@ -361,7 +269,9 @@ def _print_beside_each_other(summaries: dict[float, dict[str, Any]]) -> None:
         print(f"{name:<56} " + (figures[0] if name.startswith("torch") else " ".join(f"{one:>9}" for one in figures)))
 
 
-def summarise(chosen: Sequence[Specimen], ours: Mapping[str, Ours], theirs: Mapping[str, Torch]) -> dict[str, Any]:
+def summarise(
+    chosen: Sequence[Specimen], ours: Mapping[str, Ours], theirs: Mapping[str, TorchVerdict]
+) -> dict[str, Any]:
     """The figures: how many were found, and so on."""
     wrong = [one.name for one in chosen if one.path.parent.name == "wrong"]
     right = [one.name for one in chosen if one.path.parent.name == "right"]
@@ -393,7 +303,7 @@ def _seconds(what: str, seconds: Sequence[float]) -> Iterator[tuple[str, float]]
         yield f"{what}_s_total", round(sum(seconds), 1)
 
 
-def _of_torch(side: str, said: Sequence[Torch]) -> Iterator[tuple[str, Any]]:
+def _of_torch(side: str, said: Sequence[TorchVerdict]) -> Iterator[tuple[str, Any]]:
     yield f"torch.jit.trace, {side}", dict(Counter(one.check for one in said))
     if side == "wrong":
         yield "torch.jit.trace, wrong, a warning names the line", sum(one.check_line for one in said)

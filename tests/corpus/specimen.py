@@ -33,6 +33,7 @@ TOLERANCE = 1e-4
 SEED = 0
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+_WRONG_IN_A_ROW = {"state", "random", "ambient"}
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 # What a call gave: its outputs and its inputs afterwards, or the error that it raised.
 Given = tuple[Any, Any] | Exception
@@ -65,6 +66,11 @@ class Specimen:
     def kind(self) -> str:
         kind: str = self.module.KIND
         return kind
+
+    @property
+    def is_wrong_in_a_row(self) -> bool:
+        """Whether the model is wrong, and no single call shows it: only a rejection keeps it from being asked."""
+        return self.path.parent.name == "wrong" and self.kind in _WRONG_IN_A_ROW
 
     @property
     def open_dims(self) -> set[tuple[str, int]]:
