@@ -134,6 +134,11 @@ def pass_through(follower: Follower) -> Iterator[None]:
         setattr(builtins, FOLLOWER_NAME, before)
 
 
+def is_any_of(value: Any, others: Iterable[Any]) -> bool:
+    """Whether a value is one of these objects. Submitted code may call what cannot be hashed, or is equal to all."""
+    return any(value is other for other in others)
+
+
 def is_followed(code: CodeType | None) -> bool:
     """Whether the code is rewritten, so that what happens inside is followed there."""
     return code is not None and FOLLOWER_NAME in code.co_names

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from tracehouse.check.instrumentation.caught_errors import find_caught_error
-from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_followed
+from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_any_of, is_followed
 from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.check.instrumentation.tracked_values import TrackedNone, TrackedValue, ValueTracker, to_plain
 from tracehouse.check.instrumentation.value_reads import ReadSite, find_reading_frame
@@ -74,7 +74,7 @@ class ValueFollower(Follower):
             return type(to_plain(args[0]))
         if self._tells_nothing(function, args):
             return function(*args, **kwargs)
-        if args and isinstance(args[0], torch.Tensor) and any(function is one for one in _CONVERSIONS):
+        if args and isinstance(args[0], torch.Tensor) and is_any_of(function, _CONVERSIONS):
             return getattr(args[0], f"__{function.__name__}__")()  # int itself would return a plain number
         count = self._tracker.uses
         read = self._find_read((function, getattr(function, "__self__", None), args, kwargs))
@@ -84,7 +84,7 @@ class ValueFollower(Follower):
         read = read or (self._tracker.last_read if self._tracker.uses > count else None)
         if read is None or _is_message(function, kwargs):
             return result
-        if read.kind == "data_ptr" and not any(function is one for one in _ONLY_SHOW_A_NUMBER):
+        if read.kind == "data_ptr" and not is_any_of(function, _ONLY_SHOW_A_NUMBER):
             self._tracker.lose(read, "what is done with the tensor's memory cannot be seen")
         for written in (getattr(function, "__self__", None), *args, *kwargs.values()):
             if isinstance(written, _WRITTEN) and not isinstance(written, TrackedValue):
@@ -112,7 +112,9 @@ class ValueFollower(Follower):
             if self._counts_calls(function, args, kwargs):
                 self._tracker.lose(read, "it decides how often a function of the code is called")
         try:
-            result = function(*map(_plain, args), **{name: _plain(value) for name, value in kwargs.items()})
+            result = function(
+                *map(_untrack_none, args), **{name: _untrack_none(value) for name, value in kwargs.items()}
+            )
         except Exception:
             self._note_error(read)
             raise
@@ -124,7 +126,7 @@ class ValueFollower(Follower):
     def _counts_calls(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
         """Whether a library calls a function of the user's as often as the values say."""
         given = any(_is_function(one) for one in (*args, *kwargs.values()))
-        return given and not any(function is one for one in _CALL_ONCE_FOR_EACH)
+        return given and not is_any_of(function, _CALL_ONCE_FOR_EACH)
 
     def _is_kept(self, read: ReadSite, values: Any) -> bool:
         """Whether an operator of torch is to get another number in the place of one that was computed from a value."""
@@ -138,9 +140,9 @@ class ValueFollower(Follower):
     def _tells_nothing(self, function: Any, args: tuple[Any, ...]) -> bool:
         if function is len and args and isinstance(args[0], list | tuple | np.ndarray):
             return not isinstance(args[0], TrackedValue) and id(args[0]) not in self._marked
-        if any(function is one for one in _BY_NAME):
+        if is_any_of(function, _BY_NAME):
             return not isinstance(args[1], TrackedValue)
-        return any(function is one for one in _TELL_NOTHING)
+        return is_any_of(function, _TELL_NOTHING)
 
     def take_attribute(self, owner: Any, name: str) -> Any:
         value = getattr(owner, name)
@@ -200,7 +202,7 @@ class ValueFollower(Follower):
 
     def write(self, value: Any, conversion: str, form: str) -> Any:
         count = self._tracker.uses
-        text = super().write(_plain(value), conversion, form)
+        text = super().write(_untrack_none(value), conversion, form)
         read = self._find_read((value, form)) or (self._tracker.last_read if self._tracker.uses > count else None)
         return text if read is None else self._tracker.track(read, str.__str__(text))
 
@@ -266,7 +268,7 @@ class ValueFollower(Follower):
     # Questions that have no method of their own.
 
     def _compare_identity(self, name: str, left: Any, right: Any) -> Any:
-        answer = COMPARISONS[name](_plain(left), _plain(right))
+        answer = COMPARISONS[name](_untrack_none(left), _untrack_none(right))
         read = next((one.read for one in (left, right) if isinstance(one, TrackedNone)), None)
         return answer if read is None else self._tracker.answer_here(read, name, answer)
 
@@ -375,7 +377,7 @@ def _move(value: Any) -> Any:
             return [*map(_move, value)]
         case tuple() if type(value) is tuple:
             return (*map(_move, value),)
-    return _plain(value)
+    return _untrack_none(value)
 
 
 def _items_of(value: Any) -> Iterable[Any]:
@@ -388,7 +390,8 @@ def _items_of(value: Any) -> Iterable[Any]:
     return [*getattr(value, "__dict__", {}).values()] if is_own else ()
 
 
-def _plain(value: Any) -> Any:
+def _untrack_none(value: Any) -> Any:
+    """Return None for a tracked None, and any other value as it is."""
     return None if isinstance(value, TrackedNone) else value
 
 
@@ -415,7 +418,7 @@ def _is_message(function: Any, kwargs: Mapping[str, Any]) -> bool:
     owner = getattr(function, "__self__", None)
     if isinstance(owner, logging.Logger | logging.LoggerAdapter) or _is_console(owner):
         return True
-    return getattr(function, "__module__", None) == "logging" or any(function is one for one in _MESSAGES)
+    return getattr(function, "__module__", None) == "logging" or is_any_of(function, _MESSAGES)
 
 
 def _is_console(file: Any) -> bool:

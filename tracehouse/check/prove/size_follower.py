@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_followed
+from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_any_of, is_followed
 from tracehouse.check.prove.disguise import PYTHON_TYPES, number_of
 from tracehouse.check.prove.symbols import SYMBOLIC
 from tracehouse.introspection import user_lines
@@ -63,7 +63,7 @@ class SizeFollower(Follower):
         sizes = [*_find_sizes((getattr(function, "__self__", None), args, kwargs))]
         if not sizes:
             return function(*args, **kwargs)
-        if any(function is one for one in (isinstance, type)) and isinstance(args[0], SYMBOLIC):
+        if is_any_of(function, (isinstance, type)) and isinstance(args[0], SYMBOLIC):
             return function(PYTHON_TYPES[type(args[0])](), *args[1:])
         if _takes_symbols(function):
             return function(*args, **kwargs)
@@ -207,14 +207,14 @@ def _writes_text(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
     if isinstance(owner, str):
         return function.__name__ in ("format", "join")
-    return any(function is one for one in _WRITES_TEXT)
+    return is_any_of(function, _WRITES_TEXT)
 
 
 def _takes_symbols(function: Any) -> bool:
     """Whether a function computes with symbols as it does with numbers, or shows them to a person."""
     if isinstance(function, partial):
         return _takes_symbols(function.func)
-    if any(function is one for one in _TAKES_SYMBOLS) or isinstance(function, torch.nn.Module):
+    if is_any_of(function, _TAKES_SYMBOLS) or isinstance(function, torch.nn.Module):
         return True
     if isinstance(function, type) and issubclass(function, BaseException):
         return True
