@@ -112,6 +112,10 @@ def _operator_function(kind: str, overload: Any) -> Callable[..., Any]:
             return scalar_tensors.compute(kind, values)
         if any(isinstance(value, ScalarTensor) for value in _written(overload, values)):
             raise Unsupported(f"{kind} of a size")
+        if _is_number_first(kind, values):
+            first, second, *others = values
+            name = _WITH_NUMBER_SECOND[kind]
+            return getattr(torch.ops.aten, name)(second, _number_beside(first, second), *others)
         if promotes:
             values = _prepare_promotion(values)
         return _call(overload, [to_plain_values(value) for value in values], kind)
@@ -175,6 +179,14 @@ def _call(overload: Any, values: Sequence[Any], kind: str) -> Any:
     if kind in _PROMOTING and not all(isinstance(value, torch.Tensor) for value in args[:2]):
         return getattr(torch.ops.aten, kind.removeprefix("aten::"))(*args, **kwargs)
     return overload(*args, **kwargs)
+
+
+def _is_number_first(kind: str, values: Sequence[Any]) -> bool:
+    """Whether eager runs the operator with its operands the other way round: Python puts a tensor before a number."""
+    if kind not in _WITH_NUMBER_SECOND:
+        return False
+    first, second, *others = values
+    return isinstance(first, ScalarTensor) and isinstance(second, torch.Tensor) and others in ([], [1])
 
 
 def _prepare_promotion(values: Sequence[Any]) -> list[Any]:
@@ -266,6 +278,18 @@ _NUMBERS_OF_DTYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 _PROMOTING = {
     f"aten::{name}" for name in "add sub rsub mul div true_divide floor_divide remainder pow eq ne lt le gt ge".split()
+}
+# What Tensor.__radd__ and its like run, by the operator that a trace records for `number + tensor`.
+_WITH_NUMBER_SECOND = {
+    "aten::add": "add",
+    "aten::mul": "mul",
+    "aten::sub": "rsub",
+    "aten::eq": "eq",
+    "aten::ne": "ne",
+    "aten::lt": "gt",
+    "aten::le": "ge",
+    "aten::gt": "lt",
+    "aten::ge": "le",
 }
 # These need no operator of torch.
 _OWN_FUNCTIONS: dict[str, Callable[..., Any]] = {
