@@ -11,7 +11,7 @@ import torch
 from tracehouse.artifact.manifest import Form
 from tracehouse.check.calls import CallResult
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, canonicalize
-from tracehouse.check.instrumentation.value_reads import forget_stale_index
+from tracehouse.check.instrumentation.recorded_graph import forget_stale_index
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.time_limit import time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS

@@ -10,7 +10,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
@@ -21,9 +21,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tracehouse.check.instrumentation import recorded_graph
 from tracehouse.check.instrumentation.comparands import NO_COMPARANDS, Comparands, collect_comparands, collect_constants
 from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.eager.call import Call
@@ -164,7 +164,7 @@ class ReadRecorder:
         self._track = track
         self._depth = 0
         self._thread = threading.get_ident()
-        self._graph: Any = None  # the tracer's, kept alive beyond an error: see `forget_stale_index`
+        self._graph: Any = None  # the tracer's, kept alive beyond an error: see `recorded_graph`
         self._entered = ExitStack()
 
     def __enter__(self) -> Self:
@@ -229,19 +229,22 @@ class ReadRecorder:
 
     def _find_dependence(self, kind: str, tensor: torch.Tensor) -> Dependence:
         if kind in _SIZE_METHODS:
-            return "values" if self.taint.sizes_depend and _follows_a_data_dependent_size(tensor) else "sizes"
+            return "values" if self._follows_a_data_dependent_size(tensor) else "sizes"
         if self._in_torch and tensor in self.taint:
             return "values"
         if threading.get_ident() != self._thread:  # neither operators nor the graph of another thread are seen here
             return "values"
-        traced = _find_traced_value(tensor)
+        traced = recorded_graph.find_value(tensor)
         if not self._in_torch:
-            return "sizes" if traced is not None and _follows_sizes_alone(traced) else "values"
+            return "sizes" if traced is not None and recorded_graph.follows_sizes_alone(traced) else "values"
         if traced is None:
             return "constants"
-        if self.taint.sizes_depend and _follows_a_data_dependent_size(tensor):
+        if self._follows_a_data_dependent_size(tensor):
             return "values"
-        return "sizes" if _has_upstream(traced, _SIZE_NODES) else "constants"
+        return "sizes" if recorded_graph.follows_sizes(traced) else "constants"
+
+    def _follows_a_data_dependent_size(self, tensor: torch.Tensor) -> bool:
+        return self.taint.sizes_depend and recorded_graph.follows_a_data_dependent_size(tensor)
 
 
 class _OperatorRecorder(TorchDispatchMode):
@@ -362,105 +365,3 @@ def _summarize(value: Any) -> Any:
         case list():
             return hashlib.blake2b(repr(value[:_LIST_MAX]).encode(), digest_size=16).hexdigest()
     return None
-
-
-# Kinds of nodes of the graph that is being recorded: those that give sizes, and those whose sizes follow from values.
-_SIZE_NODES = frozenset({"aten::size", "aten::len", "aten::numel", "aten::dim", "aten::stride", "aten::sym_size"})
-_NODES_SIZED_BY_VALUES = frozenset({
-    "aten::nonzero", "aten::nonzero_numpy", "aten::masked_select", "aten::index", "aten::unique_dim",
-    "aten::_unique2", "aten::_unique", "aten::unique_consecutive", "aten::repeat_interleave", "aten::bincount",
-    "aten::argwhere", "aten::unique_dim_consecutive",
-})  # fmt: skip
-# With these the tracer records what Python computes from sizes.
-_ARITHMETIC_NODES = frozenset({
-    "prim::Constant", "prim::NumToTensor", "prim::ListConstruct", "prim::TupleConstruct", "aten::Int",
-    "aten::ScalarImplicit", "aten::IntImplicit", "aten::Float", "aten::add", "aten::sub", "aten::rsub", "aten::mul",
-    "aten::div", "aten::floor_divide", "aten::floor", "aten::ceil", "aten::round", "aten::neg", "aten::abs",
-    "aten::remainder", "aten::fmod", "aten::pow", "aten::sqrt", "aten::eq", "aten::ne", "aten::lt", "aten::le",
-    "aten::gt", "aten::ge", "aten::logical_and", "aten::logical_or", "aten::logical_not", "aten::detach", "aten::to",
-})  # fmt: skip
-_INDEX_DATATYPES = {torch.int8, torch.int16, torch.int32, torch.int64}  # others are masks
-_UPSTREAM_MAX = 20_000  # the search upstream ends after so many values of the graph
-
-
-@contextmanager
-def forget_stale_index() -> Iterator[None]:
-    """Surround a trace that may raise, so that it does not crash the traces after it.
-
-    The tracer sets the value of an index aside for the operator that is going to use it. If that operator raises, the
-    next operator of any trace uses the value, out of a graph that has been freed, and the process ends. So the graph is
-    kept alive until the value was used.
-    """
-    graphs: list[Any] = []
-    hook = register_module_forward_pre_hook(lambda *_: graphs.append(torch._C._get_tracing_state()))
-    try:
-        yield
-    except BaseException:
-        _use_index()
-        raise
-    finally:
-        hook.remove()
-
-
-def _use_index() -> None:
-    with suppress(Exception):  # the trace uses the stale value, and raises because of it
-        torch.jit.trace(
-            lambda x, place: x[place], (torch.zeros(1), torch.zeros((), dtype=torch.int64)), check_trace=False
-        )
-
-
-def _find_traced_value(tensor: torch.Tensor) -> Any:
-    if torch._C._get_tracing_state() is None:
-        return None
-    with suppress(Exception):  # the tensor was not recorded
-        return torch._C._get_value_trace(tensor)  # type: ignore[attr-defined]
-    return None
-
-
-def _follows_a_data_dependent_size(tensor: torch.Tensor) -> bool:
-    value = _find_traced_value(tensor)
-    return value is not None and any(_is_sized_by_values(node) for node in _nodes_upstream(value))
-
-
-def _follows_sizes_alone(value: Any) -> bool:
-    """Whether a value of the graph is computed from sizes and constants alone, and no such size depends on values."""
-    nodes = [*_nodes_upstream(value, _SIZE_NODES)]
-    if any(node.kind() not in _ARITHMETIC_NODES | _SIZE_NODES for node in nodes):
-        return False
-    return not any(_is_sized_by_values(node) for node in _nodes_upstream(value))
-
-
-def _has_upstream(value: Any, kinds: frozenset[str]) -> bool:
-    """Whether a value of the graph is computed by a node of one of these kinds, directly or further upstream."""
-    return any(node.kind() in kinds for node in _nodes_upstream(value))
-
-
-def _nodes_upstream(value: Any, border: frozenset[str] = frozenset()) -> Iterator[Any]:
-    """Yield the nodes of the graph that compute a value, directly or further upstream.
-
-    What lies upstream of a node of the kinds in `border` is left out.
-    """
-    seen: set[int] = set()
-    waiting: list[Any] = [value]
-    while waiting and len(seen) < _UPSTREAM_MAX:
-        one = waiting.pop()
-        if one.unique() not in seen:
-            seen.add(one.unique())
-            yield one.node()
-            if one.node().kind() not in border:
-                waiting += one.node().inputs()
-
-
-def _is_sized_by_values(node: Any) -> bool:
-    """Whether the values of its inputs decide how large a node's output is. An index of integers has their own size."""
-    if node.kind() != "aten::index":
-        return node.kind() in _NODES_SIZED_BY_VALUES
-    indices = [*[*node.inputs()][1].node().inputs()]
-    return any(_index_datatype(one) not in _INDEX_DATATYPES for one in indices)
-
-
-def _index_datatype(index: Any) -> torch.dtype | None:
-    """Return the datatype of an index as the tracer recorded it; None if it is not known."""
-    if index.type().kind() == "NoneType":
-        return torch.int64  # no index at all: the whole dim
-    return index.type().dtype() if index.type().kind() == "TensorType" else None
