@@ -177,7 +177,7 @@ def _returns_differences(old: Structure, new: Structure) -> Iterator[str]:
         if isinstance(leaf, BakedLeaf) and isinstance(now.get(path), BakedLeaf)
     ]
     # As text: to Python, 4 equals 4.0, and 1 equals True.
-    changed = [path for path, was, is_ in constants if was.model_dump_json() != is_.model_dump_json()]
+    changed = [path for path, first, second in constants if first.model_dump_json() != second.model_dump_json()]
     if changed:
         yield f"the constant {changed[0]!r} is another one"
     elif _plain(old) != _plain(new):

@@ -105,8 +105,7 @@ class ComparisonResult:
 
     `largest` is None if some leaves cannot be subtracted. `condition` is the largest error of the eager model in
     roundings, where it was measured and decided. `relative` is then the least relative tolerance at which the two would
-    agree by the fixed rule. `without_float64` says why the eager model gave no answer in
-    float64, where one was asked for.
+    agree by the fixed rule. `without_float64` says why the eager model gave no answer in float64, if it was asked.
     """
 
     largest: float | None

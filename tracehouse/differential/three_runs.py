@@ -91,8 +91,8 @@ def compare_three_runs(
     """
     if find_nesting_difference(eager.returns, artifact.returns, "output", names) is not None:
         return compare(eager, artifact, tolerance, names)
-    apart = [(leaf, artifact.leaves[name]) for name, leaf in eager.leaves.items()]
-    apart = [pair for pair in apart if rounds_apart(*pair)]
+    pairs = [(leaf, artifact.leaves[name]) for name, leaf in eager.leaves.items()]
+    apart = [pair for pair in pairs if rounds_apart(*pair)]
     if not apart or any(_is_gross(*pair) for pair in apart):
         return compare(eager, artifact, tolerance, names)
     precise = ask_float64()

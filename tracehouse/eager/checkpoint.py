@@ -54,7 +54,7 @@ def read(file: BinaryIO, name: str) -> Checkpoint:
 
 
 def _cannot_choose(file: str, held: str) -> WeightsUnreadable:
-    detail = f"{file!r} holds {held}, so that the one that is meant cannot be named"
+    detail = f"{file!r} holds {held}, and no key can say which of them is meant"
     return WeightsUnreadable(detail, file=file, remedy="save the state dict of the model alone")
 
 

@@ -472,10 +472,10 @@ _ENTRIES = (
         kind=Kind.ROUNDING_NOT_MEASURED,
         title="The eager model's rounding was not measured",
         weight=Weight.INFORMS,
-        meaning="The artifact's output is not equal to the eager model's bit by bit. Whether that is rounding is "
-        "decided by the eager model's answer in float64, and it gave none: it raises there, takes too long, is too "
-        "large, or returns other outputs. So the relative tolerance of 1e-5 decided, which may take a small error for "
-        "rounding.",
+        meaning="The artifact's output is not equal to the eager model's bit by bit. The eager model's answer in "
+        "float64 would show whether that is rounding, but there is none: in float64 the model raises, takes too long, "
+        "is too large, or returns other outputs. So the relative tolerance of 1e-5 decided, and it may take a small "
+        "error for rounding.",
         remedy="Make new tensors with the dtype of an input, or give check.check_tolerance.",
         example=Example(
             before="total = torch.from_numpy(weights.astype('float32')) @ x",

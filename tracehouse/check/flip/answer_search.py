@@ -28,10 +28,10 @@ from tracehouse.torch_values.compare import compare
 _TOGETHER_MAX = 3  # at most so many answers are overridden in one run
 _RUNS_MAX = 60
 
-_NOT_FOLLOWED = "the model does something else where its values are followed"
-_COUNTED = "a loop goes on for as long as it says"
-_FAILED = "where Python gets another answer about it, an operator fails"
-_TOO_DEEP = "it is asked about behind too many other questions"
+_NOT_FOLLOWED = "the model does something else while its values are followed"
+_COUNTED = "it decides how often a loop repeats"
+_FAILED = "an operator fails if Python gets another answer about it"
+_TOO_DEEP = "Python asks about it only after too many other questions"
 _NO_TIME = "there was no time to try every other answer about it"
 
 Answers = frozenset[tuple[Question, bool]]

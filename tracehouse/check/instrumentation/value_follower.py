@@ -102,7 +102,7 @@ class ValueFollower(Follower):
             self._running.pop()
         is_number = isinstance(result, int | float | str) and not isinstance(result, TrackedValue)
         if is_inside and is_number and self._tracker.uses > count and self._tracker.last_read is not None:
-            self._tracker.lose(self._tracker.last_read, "a function calls itself as often as it says")
+            self._tracker.lose(self._tracker.last_read, "it decides how often a function calls itself")
         return result
 
     def _run(self, read: ReadSite | None, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -110,7 +110,7 @@ class ValueFollower(Follower):
         if read is not None and not _is_message(function, kwargs):
             self._ask_for_error(read)
             if self._counts_calls(function, args, kwargs):
-                self._tracker.lose(read, "it decides how often a function of the code is called")
+                self._tracker.lose(read, "it decides how often a library calls a function of the model")
         try:
             result = function(
                 *map(_untrack_none, args), **{name: _untrack_none(value) for name, value in kwargs.items()}
@@ -220,7 +220,7 @@ class ValueFollower(Follower):
     def repeat(self, values: Iterable[Any]) -> Iterable[Any]:
         read = self._find_read((values,))
         if read is not None and not isinstance(values, (torch.Tensor, list, tuple, *_LAZY)):
-            self._tracker.lose(read, "a loop goes through as many items as it says")
+            self._tracker.lose(read, "it decides how many items a loop goes through")
         return self.go_through(values)
 
     def collect(self, collection: Any) -> Any:
@@ -232,7 +232,7 @@ class ValueFollower(Follower):
     def evaluate(self, text: Any) -> Any:
         read = self._find_read((text,))
         if read is not None:
-            self._tracker.lose(read, "code is made of it, and run")
+            self._tracker.lose(read, "the model makes code of it, and runs that")
         return text
 
     # Where values go.
@@ -281,13 +281,13 @@ class ValueFollower(Follower):
     def _note_error(self, read: ReadSite | None) -> None:
         """Note that an error followed from a tracked value and is caught: nothing can take its place."""
         if read is not None and find_caught_error(find_reading_frame(sys._getframe(1))) is not None:
-            self._tracker.lose(read, "an error that it led to was caught")
+            self._tracker.lose(read, "it led to an error that the model caught")
 
     def _look_up_by_call(self, read: ReadSite, function: Any, args: tuple[Any, ...]) -> tuple[Any] | None:
         """Return, in a tuple, what a function that looks something up gave; None for any other function."""
         owner = getattr(function, "__self__", None)
         if function is setattr:
-            self._tracker.lose(read, "an attribute gets a name that is made of it")
+            self._tracker.lose(read, "the model makes the name of an attribute of it")
         if isinstance(function, MethodDescriptorType) and args:  # dict.get(table, key)
             owner, args, function = args[0], args[1:], partial(function, args[0])
         if len(args) > 1 and function is getattr and isinstance(args[1], TrackedValue):

@@ -325,10 +325,11 @@ def _choose_first_sizes(groups: Groups, batches: Sequence[str]) -> list[Sizes]:
     empty = dict.fromkeys(groups.may_be_empty, 0)
     if not empty:
         return [{**groups.example, **other} for other in ({}, single)]
-    rest = [symbol for symbol in groups.symbols if symbol not in batches]
-    others = [{**{symbol: size for symbol in rest if (groups.example[symbol] < LEAST) == (size > 1)}, **empty}
-              for size in (1, LEAST)]  # fmt: skip
-    begun = ({}, single, empty, {**single, **empty}, *others, *({**single, **other} for other in others))
+    rest = {symbol: groups.example[symbol] for symbol in groups.symbols if symbol not in batches}
+    one_each = {symbol: min(size, 1) for symbol, size in rest.items()} | empty
+    several_each = {symbol: max(size, LEAST) for symbol, size in rest.items()} | empty
+    begun: list[Sizes] = [{}, single, empty, single | empty]
+    begun += [one_each, several_each, single | one_each, single | several_each]
     return [{**groups.example, **other} for other in begun]
 
 

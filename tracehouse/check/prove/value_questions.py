@@ -57,7 +57,7 @@ class ValueQuestions:
                 return reason
             if tracker is not None and len(answers) < _TOGETHER_MAX:
                 waiting.extend(_add_one(answers, tracker, self._judged | asked.tracker.answers.keys()))
-        return "the model asks too much about the values that it reads"
+        return "the model asks too many questions about the values that it reads"
 
     def _ask_example(self) -> None:
         call = self._target.call
