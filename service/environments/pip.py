@@ -1,6 +1,5 @@
 """pip, run to install an environment's packages."""
 
-import ensurepip
 import importlib.util
 import os
 import re
@@ -8,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from service.domain.environment import python_release
 
 _CONSTRAINED = re.compile(r"The user requested \(constraint\) (\S+)==(\S+)")
 
@@ -42,13 +43,15 @@ def run_pip(python: Path, requirements: Path, constraints: Path, report: Callabl
 
 
 def _pip() -> list[str]:
-    """Return how pip is run: installed beside the service, or the one that Python itself carries."""
+    """Return how pip is run: installed beside the service, or for the Python that the service's environment is of."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
-    bundled = sorted(Path(ensurepip.__path__[0], "_bundled").glob("pip-*.whl"))
-    if not bundled:
-        raise InstallationFailed("There is no pip here: install it beside the service.")
-    return [sys.executable, str(bundled[-1] / "pip")]
+    base = [str(Path(sys.base_prefix, "bin", f"python{python_release()}")), "-m", "pip"]
+    try:
+        subprocess.run([*base, "--version"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise InstallationFailed("There is no pip here: install it beside the service.") from None
+    return base
 
 
 def _explain(printed: str) -> str:

@@ -16,6 +16,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from tests.conftest import TENANT
+from tests.environments import add_environment
 from tests.wheels import write_requirements, write_wheel
 from tests.workers.conftest import LIMITS, unhurried
 from tracehouse.differential import golden
@@ -139,10 +140,10 @@ def test_a_package_that_no_environment_has_keeps_its_remedy(trace_in: TraceIn, d
 
 
 def test_a_request_whose_environment_was_changed_is_not_run_in_another(
-    trace_in: TraceIn, environments: Environments, tmp_path: Path
+    trace_in: TraceIn, environments: Environments
 ) -> None:
-    old = _install(environments, tmp_path, "changing", "1.0", 2)
-    _install(environments, tmp_path, "changing", "2.0", 3)
+    old = add_environment(environments, "changing", "FACTOR = 2")
+    add_environment(environments, "changing", "FACTOR = 3")
 
     failure = trace_in(old, SCALED).failure
 
@@ -156,13 +157,28 @@ def test_what_is_in_an_environment_never_runs_outside_of_the_jail(
 ) -> None:
     """Its modules are not imported by the service, and files that Python runs at its start are not run."""
     left = tmp_path / "left"
-    write_wheel(tmp_path, "hostile_for_tests", "1.0", "scales", f"open({str(left)!r}, 'w').close()\nFACTOR = 2")
-    hostile = install(environments, "hostile", write_requirements(tmp_path, "hostile_for_tests"), lambda line: None)
+    leave = f"import io; io.FileIO({str(left)!r}, 'w')\n"
+    hostile = add_environment(environments, "hostile", leave + "FACTOR = 2")
     [folder] = environments.packages_of(hostile)
-    Path(folder, "hostile.pth").write_text(f"import builtins; builtins.open({str(left)!r}, 'w').close()\n")
+    Path(folder, "hostile.pth").write_text(leave)
 
     failure = trace_in(hostile, SCALED).failure
 
     environments.delete("hostile")
     assert failure is not None
+    assert failure.slug == "source-raised"
     assert not left.exists()
+
+
+def test_a_counterexample_says_which_packages_its_test_needs(
+    trace_in: TraceIn, store: Store, doubles: Environment
+) -> None:
+    branches = SCALED.replace("return x * scales.FACTOR", "return x * scales.FACTOR if x.sum() > 0 else x - 1")
+
+    request = trace_in(doubles, branches, accept_unsound=True)
+
+    assert request.verdict is Verdict.REJECTED, request.failure
+    [found, *_] = store.artifacts.get(TENANT, request.artifacts[0].digest).counterexamples
+    with store.blobs.open(found.test.digest) as file:
+        text = " ".join(file.read().decode().split())
+    assert "where torch and the packages of environment doubles are installed" in text

@@ -168,6 +168,8 @@ def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:
     ]
     if artifact.precision:
         about.append(("Cast to", artifact.precision))
+    if artifact.environment:
+        about.append(("Environment", f"{artifact.environment.name}, {artifact.environment.digest}"))
     if artifact.bucket:
         about.append(("Bucket", format_sizes(artifact.bucket)))
     return about

@@ -133,6 +133,7 @@ class _PytestFile:
         name = spec.source.entrypoint or spec.source.archive
         made = "scripted" if self._conversion.mode == "script" else "traced"
         difference = self._found.difference
+        packages = f" and the packages of environment {spec.environment} are" if spec.environment else " is"
         paragraphs = [
             f"{self._method} of {name}, {made}, gives another answer than the model.",
             f"On the case {run.case!r}, {difference.leaf!r} differs: {difference.what}.",
@@ -141,7 +142,8 @@ class _PytestFile:
         causes = sorted(self._found.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
         paragraphs += [_describe(finding) for finding in causes[:1]]
         paragraphs.append(
-            "Run it with pytest where torch is installed. It passes once you have fixed the model in the text below."
+            f"Run it with pytest where torch{packages} installed. It passes once you have fixed the model in the text "
+            "below."
         )
         text = "\n\n".join(fill(_plain(one), _WIDTH) for one in paragraphs if one)
         return f'"""{text}\n"""'

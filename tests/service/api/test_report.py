@@ -15,6 +15,7 @@ from service.storage.database import Store
 from tests.conftest import NO_BLOB, keep, make_artifact
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.counterexample import Counterexample
+from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Batch, Contract, MethodContract
 from tracehouse.contract.input_spec import InputSpec, ValueRange
@@ -205,6 +206,13 @@ def _stored(store: Store, artifact: Artifact) -> str:
     with store.artifacts._transactions.write() as connection:
         keep_artifact(connection, DEFAULT_TENANT, artifact)
     return artifact.digest
+
+
+def test_the_environment_is_named_with_its_digest(report: Callable[..., Read]) -> None:
+    digest = "sha256:" + "e" * 64
+
+    assert f"Environment vision, {digest}" in report(environment=EnvironmentRef(name="vision", digest=digest)).whole
+    assert "Environment" not in report().whole
 
 
 def test_the_verdict_is_said_in_a_sentence(report: Callable[..., Read]) -> None:

@@ -1,11 +1,13 @@
 """Installing: real pip on wheels in a folder."""
 
+import importlib.util
+import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from service.domain.environment import Environment
+from service.domain.environment import Environment, python_release
 from service.environments.environments import Environments
 from service.environments.installer import install
 from service.environments.pip import InstallationFailed
@@ -43,7 +45,9 @@ def test_only_what_the_service_does_not_have_is_installed(environments: Environm
     assert (folder / "site-packages" / "scales.py").read_text() == "FACTOR = 2"
     assert not (folder / "site-packages" / "torch").exists()
     assert (folder / "lock.txt").read_text() == "scales_for_tests==1.0\nwants_scales==0.1\n"
-    assert (folder / "requirements.txt").read_text() == (wheels / "requirements.txt").read_text()
+    kept = folder / "requirements.txt"
+    assert kept.read_text() == (wheels / "requirements.txt").read_text()
+    assert kept.stat().st_mode & 0o077 == 0, "it may name an index with a password"
 
 
 def test_an_environment_says_what_it_was_made_for_and_how_its_packages_are_imported(
@@ -86,7 +90,25 @@ def test_a_requirement_that_is_not_found_is_named_in_pips_words(environments: En
     assert list(environments.directory.iterdir()) == []
 
 
-def test_requirements_can_be_read_by_their_owner_alone(environments: Environments, wheels: Path) -> None:
-    made = make(environments, wheels, "scales_for_tests")
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Python itself is, for a service without a pip beside it, as in its container."""
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else find_spec(name))
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path / "base"))
+    (tmp_path / "base" / "bin").mkdir(parents=True)
+    return tmp_path / "base" / "bin" / f"python{python_release()}"
 
-    assert (environments.folder_of(made) / "requirements.txt").stat().st_mode & 0o077 == 0
+
+def test_without_a_pip_beside_the_service_that_of_python_is_used(
+    environments: Environments, wheels: Path, base: Path
+) -> None:
+    base.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    base.chmod(0o755)
+
+    assert versions(make(environments, wheels, "scales_for_tests")) == {"scales_for_tests": "2.0"}
+
+
+def test_without_any_pip_it_is_said(environments: Environments, wheels: Path, base: Path) -> None:
+    with pytest.raises(InstallationFailed, match="There is no pip here"):
+        make(environments, wheels, "scales_for_tests")
