@@ -77,6 +77,7 @@ class ArtifactBuilder:
             result.device,
             self._children.read_upload,
             inlines=any(finding.kind == Kind.AUTOGRAD_FUNCTION_INLINED for finding in result.check.findings),
+            without_fast_paths=result.verification.contract.without_fast_paths,
         )
         test.write(text.encode())
         return found.to_manifest(arrays.commit(), test.commit())

@@ -24,6 +24,7 @@ class CallReply(Frozen):
     arguments: list[Argument]
     keywords: list[str] = []  # the arguments that `**kwargs` takes
     inputs: list[TensorSpec]
+    without_fast_paths: bool = False  # whether the process answers without torch's fast paths
 
 
 class Ask(Frozen):

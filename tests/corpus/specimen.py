@@ -6,7 +6,8 @@ in `right/` answers all of them as the model. Every file has
 - `Net`, a module without arguments;
 - `example()` and `others()`: what it is traced on, and further inputs that it is made for, as `(args, kwargs)`;
 - in `wrong/`: `KIND`, and `# fault` behind the lines at fault; `disturb()` where something around it must change;
-- in `right/`: `OPEN`, by input the dims of which a user expects other sizes to be answered.
+- in `right/`: `OPEN`, by input the dims of which a user expects other sizes to be answered; `WITHOUT_FAST_PATHS` where
+  only a trace without torch's fast paths is right. The model itself has them.
 """
 
 import copy
@@ -109,6 +110,13 @@ class Specimen:
         inputs = {"example_kwarg_inputs": kwargs} if kwargs else {"example_inputs": args}
         options = check or {"check_trace": False}
         returned = called(self.fresh(), self.example)
+        torch.backends.mha.set_fastpath_enabled(not getattr(self.module, "WITHOUT_FAST_PATHS", False))
+        try:
+            return self._traced(returned, inputs, options)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(True)
+
+    def _traced(self, returned: Given, inputs: dict[str, Any], options: dict[str, Any]) -> Any:
         if isinstance(returned, Exception) or not list(constants(returned[0])):
             return torch.jit.trace(self.fresh(), **inputs, strict=False, **options)
         return TracedTensors(torch.jit.trace(OfTensors(self.fresh(), returned[0]), **inputs, **options), returned[0])

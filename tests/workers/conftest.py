@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from service.domain.trace_request import TraceRequest
 from service.protocol.messages import FailureReply
@@ -175,7 +176,8 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
         return told
 
     yield run
-    # A child ends with its source installed; this process goes on.
+    # A child ends with its source installed, and maybe without fast paths; this process goes on.
+    torch.backends.mha.set_fastpath_enabled(True)
     for finder in [finder for finder in sys.meta_path if isinstance(finder, Source)]:
         finder.uninstall()
 

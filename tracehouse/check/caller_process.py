@@ -35,6 +35,7 @@ def restore_process() -> Iterator[None]:
         _restore_by(torch.set_default_dtype, torch.get_default_dtype()),
         _restore_by(torch.set_num_threads, torch.get_num_threads()),
         _restore_by(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()),
+        _restore_by(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()),
         _restore_by(lambda errors: np.seterr(**errors), np.geterr()),
         _restore_of_determinism(),
         _restore_of_default_device(),

@@ -13,6 +13,7 @@ from tracehouse.check.blame import BlamedLine, find_blamed_line
 from tracehouse.check.comparer import Comparer
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
+from tracehouse.check.fast_path_trials import pad_ends, try_fast_paths
 from tracehouse.check.ledger import Ledger, OfferedCall, select_offered
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.check.pipeline import Pipeline, ReportLayer, RequestedSizes
@@ -22,11 +23,14 @@ from tracehouse.contract.contract import MethodClaim
 from tracehouse.contract.output_spec import Answers
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CallLimit, submitted_call
+from tracehouse.differential.case_names import EXAMPLE
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
+from tracehouse.eager import fast_paths
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.parameter_marks import find_unseen_writes, mark_parameters
 from tracehouse.findings import differences
+from tracehouse.findings.fast_paths import NO_PADDING_SEEN, SAME_ELSEWHERE, fast_paths_differ, fast_paths_off
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.repeatability import parameters_written
@@ -40,6 +44,7 @@ from tracehouse.torchscript.candidate import Candidate
 from tracehouse.torchscript.trace import TraceResult
 
 _PARAMETERS_NAMED_MAX = 10  # in one finding
+_FAST_PATH_PROBES_MAX = 4  # probes that are asked again with fast paths. Chosen.
 
 
 @dataclass(frozen=True)
@@ -61,28 +66,47 @@ class Check:
 
     Call `run_examples` before the trace, because a model that refuses its example needs no trace, and `run` after it,
     once for each candidate. `options` say how answers are compared, and `seed` seeds every call. `later` is the limit
-    of each call on an example after the first one.
+    of each call on an example after the first one. `is_traced` says whether the candidate will be a trace.
     """
 
     def __init__(
-        self, model: LoadedModel, calls: Mapping[str, Call], options: CheckOptions, *, seed: int, later: CallLimit
+        self,
+        model: LoadedModel,
+        calls: Mapping[str, Call],
+        options: CheckOptions,
+        *,
+        seed: int,
+        later: CallLimit,
+        is_traced: bool,
     ) -> None:
         self._model = model
         self._eager = EagerOracle(model, seed, later, measures_rounding=options.measures_rounding)
         self._calls = calls
         self._tolerance = options.tolerance
         self._seed = seed
+        self._is_traced = is_traced
         self._observed: dict[str, CallObservation] = {}
+        self.without_fast_paths = False  # whether `run_examples` turned them off
         self._parameters = mark_parameters(model.module)
 
     def run_examples(self, first_s: float | None = None) -> dict[str, Any]:
         """Return the eager model's outputs on the examples, by method.
 
-        Raises ModelRaised if the model refuses one, and TooSlow if a first call takes longer than `first_s` seconds.
+        If the values of a padding mask choose a path that a trace would keep, fast paths are off in this process from
+        here on. Raises ModelRaised if the model refuses an example, and TooSlow if a first call takes longer than
+        `first_s` seconds.
         """
+        with fast_paths.record_masks() as masks:
+            self._observe_examples(first_s)
+        if masks and self._is_traced:
+            fast_paths.turn_off()
+            self.without_fast_paths = True
+            self._observe_examples(first_s)
+        return {method: observed.answers[0].outputs for method, observed in self._observed.items()}
+
+    def _observe_examples(self, first_s: float | None) -> None:
         for method, call in self._calls.items():
             self._observed[method] = self._eager.observe(call, first_s=first_s)
-        return {method: observed.answers[0].outputs for method, observed in self._observed.items()}
 
     @property
     def example_s(self) -> float:
@@ -130,6 +154,8 @@ class Check:
         for call in self._calls.values():
             determinism.check_still_ends(call)
         determinism.report_draws(self._calls)
+        if self.without_fast_paths:
+            self._try_fast_paths(check_calls, ledger)
         self._report_unseen_writes(ledger)
         if candidate.form != "traced":
             _read_graphs(traced, [*self._calls], ledger)
@@ -152,6 +178,20 @@ class Check:
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
         return CheckResult(check, offered, claims, answers)
+
+    def _try_fast_paths(self, check_calls: Sequence[CheckCall], ledger: Ledger) -> None:
+        """Report that fast paths are off, and whether the model answers otherwise with them."""
+        trials = []
+        for method, call in self._calls.items():
+            example = CheckCall(EXAMPLE, call)
+            further = [*check_calls, *(CheckCall(one.name, one.call) for one in ledger.probes[:_FAST_PATH_PROBES_MAX])]
+            cases = [example, *pad_ends(example), *(one for one in further if one.call.method == method)]
+            tried = try_fast_paths(self._eager, cases, self._tolerance)
+            trials.append(tried)
+            if tried.difference is not None:
+                ledger.findings.append(fast_paths_differ(method, tried.case, tried.difference))
+        seen = SAME_ELSEWHERE if any(one.has_padding for one in trials) else NO_PADDING_SEEN
+        ledger.findings.append(fast_paths_off("" if any(one.difference for one in trials) else seen))
 
     def _report_unseen_writes(self, ledger: Ledger) -> None:
         """Report parameters that calls wrote to, unseen by torch: in the artifact they were other ones meanwhile."""

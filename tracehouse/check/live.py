@@ -91,8 +91,8 @@ def check_live(
     The verdict is reached in this process alone, beside the model's own code, and no second process verifies it, as a
     Tracehouse service does. The check calls deep copies of the model and of the inputs, and leaves the model, the
     random generators, the warning filters and the settings of torch and NumPy (gradient mode, default dtype and device,
-    number of threads, matmul precision, deterministic algorithms, what numpy.seterr sets) as they were. A function has
-    no copies: what it closes over is called.
+    number of threads, matmul precision, deterministic algorithms, fast paths of attention, what numpy.seterr sets) as
+    they were. A function has no copies: what it closes over is called.
 
     Every call of the model is stopped after a limit: the first one after four times `budget_s` by the clock, a later
     one after far longer than the first one took. The report says what was stopped. A signal stops a call, and Python

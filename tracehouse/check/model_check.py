@@ -46,7 +46,9 @@ class ModelCheck:
         self._options_of_check = check
         self._requested = requested
         self._first_s = first_call_s(check.budget_s) if bounds_first_call else None
-        self._check = Check(loaded.model, loaded.calls, check, seed=options.seed, later=later_call(check.budget_s))
+        later = later_call(check.budget_s)
+        is_traced = conversion.mode == "trace"
+        self._check = Check(loaded.model, loaded.calls, check, seed=options.seed, later=later, is_traced=is_traced)
 
     @cached_property
     def outputs(self) -> dict[str, Any]:
@@ -78,7 +80,8 @@ class ModelCheck:
     @property
     def contract(self) -> Contract:
         """The contract as the examples show it. Raises what `outputs` raises."""
-        return observed_contract.observe(self._loaded.calls, self.outputs)
+        observed = observed_contract.observe(self._loaded.calls, self.outputs)
+        return observed.model_copy(update={"without_fast_paths": self._check.without_fast_paths})
 
     def trace(self) -> Candidate:
         """Return the candidate for the artifact; if torch's own check of the trace has to be stopped, one without it.

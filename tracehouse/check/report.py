@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from tracehouse.artifact.manifest import Form, Versions
-from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.regions import list_regions
 from tracehouse.findings.comparison import outcome_lines
@@ -127,6 +127,8 @@ class Report:
         for name, method in self.contract.methods.items():
             yield f"Contract of {name}"
             yield from (_INDENT + line for line in _contract_lines(method))
+        if self.contract.without_fast_paths:
+            yield f"Compared with the eager model {WITHOUT_FAST_PATHS}"
         yield from (f"Coverage: {covered}" for covered in self.check.coverage)
         for line in outcome_lines(self.check.comparisons):
             yield from _wrap(f"Compared: {line}", 0)

@@ -28,6 +28,9 @@ from tracehouse.errors import ContractViolation, MethodNotFound, MissingInput, U
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Tensor, TensorSpec, array
 
+# How the eager model ran that an artifact was compared with, if the contract says `without_fast_paths`.
+WITHOUT_FAST_PATHS = "without its fast paths: torch.backends.mha.set_fastpath_enabled(False)"
+
 
 class Batch(Frozen):
     """The batch certificate: rows along `symbol` are independent, so requests may be answered together.
@@ -263,6 +266,13 @@ class Contract(Frozen):
 
     methods: dict[str, MethodContract]
     open: bool = False
+    without_fast_paths: bool = Field(
+        False,
+        description="Whether the eager model ran without torch's fast paths when the artifact was compared with it, "
+        "as after `torch.backends.mha.set_fastpath_enabled(False)`, because with them nn.TransformerEncoder looks at "
+        "the values of its padding mask. With them, the eager model may give other numbers at padded positions, such "
+        "as zeros.",
+    )
 
     @model_validator(mode="before")
     @classmethod

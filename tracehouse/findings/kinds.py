@@ -13,7 +13,9 @@ from enum import StrEnum
 from pydantic import Field
 
 from tracehouse.findings.remedies import (
+    BUILD_WITHOUT_NESTED_TENSORS,
     CHECK_BEFORE_ASKING,
+    COMPARE_WITHOUT_FAST_PATHS,
     CONTROL_RANDOMNESS,
     COVER_SIZES,
     FIND_THE_CAUSE,
@@ -58,6 +60,8 @@ class Kind(StrEnum):
     DICT_ORDER_FIXED = "dict-order-fixed"
     DRAWS_RANDOM_NUMBERS = "draws-random-numbers"
     DYNAMIC_REFUSED = "dynamic-refused"
+    FAST_PATHS_DIFFER = "fast-paths-differ"
+    FAST_PATHS_OFF = "fast-paths-off"
     FINDINGS_UNREADABLE = "findings-unreadable"
     FRESH_INPUTS_NONE = "fresh-inputs-none"
     FRESH_INPUTS_REFUSED = "fresh-inputs-refused"
@@ -295,6 +299,21 @@ _ENTRIES = (
             after="if x.shape != self.expected.shape:\n    raise ValueError('unexpected shape')",
         ),
     ),
+    FindingKind(
+        kind=Kind.FAST_PATHS_DIFFER,
+        title="The model answers otherwise with torch's fast paths than without them",
+        weight=Weight.REJECTS,
+        meaning="With its fast path, nn.TransformerEncoder looks at the values of its padding mask. So the model was "
+        "traced with fast paths off, as `fast-paths-off` says. Then it gives another answer than with them, and not "
+        "only at padded positions: for instance, because it takes the mean over all positions, padded ones too, or "
+        "because the fast path leaves out code of a changed layer. Which of the two is meant, nobody but you knows.",
+        remedy=_sentence(BUILD_WITHOUT_NESTED_TENSORS),
+        example=Example(
+            before="y = self.encoder(x, src_key_padding_mask=padding)\nreturn y.mean(1)",
+            after="y = self.encoder(x, src_key_padding_mask=padding)\nkeep = ~padding.unsqueeze(-1)\n"
+            "return (y * keep).sum(1) / keep.sum(1)",
+        ),
+    ),
     # What is wrong at other sizes.
     FindingKind(
         kind=Kind.BAKED_SIZE,
@@ -370,6 +389,22 @@ _ENTRIES = (
         example=Example(
             before="if (x < 0).any():\n    raise ValueError('no negative numbers')\nreturn x.sqrt()",
             after="return x.sqrt(), (x >= 0).all()",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.FAST_PATHS_OFF,
+        title="The model was traced and compared with torch's fast paths off",
+        weight=Weight.INFORMS,
+        meaning="With its fast path, nn.TransformerEncoder looks at the values of its padding mask: if all padding is "
+        "at the end of its row, it computes with nested tensors and puts zeros there. A trace would keep one way. "
+        "So the model was traced after torch.backends.mha.set_fastpath_enabled(False), and compared with itself so. "
+        "The contract says it as `without_fast_paths`. With fast paths, the eager model may give other numbers at "
+        "padded positions and in rows that are all padding. That it gives the same everywhere else was tried on a few "
+        "inputs, and if it does not, the finding `fast-paths-differ` rejects the artifact.",
+        remedy=_sentence(COMPARE_WITHOUT_FAST_PATHS),
+        example=Example(
+            before="self.encoder = nn.TransformerEncoder(layer, 2)",
+            after="self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)",
         ),
     ),
     FindingKind(

@@ -120,3 +120,14 @@ NAME_STATE_DICT = "name the state dict that is meant in weights.key"
 COVER_SIZES = (
     "request the sizes that you need and that the model accepts, raise check.budget_s, or list the sizes in `buckets`"
 )
+
+COMPARE_WITHOUT_FAST_PATHS = (
+    "call torch.backends.mha.set_fastpath_enabled(False) before you compare the eager model with the artifact, and do "
+    "not read numbers at padded positions"
+)
+
+BUILD_WITHOUT_NESTED_TENSORS = (
+    "build nn.TransformerEncoder with enable_nested_tensor=False, so that the eager model does not look at the mask's "
+    "values; if its answer depends on padded positions, leave them out with the mask, as in "
+    "(y * keep).sum(1) / keep.sum(1)"
+)

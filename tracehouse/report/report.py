@@ -13,7 +13,7 @@ import orjson
 
 from tracehouse.artifact.counterexample_files import arrays_file, test_file
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
 from tracehouse.contract.devices import FOLLOW_INPUTS
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
@@ -181,6 +181,8 @@ def _served_form(artifact: Artifact) -> str:
 
 def _contract(page: ReportPage) -> Iterator[Html]:
     yield element("p", page.contract_note, class_="note")
+    if page.contract.without_fast_paths:
+        yield element("p", f"The artifact was compared with the eager model {WITHOUT_FAST_PATHS}.")
     yield from _coverage(page.check.coverage)
     for name, method in page.contract.methods.items():
         yield element("h3", "Method ", code(name))

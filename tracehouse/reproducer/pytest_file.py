@@ -57,12 +57,16 @@ def render_test(
     read: ReadUpload,
     *,
     inlines: bool,
+    without_fast_paths: bool = False,
 ) -> str:
     """Return the text of the pytest file.
 
-    `read` returns the bytes of an uploaded file; `inlines` says whether the trace inlines custom autograd functions.
+    `read` returns the bytes of an uploaded file; `inlines` says whether the trace inlines custom autograd functions;
+    `without_fast_paths`, whether the model is to run without torch's fast paths.
     """
-    return _PytestFile(found, spec, conversion, device, read, inlines=inlines).text()
+    return _PytestFile(
+        found, spec, conversion, device, read, inlines=inlines, without_fast_paths=without_fast_paths
+    ).text()
 
 
 class _PytestFile:
@@ -77,6 +81,7 @@ class _PytestFile:
         read: ReadUpload,
         *,
         inlines: bool,
+        without_fast_paths: bool,
     ) -> None:
         self._found = found
         self._spec = spec
@@ -84,6 +89,7 @@ class _PytestFile:
         self._device = device
         self._read = read
         self._inlines = inlines
+        self._without_fast_paths = without_fast_paths
         self._method = found.run.method
 
     def text(self) -> str:
@@ -100,7 +106,10 @@ class _PytestFile:
     def _source_parts(self) -> list[str]:
         weights = self._spec.weights
         make = pytest_templates.MAKE.replace("{weights}", "" if weights is None else pytest_templates.LOAD)
-        parts = [self._source(), self._settings(), *self._inputs(), pytest_templates.INSTALL, make]
+        install = pytest_templates.INSTALL
+        if self._without_fast_paths:
+            install = install.rstrip("\n") + pytest_templates.WITHOUT_FAST_PATHS
+        parts = [self._source(), self._settings(), *self._inputs(), install, make]
         if weights is not None:
             parts.append(pytest_templates.SAFETENSORS if _is_safetensors(weights) else pytest_templates.PICKLED)
             parts.append(pytest_templates.RENAME)

@@ -31,6 +31,12 @@ def install(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
 '''
 
+# At the end of INSTALL.
+WITHOUT_FAST_PATHS = """
+    # As torch.backends.mha.set_fastpath_enabled(False), until the test ends: a trace keeps the path of one mask.
+    monkeypatch.setattr(torch.backends.mha, "_is_fastpath_enabled", False)
+"""
+
 MAKE = '''
 def seed():
     torch.manual_seed(SEED)

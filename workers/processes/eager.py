@@ -35,7 +35,8 @@ REFERENCE = "workers.programs.reference"
 class EagerProcess(ModelProcess):
     """The reference: `start` it, hear its `calls`, then ask; it gives an answer, or the failure with which it refuses.
 
-    What the model prints goes to `printed_log` while the process is waited for.
+    What the model prints goes to `printed_log` while the process is waited for. `without_fast_paths` is known with the
+    first call.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class EagerProcess(ModelProcess):
     ) -> None:
         super().__init__(child, limits, cancellation, until)
         self._printed_log = printed_log
+        self.without_fast_paths = False
 
     def start(self, request: Trace) -> None:
         self._send(request)
@@ -136,6 +138,7 @@ class EagerProcess(ModelProcess):
                 raise MalformedFrame("two arguments have one name")
             if not {*message.keywords} <= {argument.name for argument in message.arguments}:
                 raise MalformedFrame("a keyword is no argument")
+            self.without_fast_paths = message.without_fast_paths
             names = [name for argument in message.arguments for name in tensors_of(argument.structure)]
             inputs = parse_tensors(names, message.inputs, body)
             return BoundCall(case, method, message.arguments, inputs, message.keywords)

@@ -20,17 +20,19 @@ from tracehouse.check.calls import CallResult, call_model, differentiate_model
 from tracehouse.check.float64_model import Float64Model
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.case_names import EXAMPLE
-from tracehouse.eager import jit_switch, observed_contract
+from tracehouse.eager import fast_paths, jit_switch, observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import translate_errors
 from tracehouse.eager.submission import SubmissionLoader
-from tracehouse.errors import AnswerTooLarge, LimitExceeded, ModelRaised, OutputWithoutValues, ServiceError, TraceError
+from tracehouse.errors import AnswerTooLarge, LimitExceeded, ModelRaised, OutputWithoutValues, TraceError
 from tracehouse.introspection import tracebacks
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import returned, structure
 from tracehouse.torch_values.tensors import datatype_of, pack, unpack
 from workers.programs.program_error import to_service_error
 from workers.programs.request import make_submission
+
+_Reply = tuple[AnswerReply | GradientReply | RefusalReply, Sequence[Tensor]]  # the header, and its tensors
 
 
 def main(channel: Channel, files: list[int]) -> None:
@@ -41,7 +43,7 @@ def main(channel: Channel, files: list[int]) -> None:
     if eager:
         jit_switch.turn_off()
     try:
-        reference = Reference(channel, make_submission(request, files))
+        reference = Reference(channel, make_submission(request, files), is_traced=request.conversion.mode == "trace")
         if eager:
             reference.run(request.spec.options.seed)
             return
@@ -57,10 +59,12 @@ def main(channel: Channel, files: list[int]) -> None:
 
 
 class Reference:
-    """A loaded submission that answers calls."""
+    """A loaded submission that answers calls. `is_traced` says whether it is compared with a trace."""
 
-    def __init__(self, channel: Channel, submission: SubmissionLoader) -> None:
+    def __init__(self, channel: Channel, submission: SubmissionLoader, *, is_traced: bool = True) -> None:
         self._channel = channel
+        self._is_traced = is_traced
+        self._without_fast_paths = False
         self._device = submission.device
         loaded = submission.load()
         self._module = loaded.model.module
@@ -69,12 +73,28 @@ class Reference:
         self._cases = {(one.name, one.call.method): one.call for one in [*examples, *loaded.check_calls]}
 
     def bind(self, seed: int) -> None:
-        """Send every call's inputs, and the outputs of the examples. Raises LimitExceeded."""
+        """Send every call's inputs, and the outputs of the examples. Raises LimitExceeded.
+
+        If the values of a padding mask choose a path that a trace would keep, fast paths are off from here on.
+        """
         self._refuse_too_large()
+        with fast_paths.record_masks() as masks:
+            replies = self._answer_examples(seed)
+        if masks and self._is_traced:
+            fast_paths.turn_off()
+            self._without_fast_paths = True
+            replies = self._answer_examples(seed)
         for (case, method), call in self._cases.items():
             self._send_call(case, method, call)
             if case == EXAMPLE:
-                self._answer(call, seed, within_s=None)
+                self._send(replies.pop(method))
+
+    def _answer_examples(self, seed: int) -> dict[str, _Reply]:
+        return {
+            method: self._answer(call, seed, within_s=None)
+            for (case, method), call in self._cases.items()
+            if case == EXAMPLE
+        }
 
     def run(self, seed: int) -> None:
         """Send every call's inputs and outputs, up to the first that raises. Raises ModelRaised and LimitExceeded."""
@@ -84,7 +104,7 @@ class Reference:
             began = time.monotonic()
             answer = call_model(self._module, call, seed, within_s=None)
             observed_contract.check_eager_outputs(answer.outputs, method=method)
-            self._send_answer(answer, _pack_outputs(call, answer, OutputWithoutValues), time.monotonic() - began)
+            self._send(_reply_of(answer, _pack_outputs(call, answer, OutputWithoutValues), time.monotonic() - began))
 
     def _refuse_too_large(self) -> None:
         byte_size = sum(tensor.nbytes for call in self._cases.values() for tensor in call.tensors.values())
@@ -103,6 +123,7 @@ class Reference:
             arguments=observed_contract.describe_arguments(call),
             keywords=list(call.keywords),
             inputs=specs,
+            without_fast_paths=self._without_fast_paths,
         )
         self._channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in inputs))
 
@@ -114,11 +135,11 @@ class Reference:
         match request:
             case Ask():
                 asked = call if request.key_order is None else call.with_key_order(request.key_order)
-                self._answer(asked, request.seed, request.within_s, float64=request.float64)
+                self._send(self._answer(asked, request.seed, request.within_s, float64=request.float64))
             case Differentiate():
                 self._differentiate(call, request)
 
-    def _answer(self, call: Call, seed: int, within_s: float | None, *, float64: bool = False) -> None:
+    def _answer(self, call: Call, seed: int, within_s: float | None, *, float64: bool = False) -> _Reply:
         began = time.monotonic()
         try:
             if float64:
@@ -127,15 +148,14 @@ class Reference:
                 answer = call_model(self._module, call, seed, within_s=within_s)
             outputs = _pack_outputs(call, answer, ModelRaised)
         except ModelRaised as error:
-            self._refuse(error)
+            return RefusalReply.of(error), []
         except TooSlow:
-            self._refuse(_make_slow_error(call, within_s))
+            return RefusalReply.of(_make_slow_error(call, within_s)), []
         except LimitExceeded as error:
             if within_s is None:
                 raise
-            self._refuse(error)  # nobody submitted these inputs, so the request does not fail by them
-        else:
-            self._send_answer(answer, outputs, time.monotonic() - began)
+            return RefusalReply.of(error), []  # nobody submitted these inputs, so the request does not fail by them
+        return _reply_of(answer, outputs, time.monotonic() - began)
 
     def _differentiate(self, call: Call, request: Differentiate) -> None:
         try:
@@ -143,24 +163,26 @@ class Reference:
                 self._module, call, request.seed, within_s=request.within_s, most_bytes=request.answer_max_bytes
             )
         except (ModelRaised, AnswerTooLarge) as error:
-            self._refuse(error)
+            self._send((RefusalReply.of(error), []))
         except TooSlow:
-            self._refuse(_make_slow_error(call, request.within_s))
+            self._send((RefusalReply.of(_make_slow_error(call, request.within_s)), []))
         else:
             reply = GradientReply(tensors=[tensor.spec for tensor in gradients.tensors], without=gradients.without)
-            self._channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in gradients.tensors))
+            self._send((reply, gradients.tensors))
 
-    def _refuse(self, error: ServiceError) -> None:
-        self._channel.send(RefusalReply.of(error).model_dump(mode="json"))
+    def _send(self, reply: _Reply) -> None:
+        header, tensors = reply
+        self._channel.send(header.model_dump(mode="json"), *(tensor.data for tensor in tensors))
 
-    def _send_answer(self, answer: CallResult, outputs: Sequence[Tensor], seconds: float) -> None:
-        reply = AnswerReply(
-            outputs=[tensor.spec for tensor in outputs],
-            returns=structure.describe(answer.outputs, "output"),
-            drew=answer.drew,
-            seconds=seconds,
-        )
-        self._channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in outputs))
+
+def _reply_of(answer: CallResult, outputs: Sequence[Tensor], seconds: float) -> _Reply:
+    header = AnswerReply(
+        outputs=[tensor.spec for tensor in outputs],
+        returns=structure.describe(answer.outputs, "output"),
+        drew=answer.drew,
+        seconds=seconds,
+    )
+    return header, outputs
 
 
 def _make_slow_error(call: Call, within_s: float | None) -> ModelRaised:

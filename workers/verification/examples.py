@@ -38,7 +38,8 @@ class ExampleRuns:
                     returns=self.answers[method].answer.returns,
                 )
                 for method, call in self.examples.items()
-            }
+            },
+            without_fast_paths=self.processes.eager.without_fast_paths,
         )
 
 

@@ -28,6 +28,7 @@ from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.findings import coverage, differences, repeatability
+from tracehouse.findings.fast_paths import fast_paths_off
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.reproducer import counterexamples
 from tracehouse.reproducer.counterexamples import FoundCounterexample
@@ -96,6 +97,8 @@ class Verification:
         key_orders = self._find_key_orders()
         contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
         contract = contract.with_key_orders(key_orders).with_devices(self._traced.devices)
+        if contract.without_fast_paths:
+            self._record.add_finding(fast_paths_off())
         self._record_runs(contract)
         for method in self._examples.examples:
             self._ask_again(method)
@@ -308,6 +311,8 @@ def _golden_case(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> g
 
 def _describe_change(actual: Contract, claimed: Contract) -> str:
     """Return how the model that was loaded again differs from the model that was traced."""
+    if actual.without_fast_paths != claimed.without_fast_paths:
+        return "it chooses its path by a padding mask at one time, and not at another"
     for method, now in actual.methods.items():
         was = claimed.methods[method]
         for what in ("arguments", "inputs", "outputs", "returns"):

@@ -14,6 +14,8 @@ from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])
+ENCODED = {"datatype": "FP32", "shape": [2, 5, 8], "random": {"seed": 0}}
+PADDING = {"datatype": "BOOL", "shape": [2, 5], "data": [False] * 8 + [True] * 2}
 
 
 def test_a_branch_on_values_is_rejected_at_its_line(run: Run) -> None:
@@ -188,8 +190,7 @@ def test_scripted_parts_keep_their_branches(run: Run) -> None:
 
 
 def test_a_transformer_encoder_takes_its_fast_path_in_both(run: Run) -> None:
-    encoded = {"datatype": "FP32", "shape": [2, 5, 8], "random": {"seed": 0}}
-    told = run(spec("encoder", example_inputs=[encoded]))
+    told = run(spec("encoder", example_inputs=[ENCODED]))
 
     assert told.verdict is Verdict.VERIFIED
     assert told.traced.check.torch.passed
@@ -349,3 +350,20 @@ def test_a_warning_of_a_branch_points_at_mode_auto(run: Run) -> None:
     told = run(spec("branches_on_data", example_inputs=[X]))
 
     assert "`mode` be auto" in str(told.findings["tracer-warning"].remedy)
+
+
+def test_an_encoder_with_a_padding_mask_is_traced_without_its_fast_path(run: Run) -> None:
+    told = run(spec("masked_encoder", example_inputs=[ENCODED, PADDING]))
+
+    assert told.verdict is Verdict.VERIFIED
+    assert told.traced.contract.without_fast_paths
+    assert "fast-paths-off" in told.findings
+    assert not any(node.operator == "aten::_transformer_encoder_layer_fwd" for node in told.printouts[1].nodes)
+
+
+def test_a_scripted_encoder_keeps_its_fast_path(run: Run) -> None:
+    told = run(spec("masked_encoder", example_inputs=[ENCODED, PADDING], mode="script"))
+
+    assert told.verdict is Verdict.VERIFIED
+    assert not told.traced.contract.without_fast_paths
+    assert "fast-paths-off" not in told.findings

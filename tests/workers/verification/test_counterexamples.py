@@ -112,6 +112,36 @@ def test_the_test_fails_and_passes_once_the_model_is_mended(shown: Any) -> None:
     assert found.passes(mended), found.output
 
 
+ENCODES = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 1)
+
+    def forward(self, x, padding):
+        y = self.encoder(x, src_key_padding_mask=padding)
+        if padding.any():
+            y = y * 2
+        return y
+"""
+
+
+def test_a_model_that_looks_at_its_mask_runs_without_fast_paths_in_the_test(shown: Any) -> None:
+    x = {"datatype": "FP32", "shape": [2, 3, 4], "random": {"seed": 0}}
+    padding = {"datatype": "BOOL", "shape": [2, 3], "data": [False] * 6}
+    found = shown(submitted(ENCODES, example_inputs=[x, padding]))
+
+    assert found.kept.contract.without_fast_paths
+    assert found.shows_it(), found.output
+    branch = "        if padding.any():\n            y = y * 2\n        return y\n"
+    mended = found.text.replace(branch, "        return torch.where(padding.any(), y * 2, y)\n")
+    assert mended != found.text
+    assert found.passes(mended), found.output
+
+
 RETURNS_MORE = """import torch
 from dataclasses import dataclass
 

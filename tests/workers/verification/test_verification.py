@@ -523,6 +523,17 @@ def test_the_comparisons_that_are_kept_are_of_the_two_sides(artifact: ArtifactOf
     assert [finding.kind for finding in check.findings] == ["weights-not-sent"]
 
 
+def test_the_second_process_turns_fast_paths_off_by_itself(artifact: ArtifactOf) -> None:
+    x = {"datatype": "FP32", "shape": [2, 5, 8], "random": {"seed": 0}}
+    padding = {"datatype": "BOOL", "shape": [2, 5], "data": [False] * 8 + [True] * 2}
+    kept = artifact(spec("masked_encoder", example_inputs=[x, padding]))
+
+    assert kept.check.verdict is Verdict.VERIFIED
+    assert kept.contract.without_fast_paths
+    assert [one.kind for one in kept.check.findings].count("fast-paths-off") == 1
+    assert kept.contract.methods["forward"].symbols == {"batch", "seq"}
+
+
 def test_golden_cases_are_what_the_eager_model_answered(artifact: ArtifactOf, store: Store) -> None:
     kept = artifact(spec("branches_on_data", example_inputs=[tensor([1.0, 2.0])]))
     with store.blobs.open(kept.golden.digest) as file:
