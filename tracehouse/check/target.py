@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tracehouse.artifact.manifest import Form
+from tracehouse.check.artifact_answer import ArtifactAnswer, ask_artifact
 from tracehouse.check.calls import CallResult
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, canonicalize
 from tracehouse.check.instrumentation.recorded_graph import forget_stale_index
@@ -64,6 +65,10 @@ class Target:
     def _timed_example(self) -> tuple[CallResult, float]:
         started = time.monotonic()
         return self.eager.answer(self.call), time.monotonic() - started
+
+    def ask_artifact(self, call: Call, eager: CallResult) -> ArtifactAnswer:
+        """Return the artifact's answer to a call beside the eager model's. Raises LimitExceeded without memory."""
+        return ask_artifact(self.eager, self.artifact, call, eager, tolerance=self.tolerance, seed=self.seed)
 
     def trace_again(
         self,

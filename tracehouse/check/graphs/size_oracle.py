@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.graphs.size_relations import Dim
 from tracehouse.check.size_groups import Groups, make_symbolic_shape
@@ -114,8 +113,7 @@ class SizeOracle:
         target = self.target
         call = self.groups(expressions).resize(self.call, sizes, target.seed)
         answer = target.eager.answer(call, within_s=target.call_s)
-        asked = ask_artifact(target.eager, target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
-        return asked.compared.agrees
+        return target.ask_artifact(call, answer).compared.agrees
 
     def find_refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
         """Call the eager model at these sizes, and return the error that it raises; None if it answers.

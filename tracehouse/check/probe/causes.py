@@ -12,7 +12,6 @@ from itertools import chain, islice
 
 import torch
 
-from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import CallResult
 from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.instrumentation.value_reads import ReadRecorder, ReadSite, Replay, ValueRead
@@ -143,11 +142,8 @@ class CauseTester:
             return None
 
     def _symptom(self, call: Call, eager: CallResult) -> Symptom | None:
-        target = self._target
         try:
-            asked = ask_artifact(
-                target.eager, target.artifact, call, eager, tolerance=target.tolerance, seed=target.seed
-            )
+            asked = self._target.ask_artifact(call, eager)
         except LimitExceeded:
             return None  # who has no memory left shows nothing
         difference = asked.compared.difference

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import sympy
 import torch
 
-from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import call_model
 from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.instrumentation.model_checks import is_check
@@ -357,10 +356,7 @@ class _SymbolicCase:
         Raises LimitExceeded.
         """
         call = self._call if call is None else call
-        answer = self._target.eager.answer(call)
-        target = self._target
-        asked = ask_artifact(target.eager, target.artifact, call, answer, tolerance=target.tolerance, seed=target.seed)
-        return asked.compared.agrees
+        return self._target.ask_artifact(call, self._target.eager.answer(call)).compared.agrees
 
     def _refused_result(self, error: Exception) -> CaseResult:
         """Return the result for sizes that the model refuses.
