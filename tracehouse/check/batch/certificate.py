@@ -4,7 +4,9 @@ An artifact is certified if it answers several rows as it answers each of them a
 rows hold. Only a certified artifact may answer the requests of several clients in one call.
 
 The tests are metamorphic (Chen, Cheung and Yiu, 1998): f(cat(a, b)) = cat(f(a), f(b)), rows in another order give
-answers in that order, and extreme values in one row leave the answers to the others as they are.
+answers in that order, and extreme values in one row leave the answers to the others as they are. They can only take
+a certificate away: rows that meet rarely show in no drawn value. So the operators that the artifact runs must keep rows
+apart too (row_flow.py).
 """
 
 import time
@@ -15,6 +17,9 @@ import torch
 
 from tracehouse.check.batch import drawn_rows
 from tracehouse.check.batch.drawn_rows import Row
+from tracehouse.check.batch.id_checks import reads_extremes_for_checks_alone
+from tracehouse.check.batch.operator_stream import Stream, StreamRecorder
+from tracehouse.check.batch.row_flow import find_mixing
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.inputs.value_changes import find_extremes
@@ -28,6 +33,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import is_out_of_memory
+from tracehouse.eager.source import seed_all
 from tracehouse.errors import ServiceError
 from tracehouse.torch_values import structure
 from tracehouse.torch_values.compare import compare
@@ -38,6 +44,8 @@ _SIZES_OF_A_TRACE = (2, 3, 7, 16, 64)
 # If at most so many rows are answered differently, they depend on one another. If only more rows are, the number may
 # just be too large.
 _SMALL = 3
+# For so many rows each, the operators are recorded. What grows from one to the other as they do has rows.
+_RECORDED = (3, 5)
 _GROWTH = 2.0  # a row of the next size may take so many times as long as a row of the last; a choice
 
 Tensors = dict[str, torch.Tensor]
@@ -124,6 +132,7 @@ class _RowTester:
         self._alone = [self._answer([row]) for row in self._rows]
         self._outputs = self._find_outputs()
         self._check_eager()
+        self._check_operators(_RECORDED)
         certified = self._find_largest(up_to)
         self._check_isolation(min(certified, _SMALL))
         return Batch(symbol=self._symbol, up_to=certified, inputs=dict(self._dims), outputs=self._outputs)
@@ -169,6 +178,29 @@ class _RowTester:
             "the eager model answers rows together differently than the artifact answers each alone: ",
         )
 
+    def _check_operators(self, rows: Sequence[int]) -> None:
+        """Raise _Dependent if an operator that the artifact runs for so many rows may mix them, whatever they hold."""
+        streams = [self._record_operators(self._pick_rows(range(count))) for count in rows]
+        checks_ids = reads_extremes_for_checks_alone(self._target.artifact, self._target.call.method)
+        mixing = find_mixing(streams, rows, self._dims, self._outputs, checks_ids=checks_ids)
+        if mixing is not None:
+            raise _Dependent(mixing)
+
+    def _record_operators(self, rows: Sequence[Row]) -> Stream:
+        """Return the operators that the artifact runs on these rows. Raises _Dependent if it gives no answer."""
+        if self._budget.is_spent:
+            raise _Dependent(f"there was no time to follow rows along {self._symbol} through the operators")
+        call, artifact = self._make_call(rows).clone(), self._target.artifact
+        seed_all(self._target.seed)
+        recorder = StreamRecorder(call.tensors, [*artifact.parameters(), *artifact.buffers()])
+        try:
+            with torch.no_grad(), recorder:
+                outputs = call.run_traced(artifact)
+        except Exception as error:
+            raise _Dependent(f"the artifact raises on {len(rows)} rows along {self._symbol}") from error
+        recorder.name_outputs(structure.tensors(outputs, "output"))
+        return recorder.stream
+
     def _find_largest(self, up_to: int) -> int:
         """Return the largest tested number of rows that the artifact answers together as it answers each alone.
 
@@ -183,6 +215,8 @@ class _RowTester:
                 break
             try:
                 self._check_together([(place + size) % len(self._rows) for place in range(size)])
+                if not traced and size not in _RECORDED:
+                    self._check_operators([_RECORDED[0], size])
             except _Dependent:
                 if size <= _SMALL:
                     raise
