@@ -23,9 +23,7 @@ class BlamedLine:
 def make_tester(target: Target, evidence: Evidence) -> CauseTester:
     """Return what tells the causes of calls apart: the reads of values that are not harmless, and the sizes."""
     observation = evidence.observe.observation
-    watched = {
-        one.read.site for one in evidence.flip.judged if one.effect != "harmless" and one.read.depends_on == "values"
-    }
+    watched = {one.read.site for one in evidence.judged if one.effect != "harmless" and one.read.depends_on == "values"}
     in_torch = observation is None or observation.in_torch
     baked = {symbol for one in evidence.wrong_sizes for symbol in one.symbols}
     return CauseTester(target, watched, evidence.groups, baked=baked, in_torch=in_torch)

@@ -114,7 +114,7 @@ def _failure(evidence: Evidence, layer: str) -> Iterator[Finding]:
 
 def _find_unsettled_reads(evidence: Evidence) -> list[tuple[Line, str]]:
     """Return the lines that read a value if it is unknown whether the read makes the trace wrong, with the reason."""
-    judged = evidence.flip.judged
+    judged = evidence.judged
     reasons = {one.line: one.reason for one in judged if one.effect == "unknown" and _is_of_values(evidence, one)}
     for warned, warning in zip(evidence.warned, warnings_of(evidence), strict=True):
         if warned.reads_value and warning.effect == "unknown" and warned.line is not None:
@@ -135,7 +135,7 @@ def _is_of_values(evidence: Evidence, judged: ReadEffect) -> bool:
 
 def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
     divergences = [one.divergence for one in [*evidence.wrong_values, *evidence.flip.explained]]
-    effect, reason, judged = flip.judge_warning(warned, evidence.flip.judged, divergences)
+    effect, reason, judged = flip.judge_warning(warned, evidence.judged, divergences)
     if effect == "harmless" and warned.line in {one.line for one in evidence.wrong_sizes}:
         effect, reason = "harmful", "the trace bakes in the size that the line reads"
     confirmed = judged.confirmed if judged is not None else None
@@ -158,6 +158,6 @@ def _sampled_regions(evidence: Evidence, proof: Proof) -> Sequence[Region]:
     """
     observation = evidence.observe.observation
     assert observation is not None  # what is proven was observed
-    judged = evidence.flip.judged
+    judged = evidence.judged
     aside = [one for one in judged if one.read.site not in observation.recorded and one.read.depends_on == "values"]
     return proof.proven_on_symbols if aside and all(one.effect == "harmless" for one in aside) else []

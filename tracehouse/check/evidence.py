@@ -1,7 +1,7 @@
 """The evidence of one method: what each layer of the check found out. Findings and claim follow from it alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -23,6 +23,8 @@ from tracehouse.eager.call import Call
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection.user_lines import Line
 from tracehouse.torchscript.torch_check import RecordedWarning
+
+_SETTLED = "Python gets the same answer whatever the values are: the proof follows the size that is read as a symbol"
 
 LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
 
@@ -92,6 +94,7 @@ class ProveEvidence:
     baked_sizes: Sequence[BakedSize] | None = None
     size_state: SizeState | None = None
     contradicted: Sequence[tuple[Region, ComparedSizes]] = ()
+    settles_reads: bool = False  # at the example's sizes, both compute the same whatever the values are
     summary: str = ""
 
 
@@ -167,6 +170,14 @@ class Evidence:
         """The calls that the artifact answers wrongly, in the order in which they were found."""
         return [*self.flip.counterexamples, *self.probe.counterexamples]
 
+    @cached_property
+    def judged(self) -> Sequence[ReadEffect]:
+        """The value reads with their effects: what the flip layer found, or the proof, where it shows more."""
+        if not self.prove.settles_reads:
+            return self.flip.judged
+        return [one if one.effect == "harmless" else replace(one, effect="harmless", reason=_SETTLED)
+                for one in self.flip.judged]  # fmt: skip
+
     @property
     def is_wrong(self) -> bool:
         """Whether the artifact is wrong at the example's own sizes."""
@@ -175,7 +186,7 @@ class Evidence:
     @cached_property
     def wrong_reads(self) -> list[ReadEffect]:
         """The reads because of which the artifact is wrong, the first of each line."""
-        harmful = [one for one in self.flip.judged if one.effect == "harmful"]
+        harmful = [one for one in self.judged if one.effect == "harmful"]
         return [*{one.line: one for one in harmful[::-1]}.values()][::-1]
 
     @cached_property
@@ -188,13 +199,13 @@ class Evidence:
     @cached_property
     def harmless_lines(self) -> set[Line]:
         """The lines that read values, and of which every read is harmless."""
-        judged = [one for one in self.flip.judged if one.read.depends_on != "sizes"]
+        judged = [one for one in self.judged if one.read.depends_on != "sizes"]
         return {one.line for one in judged} - {one.line for one in judged if one.effect != "harmless"}
 
     @property
     def candidates(self) -> list[Line]:
         """The lines that read a value that may make the artifact wrong, those that surely do first."""
-        judged = sorted(self.flip.judged, key=lambda one: one.effect != "harmful")
+        judged = sorted(self.judged, key=lambda one: one.effect != "harmful")
         return [*dict.fromkeys(one.line for one in judged if one.effect != "harmless")]
 
     def line_of_value(self, value: BakedValue) -> Line | None:

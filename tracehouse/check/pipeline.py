@@ -181,8 +181,10 @@ class Pipeline:
 
     def _prove(self, evidence: Evidence, budget: Budget) -> Iterator[ProveEvidence]:
         target, groups, observation = self._target, evidence.groups, evidence.observe.observation
+        settles_reads = self._settles_reads(evidence, budget)
+        evidence = replace(evidence, prove=ProveEvidence(settles_reads=settles_reads))
         if why := _why_nothing_to_prove(evidence):
-            yield ProveEvidence(summary=why)
+            yield ProveEvidence(settles_reads=settles_reads, summary=why)
             return
         if observation is None or observation.hands_memory_out:
             yield ProveEvidence(summary="nothing: the model hands the memory of tensors out, and symbols have none")
@@ -193,7 +195,7 @@ class Pipeline:
         wanted = self._choose_wanted_sizes(evidence, groups)
         self._note_unproven_sizes(wanted, budget)
         proof = prove(target, groups, wanted, budget, {read.line for read in reads}, numbers | observation.numbers)
-        yield (result := ProveEvidence(proof))
+        yield (result := ProveEvidence(proof, settles_reads=settles_reads))
         calls = run_size_tests_at(target, groups, _border_of(proof, evidence, groups), budget)
         calls += run_calls(target, groups, _counterexamples_of(proof), budget)
         calls += run_witnesses_at(target, groups, _doubtful_sizes(proof, [*evidence.graphs.calls, *calls]), budget)
@@ -211,7 +213,23 @@ class Pipeline:
             what = f"sizes from {format_sizes(gap.sizes)} on are not proven: {gap.reason}{where}"
             budget.leave_out(what, is_cut=gap.is_cut)
         summary = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
-        yield replace(result, summary=f"{summary}; {_count(proof.cases, 'run')}")
+        settled = "; no value that is read decides anything" if settles_reads else ""
+        yield replace(result, summary=f"{summary}; {_count(proof.cases, 'run')}{settled}")
+
+    def _settles_reads(self, evidence: Evidence, budget: Budget) -> bool:
+        """Whether a proof at the example's sizes shows that no value read decides, where flips alone spoke against one.
+
+        A size that values decide is a symbol there. Python may compare it with 0, say, and get one answer for all.
+        """
+        groups, observation = evidence.groups, evidence.observe.observation
+        doubted = [one for one in evidence.flip.judged if one.effect != "harmless" and one.read.depends_on != "sizes"]
+        if groups is None or observation is None or observation.hands_memory_out or evidence.wrong_values:
+            return False
+        if not evidence.wrong_reads or any(one.confirmed for one in doubted):
+            return False
+        harmless = {one.read.line for one in evidence.flip.judged} - {one.read.line for one in doubted}
+        proof = prove(self._target, groups, {}, budget.share(0.5), harmless, observation.numbers)
+        return bool(proof.regions)
 
     def _probe(self, evidence: Evidence, budget: Budget) -> Iterator[ProbeEvidence]:
         values = find_value_ranges(self._target, evidence.groups, budget)

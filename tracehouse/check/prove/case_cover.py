@@ -49,6 +49,12 @@ class Cover:
     exact: list[Plane] = field(default_factory=list)
     thresholds: list[SizeThreshold] = field(default_factory=list)
 
+    def add(self, other: "Cover") -> None:
+        """Let this cover hold only where the other one does, too."""
+        self.holds += other.holds
+        self.exact += other.exact
+        self.thresholds += other.thresholds
+
 
 @dataclass(frozen=True)
 class _Requirement:
@@ -73,7 +79,9 @@ def find_cover(result: CaseResult, grid: Grid, example: Mapping[str, int]) -> tu
     near = {symbol: grid.sizes(symbol) for symbol in result.free}
     while True:
         try:
-            cover = _CoverSearch(result, grid, near, example).cover()
+            cover = Cover()
+            for one in (result, *result.others):
+                cover.add(_CoverSearch(one, grid, near, example).cover())
             return cover, *grid.split([*cover.holds, *cover.exact])
         except TooManyCells as error:
             open_symbols = [symbol for symbol, sizes in near.items() if len(sizes) > 1]

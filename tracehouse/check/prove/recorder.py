@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from tracehouse.check.prove import constant_folding, shape_rules
+from tracehouse.check.prove import constant_folding, data_sizes, shape_rules
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
 from tracehouse.check.prove.size_operators import SizeOperatorCall, record_size_operators
 from tracehouse.check.prove.stopping import stop_if_late
@@ -157,13 +157,23 @@ class Recorder(TorchDispatchMode):
         A result is reused once for each time that the earlier run called the operator on these very tensors.
         """
         if written:
-            return shape_rules.run_operator(func, args, kwargs)
+            return self._run_anew(func, args, kwargs)
         call = (key, tuple(map(id, tensors_in([*args, *kwargs.values()]))))
         if self._earlier_results is not None and (unused := self._earlier_results.get(call)):
             return unused.pop(0)
-        result = shape_rules.run_operator(func, args, kwargs)
+        result = self._run_anew(func, args, kwargs)
         self.results.setdefault(call, []).append(result)
         return result
+
+    def _run_anew(self, func: Any, args: Any, kwargs: Any) -> Any:
+        with _disable_current_modes(), self._symbols.mode:
+            outputs = data_sizes.run_operator(func, args, self._make_size)
+        return shape_rules.run_operator(func, args, kwargs) if outputs is None else outputs
+
+    def _make_size(self, decided_by: Sequence[Any], largest: Any) -> Any:
+        """Return the size that follows from these operands: the same one for equal operands, also in the other run."""
+        number = self._numbers.number("data size", *map(self._keys.operand_key, decided_by))
+        return self._numbers.data_size(number, lambda: self._symbols.make_data_size(largest))
 
     def _number_results(
         self, func: Any, args: Any, kwargs: Any, number: int, result: Any, written: Sequence[torch.Tensor]
@@ -180,6 +190,8 @@ class Recorder(TorchDispatchMode):
                 self._memory.assign(value, self._memory.number_before_writes(operand))
                 continue
             own = self._numbers.number("result", number, place, str(value.dtype), str(value.device))
+            if _has_no_elements(value):  # whatever made it, it has no values
+                own = self._numbers.number("empty", self._keys.operand_key([*value.shape]), str(value.dtype))
             constant = None
             if not written and value is result:
                 constant = constant_folding.fold(func, args, kwargs, self._memory.constant)
@@ -212,6 +224,10 @@ class Recorder(TorchDispatchMode):
 
     def _note_position(self, number: int) -> None:
         self.first_positions.setdefault(number, self.position)
+
+
+def _has_no_elements(tensor: torch.Tensor) -> bool:
+    return any(type(size) is int and size == 0 for size in tensor.shape)
 
 
 def find_line_of_caller() -> user_lines.Line | None:

@@ -3,7 +3,7 @@
 The result of a case holds for all sizes that satisfy the conditions which the runs met on their way.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from tracehouse.check.prove.read_variations import RecordedRead, vary_reads
 from tracehouse.check.prove.recorder import Recorder, find_line_of_caller
 from tracehouse.check.prove.scalar_tensors import Unsupported
 from tracehouse.check.prove.size_follower import SizeFollower
-from tracehouse.check.prove.symbols import LEAST, Condition, Symbols, share_views
+from tracehouse.check.prove.symbols import LEAST, Condition, SmallDataSizes, Symbols, share_views
 from tracehouse.check.prove.unprovable import ModelRaisesOnSymbols, ReadsValue, Unprovable
 from tracehouse.check.prove.value_numbers import CloseFloats, HeldTensors, ValueNumbers
 from tracehouse.check.prove.value_questions import ValueQuestions
@@ -42,6 +42,8 @@ CaseStatus = Literal["proven", "proven-on-symbols", "sampled", "refused", "refut
 # So many calls that read other values must agree, and so many calls are tried to find them.
 _AGREEING_MIN = 2
 _CALLS_MAX = 60
+# So many runs with sizes of 0 and 1 that follow from values: all combinations of three such sizes. A choice.
+_DATA_SIZE_RUNS_MAX = 26
 
 
 # The value numbers of the inputs, those of the outputs, and how the outputs nest.
@@ -67,6 +69,8 @@ class CaseResult:
     # Whether a value that the model reads decides, and other values were not seen to agree; and a call that differs.
     value_decides: bool = False
     counterexample: Call | None = None
+    # The same case where sizes that follow from values are 0 or 1: the result holds only where their conditions do.
+    others: list["CaseResult"] = field(default_factory=list)
     state_changes_answers: bool = False  # a call changes what later calls answer, so that no proof holds
 
 
@@ -128,6 +132,7 @@ class _SymbolicCase:
         self._reads: list[RecordedRead] = []  # the values that eager's run took from a real run
         self._caught: list[str] | None = None  # the errors that the model catches on real tensors; None if it raises
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
+        self._small: SmallDataSizes = ()  # of the sizes that follow from values, those that are 0 or 1
 
     def run(self) -> CaseResult:
         self._setting.follower.take_caught()
@@ -150,6 +155,14 @@ class _SymbolicCase:
             return self._result(status, difference.reason, difference.line, difference.operator)
 
     def _run_both(self, path: OperatorPath) -> CaseResult:
+        eager = self._compare_both(path)
+        if not self._answers_agree():
+            raise RunsDiffer("on tensors without values both compute the same, and on real ones they differ", None)
+        others, runs = self._run_with_small_data_sizes(path) if self._open_symbols().data_sizes else ([], [])
+        return replace(self._judge(eager, path, runs), others=others)
+
+    def _compare_both(self, path: OperatorPath) -> Run:
+        """Run both on symbols, and return eager's run. Raises RunsDiffer, and Unprovable."""
         eager = self._run_eager(path)
         while single := {
             name: size for name, size in self._open_symbols().single_sizes().items() if name in self._free
@@ -159,12 +172,18 @@ class _SymbolicCase:
                 del self._free[name]
             eager = self._run_eager(path)
         artifact = self._run_artifact(eager)
+        self._refuse_conditions_on_data()
         assert self._numbers is not None
         compare_runs(eager, artifact, self._numbers, self._open_symbols(), eager_count=self._eager_count)
         if eager.recorder.writes_held_tensors():
             raise Unprovable("the model writes what it keeps for the next call")
-        if not self._answers_agree():
-            raise RunsDiffer("on tensors without values both compute the same, and on real ones they differ", None)
+        return eager
+
+    def _judge(self, eager: Run, path: OperatorPath, others: Sequence[Run]) -> CaseResult:
+        """Return the result where both compute the same on symbols: what the model reads may still decide.
+
+        `others` are eager's runs with small sizes that follow from values. The real call may be as one of them.
+        """
         asked = self._setting.questions.find_deciding(self._call) if self._reads else None
         if asked is not None:
             # Calls cannot show whether both sides are right: nearly none may take the other one.
@@ -172,10 +191,40 @@ class _SymbolicCase:
         deciding = self._find_deciding_read(eager, path)
         if deciding is not None:
             return self._judge_by_calls(deciding, path)
-        other_path = _describe_other_path(path, eager.operators)
-        if other_path is not None:
-            return self._result("proven-on-symbols", other_path)
+        other_paths = [_describe_other_path(path, run.operators) for run in (eager, *others)]
+        if None not in other_paths:
+            return self._result("proven-on-symbols", other_paths[0] or "")
         return self._result("proven")
+
+    def _run_with_small_data_sizes(self, path: OperatorPath) -> tuple[list[CaseResult], list[Run]]:
+        """Run the case where sizes that follow from values are 0 and 1, in all combinations.
+
+        Return the results, and eager's runs.
+
+        Raises RunsDiffer, and Unprovable, also if the model reads values: they are varied in the first run alone.
+        """
+        if self._reads:
+            raise ReadsValue("the model reads values, and others decide a size", self._reads[0].line)
+        first = self._symbols, self._numbers
+        results: list[CaseResult] = []
+        runs: list[Run] = []
+        left = [*_smaller((), self._open_symbols().data_sizes)]
+        while left:
+            if len(results) >= _DATA_SIZE_RUNS_MAX:
+                raise Unprovable("values decide more sizes than are followed")
+            self._small = left.pop(0)
+            runs.append(self._compare_both(path))
+            results.append(self._result("proven"))
+            left += _smaller(self._small, self._open_symbols().data_sizes)
+        self._small = ()
+        self._symbols, self._numbers = first
+        return results, runs
+
+    def _refuse_conditions_on_data(self) -> None:
+        """Raise ReadsValue if something followed from a size that values decide: other values have another size."""
+        condition = self._open_symbols().find_condition_on_data()
+        if condition is not None:
+            raise ReadsValue("what follows depends on a size that values decide", condition.line)
 
     def _changes_next_answer(self) -> bool:
         """Whether the call that was just made changes what the model answers to the example."""
@@ -241,7 +290,7 @@ class _SymbolicCase:
     # The runs.
 
     def _begin(self) -> None:
-        self._symbols = Symbols(self._sizes, self._free)
+        self._symbols = Symbols(self._sizes, self._free, self._small)
         samples = [
             self._sizes,
             *({**self._sizes, **{name: self._sample(name, place) for name in self._free}} for place in range(3)),
@@ -388,6 +437,16 @@ class _SymbolicCase:
             line,
             operator,
         )
+
+
+def _smaller(small: SmallDataSizes, count: int) -> Iterator[SmallDataSizes]:
+    """Yield the next combinations after one that was run: one of the sizes behind it is 0 or 1, those before are more.
+
+    `count` is how many sizes follow from values.
+    """
+    for place in range(len(small), count):
+        for size in (0, 1):
+            yield (*small, *[None] * (place - len(small)), size)
 
 
 def _name_inputs(inputs: dict[str, torch.Tensor], recorder: Recorder) -> dict[str, torch.Tensor]:

@@ -30,6 +30,8 @@ from tracehouse.introspection import user_lines
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # A symbol stands for the sizes from here on. Sizes 0 and 1 broadcast, so each of them is a case of its own.
 LEAST = 2
+# A size that follows from values is one of these, or LEAST or more: then it is a symbol.
+SmallDataSizes = Sequence[int | None]
 # Of a ShapeEnv: dims of size 0 or 1 get symbols as well, and two dims of one size get two.
 ENVIRONMENT_SETTINGS: dict[str, Any] = {"specialize_zero_one": False, "duck_shape": False}
 
@@ -44,6 +46,16 @@ class _Environment(ShapeEnv):
         # How each float was computed that is a symbol. sympy knows nothing of it, and so reorders no operations.
         self.computations: dict[sympy.Symbol, Computation] = {}
         self._floats: dict[tuple[str, tuple[sympy.Basic, ...]], torch.SymFloat] = {}
+        self.data_sizes: set[sympy.Symbol] = set()
+
+    def make_data_size(self, largest: Any) -> Any:
+        """Return a new size that follows from values, from LEAST to `largest`, of which nothing more is known."""
+        bound = int(self.bound_sympy(expression_of(largest)).upper) if isinstance(largest, torch.SymInt) else largest
+        source = ConstantSource(f"data_size{len(self.data_sizes)}")
+        symbol = self.create_symbol(LEAST, source=source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
+        self.data_sizes.add(symbol)
+        self.constrain_symbol_range(symbol, LEAST, max(LEAST, bound))
+        return self.create_symintnode(symbol, hint=LEAST, source=source)
 
     def compute(self, operation: Operation, operands: Sequence[Any]) -> Any:
         """Return the operation's result as a symbolic float that no other operation gives. Raises Unprovable."""
@@ -82,8 +94,13 @@ class Condition:
 class Symbols:
     """The sizes of one case: the free ones are symbols, which have the given sizes for now; the others are numbers."""
 
-    def __init__(self, sizes: Mapping[str, int], free: Mapping[str, int]) -> None:
-        """`sizes` has a size for every name, and `free` the largest wanted size of each name that is a symbol."""
+    def __init__(self, sizes: Mapping[str, int], free: Mapping[str, int], small: SmallDataSizes = ()) -> None:
+        """`sizes` has a size for every name, and `free` the largest wanted size of each name that is a symbol.
+
+        `small` says of the sizes that follow from values, in the order in which they are met, which are 0 or 1.
+        """
+        self._small = small
+        self.data_sizes = 0  # how many sizes that follow from values were met
         self.environment = _Environment(
             **ENVIRONMENT_SETTINGS,
             assume_static_by_default=True,
@@ -137,6 +154,23 @@ class Symbols:
             Condition(guard.expr, lines[place] if place < len(lines) else None)
             for place, guard in enumerate(self.environment.guards)
         ]
+
+    def make_data_size(self, largest: Any) -> Any:
+        """Return a size that follows from values, and is at most `largest`."""
+        small = self._small[self.data_sizes] if self.data_sizes < len(self._small) else None
+        self.data_sizes += 1
+        return self.environment.make_data_size(largest) if small is None else small
+
+    def find_condition_on_data(self) -> Condition | None:
+        """Return the first condition on a size that follows from values; None if there is none."""
+        return next((one for one in self.conditions() if self._follows_data(one.expression)), None)
+
+    def _follows_data(self, expression: sympy.Basic) -> bool:
+        return any(
+            symbol in self.environment.data_sizes
+            or (symbol in self.computations and any(map(self._follows_data, self.computations[symbol].operands)))
+            for symbol in expression.free_symbols
+        )
 
     def find_lines_with(self, find_line: FindLine) -> None:
         """From now on, `find_line` returns the line at which a condition is met."""

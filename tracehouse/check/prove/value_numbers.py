@@ -6,7 +6,7 @@ from the operator that made it and from the numbers of its operands. Both runs o
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,7 @@ class ValueNumbers:
         self._held = held
         self._numbers: dict[Key, int] = {}
         self._keys: list[Key] = []
+        self._data_sizes: dict[int, Any] = {}
         self._expressions: dict[sympy.Basic, Key] = {}
         self._by_sample_values: dict[tuple[Any, ...], sympy.Basic] = {}
         self._operand_floats: dict[torch.dtype, dict[sympy.Basic, Key]] = {}
@@ -108,6 +109,12 @@ class ValueNumbers:
     def count(self) -> int:
         """Return how many numbers were given so far; the next new number is this one."""
         return len(self._keys)
+
+    def data_size(self, number: int, make: Callable[[], Any]) -> Any:
+        """Return the size that follows from values and has this number; `make` makes it if it is a new one."""
+        if number not in self._data_sizes:
+            self._data_sizes[number] = make()
+        return self._data_sizes[number]
 
     def held_number(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor that the model or its artifact holds."""

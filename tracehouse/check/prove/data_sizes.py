@@ -1,0 +1,98 @@
+"""Data sizes: the sizes of results that follow from values, such as how many elements of a mask are true.
+
+Such a size is a symbol of which nothing is known but its bounds. Two results have the same one if the same values
+decide both: `x[mask]` and `mask.nonzero()`, for example. A proof that needs to know more of it is none.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+# Returns the size that these parts of a key decide, between 0 and a largest one.
+MakeSize = Callable[[Sequence[Any], Any], Any]
+_Rule = Callable[[MakeSize, Sequence[Any]], Any]
+
+_aten = torch.ops.aten
+
+
+def run_operator(func: Any, args: Sequence[Any], make_size: MakeSize) -> Any:
+    """Return the outputs of an operator of which values decide the sizes; None for any other call."""
+    rule = _RULES.get(func)
+    return None if rule is None else rule(make_size, args)
+
+
+def _nonzero(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    tensor = args[0]
+    count = _count(make_size, tensor)
+    return torch.empty_strided([count, tensor.dim()], [1, count], dtype=torch.int64, device=tensor.device)
+
+
+def _index(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    """Index by positions in the place of masks; None if there is no mask."""
+    tensor, indices = args
+    if not any(map(_is_mask, indices)):
+        return None
+    positions: list[Any] = []
+    for one in indices:
+        if _is_mask(one):
+            position = torch.empty([_count(make_size, one)], dtype=torch.int64, device=one.device)
+            positions += [position] * one.dim()
+        else:
+            positions.append(one)
+    return _aten.index.Tensor(tensor, positions)
+
+
+def _index_put(_: MakeSize, args: Sequence[Any]) -> Any:
+    return torch.empty_like(args[0]) if any(map(_is_mask, args[1])) else None
+
+
+def _index_put_in_place(_: MakeSize, args: Sequence[Any]) -> Any:
+    return args[0] if any(map(_is_mask, args[1])) else None
+
+
+def _masked_select(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    tensor, mask = args
+    shape = torch.broadcast_shapes(tensor.shape, mask.shape)
+    key = ["true elements", mask] if len(shape) == mask.dim() else ["true elements", mask, *shape]
+    return tensor.new_empty([make_size(key, _product(shape))])
+
+
+def _unique(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    tensor, _, has_inverse, has_counts = [*args, True, False, False][: max(4, len(args))][:4]
+    count = make_size(["different elements", tensor], tensor.numel())
+    inverse = tensor.new_empty(tensor.shape if has_inverse else [0], dtype=torch.int64)
+    return tensor.new_empty([count]), inverse, tensor.new_empty([count if has_counts else 0], dtype=torch.int64)
+
+
+def _repeat_interleave(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    """Return as many positions as the repeats say together; None for a call that gives their number."""
+    return args[0].new_empty([make_size(["sum", args[0]], _LARGEST)]) if len(args) == 1 else None
+
+
+def _count(make_size: MakeSize, mask: torch.Tensor) -> Any:
+    return make_size(["true elements", mask], mask.numel())
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    product: Any = 1
+    for size in sizes:
+        product = product * size
+    return product
+
+
+# No tensor has more elements.
+_LARGEST = 2**40
+_RULES: dict[Any, _Rule] = {
+    _aten.nonzero.default: _nonzero,
+    _aten.index.Tensor: _index,
+    _aten.index_put.default: _index_put,
+    _aten.index_put_.default: _index_put_in_place,
+    _aten.masked_select.default: _masked_select,
+    _aten._unique2.default: _unique,
+    _aten.repeat_interleave.Tensor: _repeat_interleave,
+}
