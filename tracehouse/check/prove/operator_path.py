@@ -1,5 +1,6 @@
 """The operator path of a call: the operators that it runs and the values that it reads, in their order."""
 
+import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ _COMMON_NAMES = {
     "convolution_overrideable": "convolution",
 }
 
+# Another answer to what a loop asks may keep it going for ever. Chosen.
+OTHER_READS_MAX = 200
+
 
 @dataclass(frozen=True)
 class OperatorPath:
@@ -44,11 +48,18 @@ def comparable_operators(operators: list[str]) -> list[str]:
     return [_COMMON_NAMES.get(name, name) for name in operators if name not in _NOT_COMPARED]
 
 
-def record_path(module: torch.nn.Module, call: Call, seed: int) -> OperatorPath:
-    """Run a call on its real tensors and return its path. Raises whatever the model raises."""
+class TooManyReads(Exception):
+    """A call reads so many values that it may never end."""
+
+
+def record_path(module: torch.nn.Module, call: Call, seed: int, *, reads_max: float = math.inf) -> OperatorPath:
+    """Run a call on its real tensors and return its path.
+
+    Raises TooManyReads if it reads more than `reads_max` values, and whatever the model raises.
+    """
     cloned = call.clone()
     seed_all(seed)
-    recorder = _PathRecorder()
+    recorder = _PathRecorder(reads_max)
     with torch.no_grad(), enable_python_dispatcher(), keep_composite_operators(), recorder:
         cloned.run(module)
     return OperatorPath(recorder.operators, recorder.reads)
@@ -71,6 +82,7 @@ class ReadReplay:
         self.met_others = False  # whether a value was read that the real run does not read
         self._harmless = harmless
         self._variation = variation
+        self._others_left = OTHER_READS_MAX
         self._counts: Counter[user_lines.Line | None] = Counter()
         self._unused: dict[user_lines.Line | None, deque[Any]] = defaultdict(deque)
         for read in path.reads:
@@ -101,6 +113,9 @@ class ReadReplay:
         self._counts[line] += 1
         if value is None:
             self.met_others = True
+            self._others_left -= 1
+            if self._others_left < 0:
+                raise ReadsValue(f"it reads over {OTHER_READS_MAX} further values", line)
             truth: bool | int | float = torch.tensor(variation.others).to(datatype).item()
             return truth
         changed: bool | int | float = variation.values.get((line, place), value)
@@ -108,8 +123,9 @@ class ReadReplay:
 
 
 class _PathRecorder(TorchDispatchMode):
-    def __init__(self) -> None:
+    def __init__(self, reads_max: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._reads_max = reads_max
         self.operators: list[str] = []
         self.reads: list[RecordedRead] = []
 
@@ -117,6 +133,8 @@ class _PathRecorder(TorchDispatchMode):
         name = func._schema.name.rpartition("::")[2]
         result = func(*args, **(kwargs or {}))
         if name in _READS:
+            if len(self.reads) >= self._reads_max:
+                raise TooManyReads
             self.reads.append(RecordedRead(find_line_of_caller(), result))
         elif name not in _NOT_COMPARED:
             self.operators.append(name)

@@ -18,7 +18,13 @@ from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, f
 from tracehouse.check.prove.disguise import disguise
 from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.model_copies import ModelCopies
-from tracehouse.check.prove.operator_path import OperatorPath, ReadReplay, comparable_operators, record_path
+from tracehouse.check.prove.operator_path import (
+    OTHER_READS_MAX,
+    OperatorPath,
+    ReadReplay,
+    comparable_operators,
+    record_path,
+)
 from tracehouse.check.prove.read_variations import RecordedRead, vary_reads
 from tracehouse.check.prove.recorder import Recorder, find_line_of_caller
 from tracehouse.check.prove.scalar_tensors import Unsupported
@@ -272,10 +278,11 @@ class _SymbolicCase:
     def _judge_by_calls(self, deciding: Unprovable, path: OperatorPath) -> CaseResult:
         """Return the result where a value that the model reads decides: calls show whether both sides are right."""
         agreed = 0
+        reads_max = len(path.reads) + OTHER_READS_MAX
         for _, call in islice(generate_candidates(self._call, self._setting.numbers), _CALLS_MAX):
             try:
-                other = record_path(self._copies.take(), call, self._target.seed)
-            except Exception:  # noqa: BLE001 - submitted code: it refuses these values
+                other = record_path(self._copies.take(), call, self._target.seed, reads_max=reads_max)
+            except Exception:  # noqa: BLE001 - submitted code: it refuses these values, or would not end
                 continue
             if repr(other.reads) == repr(path.reads):
                 continue
