@@ -379,10 +379,10 @@ if not TRACER:
 from service.protocol.reference import AnswerReply
 if not TRACER:
     from workers.programs.reference import Reference
-    def say(self, answer, outputs, seconds):
+    def say(self, reply):
         self._channel.send({"kind": "answered", "outputs": [{"name": "output", "datatype": "FP32", "shape": [2**40]}],
                             "returns": {"tensor": "output"}, "drew": False, "seconds": 0}, bytes(16))
-    Reference._send_answer = say
+    Reference._send = say
 """
         + DOUBLES,
         {"model-crashed"},
@@ -415,7 +415,7 @@ def test_what_is_forged_is_refused_and_the_next_is_served(work: Work, source: st
     ("limit", "says"),
     [
         ("inputs", 'bind = lambda self, seed: self._channel.send({"kind": "bound"}, bytes(2**28 + 1))'),
-        ("answer", '_send_answer = lambda self, *_: self._channel.send({"kind": "answered"}, bytes(2**28 + 1))'),
+        ("answer", '_send = lambda self, reply: self._channel.send({"kind": "answered"}, bytes(2**28 + 1))'),
     ],
 )
 def test_a_reference_that_says_too_much_is_told_which_limit_it_met(work: Work, limit: str, says: str) -> None:
