@@ -89,6 +89,21 @@ class Caught(torch.nn.Module):
             return ids
 
 
+class CaughtSlightly(torch.nn.Module):
+    """Its sides differ by less than a usual tolerance, and by far more than rounding."""
+
+    def __init__(self):
+        super().__init__()
+        self.known = {"12345": None}
+
+    def forward(self, x):
+        try:
+            self.known[str(int(x[0, 0]) * 7919 % 100003)]
+        except KeyError:
+            return x * 2
+        return x * 2.000006
+
+
 class Both(torch.nn.Module):
     """Neither comparison alone changes the graph."""
 

@@ -169,6 +169,16 @@ class TextWhereItIsLong(torch.nn.Module):
         return x
 
 
+class SlightlyWhereItIsLong(torch.nn.Module):
+    """Its sides differ by less than a usual tolerance, and by far more than rounding."""
+
+    def forward(self, x):
+        top = x.max().item()
+        if x.shape[1] > 16 and f"{top:.0f}" == "9":
+            return x * 2.000006
+        return x * 2
+
+
 class LogWhereItIsLong(torch.nn.Module):
     def forward(self, x):
         top = x.max().item()

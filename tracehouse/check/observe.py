@@ -26,7 +26,6 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
-from tracehouse.torch_values.compare import compare
 
 
 @dataclass(frozen=True)
@@ -212,13 +211,9 @@ def _test_ambient_read(
 def _describe_other_answer(
     target: Target, answer: CallResult, world: AbstractContextManager[Any], budget: Budget
 ) -> str | None:
-    """Return how eager's answer in `world` differs; None if it does not.
-
-    Both calls have the same seed, so they draw the same random numbers.
-    """
+    """Return how eager's answer in `world` differs; None if it does not."""
     again = target.eager.answer(target.call, within_s=_within_s(budget), world=world)
-    difference = compare(answer.outputs, again.outputs, 0.0 if answer.drew else target.tolerance).difference
-    return None if difference is None else f"{difference.leaf} differs: {difference.what}"
+    return target.eager.find_effect(target.call, answer, again, target.tolerance)
 
 
 def _within_s(budget: Budget) -> float:

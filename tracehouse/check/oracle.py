@@ -17,7 +17,7 @@ from tracehouse.check.instrumentation import attribute_reads
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS, CallLimit
-from tracehouse.differential.comparison import ComparisonResult, Difference
+from tracehouse.differential.comparison import ANSWER_NAMES, AnswerNames, ComparisonResult, Difference
 from tracehouse.eager import state_snapshot
 from tracehouse.eager.call import Call
 from tracehouse.eager.model import LoadedModel
@@ -111,15 +111,31 @@ class EagerOracle:
         self._answer_s = time.monotonic() - began
         return answer if self._keep_if_unchanged(module, before) else replace(answer, left_state=True)
 
-    def compare(self, call: Call, eager: CallResult, artifact: CallResult, tolerance: float) -> ComparisonResult:
+    def compare(
+        self,
+        call: Call,
+        eager: CallResult,
+        artifact: CallResult,
+        tolerance: float,
+        sides: AnswerNames = ANSWER_NAMES,
+    ) -> ComparisonResult:
         """Return how the artifact's outputs compare with those that eager gave to the call.
 
         The relative `tolerance` decides where rounding is not measured, or random numbers were drawn, which float64
         would draw otherwise.
         """
         if self._float64 is None or eager.drew or artifact.drew:
-            return compare(eager.outputs, artifact.outputs, tolerance)
-        return compare_three_runs(eager.outputs, artifact.outputs, lambda: self._ask_float64(call), tolerance)
+            return compare(eager.outputs, artifact.outputs, tolerance, sides=sides)
+        return compare_three_runs(eager.outputs, artifact.outputs, lambda: self._ask_float64(call), tolerance, sides)
+
+    def find_effect(self, call: Call, answer: CallResult, changed: CallResult, tolerance: float) -> str | None:
+        """Return how something that was changed changes the model's answer to the call; None if it does not.
+
+        Both answers are the model's own, under the same seed, so if it draws random numbers, they must be equal.
+        """
+        tolerance, sides = 0.0 if answer.drew else tolerance, ("eager", "that call")
+        difference = self.compare(call, answer, changed, tolerance, sides).difference
+        return None if difference is None else f"{difference.leaf} differs: {difference.what}"
 
     def rounding_of(self, call: Call, answer: CallResult) -> float | None:
         """Return the largest error of eager's answer to the call, against float64; None if it cannot be told.

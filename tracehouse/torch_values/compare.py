@@ -39,7 +39,11 @@ def compare(
 
 
 def compare_three_runs(
-    eager: Any, artifact: Any, ask_float64: Callable[[], Any | str], tolerance: float
+    eager: Any,
+    artifact: Any,
+    ask_float64: Callable[[], Any | str],
+    tolerance: float,
+    sides: AnswerNames = ANSWER_NAMES,
 ) -> ComparisonResult:
     """Return how two outputs compare, by eager's in float64 where they differ: see `differential.three_runs`.
 
@@ -47,7 +51,7 @@ def compare_three_runs(
     """
     first, second = _pack_answer(eager), _pack_answer(artifact)
     if first is None or second is None:
-        return compare(eager, artifact, tolerance)
+        return compare(eager, artifact, tolerance, sides=sides)
 
     def ask() -> Answer | str:
         outputs = ask_float64()
@@ -55,7 +59,7 @@ def compare_three_runs(
             return outputs
         return _pack_answer(outputs) or "in float64 it returns tensors that are not compared"
 
-    return three_runs.compare_three_runs(first, second, ask, tolerance)
+    return three_runs.compare_three_runs(first, second, ask, tolerance, sides)
 
 
 def copy_outputs(value: Any) -> Any:

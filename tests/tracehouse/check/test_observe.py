@@ -124,6 +124,10 @@ def test_a_model_that_computes_something_else_when_it_is_traced_is_seen(load: Lo
     assert [(one.name, one.line.line) for one in seen.contexts] == [("torch.jit.is_tracing", 6)]
 
 
+def test_a_model_that_answers_slightly_otherwise_when_it_is_traced_is_seen(load: Load) -> None:
+    assert observed(load, "asks_whether_it_is_traced", "Slightly").tracing_difference is not None
+
+
 def test_a_model_that_asks_for_nothing_has_nothing_observed(load: Load) -> None:
     seen = observed(load, "linear")
 

@@ -22,7 +22,6 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
-from tracehouse.torch_values.compare import compare
 
 # The bounds are choices: each set of answers costs a run.
 _TOGETHER_MAX = 3  # at most so many answers are overridden in one run
@@ -217,11 +216,9 @@ class _EagerRun:
         world = enter_both(recorder, _track(tracker, self._follower, recorder))
         answer = self._target.eager.answer(self._target.call, within_s=CALL_LIMITS.single_s, world=world)
         assert self._observation.answer is not None
-        difference = compare(self._observation.answer.outputs, answer.outputs, self._target.tolerance).difference
-        if difference is None:
-            return None
-        text = f"{difference.leaf} differs: {difference.what}"
-        return lambda site: ChangedAnswer(self._reads[site], difference=text)
+        target = self._target
+        effect = target.eager.find_effect(target.call, self._observation.answer, answer, target.tolerance)
+        return None if effect is None else lambda site: ChangedAnswer(self._reads[site], difference=effect)
 
 
 @contextmanager

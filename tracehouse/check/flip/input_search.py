@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.calls import CallResult, call_artifact
+from tracehouse.check.calls import CallResult
 from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, ValueRead
 from tracehouse.check.target import Target
@@ -14,10 +14,8 @@ from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import returned
-from tracehouse.torch_values.compare import compare
 
 # The bounds of the search are choices.
 _AGREED_ENOUGH = 10  # the search for a read ends after so many agreeing inputs that read another value
@@ -135,16 +133,8 @@ def _find_values(recorder: ReadRecorder, site: ReadSite) -> list[Any]:
 
 
 def _find_difference(target: Target, call: Call, eager: CallResult) -> str | None:
-    try:
-        answer = call_artifact(target.artifact, call, target.seed)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise out_of_memory_error(error) from error
-        return f"the artifact raised {type(error).__name__}"
-    if eager.drew or answer.drew:
+    asked = target.ask_artifact(call, eager)
+    if asked.answer is not None and (eager.drew or asked.answer.drew):
         return None
-    for ours, other, name in ((eager.outputs, answer.outputs, "output"), (eager.inputs, answer.inputs, "input")):
-        difference = compare(ours, other, target.tolerance, name).difference
-        if difference is not None:
-            return f"{difference.leaf}: {difference.what}"
-    return None
+    difference = asked.compared.difference
+    return None if difference is None else f"{difference.leaf}: {difference.what}"

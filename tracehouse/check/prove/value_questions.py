@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from tracehouse.check.calls import CallResult
 from tracehouse.check.instrumentation.followed_code import pass_through
 from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.instrumentation.tracked_values import Question, ValueTracker, track_functions
@@ -17,7 +18,6 @@ from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.target import Target
 from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
-from tracehouse.torch_values.compare import compare
 
 # The bounds are choices: each set of answers costs a call.
 _TOGETHER_MAX = 3  # at most so many answers are overridden in one call
@@ -52,7 +52,7 @@ class ValueQuestions:
             if not waiting:
                 return None
             answers = waiting.popleft()
-            reason, tracker = self._find_effect(call, asked.outputs, answers)
+            reason, tracker = self._find_effect(call, asked.answer, answers)
             if reason is not None:
                 return reason
             if tracker is not None and len(answers) < _TOGETHER_MAX:
@@ -63,30 +63,30 @@ class ValueQuestions:
         call = self._target.call
         self._example = _Asked(*self._run(call, {}))
         for answers in _add_one({}, self._example.tracker, ())[:_CALLS_MAX]:
-            if self._find_effect(call, self._example.outputs, answers)[0] is not None:
+            if self._find_effect(call, self._example.answer, answers)[0] is not None:
                 self._judged |= answers.keys()
 
-    def _find_effect(self, call: Call, outputs: object, answers: _Answers) -> tuple[str | None, ValueTracker | None]:
-        """Return what these answers change in the outputs, and what is asked with them; None if the model refuses."""
+    def _find_effect(self, call: Call, answer: CallResult, answers: _Answers) -> tuple[str | None, ValueTracker | None]:
+        """Return what these answers change in the model's answer, and what is asked; None for both if it refuses."""
         try:
-            others, tracker = self._run(call, answers)
+            other, tracker = self._run(call, answers)
         except Exception as error:  # noqa: BLE001 - submitted code: anything may follow from an answer that is not true
             if is_check(error):
                 return None, None
             return f"the model raises {type(error).__name__} where Python gets another answer about a value", None
-        if compare(outputs, others, self._target.tolerance).agrees:
+        if self._target.eager.find_effect(call, answer, other, self._target.tolerance) is None:
             return None, tracker
         return "the model answers otherwise where Python gets another answer about a value that it reads", tracker
 
-    def _run(self, call: Call, answers: _Answers) -> tuple[object, ValueTracker]:
-        """Return the outputs of a call on which Python gets these answers, and what was asked."""
+    def _run(self, call: Call, answers: _Answers) -> tuple[CallResult, ValueTracker]:
+        """Return the model's answer to a call on which Python gets these answers, and what was asked."""
         tracker, follower, cloned = ValueTracker(answers), ValueFollower(), call.clone()
         recorder = ReadRecorder(cloned, track=tracker.track_read)
         follower.begin(tracker, recorder.taint)
         seed_all(self._target.seed)
         try:
             with torch.no_grad(), recorder, track_functions(), pass_through(follower):
-                return cloned.run(self._take_copy()), tracker
+                return CallResult(cloned.run(self._take_copy()), cloned.tensors), tracker
         finally:
             tracker.is_over = True
 
@@ -95,7 +95,7 @@ class ValueQuestions:
 class _Asked:
     """What one call gave, and what it asked."""
 
-    outputs: object
+    answer: CallResult
     tracker: ValueTracker
 
 

@@ -106,6 +106,15 @@ def test_a_value_that_only_a_message_shows_is_harmless(load: Load) -> None:
     assert {one.effect for one in judge(load, "lets_values_leave", "Logged", IDS[0])} == {"harmless"}
 
 
+@pytest.mark.parametrize(
+    ("name", "entrypoint"), [("branches_on_large_values", "Slightly"), ("branches_on_one_value", "CaughtSlightly")]
+)
+def test_a_branch_whose_sides_differ_by_less_than_a_tolerance_is_harmful(
+    load: Load, name: str, entrypoint: str
+) -> None:
+    assert {one.effect for one in judge(load, name, entrypoint)} == {"harmful"}
+
+
 def test_a_value_that_is_only_logged_is_harmless(load: Load) -> None:
     (read,) = judge(load, "logs_a_value")
 

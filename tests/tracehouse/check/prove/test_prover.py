@@ -192,7 +192,10 @@ def test_a_size_that_only_a_message_shows_is_proven(load: Load, capsys: pytest.C
     assert "shape (3, 8)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("entrypoint", "is_proven"), [("TextWhereItIsLong", False), ("LogWhereItIsLong", True)])
+@pytest.mark.parametrize(
+    ("entrypoint", "is_proven"),
+    [("TextWhereItIsLong", False), ("SlightlyWhereItIsLong", False), ("LogWhereItIsLong", True)],
+)
 def test_a_value_that_only_decides_at_other_sizes_is_not_proven_there(
     load: Load, entrypoint: str, is_proven: bool
 ) -> None:
