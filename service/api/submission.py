@@ -227,6 +227,8 @@ def _references(spec: TraceSpec) -> Iterator[_Reference]:
         yield _Reference(("source", "archive"), spec.source.archive, "archive")
     if spec.weights is not None:
         yield _Reference(("weights", "file"), spec.weights.file, "weights")
+    for index, sample in enumerate(spec.check.samples):
+        yield _Reference(("check", "samples", index, "file"), sample.file, "inputs")
     calls: list[tuple[Location, CallInputs | TraceSpec]] = [((), spec)]
     calls += [(("methods", name), call) for name, call in spec.methods.items()]
     calls += [(("check", "check_inputs", index), call) for index, call in enumerate(spec.check.check_inputs)]

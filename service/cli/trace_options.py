@@ -9,6 +9,7 @@ import typer
 
 from service.cli import size_options
 from service.cli.example_inputs import ShellInputs, Uploads
+from service.cli.sample_files import sample_file
 
 _ARCHIVES = (".pt", ".pth")
 
@@ -133,6 +134,13 @@ class TraceCheckOptions:
         bool, typer.Option("--open", help="Answer sizes that were never tried, with a warning, instead of refusing.")
     ] = False
     gradients: Annotated[bool, typer.Option("--gradients", help="Compare gradients as well.")] = False
+    samples: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Real inputs of forward: a .npz or .safetensors file with 0/ids, 0/mask, 1/ids and so on.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +208,7 @@ def spec_of(
         "dynamic": size_options.parse_dynamic(sizes.dynamic or []),
         "sizes": size_options.parse_sizes(sizes.sizes or []),
         "buckets": size_options.parse_buckets(sizes.buckets),
-        "check": _check(check),
+        "check": _check(check, uploads),
         "options": {
             "seed": options.seed,
             "strict": options.strict,
@@ -244,11 +252,12 @@ def _parse_rename(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _check(check: TraceCheckOptions) -> dict[str, Any]:
+def _check(check: TraceCheckOptions, uploads: Uploads) -> dict[str, Any]:
     return {
         "gradients": check.gradients,
         "probes": check.probes,
         "contract": "open" if check.open_contract else "closed",
+        **({"samples": [sample_file(text, uploads) for text in check.samples]} if check.samples else {}),
         **({} if check.budget is None else {"budget_s": check.budget}),
     }
 

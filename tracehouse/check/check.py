@@ -23,13 +23,14 @@ from tracehouse.contract.contract import MethodClaim
 from tracehouse.contract.output_spec import Answers
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CallLimit, submitted_call
-from tracehouse.differential.case_names import EXAMPLE
+from tracehouse.differential.case_names import EXAMPLE, is_sample
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.eager import fast_paths
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.parameter_marks import find_unseen_writes, mark_parameters
 from tracehouse.findings import differences
+from tracehouse.findings.comparison import count_samples
 from tracehouse.findings.fast_paths import NO_PADDING_SEEN, SAME_ELSEWHERE, fast_paths_differ, fast_paths_off
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
@@ -59,6 +60,7 @@ class CheckResult:
     offered: list[OfferedCall]
     claims: dict[str, MethodClaim]
     answers: Mapping[str, Answers] = field(default_factory=dict)
+    differing: list[OfferedCall] = field(default_factory=list)  # the check inputs and samples on which both differ
 
 
 class Check:
@@ -86,6 +88,7 @@ class Check:
         self._seed = seed
         self._is_traced = is_traced
         self._observed: dict[str, CallObservation] = {}
+        self._samples: list[Call] = []
         self.without_fast_paths = False  # whether `run_examples` turned them off
         self._parameters = mark_parameters(model.module)
 
@@ -129,6 +132,7 @@ class Check:
         LimitExceeded if the artifact runs out of memory.
         """
         self._calls = calls
+        self._samples = [given.call for given in check_calls if is_sample(given.name)]
         traced, ledger = candidate.traced, Ledger()
         comparer = Comparer(self._eager, traced, ledger, tolerance=self._tolerance, seed=self._seed)
         determinism = Determinism(self._eager, self._observed, traced, ledger, self._tolerance)
@@ -173,11 +177,15 @@ class Check:
             torch=traced.torch_check,
             layers=layers,
             budget_s=options.budget_s,
+            samples=count_samples(ledger.comparisons),
         )
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
-        return CheckResult(check, offered, claims, answers)
+        differs = {(one.method, one.case) for one in ledger.comparisons if not one.agrees}
+        differing = [OfferedCall(one.name, one.call, agrees=False) for one in check_calls
+                     if (one.call.method, one.name) in differs]  # fmt: skip
+        return CheckResult(check, offered, claims, answers, differing)
 
     def _try_fast_paths(self, check_calls: Sequence[CheckCall], ledger: Ledger) -> None:
         """Report that fast paths are off, and whether the model answers otherwise with them."""
@@ -225,7 +233,8 @@ class Check:
             warned = [one for one in traced.warnings if one.method in (method, None)]
             share = budget.share(1 / (len(targets) - number))
             sizes = requested.get(method, RequestedSizes())
-            evidence[method] = Pipeline(target, sizes, share, probing[method].run, report).run(warned)
+            samples = [call for call in self._samples if call.method == method]
+            evidence[method] = Pipeline(target, sizes, share, probing[method].run, report, samples).run(warned)
         return evidence
 
     def _probing(

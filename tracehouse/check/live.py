@@ -16,7 +16,7 @@ from tracehouse.artifact.manifest import Versions
 from tracehouse.check.caller_process import exits_as_errors, refuse_autocast, restore_process, user_modules
 from tracehouse.check.live_arguments import (
     Given,
-    parse_check_inputs,
+    parse_calls,
     parse_check_options,
     parse_dynamic,
     parse_example,
@@ -30,9 +30,11 @@ from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.pipeline import RequestedSizes
 from tracehouse.check.report import Report
 from tracehouse.check.time_limit import TooSlow, time_limit
+from tracehouse.contract.contract import Contract
 from tracehouse.contract.size_coverage import cover_sizes
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import first_call_s
+from tracehouse.differential.case_names import is_sample, name_check_input, name_sample
 from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bind
@@ -49,7 +51,7 @@ from tracehouse.reproducer.counterexamples import link_findings
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import Dynamic
 from tracehouse.spec.trace_spec import BUDGET_S
-from tracehouse.torch_values.tensors import spec_of
+from tracehouse.torch_values.tensors import pack, spec_of
 from tracehouse.torchscript.fixed_devices import find_fixed_devices
 
 _METHOD = "forward"
@@ -68,6 +70,7 @@ def check_live(
     *,
     example_kwarg_inputs: Mapping[str, Any] | None = None,
     check_inputs: Sequence[Any] = (),
+    samples: Sequence[Any] = (),
     dynamic: Mapping[str, Mapping[int | str, str]] | None = None,
     sizes: Mapping[str, range | tuple[int, int]] | None = None,
     budget_s: float = BUDGET_S,
@@ -81,6 +84,8 @@ def check_live(
       bound to a module. It may be a ScriptModule already.
     - `example_inputs`, `example_kwarg_inputs`: the call that the trace is recorded on, as torch.jit.trace takes them.
     - `check_inputs`: further calls to compare on, each a tuple of positional or a dict of keyword arguments.
+    - `samples`: real inputs, given as `check_inputs` are. The check tries their sizes too, and the report says whether
+      the contract accepts each of them.
     - `dynamic`: which dims are to vary, as `{"ids": {1: "seq"}}`; by itself the check finds those that may.
     - `sizes`: by symbol of `dynamic`, the sizes that are wanted: a range, or the first and the last of them.
     - `budget_s`: seconds of processor time that the check may take beside the trace.
@@ -115,7 +120,9 @@ def check_live(
     requested = RequestedSizes(declared, parse_sizes(sizes, declared))
     options = parse_trace_options(seed=seed, strict=strict)
     check_options = parse_check_options(budget_s=budget_s, tolerance=tolerance)
-    example, further = parse_example(example_inputs, example_kwarg_inputs), parse_check_inputs(check_inputs)
+    example = parse_example(example_inputs, example_kwarg_inputs)
+    further = {name_check_input(place): one for place, one in enumerate(parse_calls("check_inputs", check_inputs))}
+    further |= {name_sample(place): one for place, one in enumerate(parse_calls("samples", samples))}
     call_s = first_call_s(budget_s)
     with restore_process(), user_modules(model), exits_as_errors():
         for name in _IMPORTED_LATE:
@@ -126,7 +133,7 @@ def check_live(
         candidate = check.trace()
         checked = check.run(candidate, lambda _: None)
         found = find_counterexamples(
-            loaded, candidate.traced.module, checked.offered, checked.check.findings,
+            loaded, candidate.traced.module, [*checked.offered, *checked.differing], checked.check.findings,
             check_options, seed=seed, within_s=min(call_s, _REPEATED_CALL_S),
         )  # fmt: skip
         fixed_orders = find_key_orders(
@@ -138,11 +145,14 @@ def check_live(
         contract = check.contract.with_claims(checked.claims, checked.answers)
         contract = contract.with_key_orders({_METHOD: [one.order for one in fixed_orders]})
         contract = contract.with_devices(find_fixed_devices(candidate.traced.module))
+        refused = _refused_samples(contract, loaded.check_calls)
         wanted = {symbol: [span] for symbol, span in requested.sizes.items()}
         coverage = cover_sizes([contract], {_METHOD: requested.dynamic}, wanted)
         return Report(
             name=_name_of(model),
-            check=checked.check.model_copy(update={"findings": findings}).with_coverage(coverage),
+            check=checked.check.model_copy(update={"findings": findings})
+            .with_refused_samples(refused)
+            .with_coverage(coverage),
             contract=contract,
             counterexamples=[as_arrays(one) for one in found],
             artifact=candidate.traced.module,
@@ -158,7 +168,7 @@ def check_live(
 def _load(
     model: torch.nn.Module | Callable[..., Any],
     example_inputs: Given,
-    check_inputs: Sequence[Given],
+    further: Mapping[str, Given],
     declared: Dynamic,
     seed: int,
     call_s: float,
@@ -169,7 +179,7 @@ def _load(
     resize_call(example, declared, {})  # raises ArgumentMismatch where the example is not as declared
     observed_contract.check_inputs(example)
     _check_datatypes(example)
-    check_calls = [CheckCall(f"check_inputs[{place}]", _bind(made, given)) for place, given in enumerate(check_inputs)]
+    check_calls = [CheckCall(name, _bind(made, given)) for name, given in further.items()]
     try:
         with time_limit(call_s):
             made.initialise([example], seed)
@@ -177,6 +187,16 @@ def _load(
         raise too_slow("the call that gives lazy modules their shapes", slow) from slow
     loaded = LoadedSubmission(made, Fit(), {_METHOD: example}, check_calls)
     return loaded.as_scripted() if made.is_compiled else loaded
+
+
+def _refused_samples(contract: Contract, calls: Sequence[CheckCall]) -> dict[tuple[str, str], str]:
+    """Return by method and case why the contract refuses samples."""
+    samples = {(one.call.method, one.name): pack(one.call.tensors) for one in calls if is_sample(one.name)}
+    return {
+        (method, case): reason
+        for (method, case), tensors in samples.items()
+        if (reason := contract.method(method).why_refused(tensors)) is not None
+    }
 
 
 def _bind(model: LoadedModel, given: Given) -> Call:

@@ -56,13 +56,13 @@ def parse_example(example_inputs: Any, example_kwarg_inputs: Any) -> Given:
     return given
 
 
-def parse_check_inputs(check_inputs: Any) -> list[Given]:
-    """Return the further calls to compare on. Raises TypeError."""
-    if not isinstance(check_inputs, list | tuple):
-        _refuse_type("check_inputs", check_inputs, _CALLS)
+def parse_calls(argument: str, given_calls: Any) -> list[Given]:
+    """Return the further calls to compare on, which this argument gives. Raises TypeError."""
+    if not isinstance(given_calls, list | tuple):
+        _refuse_type(argument, given_calls, _CALLS)
     calls: list[Given] = []
-    for place, given in enumerate(check_inputs):
-        _check_leaves(given, f"check_inputs[{place}]")
+    for place, given in enumerate(given_calls):
+        _check_leaves(given, f"{argument}[{place}]")
         if isinstance(given, dict):
             calls.append(((), given))
         else:

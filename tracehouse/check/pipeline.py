@@ -85,17 +85,25 @@ class Pipeline:
     """Gathers the evidence of one method within a budget.
 
     `report` is called with each layer when it ends. `probe` compares on other values in the example's shapes; it gets
-    the smallest and the largest integer that the model accepts in each input, and a budget.
+    the smallest and the largest integer that the model accepts in each input, and a budget. The sizes of the `samples`
+    are tried on their values.
     """
 
     def __init__(
-        self, target: Target, requested: RequestedSizes, budget: Budget, probe: Probe, report: ReportLayer
+        self,
+        target: Target,
+        requested: RequestedSizes,
+        budget: Budget,
+        probe: Probe,
+        report: ReportLayer,
+        samples: Sequence[Call] = (),
     ) -> None:
         self._target = target
         self._requested = requested
         self._budget = budget
         self._run_probes = probe
         self._report = report
+        self._samples = samples
 
     def run(self, warned: Sequence[RecordedWarning]) -> Evidence:
         """Return the evidence of all layers, given the tracer's warnings. Nothing that the model raises comes out."""
@@ -149,7 +157,8 @@ class Pipeline:
             return
         groups = find_size_groups(target, requested.dynamic, budget.share(0.5))
         yield (result := GraphsEvidence(groups))
-        calls = run_size_tests(target, groups, requested.sizes, budget.share(0.5))
+        calls = run_calls(target, groups, _sizes_of(self._samples, groups), budget.share(0.5))
+        calls += run_size_tests(target, groups, requested.sizes, budget.share(0.5))
         yield (result := replace(result, calls=calls))
         yield (result := replace(result, baked_values=find_baked_values(target, budget)))
         yield (result := replace(result, baked_sizes=find_baked_sizes(target, groups, calls, budget)))
@@ -308,6 +317,12 @@ class Pipeline:
 
     def _shrink_budget(self) -> Budget:
         return Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
+
+
+def _sizes_of(samples: Sequence[Call], groups: Groups) -> list[tuple[Mapping[str, int], Call]]:
+    """Return the samples of other sizes than the example's, with these sizes, as far as symbols can have them."""
+    solved = [(groups.sizes_of(sample), sample) for sample in samples]
+    return [(sizes, sample) for sizes, sample in solved if sizes is not None and sizes != groups.example]
 
 
 def _name_value(value: BakedValue) -> str:

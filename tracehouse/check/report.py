@@ -13,7 +13,7 @@ from tracehouse.artifact.manifest import Form, Versions
 from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.regions import list_regions
-from tracehouse.findings.comparison import outcome_lines
+from tracehouse.findings.comparison import inputs_sentence, outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
 from tracehouse.findings.trace_check import TraceCheck
@@ -130,6 +130,7 @@ class Report:
         if self.contract.without_fast_paths:
             yield f"Compared with the eager model {WITHOUT_FAST_PATHS}"
         yield from (f"Coverage: {covered}" for covered in self.check.coverage)
+        yield from _wrap(f"Compared: {inputs_sentence(self.check.samples)}", 0)
         for line in outcome_lines(self.check.comparisons):
             yield from _wrap(f"Compared: {line}", 0)
         # What was found out about a line comes before what torch warned of there.

@@ -81,6 +81,14 @@ class Groups:
             raise ValueError(f"a dim would be negative where {format_sizes(sizes)}")
         return shapes
 
+    def sizes_of(self, call: Call) -> dict[str, int] | None:
+        """Return the size of each symbol in a call; None if its inputs have shapes that no sizes give."""
+        shapes = {name: [*tensor.shape] for name, tensor in call.tensors.items()}
+        if shapes.keys() != self.shapes.keys() or any(len(shapes[name]) != len(self.shapes[name]) for name in shapes):
+            return None
+        solved = solve([(self.shapes[name], shape) for name, shape in shapes.items()])
+        return solved if solved is not None and self.sizes(solved) == shapes else None
+
     def resize(self, call: Call, sizes: Mapping[str, int], seed: int) -> Call:
         """Return the call at these sizes by symbol; other symbols have the example's size.
 

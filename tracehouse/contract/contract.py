@@ -175,6 +175,14 @@ class MethodContract(Frozen):
             _check_values(spec, sent[spec.name])
         return AcceptedInputs([sent[spec.name] for spec in self.inputs], warnings)
 
+    def why_refused(self, tensors: Iterable[Tensor], *, is_open: bool = False) -> str | None:
+        """Return what `accept` says if it refuses the tensors; None if it accepts them."""
+        try:
+            self.accept(tensors, is_open=is_open)
+        except ContractViolation as violation:
+            return violation.detail
+        return None
+
     def sizes_of(self, specs: Iterable[TensorSpec]) -> dict[str, int] | None:
         """Return the size of each symbol in inputs with these names, datatypes and shapes, in any order.
 

@@ -10,6 +10,16 @@ def name_check_input(place: int) -> str:
     return f"check_inputs[{place}]"
 
 
+def name_sample(place: int) -> str:
+    """Return the case's name of a sample, by its place among all samples from 0: `samples[0]`."""
+    return f"samples[{place}]"
+
+
+def is_sample(case: str) -> bool:
+    """Whether a case of this name is a sample."""
+    return case.startswith("samples[") and case.endswith("]")
+
+
 def name_probe(what: str) -> str:
     """Return the case's name of a probe, by what it changes in the example: `probe: zeros`."""
     return f"probe: {what}"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import torch
 
-from tracehouse.differential.case_names import name_check_input
+from tracehouse.differential.case_names import name_check_input, name_sample
 from tracehouse.eager import inputs, model, observed_contract, precision, uploaded_archive, weights
 from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.declared_sizes import resize_call
@@ -18,7 +18,7 @@ from tracehouse.eager.source import Source
 from tracehouse.eager.stubbed_packages import StubbedPackages
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.spec.conversion import Conversion
-from tracehouse.spec.example_inputs import CallInputs
+from tracehouse.spec.example_inputs import CallInputs, FileTensor, SampleFile
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
 
 
@@ -150,6 +150,10 @@ class SubmissionLoader:
                 check_calls.append(CheckCall(case, bind_call(given.method, given)))
             except ArgumentMismatch as error:
                 raise ArgumentMismatch(f"{case}: {error.detail}", **error.facts, case=case) from error
+        for place, (file, number) in enumerate(self._spec.check.sample_places):
+            check_calls.append(
+                CheckCall(name_sample(place), _read_sample(calls[file.method], file, number, uploaded, self.device))
+            )
         return calls, check_calls
 
     def _open(self, name: str) -> BinaryIO:
@@ -157,3 +161,23 @@ class SubmissionLoader:
         file = open(self._files[name], "rb", closefd=False)  # noqa: SIM115 - the caller's to close
         file.seek(0)
         return file
+
+
+def _read_sample(example: Call, file: SampleFile, number: int, uploaded: inputs.InputFiles, device: str) -> Call:
+    """Return the example's call with the tensors of a sample.
+
+    Raises InputsUnreadable if the file lacks one, and ArgumentMismatch if one has another datatype or rank.
+    """
+    tensors = {}
+    for name, tensor in example.tensors.items():
+        given = uploaded.tensor(FileTensor(file=file.file, key=f"{number}/{name}")).to(device)
+        if tensor.is_floating_point() and given.is_floating_point():
+            given = given.to(tensor.dtype)  # what options.precision asks for
+        if given.dtype != tensor.dtype or given.dim() != tensor.dim():
+            raise ArgumentMismatch(
+                f"sample {number} of {file.file!r} has {name!r} as {given.dtype} with {given.dim()} dims, and the "
+                f"example as {tensor.dtype} with {tensor.dim()}",
+                method=example.method, input=name, case=f"{number}/{name}",
+            )  # fmt: skip
+        tensors[name] = given
+    return example.with_tensors(tensors)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
+from tracehouse.differential.case_names import is_sample
 from tracehouse.differential.comparison import ComparisonResult, Outcome
 from tracehouse.frozen import Frozen
 
@@ -54,6 +55,18 @@ def comparison_of(method: str, case: str, compared: ComparisonResult, *, in_cont
         outcome=compared.outcome,
         condition=compared.condition,
     )
+
+
+def count_samples(comparisons: Sequence[Comparison]) -> int:
+    """Return how many samples were compared."""
+    return len({(one.method, one.case) for one in comparisons if is_sample(one.case)})
+
+
+def inputs_sentence(samples: int) -> str:
+    """Return on which inputs both models were compared, beside the example and the check inputs."""
+    if not samples:
+        return "Drawn inputs only: no samples of real inputs were given"
+    return f"{samples} sample{'s' if samples > 1 else ''} of real inputs, and drawn inputs"
 
 
 def outcome_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:

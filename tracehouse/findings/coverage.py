@@ -10,7 +10,14 @@ from tracehouse.differential.comparison import Difference
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import COVER_SIZES, FIX_CHECK_INPUT, READ_BY_KEY, RETURN_SAME_OUTPUTS, VARY_INPUTS
+from tracehouse.findings.remedies import (
+    COVER_SAMPLE,
+    COVER_SIZES,
+    FIX_CHECK_INPUT,
+    READ_BY_KEY,
+    RETURN_SAME_OUTPUTS,
+    VARY_INPUTS,
+)
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -142,6 +149,17 @@ def sizes_not_covered(coverage: SizeCoverage) -> Finding:
         confirmed=True,
         evidence=coverage.model_dump(mode="json"),
         remedy=COVER_SIZES,
+    )
+
+
+def sample_not_covered(method: str, case: str, reason: str) -> Finding:
+    """Return the finding that the contract does not accept a sample."""
+    return Finding(
+        kind=Kind.SIZES_NOT_COVERED,
+        detail=f"the contract of {method} does not accept {case}: {reason}",
+        confirmed=True,
+        evidence={"method": method, "case": case},
+        remedy=COVER_SAMPLE,
     )
 
 

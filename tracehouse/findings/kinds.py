@@ -589,7 +589,8 @@ _ENTRIES = (
         meaning="The request lists sizes in `sizes`. For some of them the artifact is not known to be right: the model "
         "refuses them, the trace is wrong there, or they were neither proven nor tried. A closed contract refuses "
         "them. The finding has how many of how many sizes are covered, the first that is missing, and why. With "
-        "buckets, the artifacts of all buckets count together.",
+        "buckets, the artifacts of all buckets count together. Or the request has `samples`, and the contract does "
+        "not accept one of them; the finding says which, and why.",
         remedy=_sentence(COVER_SIZES),
         example=Example(
             before='"sizes": {"seq": {"low": 1, "high": 100000}}', after='"sizes": {"seq": {"low": 1, "high": 512}}'

@@ -117,6 +117,8 @@ LEAVE_WEIGHTS_OUT = "leave them out of the file, if the model does not need them
 
 NAME_STATE_DICT = "name the state dict that is meant in weights.key"
 
+COVER_SAMPLE = "raise check.budget_s, so that more sizes are proven or tried, or trace on an example of this size"
+
 COVER_SIZES = (
     "request the sizes that you need and that the model accepts, raise check.budget_s, or list the sizes in `buckets`"
 )

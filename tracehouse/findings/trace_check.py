@@ -1,13 +1,13 @@
 """The trace check: everything that was compared, what differed, by how much, and where in the source."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.findings.comparison import Comparison
-from tracehouse.findings.coverage import sizes_not_covered
+from tracehouse.findings.coverage import sample_not_covered, sizes_not_covered
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict, verdict_of, worst
 from tracehouse.frozen import Frozen, with_new_names
@@ -142,11 +142,23 @@ class TraceCheck(Frozen):
     torch: TorchCheck
     layers: list[Layer] = []
     budget_s: float | None = None
+    samples: int = Field(
+        0,
+        ge=0,
+        description="How many samples of real inputs were compared. 0: drawn inputs only, beside the example and the "
+        "check inputs.",
+    )
     coverage: list[SizeCoverage] = Field(
         [],
         description="If the request lists `sizes`: for each method, how many of them the contract accepts. With "
         "buckets, those of all buckets on the device together.",
     )
+
+    def with_refused_samples(self, refused: Mapping[tuple[str, str], str]) -> Self:
+        """Return the check, restricted if the contract refuses samples: by method and case, the reason."""
+        findings = [sample_not_covered(method, case, reason) for (method, case), reason in refused.items()]
+        verdict = worst([self.verdict, verdict_of([], findings)])
+        return self.model_copy(update={"findings": [*self.findings, *findings], "verdict": verdict})
 
     def with_coverage(self, coverage: Sequence[SizeCoverage]) -> Self:
         """Return the check with the coverage of the requested sizes. It restricts the artifact if a size is missing."""

@@ -22,7 +22,7 @@ from tracehouse.contract.regions import list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from tracehouse.differential.comparison import Outcome
-from tracehouse.findings.comparison import Comparison, outcome_lines
+from tracehouse.findings.comparison import Comparison, inputs_sentence, outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
 from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
@@ -134,7 +134,7 @@ def render_page(page: ReportPage) -> str:
         section("Findings", *_findings(findings, page.is_served), name="findings"),
         *page.counterexamples,
         report_source.render_sources(page.sources, findings),
-        section("What was compared", *_comparisons_section(check.comparisons, check.tolerance), name="compared"),
+        section("What was compared", *_comparisons_section(check), name="compared"),
         section("How it was checked", *_layers(check.layers, check.budget_s), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
         *page.further,
@@ -363,7 +363,8 @@ def _counterexamples(artifact: Artifact, digest: str) -> Iterator[Html]:
     )
 
 
-def _comparisons_section(comparisons: Sequence[Comparison], tolerance: float) -> Iterator[Html]:
+def _comparisons_section(check: TraceCheck) -> Iterator[Html]:
+    comparisons, tolerance = check.comparisons, check.tolerance
     if not comparisons:
         yield element("p", "Nothing was compared.")
         return
@@ -374,6 +375,7 @@ def _comparisons_section(comparisons: Sequence[Comparison], tolerance: float) ->
         f"{len(comparisons) - differing} agree, {differing} differ. Where the model's own rounding was not measured, "
         f"the relative tolerance of {tolerance:g} decided.",
     )
+    yield element("p", f"{inputs_sentence(check.samples)}.")
     yield from (element("p", f"{line}.") for line in outcome_lines(comparisons))
     legend = (
         "Solid green: calls that agree. Hatched red: calls that differ. “Exact” is no difference at all, “none” one "

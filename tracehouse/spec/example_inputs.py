@@ -27,6 +27,8 @@ from tracehouse.errors import InvalidTensor
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Datatype, Shape, pack
 
+# Of one file. Each sample is a call of both models, in three processes. Chosen.
+SAMPLES_MAX = 64
 # A random tensor needs no upload: without a limit, a line of JSON could ask for terabytes. Chosen.
 RANDOM_TENSOR_MAX_BYTES = GIB
 
@@ -170,6 +172,18 @@ class MethodInputs(CallInputs):
         description="Which dims of which inputs vary, by the inputs' names in the contract: "
         '`{"ids": {"1": "seq"}, "mask": {"1": "seq"}}`. Left out: the check finds them.',
     )
+
+
+class SampleFile(Frozen):
+    """Real inputs in an uploaded `.npz`, `.safetensors` or `.pt` file.
+
+    An entry is named by the sample's number from 0 and the input's name in the contract: `0/ids`, `0/mask`, `1/ids`.
+    Arguments that are no tensors are those of the example.
+    """
+
+    file: str = Field(min_length=1)
+    count: int = Field(1, ge=1, le=SAMPLES_MAX, description="How many samples the file has.")
+    method: str = "forward"
 
 
 class CheckInput(CallInputs):

@@ -20,7 +20,14 @@ from tracehouse.contract.regions import Span
 from tracehouse.frozen import Frozen
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.environment_name import EnvironmentName
-from tracehouse.spec.example_inputs import Arguments, CheckInput, Dynamic, KeywordArguments, MethodInputs
+from tracehouse.spec.example_inputs import (
+    Arguments,
+    CheckInput,
+    Dynamic,
+    KeywordArguments,
+    MethodInputs,
+    SampleFile,
+)
 from tracehouse.spec.model_name import ModelName
 
 # The check's default limit in seconds of processor time. Chosen.
@@ -232,6 +239,12 @@ class CheckOptions(Frozen):
 
     check_trace: bool = Field(True, description="Run torch's own check too, and report its result.")
     check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
+    samples: list[SampleFile] = Field(
+        [],
+        max_length=8,
+        description="Files with real inputs. Each sample is compared in the check and in the verification, and a size "
+        "that a sample has is tried. Without them, all inputs but the example and the check inputs are drawn.",
+    )
     check_tolerance: float | None = Field(
         None,
         gt=0,
@@ -260,6 +273,11 @@ class CheckOptions(Frozen):
     gradients: bool = Field(
         False, description="Compare the gradients of inputs and parameters too, as torch.jit.verify does."
     )
+
+    @property
+    def sample_places(self) -> list[tuple[SampleFile, int]]:
+        """The file of each sample, and the sample's number in it."""
+        return [(file, number) for file in self.samples for number in range(file.count)]
 
     @property
     def tolerance(self) -> float:
@@ -384,6 +402,12 @@ class TraceSpec(Frozen):
                 place = "check", "check_inputs", index, "method"
                 raise _error_at(
                     place, "unknown_method", f"check_inputs name the method {check.method}, which is not traced"
+                )
+        for index, sample in enumerate(self.check.samples):
+            if sample.method not in self.calls:
+                place = "check", "samples", index, "method"
+                raise _error_at(
+                    place, "unknown_method", f"samples name the method {sample.method}, which is not traced"
                 )
         return self
 

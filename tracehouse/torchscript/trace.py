@@ -12,6 +12,7 @@ import torch
 from torch.jit._trace import TracerWarning
 
 from tracehouse.contract.structure import Structure
+from tracehouse.differential.case_names import is_sample
 from tracehouse.differential.comparison import compare_baked_arguments
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bake
@@ -156,7 +157,8 @@ class _Recording:
 
     def _check_inputs(self) -> list[dict[str, tuple[Any, ...]]]:
         """Return inputs for torch's check, each for all methods. Inputs that do not fit the trace are left out."""
-        fitting = [check.call for check in self.check_calls if self._fits(check.call)]
+        # torch traces once more for each, and our own check calls the samples.
+        fitting = [check.call for check in self.check_calls if not is_sample(check.name) and self._fits(check.call)]
         return [
             _artifact_args(calls) for calls in (self.calls, *({**self.calls, call.method: call} for call in fitting))
         ]

@@ -12,7 +12,7 @@ from service.sandbox.child import Child, Exit
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.structure import tensors_of
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.case_names import EXAMPLE, name_check_input
+from tracehouse.differential.case_names import EXAMPLE, name_check_input, name_sample
 from tracehouse.errors import Failure, LimitExceeded, TraceError
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Tensor
@@ -161,7 +161,9 @@ class EagerProcess(ModelProcess):
 def _cases(spec: TraceSpec) -> list[tuple[str, str]]:
     """Return case and method of each of the request's calls."""
     examples = [(EXAMPLE, method) for method in spec.calls]
-    return examples + [(name_check_input(index), one.method) for index, one in enumerate(spec.check.check_inputs)]
+    further = [(name_check_input(index), one.method) for index, one in enumerate(spec.check.check_inputs)]
+    samples = [(name_sample(place), file.method) for place, (file, _) in enumerate(spec.check.sample_places)]
+    return [*examples, *further, *samples]
 
 
 def _inputs_too_large() -> LimitExceeded:

@@ -8,7 +8,7 @@ from tracehouse.differential.comparison import ComparisonResult, Difference, Out
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.findings import coverage, differences
-from tracehouse.findings.comparison import Comparison, comparison_of
+from tracehouse.findings.comparison import Comparison, comparison_of, count_samples
 from tracehouse.findings.duplicates import repeats
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST
@@ -100,5 +100,6 @@ class CheckRecord:
                 torch=claimed.torch,
                 layers=claimed.layers,
                 budget_s=claimed.budget_s,
+                samples=count_samples(self._comparisons),
             )
         )

@@ -21,7 +21,7 @@ from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.case_names import EXAMPLE, name_random_inputs
+from tracehouse.differential.case_names import EXAMPLE, is_sample, name_random_inputs
 from tracehouse.differential.comparison import Answer, ComparisonResult, Difference, compare, compare_baked_arguments
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
@@ -105,10 +105,20 @@ class Verification:
         if self._spec.check.gradients:
             for method in self._examples.examples:
                 self._compare_gradients(method)
-        check = self._record.check()
+        check = self._record.check().with_refused_samples(self._refused_samples(contract))
         found = counterexamples.choose_counterexamples(self._tester.runs, self._examples.examples, check.findings)
         check = check.model_copy(update={"findings": counterexamples.link_findings(check.findings, found)})
         return VerificationResult(contract, check, self._golden_cases(contract), found)
+
+    def _refused_samples(self, contract: Contract) -> dict[tuple[str, str], str]:
+        """Return by method and case why the contract refuses samples. Each bucket accepts its own sizes alone."""
+        samples = [] if self._spec.buckets else [one for one in self._examples.check_inputs if is_sample(one.case)]
+        is_open = self._spec.check.contract == "open"
+        reasons = {
+            (one.method, one.case): contract.method(one.method).why_refused(one.inputs, is_open=is_open)
+            for one in samples
+        }
+        return {place: reason for place, reason in reasons.items() if reason is not None}
 
     def _ask_check_input(self, call: BoundCall) -> None:
         example = self._examples.examples[call.method]

@@ -110,6 +110,9 @@ BAD: dict[str, Bad] = {
     "a check of an untraced method": bad_spec(
         "/check/check_inputs/0/method", check={"check_inputs": [{"method": "other", "example_inputs": [1]}]}
     ),
+    "samples of an untraced method": bad_spec(
+        "/check/samples/0/method", check={"samples": [{"file": "s.npz", "method": "other"}]}
+    ),
     "a mode of the model that is none": bad_spec("/training", training="eval"),
     "a frozen model in train mode": bad_spec("/training", training=True, options={"freeze": True}),
     "gradients of a frozen model": bad_spec("/check/gradients", check={"gradients": True}, options={"freeze": True}),
