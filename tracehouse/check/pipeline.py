@@ -232,7 +232,9 @@ class Pipeline:
         """
         groups, observation = evidence.groups, evidence.observe.observation
         doubted = [one for one in evidence.flip.judged if one.effect != "harmless" and one.read.depends_on != "sizes"]
-        if groups is None or observation is None or observation.hands_memory_out or evidence.wrong_values:
+        if groups is None or not groups.symbols or evidence.wrong_values:
+            return False
+        if observation is None or observation.hands_memory_out:
             return False
         if not evidence.wrong_reads or any(one.confirmed for one in doubted):
             return False

@@ -8,6 +8,7 @@ import torch
 
 from tracehouse.check.calls import CallResult
 from tracehouse.check.inputs.candidates import generate_candidates
+from tracehouse.check.inputs.patterned_calls import keep_patterns
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, ValueRead
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -85,14 +86,27 @@ def search_inputs(
 
 
 def _test_input(
-    target: Target, call: Call, example: dict[ReadSite, ValueRead], results: dict[ReadSite, SearchResult]
+    target: Target,
+    call: Call,
+    example: dict[ReadSite, ValueRead],
+    results: dict[ReadSite, SearchResult],
+    *,
+    refused: bool = False,
 ) -> None:
-    """Compare both models on one input, and note the result for each read that gave other values than before."""
+    """Compare both models on one input, and note the result for each read that gave other values than before.
+
+    If the eager model refuses it, it is tried once more with the patterns of the example's values, `refused` then.
+    """
     recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results))
     try:
         with recorder:
             answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
-    except (ModelRaised, TooSlow):  # the model does not accept such values
+    except ModelRaised:  # the model does not accept such values
+        kept = None if refused else keep_patterns(target.call, call)
+        if kept is not None:
+            _test_input(target, kept, example, results, refused=True)
+        return
+    except TooSlow:
         return
     changed = [site for site, read in example.items() if repr(_find_values(recorder, site)) != repr(read.values)]
     if all(results[site].is_enough for site in changed):

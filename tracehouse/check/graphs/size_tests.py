@@ -8,6 +8,7 @@ import torch
 
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.graphs.choose_sizes import choose_corners, choose_single_sizes
+from tracehouse.check.inputs.patterned_calls import keep_patterns
 from tracehouse.check.inputs.value_changes import WITNESS_CHANGES, Change
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -204,7 +205,15 @@ class _SizeTester:
         return sum(test.is_wrong for test in tests) >= _WRONG_MAX and not any(test.agrees for test in tests)
 
     def test(self, sizes: Mapping[str, int], call: Call) -> SizeTest:
-        """Compare on one call, which has these sizes."""
+        """Compare on one call, which has these sizes; if it is refused, with the patterns of the example's values."""
+        tested = self._test(sizes, call)
+        kept = keep_patterns(self._target.call, call) if tested.outcome == "refused" else None
+        if kept is None:
+            return tested
+        again = self._test(sizes, kept)
+        return tested if again.outcome in ("refused", "too-slow") else again
+
+    def _test(self, sizes: Mapping[str, int], call: Call) -> SizeTest:
         target = self._target
         try:
             eager = target.eager.answer(

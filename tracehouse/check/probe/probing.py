@@ -3,6 +3,7 @@
 from tracehouse.check.comparer import Comparer
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.inputs.layouts import vary_layouts
+from tracehouse.check.inputs.patterned_calls import keep_patterns
 from tracehouse.check.inputs.probes import ValueBounds, generate_probes
 from tracehouse.check.ledger import Ledger, OfferedCall
 from tracehouse.check.oracle import EagerOracle
@@ -82,13 +83,17 @@ class Probing:
                 coverage.probes_left_out(too_slow, "eager took far longer on them than on the example")
             )
 
-    def _compare(self, name: str, probe: Call, within_s: float) -> str | None:
-        """Compare on one probe. Return the name of what took the eager model too long; None if nothing did."""
+    def _compare(self, name: str, probe: Call, within_s: float, *, refused: bool = False) -> str | None:
+        """Compare on one probe. Return the name of what took the eager model too long; None if nothing did.
+
+        If the eager model refuses it, it is tried once more with the patterns of the example's values, `refused` then.
+        """
         try:
             answer = self._eager.answer(probe, within_s=within_s)
         except ModelRaised as error:  # such values are none for this model
             self._comparer.compare_refusal(probe, name, error)
-            return None
+            kept = None if refused else keep_patterns(self._example, probe)
+            return None if kept is None else self._compare(name, kept, within_s, refused=True)
         except TooSlow:
             return name
         compared = self._comparer.compare(probe, answer)
