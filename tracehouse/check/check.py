@@ -11,6 +11,7 @@ from typing import Any
 from tracehouse.check import conclusions, findings, scripted_graphs
 from tracehouse.check.blame import BlamedLine, find_blamed_line
 from tracehouse.check.comparer import Comparer
+from tracehouse.check.datatypes import find_datatypes
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
 from tracehouse.check.fast_path_trials import pad_ends, try_fast_paths
@@ -37,7 +38,7 @@ from tracehouse.findings.kinds import Kind
 from tracehouse.findings.repeatability import parameters_written
 from tracehouse.findings.source_lines import GRAPHS_DIFFER, name_line
 from tracehouse.findings.trace_check import Layer, TraceCheck
-from tracehouse.findings.verdict import verdict_of
+from tracehouse.findings.verdict import Verdict, verdict_of
 from tracehouse.introspection import user_lines
 from tracehouse.spec.trace_spec import CheckOptions
 from tracehouse.torchscript import train_mode
@@ -180,6 +181,10 @@ class Check:
             samples=count_samples(ledger.comparisons),
         )
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
+        if check.verdict is not Verdict.REJECTED:
+            claims = {
+                method: _with_datatypes(claim, targets[method], evidence[method]) for method, claim in claims.items()
+            }
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
         differs = {(one.method, one.case) for one in ledger.comparisons if not one.agrees}
@@ -257,6 +262,12 @@ class Check:
             )
             for method, call in self._calls.items()
         }
+
+
+def _with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence) -> MethodClaim:
+    """Return the claim with the datatypes that inputs may have."""
+    other_size = next((one.call for one in evidence.size_calls if one.agrees), None)
+    return claim.model_copy(update={"datatypes": find_datatypes(target, other_size)})
 
 
 def _blame_lines(

@@ -161,7 +161,7 @@ class Report:
 
 def _contract_lines(method: MethodContract) -> Iterator[str]:
     for spec in method.inputs:
-        yield f"{spec.name}: {spec.datatype.value} {_shape(spec.shape)}"
+        yield f"{spec.name}: {' or '.join(spec.accepted_datatypes)} {_shape(spec.shape)}"
     regions, others = list_regions(method.regions)
     yield from (f"for {region} ({region.basis})" for region in regions)
     if others:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from tracehouse.contract.devices import FixedDevice, FixedDevices
 from tracehouse.contract.dims import SIZE_MAX, SizeConflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
-from tracehouse.contract.input_spec import InputSpec, Reason, ValueRange
+from tracehouse.contract.input_spec import Datatypes, InputSpec, Reason, ValueRange
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.output_spec import Answers, OutputSpec, fit_outputs
 from tracehouse.contract.regions import REGIONS_MAX, Region, Regions, Span
@@ -54,13 +54,14 @@ WrongSizes = Annotated[list[dict[Symbol, Size]], Field(max_length=256)]
 class MethodClaim(Frozen):
     """What a check claims about a method's inputs beyond what its example shows.
 
-    `shapes`, `fixed` and `values` are by the inputs' names. A shape has a number or an expression of symbols for each
-    dim; `fixed` has the reason for each dim that is a number, by the dim's index as text.
+    `shapes`, `fixed`, `values` and `datatypes` are by the inputs' names. A shape has a number or an expression of
+    symbols for each dim; `fixed` has the reason for each dim that is a number, by the dim's index as text.
     """
 
     shapes: dict[str, SymbolicShape]
     fixed: dict[str, dict[str, Reason]] = {}
     values: dict[str, ValueRange] = {}
+    datatypes: dict[str, Datatypes] = {}  # of the inputs that may have several
     regions: Regions = []
     wrong: WrongSizes = []
     batch: Batch | None = None
@@ -194,7 +195,7 @@ class MethodContract(Frozen):
             return None
         shapes = [by_name[spec.name].shape for spec in self.inputs]
         for spec, shape in zip(self.inputs, shapes, strict=True):
-            if by_name[spec.name].datatype is not spec.datatype or len(shape) != len(spec.shape):
+            if by_name[spec.name].datatype not in spec.accepted_datatypes or len(shape) != len(spec.shape):
                 return None
             if any(True for _ in _mismatched_fixed_dims(spec, shape)):
                 return None
@@ -220,7 +221,7 @@ class MethodContract(Frozen):
         The result always accepts the example's sizes. The outputs' shapes are fitted to the example and to `answers`,
         which are calls at several sizes. Raises ValueError if the claim is not about these inputs.
         """
-        unknown = {*claim.shapes, *claim.fixed, *claim.values} - {spec.name for spec in self.inputs}
+        unknown = {*claim.shapes, *claim.fixed, *claim.values, *claim.datatypes} - {spec.name for spec in self.inputs}
         if unknown:
             raise ValueError(f"there is no input {min(unknown)!r}")
         inputs = [_apply_claim(spec, claim) for spec in self.inputs]
@@ -326,7 +327,7 @@ def _check_same_names(leaves: list[str], specs: Sequence[InputSpec | OutputSpec]
 def _require_fit(spec: InputSpec, tensor: Tensor | TensorSpec | None) -> Tensor | TensorSpec:
     if tensor is None:
         raise MissingInput(f"input {spec.name!r} is missing", input=spec.name)
-    if tensor.datatype is not spec.datatype:
+    if tensor.datatype not in spec.accepted_datatypes:
         raise datatype_mismatch(spec, tensor.datatype.value)
     if len(tensor.shape) != len(spec.shape):
         raise shape_mismatch(spec, list(tensor.shape))
@@ -360,7 +361,13 @@ def _apply_claim(spec: InputSpec, claim: MethodClaim) -> InputSpec:
     reasons = claim.fixed.get(spec.name, {})
     fixed = {str(at): reasons.get(str(at), "untried") for at, dim in enumerate(shape) if isinstance(dim, int)}
     return InputSpec.model_validate(
-        {**dict(spec), "shape": shape, "fixed": {**reasons, **fixed}, "values": claim.values.get(spec.name)}
+        {
+            **dict(spec),
+            "shape": shape,
+            "fixed": {**reasons, **fixed},
+            "values": claim.values.get(spec.name),
+            "datatypes": claim.datatypes.get(spec.name, []),
+        }
     )
 
 

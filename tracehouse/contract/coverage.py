@@ -89,8 +89,9 @@ def _by_name(specs: Iterable[InputSpec]) -> dict[str, InputSpec]:
 
 
 def _input_differences(old: InputSpec, new: InputSpec) -> Iterator[str]:
-    if old.datatype is not new.datatype:
-        yield f"input {old.name!r} is {new.datatype}, and was {old.datatype}"
+    if not set(old.accepted_datatypes) <= set(new.accepted_datatypes):
+        now, before = (" or ".join(spec.accepted_datatypes) for spec in (new, old))
+        yield f"input {old.name!r} is {now}, and was {before}"
     elif len(old.shape) != len(new.shape):
         yield f"input {old.name!r} has {len(new.shape)} dims, and had {len(old.shape)}"
     elif new.values is not None:

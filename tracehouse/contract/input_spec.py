@@ -44,6 +44,9 @@ class ValueRange(Frozen):
         return self
 
 
+Datatypes = Annotated[list[Datatype], Field(max_length=len(Datatype))]
+
+
 class InputSpec(Frozen):
     """One input tensor of a method. A dim of its shape is a number or an expression of symbols: `2*seq`, `past+new`."""
 
@@ -57,6 +60,11 @@ class InputSpec(Frozen):
         "`trace`: the artifact answers other sizes wrongly. `untried`: no other size was tried.",
     )
     values: ValueRange | None = Field(None, description="Null: every value of the datatype.")
+    datatypes: Datatypes = Field(
+        [],
+        description="The datatypes that the tensor may have if it may have several, `datatype` first. The artifact "
+        "computes with the tensor as it is sent. Empty: only `datatype`.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -74,6 +82,21 @@ class InputSpec(Frozen):
         if self.values is not None and not self.datatype.is_integer:
             raise PydanticCustomError("values", "only integers have a range of values")
         return self
+
+    @model_validator(mode="after")
+    def _check_datatypes(self) -> Self:
+        alike = all((one.is_float, one.is_integer) == (self.datatype.is_float, self.datatype.is_integer)
+                    for one in self.datatypes)  # fmt: skip
+        if self.datatypes and (self.datatypes[0] is not self.datatype or not alike):
+            raise PydanticCustomError(
+                "datatypes", "the datatypes do not begin with the datatype, or are of other kinds"
+            )
+        return self
+
+    @property
+    def accepted_datatypes(self) -> list[Datatype]:
+        """The datatypes that the tensor may have."""
+        return self.datatypes or [self.datatype]
 
     @classmethod
     def from_example(cls, spec: TensorSpec) -> Self:

@@ -35,7 +35,7 @@ _REMEDIES: dict[Reason, str] = {
 def datatype_mismatch(spec: InputSpec, actual: str) -> DatatypeMismatch:
     """Describe an input with another datatype than the contract's."""
     return DatatypeMismatch(
-        f"input {spec.name!r} is {actual}, not {spec.datatype}",
+        f"input {spec.name!r} is {actual}, not {' or '.join(spec.accepted_datatypes)}",
         input=spec.name, expected=spec.datatype.value, actual=actual, basis="observed",
     )  # fmt: skip
 

@@ -213,7 +213,8 @@ def _input(spec: InputSpec) -> Sequence[object]:
     fixed = [
         f"dim {dim}: {_REASONS[reason]}" for dim, reason in sorted(spec.fixed.items(), key=lambda one: int(one[0]))
     ]
-    return code(spec.name), spec.datatype.value, _shape(spec.shape), _shape(spec.example), _lines(fixed), _values(spec)
+    datatypes = " or ".join(spec.accepted_datatypes)
+    return code(spec.name), datatypes, _shape(spec.shape), _shape(spec.example), _lines(fixed), _values(spec)
 
 
 def _output(spec: OutputSpec) -> Sequence[object]:

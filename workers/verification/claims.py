@@ -21,8 +21,9 @@ from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, f
 from tracehouse.differential.size_samples import Sizes
 from tracehouse.findings import baked, coverage
 from tracehouse.findings.finding import Finding
-from tracehouse.tensors.tensor import TensorSpec, array
+from tracehouse.tensors.tensor import Datatype, TensorSpec, array
 from workers.verification.batch_claim import BatchVerifier
+from workers.verification.datatype_claim import holds_for_datatypes
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.size_tester import RANGES, SizeTester
 from workers.verification.sized_inputs import SizedInputs
@@ -74,6 +75,7 @@ class _ClaimVerifier:
         self._example_differs = any(run.call is call and run.case == call.case and run.differs for run in tester.runs)
         rng = np.random.default_rng()
         inputs = SizedInputs(call, contract, claim.values, rng)
+        self._inputs = inputs
         self._sizes = SizeTester(tester, call, inputs, self._example_sizes, budget, rng, deep=deep)
         self._batch = BatchVerifier(tester, call, inputs, self._example_sizes, budget, self._sizes.most_bytes)
         self._findings: list[Finding] = []
@@ -87,7 +89,8 @@ class _ClaimVerifier:
         differing = [sizes for sizes, run in runs if self._is_size_difference(run) and sizes != self._example_sizes]
         wrong = size_samples.drop_duplicates([*self._claim.wrong, *differing])[:WRONG_MAX]
         batch = self._batch.verify(self._claim.batch, regions) if self._claim.batch is not None else None
-        claim = self._claim.model_copy(update={"values": values, "wrong": wrong, "batch": batch})
+        changed = {"values": values, "wrong": wrong, "batch": batch, "datatypes": self._verified_datatypes(runs)}
+        claim = self._claim.model_copy(update=changed)
         answers = [(sizes, run.outputs) for sizes, run in runs if self._is_right(run)]
         findings = [*self._findings, *self._batch.findings]
         if left_out := self._budget.left_out():
@@ -129,6 +132,16 @@ class _ClaimVerifier:
         if inside:
             self._findings.append(coverage.sizes_refused(self._call.method, region, inside[-1][1].refusal))
         return False
+
+    def _verified_datatypes(self, runs: Sequence[tuple[Sizes, DifferentialRun]]) -> dict[str, list[Datatype]]:
+        """Return the claimed datatypes if they hold at the example's sizes and at others that came out right."""
+        claimed = self._claim.datatypes
+        if not claimed or any(run.differs for _, run in runs):
+            return {}
+        others = [sizes for sizes, run in runs if self._is_right(run) and sizes != self._example_sizes]
+        tried = [self._example_sizes, *others[-1:]]
+        holds = holds_for_datatypes(self._tester, self._call, self._contract, self._inputs, claimed, tried)
+        return claimed if holds else {}
 
     def _is_size_difference(self, run: DifferentialRun) -> bool:
         """Whether the size makes it differ, and not chance, or what makes the example differ as well."""

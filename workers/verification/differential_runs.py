@@ -5,6 +5,7 @@ Whether a run lies in the contract is decided when all are done, for the contrac
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from tracehouse.byte_units import MIB
 from tracehouse.differential import golden, out_of_memory
@@ -72,6 +73,18 @@ class DifferentialTester:
         if keep and run.agrees and not eager.drew and not is_limited:
             self._golden_cases.append((run, golden.GoldenCase(call.method, inputs, list(eager.answer.leaves.values()))))
         return run
+
+    def compare_unrecorded(
+        self, call: BoundCall, inputs: Sequence[Tensor]
+    ) -> list[TensorSpec] | Literal["refused", "differs"]:
+        """Make the same call of both, and return eager's outputs if they agree. No run is recorded."""
+        self._processes.eager.ask(call, inputs, seed=self._seed, within_s=self.limit_s(call.method))
+        self._processes.ask_artifact(call, inputs)
+        eager, answers = self._processes.eager.answer(), self._processes.artifact_answers()
+        if isinstance(eager, Failure):
+            return "refused"
+        comparisons = self._processes.compare(eager, answers, self._processes.float64_of(call, inputs, eager))
+        return _output_specs(eager) if comparisons.agrees and not eager.drew else "differs"
 
     def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> Answer | str:
         """Return what the served form answers, or what it raises. The eager model is not asked."""

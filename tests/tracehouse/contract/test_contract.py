@@ -55,6 +55,24 @@ def test_inputs_come_back_in_the_artifacts_order() -> None:
     assert [t.name for t in METHOD.accept([tensor(MASK), tensor(X)]).tensors] == ["x", "mask"]
 
 
+def test_an_input_may_have_each_of_its_datatypes_and_stays_as_it_was_sent() -> None:
+    ids = InputSpec(name="x", datatype=Datatype.INT64, shape=(2,), datatypes=[Datatype.INT64, Datatype.INT32])
+    method = METHOD.model_copy(update={"inputs": [ids, MASK]})
+    [accepted, _] = method.accept([tensor(ids, datatype=Datatype.INT32), tensor(MASK)]).tensors
+
+    assert accepted.datatype is Datatype.INT32
+    assert method.takes([tensor(ids, datatype=Datatype.INT32).spec, tensor(MASK).spec])
+    with pytest.raises(DatatypeMismatch) as refused:
+        method.accept([tensor(ids, datatype=Datatype.INT16), tensor(MASK)])
+    assert "not INT64 or INT32" in refused.value.detail
+
+
+@pytest.mark.parametrize("datatypes", [["INT32", "INT64"], ["INT64", "FP32"], ["INT64", "BOOL"]])
+def test_datatypes_begin_with_the_examples_and_are_of_its_kind(datatypes: list[str]) -> None:
+    with pytest.raises(ValidationError):
+        InputSpec.model_validate({"name": "x", "datatype": "INT64", "shape": [2], "datatypes": datatypes})
+
+
 def test_a_missing_input_is_named() -> None:
     with pytest.raises(MissingInput) as refused:
         METHOD.accept([tensor(X)])

@@ -213,6 +213,16 @@ def test_arguments_that_are_no_tensors_must_be_the_same() -> None:
     assert "scale" in said
 
 
+def test_a_datatype_that_is_refused_now_is_named() -> None:
+    one = method({"ids": (4,)})
+    several = one.inputs[0].model_copy(update={"datatypes": [Datatype.INT64, Datatype.INT32]})
+    both = Contract(methods={"forward": one.model_copy(update={"inputs": [several]})})
+    own = Contract(methods={"forward": one})
+
+    assert list_uncovered([own], [both]) == []
+    assert "input 'ids' is INT64, and was INT64 or INT32" in str(list_uncovered([both], [own]))
+
+
 def test_an_order_of_keys_that_was_free_is_named() -> None:
     def ordered(keys: list[str]) -> Contract:
         return contract(X, key_orders={"d": keys} if keys else {})

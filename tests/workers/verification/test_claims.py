@@ -52,6 +52,8 @@ TABLE = torch.arange(40.0).reshape(10, 4)
 def Net(x):
     return TABLE[x]
 """
+TAKES_ONE_DATATYPE = LOOKS_IDS_UP.replace("TABLE[x]", "TABLE[x] * (1 if x.dtype is torch.int64 else 2)")
+ANSWERS_IN_KIND = "def Net(x):\n    return x * 2\n"
 
 X = tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.5]])
 BATCH_AND_LENGTH = {"shapes": {"x": ["batch", "seq"]}}
@@ -301,3 +303,16 @@ def test_a_case_within_a_region_takes_the_region_away(claimed: Claimed) -> None:
 
     assert not any(one.basis == "proven" for one in forward(kept).regions)
     assert kinds(kept)["baked-size"].evidence["case"] == "counterexample: large"
+
+
+@pytest.mark.parametrize(
+    ("source", "holds"), [(LOOKS_IDS_UP, True), (TAKES_ONE_DATATYPE, False), (ANSWERS_IN_KIND, False)]
+)
+def test_claimed_datatypes_are_the_contracts_if_both_answer_the_same(
+    claimed: Claimed, source: str, holds: bool
+) -> None:
+    ids = {"datatype": "INT64", "shape": [2, 2], "data": [1, 5, 2, 9]}
+    kept = claimed(source, {"shapes": {"x": [2, 2]}, "datatypes": {"x": ["INT64", "INT32"]}}, example_inputs=[ids])
+
+    assert forward(kept).inputs[0].datatypes == (["INT64", "INT32"] if holds else [])
+    assert kept.check.verdict is Verdict.VERIFIED
