@@ -12,7 +12,6 @@ from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.findings.kinds import Kind
 from tracehouse.introspection import script_graphs, user_lines
-from tracehouse.torch_values.compare import compare
 from tracehouse.torchscript.trace import TraceResult
 
 # A model that draws random numbers is called so many times more on its example: one that skips a layer now and then can
@@ -115,7 +114,7 @@ class Determinism:
         if drew:
             self._ledger.random_methods.add(call.method)
         sides = ("the first call", other)
-        difference = compare(first.outputs, again.outputs, 0.0 if drew else self._tolerance, sides=sides).difference
+        difference = self._eager.compare(call, first, again, 0.0 if drew else self._tolerance, sides).difference
         if difference is None or self._ledger.has(Kind.NONDETERMINISTIC if drew else Kind.HIDDEN_STATE, call.method):
             return
         if drew:

@@ -238,7 +238,7 @@ class EagerOracle:
                 again = call_model(module, call, self._seed)
             except ModelRaised as error:
                 return Difference("output", f"it raises: {error.detail}")
-        return compare(first.outputs, again.outputs, tolerance, sides=("the first call", "a later one")).difference
+        return self.compare(call, first, again, tolerance, ("the first call", "a later one")).difference
 
     def is_repeatable(self, call: Call, answer: CallResult, *, tolerance: float, within_s: float) -> bool:
         """Whether the same call gives the same answer again, within the relative `tolerance` and `within_s` seconds.

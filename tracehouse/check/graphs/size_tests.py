@@ -252,7 +252,7 @@ class _SizeTester:
         except TooSlow:
             return None
         sides = ("the first call", "one after other sizes")
-        return compare(target.example.outputs, again.outputs, target.tolerance, sides=sides).difference
+        return target.eager.compare(target.call, target.example, again, target.tolerance, sides).difference
 
 
 def _change_tensors(call: Call, change: Change) -> Call:

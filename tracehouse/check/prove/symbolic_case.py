@@ -39,7 +39,6 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values import structure
-from tracehouse.torch_values.compare import compare
 
 # proven-on-symbols: on real tensors the model was seen to run other operators than on symbols, where it is proven.
 # sampled: proven for the values that the model read at the sizes at which the case began, and calls that read others
@@ -236,9 +235,9 @@ class _SymbolicCase:
         """Whether the call that was just made changes what the model answers to the example."""
         if self._copies.is_unchanged():
             return False
-        example, seed = self._target.call, self._target.seed
-        after = call_model(self._copies.last(), example, seed, within_s=None)
-        return not compare(self._target.eager.answer(example).outputs, after.outputs, self._target.tolerance).agrees
+        target = self._target
+        after = call_model(self._copies.last(), target.call, target.seed, within_s=None)
+        return target.eager.find_effect(target.call, target.example, after, target.tolerance) is not None
 
     # Values that the model reads, of which the example's sizes show no effect.
 
