@@ -59,7 +59,7 @@ Probe = Callable[[ValueBounds, Budget], object]
 # The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
 # nothing for the later ones. The fractions are choices.
 _SHARES: Mapping[LayerName, float] = {
-    "observe": 0.5, "graphs": 0.35, "flip": 0.25, "prove": 0.75, "probe": 0.5, "batch": 0.8,
+    "observe": 0.5, "graphs": 0.25, "flip": 0.25, "prove": 0.8, "probe": 0.5, "batch": 0.8,
 }  # fmt: skip
 # Shrinking one counterexample may take this fraction of the remaining budget, and at most so many seconds.
 _SHRINK_SHARE, _SHRINK_S = 0.2, 0.5

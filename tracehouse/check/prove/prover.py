@@ -31,6 +31,8 @@ _EMPTY_CASES_MAX = 8  # of cases in which a symbol has size 0
 FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
 _REPEAT_S = 0.1
+# The fraction of the time left that a case with free symbols may take: one with fewer is hardly quicker. A choice.
+_FREE_SHARE = 0.85
 _REGIONS_NAMED = 2
 # After so many proofs in a row in which a symbol had only one size, the next case begins with that symbol as a number.
 _SINGLE_SIZE_CASES = 3
@@ -241,7 +243,7 @@ class _Prover:
         }
         while not self._budget.is_spent:
             try:
-                with _limit_time(self._budget.share(0.5 if free else 1.0)):
+                with _limit_time(self._budget.share(_FREE_SHARE if free else 1.0)):
                     call = self._groups.resize(self._target.call, sizes, self._target.seed)
                     return cases.run(call, sizes, free)
             except _TimeIsOver:
