@@ -141,7 +141,10 @@ def make_artifact(**changes: Any) -> Artifact:
 
 @pytest.fixture(scope="session")
 def trace() -> Trace:
-    """An artifact of the module's `forward` on these arguments, its files kept as blobs, and nothing checked."""
+    """An artifact of the module's `forward` on these arguments, its files kept as blobs, and nothing checked.
+
+    A module that draws random numbers needs a `seed`.
+    """
     return _trace
 
 
@@ -151,6 +154,7 @@ def _trace(
     *args: Any,
     verdict: Verdict = Verdict.VERIFIED,
     freeze: bool = False,
+    seed: int | None = None,
     **kwargs: Any,
 ) -> Artifact:
     # Here and not above: most tests need no torch, whose import takes seconds.
@@ -163,19 +167,22 @@ def _trace(
 
     module.eval()
     call = bind(module, "forward", "forward", args, kwargs)
+    if seed is not None:
+        torch.manual_seed(seed)
     with torch.no_grad():
         outputs = call.run(module)
     call = call.returning(structure.describe(outputs, "output"), strict=False)
     answered = returned.tensors(outputs)
-    case = golden.GoldenCase("forward", tensors.pack(call.tensors), tensors.pack(answered))
+    case = golden.GoldenCase("forward", tensors.pack(call.tensors), tensors.pack(answered), seed)
     archive = io.BytesIO()
     bake(module, {"forward": call}, {})
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         inputs = {"forward": call.artifact_args}
         torch.jit.save(torch.jit.trace_module(module, inputs, strict=False, check_trace=False), archive)
+    contract = observed_contract.observe({"forward": call}, {"forward": outputs})
     return make_artifact(
-        contract=observed_contract.observe({"forward": call}, {"forward": outputs}),
+        contract=contract.with_stochastic([] if seed is None else ["forward"]),
         check=TraceCheck(verdict=verdict, comparisons=[], findings=[], torch=TorchCheck(ran=False)),
         archive=keep(blobs, archive.getvalue()),
         printouts=keep(blobs, b"[]"),

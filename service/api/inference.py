@@ -61,12 +61,22 @@ from tracehouse.tensors.tensor import Tensor
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
 
+class ReplyParameters(Frozen):
+    """What else is to be said of an answer, in the protocol's place for it."""
+
+    seed: int = Field(description="The seed of the random numbers: sent again, it gives the same answer again.")
+
+
 class InferenceReply(Frozen):
     """The reply of the Open Inference Protocol, whichever form the request has."""
 
     model_name: str
     model_version: str
     id: str | None = Field(None, description="The request's id, if it has one.")
+    parameters: ReplyParameters | None = Field(
+        None,
+        description="Present if the method draws random numbers (`stochastic` in its contract), or a seed was sent.",
+    )
     warnings: list[str] = Field(
         [],
         description="Why not to trust the answer: the version was rejected and is served all the same, or its contract "
@@ -162,6 +172,10 @@ async def infer(
     """Inputs outside the artifact's contract are never answered: the problem names the clause that they break. If the
     contract is open, sizes that were never tried are answered with a warning.
 
+    If the contract says that the method is `stochastic`, each request draws other random numbers, and the reply says
+    the seed. With `parameters.seed`, the answer is that of the eager model after `torch.manual_seed(seed)`. A seed
+    changes nothing in the answer of a method that draws none.
+
     If the version has buckets, the bucket whose contract takes the inputs' sizes answers.
 
     The first request after a while starts the process that answers, and takes longer.
@@ -202,10 +216,12 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 async def _answer(context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int) -> Response:
     asked = await run_aside(byte_size, inference_json.read, body, model.contracts(method))
-    answer = await context.inference.answer(model, method, asked.tensors, asked.outputs)
+    answer = await context.inference.answer(model, method, asked.tensors, asked.outputs, seed=asked.seed)
     reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if asked.id is not None:
         reply["id"] = asked.id
+    if answer.seed is not None:
+        reply["parameters"] = {"seed": answer.seed}
     headers = {}
     if answer.warnings:
         reply["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]

@@ -32,6 +32,7 @@ from tracehouse.contract.structure import (
 from tracehouse.errors import BakedArgument, KeyOrderMismatch, MissingInput, StructureMismatch, UnexpectedInput
 from tracehouse.tensors.tensor import Tensor
 
+SEED_MAX = 2**63 - 1
 _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
 
 
@@ -68,11 +69,15 @@ class _Expected:
 
 @dataclass(frozen=True, slots=True)
 class InferenceBody:
-    """What a body says. `tensors` stand in any order; `outputs` are the names to answer with, in that order."""
+    """What a body says. `tensors` stand in any order; `outputs` are the names to answer with, in that order.
+
+    `seed` seeds the random numbers that are drawn for the answer.
+    """
 
     tensors: list[Tensor]
     outputs: list[str]
     id: str | None = None
+    seed: int | None = None
 
 
 def read(body: JsonValue, contracts: Sequence[MethodContract]) -> InferenceBody:
@@ -81,11 +86,12 @@ def read(body: JsonValue, contracts: Sequence[MethodContract]) -> InferenceBody:
     Raises InvalidRequest, InvalidTensor, or a ContractViolation that can be seen without looking at sizes.
     """
     given = as_members(body, _MEMBERS, "")
-    as_object(given.get("parameters", {}), "/parameters")
+    parameters = as_object(given.get("parameters", {}), "/parameters")
     return InferenceBody(
         tensors=list(_each_once(_read_tensors(given, contracts[0], _Expected.of(contracts)))),
         outputs=_outputs(given.get("outputs"), contracts[0]),
         id=_id(given.get("id")),
+        seed=_seed(parameters.get("seed")),
     )
 
 
@@ -221,6 +227,12 @@ def _id(value: JsonValue) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise invalid_at("/id", f"an id is a string, not {describe(value)}")
+
+
+def _seed(value: JsonValue) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= SEED_MAX):
+        return value
+    raise invalid_at("/parameters/seed", f"a seed is a whole number from 0 to {SEED_MAX}, not {describe(value)}")
 
 
 def _unknown_input(name: str, known: Any) -> UnexpectedInput:

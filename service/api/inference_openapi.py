@@ -2,12 +2,26 @@
 
 from typing import Any
 
+from service.api import inference_json
 from service.api.examples import LINEAR_INFERENCE
 from tracehouse.tensors.tensor import Datatype
 
 NOT_FINITE = 'JSON has no NaN and no infinities: they are "NaN", "Infinity" and "-Infinity".'
 
 _PARAMETERS = {"type": "object", "description": "The protocol has it; it is taken and not used."}
+_REQUEST_PARAMETERS = {
+    "type": "object",
+    "description": "The protocol has it; what is not listed here is taken and not used.",
+    "properties": {
+        "seed": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": inference_json.SEED_MAX,
+            "description": "Seeds the random numbers of a method that draws some: the same seed gives the same answer. "
+            "Default: a new seed for each request, which the reply says.",
+        }
+    },
+}
 _TENSOR_MEMBERS: dict[str, Any] = {
     "name": {"type": "string"},
     "datatype": {"type": "string", "enum": [datatype.value for datatype in Datatype]},
@@ -17,7 +31,7 @@ _TENSOR_MEMBERS: dict[str, Any] = {
 }
 _COMMON_MEMBERS: dict[str, Any] = {
     "id": {"type": "string", "description": "The reply repeats it."},
-    "parameters": _PARAMETERS,
+    "parameters": _REQUEST_PARAMETERS,
     "outputs": {
         "type": "array",
         "description": "The outputs to return. Default: all.",

@@ -31,12 +31,14 @@ def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = 
 
 
 def size_lines(contract: dict[str, Any]) -> Iterator[str]:
-    """Yield lines for the regions of each method, and for inputs with dims whose size the trace has baked in."""
+    """Yield lines for the regions of each method, for random draws, and for inputs with dims whose size is baked in."""
     for name, method in contract["methods"].items():
         regions, others = list_regions([Region.model_validate(region) for region in method["regions"]])
         yield from (f"sizes of {name}: {region} ({region.basis})" for region in regions)
         if others:
             yield f"sizes of {name}: {others}"
+        if method.get("stochastic"):
+            yield f"stochastic: {name} draws random numbers; `parameters.seed` gives the same answer again"
         for spec in method["inputs"]:
             baked = [place for place, reason in spec["fixed"].items() if reason == "trace"]
             if baked:

@@ -44,12 +44,16 @@ class Ask(Frozen):
 
 
 class AnswerReply(Frozen):
-    """The outputs of the eager model, whose bytes are the frame's body; `drew`: it drew random numbers."""
+    """The outputs of the eager model, whose bytes are the frame's body.
+
+    `drew`: it drew random numbers; `drew_in_python`: some of them with Python's or NumPy's generator.
+    """
 
     kind: Literal["answered"] = "answered"
     outputs: list[TensorSpec]
     returns: Structure
     drew: bool
+    drew_in_python: bool = False
     seconds: float = Field(ge=0, allow_inf_nan=False)
 
 

@@ -34,7 +34,7 @@ class Infer(Frozen):
 
     With `arguments`, which are the structure of the inputs, the reply has all that the artifact returns, even if the
     contract says otherwise. The tensors get their names, and the constants beside them, from `returns`, if they stand
-    as it says.
+    as it says. With `seed`, torch's generators are seeded before the call.
     """
 
     kind: Literal["infer"] = "infer"
@@ -43,6 +43,7 @@ class Infer(Frozen):
     answer_max_bytes: int
     arguments: list[Argument] | None = None
     returns: Structure | None = None
+    seed: int | None = None
 
 
 class RunnerReady(Frozen):
@@ -53,11 +54,15 @@ class RunnerReady(Frozen):
 
 
 class OutputReply(Frozen):
-    """The outputs; the frame's body is their bytes, one after the other."""
+    """The outputs; the frame's body is their bytes, one after the other. `drew`: random numbers were drawn for them.
+
+    That is said of a request with `arguments`.
+    """
 
     kind: Literal["inferred"] = "inferred"
     outputs: list[TensorSpec]
     returns: Structure | None = None
+    drew: bool = False
 
 
 ToRunner = Annotated[Infer | Differentiate, Field(discriminator="kind")]

@@ -5,6 +5,7 @@ tensors.
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,8 @@ from tracehouse.tensors.tensor import Tensor
 UNSOUND = "the check rejected this version: its answers are not known to be right"
 UNTRIED = "these sizes were never tried: the answer is not known to be right"
 
+# A client in JavaScript reads no larger integer exactly.
+_SEED_BITS = 53
 # A manifest with its findings takes some hundred kilobytes as objects.
 _ARTIFACTS_MAX = 32
 # Contracts stay longer: a request to a model with buckets looks at the contracts of all of them.
@@ -67,7 +70,8 @@ class AnswerWarning:
 class InferenceResult:
     """The outputs of one request, the version that gave them, and why not to trust them, if there is a reason.
 
-    `returns` is how all outputs of the method nest, with the constants beside the tensors.
+    `returns` is how all outputs of the method nest, with the constants beside the tensors. `seed` seeded the random
+    numbers; None if none are drawn, unless the request named it.
     """
 
     model_name: str
@@ -75,6 +79,7 @@ class InferenceResult:
     outputs: list[Tensor]
     returns: Structure
     warnings: list[AnswerWarning]
+    seed: int | None = None
 
 
 class Inference:
@@ -95,9 +100,17 @@ class Inference:
         return await asyncio.to_thread(self._find, tenant, ModelRef.parse(reference), device)
 
     async def answer(
-        self, model: ServedModel, method: str, tensors: Sequence[Tensor], outputs: Sequence[str] | None = None
+        self,
+        model: ServedModel,
+        method: str,
+        tensors: Sequence[Tensor],
+        outputs: Sequence[str] | None = None,
+        *,
+        seed: int | None = None,
     ) -> InferenceResult:
         """Answer tensors in any order with the outputs that are named, or with all, in that order.
+
+        `seed` seeds the random numbers that are drawn; without it, each request has a new seed.
 
         Raises MethodNotFound, a ContractViolation, BlobMissing and what `Pool.infer` raises.
         """
@@ -105,7 +118,8 @@ class Inference:
         place, accepted = await self._accept(model, contracts, tensors)
         digest = model.artifacts[place].digest
         artifact = await asyncio.to_thread(self._artifact, model.tenant, digest)
-        answered = await self._pool.infer(model.tenant, artifact, digest, method, accepted.tensors)
+        used = secrets.randbits(_SEED_BITS) if seed is None else seed
+        answered = await self._pool.infer(model.tenant, artifact, digest, method, accepted.tensors, seed=used)
         by_name = {tensor.name: tensor for tensor in answered}
         return InferenceResult(
             model_name=model.name,
@@ -113,6 +127,7 @@ class Inference:
             outputs=answered if outputs is None else [by_name[name] for name in outputs],
             returns=contracts[place].returns,
             warnings=_warnings(model.version, artifact, accepted),
+            seed=used if contracts[place].stochastic else seed,
         )
 
     def _find(self, tenant: str, ref: ModelRef, device: str | None) -> ServedModel:

@@ -52,9 +52,11 @@ class Pool:
         self._drained = asyncio.Event()
 
     async def infer(
-        self, tenant: str, artifact: Artifact, digest: str, method: str, inputs: Sequence[Tensor]
+        self, tenant: str, artifact: Artifact, digest: str, method: str, inputs: Sequence[Tensor], *, seed: int
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
+
+        `seed` seeds the random numbers that are drawn.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, DeviceUnavailable or
         ShuttingDown.
@@ -73,7 +75,7 @@ class Pool:
         deployment.pending += 1
         try:
             async with deployment.turn:
-                return await self._ask_with_retry(deployment, method, inputs)
+                return await self._ask_with_retry(deployment, method, inputs, seed)
         finally:
             self._finish_request(deployment)
 
@@ -96,21 +98,23 @@ class Pool:
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
         await asyncio.gather(*starting, return_exceptions=True)
 
-    async def _ask_with_retry(self, deployment: Deployment, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+    async def _ask_with_retry(
+        self, deployment: Deployment, method: str, inputs: Sequence[Tensor], seed: int
+    ) -> list[Tensor]:
         try:
-            return await self._ask(deployment, method, inputs)
+            return await self._ask(deployment, method, inputs, seed)
         except RunnerLost as error:
             _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
             deployment.refuse_if_held_back()
-        return await self._ask(deployment, method, inputs)
+        return await self._ask(deployment, method, inputs, seed)
 
-    async def _ask(self, deployment: Deployment, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+    async def _ask(self, deployment: Deployment, method: str, inputs: Sequence[Tensor], seed: int) -> list[Tensor]:
         if self._closed:
             raise ShuttingDown("the service stopped before this was computed")
         deployment.refuse_if_held_back()
         try:
             runner = await self._ready_runner(deployment)
-            outputs = await runner.infer(method, inputs)
+            outputs = await runner.infer(method, inputs, seed=seed)
         except (GraphRaised, AnswerTooLarge):
             deployment.count_answer()
             raise

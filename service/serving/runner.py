@@ -109,8 +109,8 @@ class Runner:
             case _:
                 raise await self._lost("it did not get as far as being asked")
 
-    async def infer(self, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Return the outputs in the contract's order.
+    async def infer(self, method: str, inputs: Sequence[Tensor], *, seed: int) -> list[Tensor]:
+        """Return the outputs in the contract's order. `seed` seeds the random numbers that are drawn.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout or RunnerLost.
 
@@ -119,7 +119,7 @@ class Runner:
         if self.state is not RunnerState.READY or self._channel is None:
             raise RunnerLost("the runner ended before it was asked")
         self.state = RunnerState.BUSY
-        self._exchange = asyncio.create_task(self._answer(self._channel, method, inputs))
+        self._exchange = asyncio.create_task(self._answer(self._channel, method, inputs, seed))
         return await asyncio.shield(self._exchange)
 
     async def settle(self) -> None:
@@ -170,9 +170,10 @@ class Runner:
                 body_max_bytes=self._limits.answer_max_bytes,
             )
 
-    async def _answer(self, channel: AsyncChannel, method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+    async def _answer(self, channel: AsyncChannel, method: str, inputs: Sequence[Tensor], seed: int) -> list[Tensor]:
         answer_max_bytes, limit_s = self._limits.answer_max_bytes, self._limits.infer_timeout_s
-        ask = Infer(method=method, inputs=[tensor.spec for tensor in inputs], answer_max_bytes=answer_max_bytes)
+        specs = [tensor.spec for tensor in inputs]
+        ask = Infer(method=method, inputs=specs, answer_max_bytes=answer_max_bytes, seed=seed)
         try:
             message, body = await self._ask(channel, ask, [tensor.data for tensor in inputs], limit_s)
         except TimeoutError:

@@ -224,11 +224,12 @@ def goes_wrong_in_a_row(specimen: Specimen) -> bool:
     return any(not same(called(eager, call), called(traced, call)) for call in calls)
 
 
-def is_random(specimen: Specimen) -> bool:
-    """Whether the model answers the same inputs otherwise with another seed."""
+def draws_otherwise(specimen: Specimen) -> bool:
+    """Whether model and trace part under some seed, from which both draw."""
+    traced = specimen.traced()
     calls = [specimen.example, *specimen.others]
-    drawn = ([called(specimen.fresh(), call, seed) for seed in range(3)] for call in calls)
-    return any(not same(first, again) for first, *others in drawn for again in others)
+    drawn = ((called(specimen.fresh(), call, seed), called(traced, call, seed)) for call in calls for seed in range(5))
+    return any(not same(eager, given) for eager, given in drawn)
 
 
 def goes_wrong_elsewhere(specimen: Specimen) -> bool:

@@ -15,7 +15,7 @@ GOES_WRONG = {
     "value": specimen.wrong_on,
     "input-write": specimen.wrong_on,
     "state": specimen.goes_wrong_in_a_row,
-    "random": specimen.is_random,
+    "random": specimen.draws_otherwise,
     "ambient": specimen.goes_wrong_elsewhere,
 }
 
@@ -65,7 +65,7 @@ def test_a_wrong_model_names_lines_of_its_code(case: Specimen) -> None:
 def test_a_right_model_is_traced_right(case: Specimen) -> None:
     assert specimen.wrong_on(case) == []
     assert not specimen.goes_wrong_in_a_row(case)
-    assert not specimen.is_random(case)
+    assert not specimen.draws_otherwise(case)
 
 
 @pytest.mark.parametrize("case", RIGHT, ids=name_of)

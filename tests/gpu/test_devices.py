@@ -115,8 +115,8 @@ def test_a_branch_on_a_value_is_found_on_cuda_too(work: Work) -> None:
 def test_random_numbers_that_cuda_draws_are_seen(work: Work) -> None:
     request = work("dropout_left_on", devices=["cuda"])
 
-    assert (request.state, request.verdict) == (State.SUCCEEDED, Verdict.REJECTED)
-    assert "nondeterministic" in [finding.kind for finding in request.findings]
+    assert request.state is State.SUCCEEDED
+    assert "stochastic" in [finding.kind for finding in request.findings]
 
 
 def test_mode_eager_runs_on_cuda(work: Work, store: Store) -> None:

@@ -137,11 +137,6 @@ class ReadsAValue(nn.Module):
         return -x
 
 
-class Draws(nn.Module):
-    def forward(self, x):
-        return x + torch.rand_like(x)
-
-
 class RollsByAThird(nn.Module):
     def forward(self, x):
         return torch.roll(x, x.shape[1] // 3, 1)

@@ -26,15 +26,16 @@ def paths(finding: Finding) -> list[Any]:
     return [(one["path"], one["type"]) for one in modules if isinstance(one, dict)]
 
 
-def test_a_dropout_in_train_mode_is_rejected_and_named(artifact: ArtifactOf) -> None:
+def test_a_dropout_in_train_mode_is_stochastic_and_named(artifact: ArtifactOf) -> None:
     kept = artifact(spec("dropout_in_training_only", example_inputs=[X], training=True))
 
     (finding,) = modes(kept)
-    assert (kept.training, kept.check.verdict) == (True, Verdict.REJECTED)
+    assert (kept.training, kept.check.verdict) == (True, Verdict.VERIFIED)
+    assert kept.contract.method("forward").stochastic
     assert paths(finding) == [("dropout", "Dropout")]
     assert finding.source == "return self.dropout(x)"
     kinds = {one.kind for one in kept.check.findings}
-    assert "nondeterministic" in kinds
+    assert "stochastic" in kinds
     assert not {"baked-size", "output-differs-elsewhere"} & kinds
 
 
@@ -86,7 +87,7 @@ def test_as_is_keeps_the_mode_of_each_part(artifact: ArtifactOf) -> None:
 def test_train_mode_is_the_mode_of_every_part(artifact: ArtifactOf) -> None:
     kept = artifact(spec("trains_a_part", example_inputs=[X], training=True))
 
-    assert kept.check.verdict is Verdict.REJECTED
+    assert kept.check.verdict is Verdict.VERIFIED
     assert [paths(finding) for finding in modes(kept)] == [
         [("frozen.1", "Dropout")],
         [("head.1", "BatchNorm1d")],

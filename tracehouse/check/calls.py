@@ -14,6 +14,7 @@ from tracehouse.eager.error_translation import translate_errors
 from tracehouse.eager.source import seed_all
 from tracehouse.errors import AnswerTooLarge, ModelRaised
 from tracehouse.torch_values.compare import copy_outputs
+from tracehouse.torch_values.generators import read_generators
 from tracehouse.torch_values.gradients import Gradients, differentiate
 
 
@@ -27,6 +28,7 @@ class CallResult:
     outputs: Any
     inputs: dict[str, torch.Tensor]
     drew: bool = False  # the call drew a random number
+    drew_in_python: bool = False  # it drew one from Python's or NumPy's generator, which no trace records
     left_state: bool = False  # the call changed the model, or what the model shares with its copies
 
 
@@ -43,10 +45,10 @@ def call_model(
         cloned = call.clone()
         if seeded:
             seed_all(seed)
-        before = _read_generators()
+        before = _Generators.read()
         with torch.no_grad(), translate_errors(ModelRaised, f"{call.method} raised", method=call.method):
             outputs = copy_outputs(cloned.run(module))
-        return CallResult(outputs, cloned.tensors, drew=_read_generators() != before)
+        return _make_result(outputs, cloned, before)
 
 
 def differentiate_model(
@@ -79,15 +81,25 @@ def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> Call
     """
     cloned = call.clone()
     seed_all(seed)
-    before = _read_generators()
+    before = _Generators.read()
     with torch.no_grad():
         outputs = copy_outputs(cloned.run_traced(module))
-    return CallResult(outputs, cloned.tensors, drew=_read_generators() != before)
+    return _make_result(outputs, cloned, before)
 
 
-def _read_generators() -> tuple[Any, ...]:
-    """Return the states of all generators of random numbers: torch's on each device, Python's and NumPy's."""
-    _, keys, position, *_ = np.random.get_state(legacy=True)
-    # Asking CUDA for its state would initialize it in a process that does not use it.
-    states = [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
-    return [state.numpy().tobytes() for state in states], random.getstate(), np.asarray(keys).tobytes(), position
+@dataclass(frozen=True)
+class _Generators:
+    """The states of all generators of random numbers: torch's on each device; Python's and NumPy's."""
+
+    of_torch: list[bytes]
+    of_python: tuple[Any, ...]
+
+    @classmethod
+    def read(cls) -> "_Generators":
+        _, keys, position, *_ = np.random.get_state(legacy=True)
+        return cls(read_generators(), (random.getstate(), np.asarray(keys).tobytes(), position))
+
+
+def _make_result(outputs: Any, call: Call, before: _Generators) -> CallResult:
+    after = _Generators.read()
+    return CallResult(outputs, call.tensors, drew=after != before, drew_in_python=after.of_python != before.of_python)

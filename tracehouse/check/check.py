@@ -47,6 +47,7 @@ from tracehouse.torchscript.trace import TraceResult
 
 _PARAMETERS_NAMED_MAX = 10  # in one finding
 _FAST_PATH_PROBES_MAX = 4  # probes that are asked again with fast paths. Chosen.
+_DRAWN = (Kind.NONDETERMINISTIC, Kind.STOCHASTIC, Kind.DRAWS_RANDOM_NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class CheckResult:
     """The check, and the calls that are worth comparing again; by method, a claim and the eager model's answers.
 
     A claim says for which sizes the artifact is right. `answers` has the shapes of the eager model's outputs at other
-    sizes than the example's.
+    sizes than the example's. `stochastic` are the methods of which the artifact drew random numbers.
     """
 
     check: TraceCheck
@@ -62,14 +63,16 @@ class CheckResult:
     claims: dict[str, MethodClaim]
     answers: Mapping[str, Answers] = field(default_factory=dict)
     differing: list[OfferedCall] = field(default_factory=list)  # the check inputs and samples on which both differ
+    stochastic: frozenset[str] = frozenset()
 
 
 class Check:
     """The check of one model. `calls` has the example of each method.
 
     Call `run_examples` before the trace, because a model that refuses its example needs no trace, and `run` after it,
-    once for each candidate. `options` say how answers are compared, and `seed` seeds every call. `later` is the limit
-    of each call on an example after the first one. `is_traced` says whether the candidate will be a trace.
+    once for each candidate. `options` say how answers are compared. `call_seed` seeds every call, and `seed` the inputs
+    that are drawn. `later` is the limit of each call on an example after the first one. `is_traced` says whether the
+    candidate will be a trace.
     """
 
     def __init__(
@@ -79,11 +82,12 @@ class Check:
         options: CheckOptions,
         *,
         seed: int,
+        call_seed: int,
         later: CallLimit,
         is_traced: bool,
     ) -> None:
         self._model = model
-        self._eager = EagerOracle(model, seed, later, measures_rounding=options.measures_rounding)
+        self._eager = EagerOracle(model, call_seed, later, measures_rounding=options.measures_rounding)
         self._calls = calls
         self._tolerance = options.tolerance
         self._seed = seed
@@ -135,8 +139,8 @@ class Check:
         self._calls = calls
         self._samples = [given.call for given in check_calls if is_sample(given.name)]
         traced, ledger = candidate.traced, Ledger()
-        comparer = Comparer(self._eager, traced, ledger, tolerance=self._tolerance, seed=self._seed)
-        determinism = Determinism(self._eager, self._observed, traced, ledger, self._tolerance)
+        comparer = Comparer(self._eager, traced, ledger, tolerance=self._tolerance, seed=self._eager.seed)
+        determinism = Determinism(self._eager, comparer, self._observed, traced, ledger, self._tolerance)
         for method, call in self._calls.items():
             comparer.compare_example(call, self._observed[method].answers[0])
             determinism.check_example(call)
@@ -190,7 +194,8 @@ class Check:
         differs = {(one.method, one.case) for one in ledger.comparisons if not one.agrees}
         differing = [OfferedCall(one.name, one.call, agrees=False) for one in check_calls
                      if (one.call.method, one.name) in differs]  # fmt: skip
-        return CheckResult(check, offered, claims, answers, differing)
+        stochastic = frozenset(ledger.stochastic_methods)
+        return CheckResult(check, offered, claims, answers, differing, stochastic)
 
     def _try_fast_paths(self, check_calls: Sequence[CheckCall], ledger: Ledger) -> None:
         """Report that fast paths are off, and whether the model answers otherwise with them."""
@@ -304,7 +309,7 @@ def _read_graphs(traced: TraceResult, methods: Sequence[str], ledger: Ledger) ->
     """Report what the graphs show and the calls have not."""
     for finding in scripted_graphs.inspect_graphs(traced.module, methods):
         method = str(finding.evidence["method"])
-        is_drawn = any(ledger.has(kind, method) for kind in (Kind.NONDETERMINISTIC, Kind.DRAWS_RANDOM_NUMBERS))
+        is_drawn = any(ledger.has(kind, method) for kind in _DRAWN)
         if not ledger.has(finding.kind, method) and not (finding.kind == Kind.MAY_DRAW and is_drawn):
             ledger.findings.append(finding)
 

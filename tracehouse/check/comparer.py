@@ -68,12 +68,17 @@ class Comparer:
             given.call, given.name, compared, in_contract=observed_contract.is_same_contract(example, given.call)
         )
 
-    def compare(self, call: Call, eager: CallResult) -> ComparisonResult:
+    def compare(self, call: Call, eager: CallResult, *, draw: int = 0) -> ComparisonResult:
         """Compare the outputs, and then the inputs as the call left them. An artifact that raises differs.
 
-        Raises LimitExceeded if the artifact runs out of memory.
+        `draw` is that of eager's answer: the artifact draws the same random numbers. Raises LimitExceeded if the
+        artifact runs out of memory.
         """
-        asked = ask_artifact(self._eager, self._traced.module, call, eager, tolerance=self._tolerance, seed=self._seed)
+        asked = ask_artifact(
+            self._eager, self._traced.module, call, eager, tolerance=self._tolerance, seed=self._seed + draw
+        )
+        if asked.answer is not None and asked.answer.drew:
+            self._ledger.stochastic_methods.add(call.method)
         if asked.answer is not None and (eager.drew or asked.answer.drew):
             self._ledger.random_methods.add(call.method)
         return asked.compared

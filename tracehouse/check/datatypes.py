@@ -76,7 +76,9 @@ def _agrees(target: Target, calls: Sequence[Call]) -> bool:
 def _answers_alike(target: Target, call: Call) -> bool:
     try:
         eager = target.eager.answer(call, within_s=target.call_s)
-        asked = ask_artifact(target.eager, target.artifact, call, eager, tolerance=target.tolerance, seed=target.seed)
+        asked = ask_artifact(
+            target.eager, target.artifact, call, eager, tolerance=target.tolerance, seed=target.eager.seed
+        )
     except (ModelRaised, LimitExceeded, TooSlow):
         return False
     return asked.compared.agrees and not eager.drew and _dtypes(eager.outputs) == _dtypes(target.example.outputs)

@@ -145,16 +145,18 @@ def tracer_warning(
     )
 
 
-def nondeterministic(
-    call: Call, difference: Difference, graph: script_graphs.Graph, drawing: user_lines.Line | None
-) -> Finding:
-    """Return the finding that eager answers differently with other random numbers.
+def nondeterministic(call: Call, difference: Difference, drawing: user_lines.Line | None) -> Finding:
+    """Return the finding that eager answers differently with other random numbers of Python or NumPy.
 
-    `drawing` is the line that draws where no node of the graph does.
+    `drawing` is the line that draws.
     """
-    node = next((node for node in script_graphs.nodes(graph) if node.isNondeterministic()), None)
-    line = user_lines.line_facts(script_graphs.line_of(node) if node else drawing)
-    return repeatability.nondeterministic(call.method, difference, operator=node.kind() if node else None, line=line)
+    return repeatability.nondeterministic(call.method, difference, line=user_lines.line_facts(drawing))
+
+
+def stochastic(call: Call, difference: Difference, node: script_graphs.Node | None) -> Finding:
+    """Return the finding that eager answers differently with other random numbers of torch; `node` draws first."""
+    line = user_lines.line_facts(script_graphs.line_of(node) if node else None)
+    return repeatability.stochastic(call.method, difference, operator=node.kind() if node else None, line=line)
 
 
 def draws_random_numbers(method: str, node: script_graphs.Node | None) -> Finding:

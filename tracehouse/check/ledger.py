@@ -27,7 +27,7 @@ class Ledger:
     """The entries so far. They are appended as the calls are made, so that they stay if submitted code raises later.
 
     `differing` has the call of each finding that answers differ, by its kind and method. `random_methods` are the
-    methods that drew a random number in some call.
+    methods that drew a random number in some call, and `stochastic_methods` those of which the artifact drew one.
     """
 
     comparisons: list[Comparison] = field(default_factory=list)
@@ -35,6 +35,7 @@ class Ledger:
     probes: list[OfferedCall] = field(default_factory=list)
     differing: dict[tuple[str, str], Call] = field(default_factory=dict)
     random_methods: set[str] = field(default_factory=set)
+    stochastic_methods: set[str] = field(default_factory=set)
 
     def has(self, kind: str, method: str) -> bool:
         """Whether there is a finding of this kind on the method."""

@@ -134,16 +134,17 @@ def check_live(
         checked = check.run(candidate, lambda _: None)
         found = find_counterexamples(
             loaded, candidate.traced.module, [*checked.offered, *checked.differing], checked.check.findings,
-            check_options, seed=seed, within_s=min(call_s, _REPEATED_CALL_S),
+            check_options, seed=options.call_seed, within_s=min(call_s, _REPEATED_CALL_S),
         )  # fmt: skip
         fixed_orders = find_key_orders(
-            EagerOracle(loaded.model, seed), loaded.calls[_METHOD], tolerance=check_options.tolerance, seed=seed,
-            within_s=call_s, budget=Budget(budget_s * ORDERS_SHARE_OF_BUDGET),
+            EagerOracle(loaded.model, options.call_seed), loaded.calls[_METHOD], tolerance=check_options.tolerance,
+            seed=seed, within_s=call_s, budget=Budget(budget_s * ORDERS_SHARE_OF_BUDGET),
         )  # fmt: skip
         findings = link_findings(checked.check.findings, found)
         findings += [dict_order_fixed(_METHOD, one.order, one.reason) for one in fixed_orders]
         contract = check.contract.with_claims(checked.claims, checked.answers)
         contract = contract.with_key_orders({_METHOD: [one.order for one in fixed_orders]})
+        contract = contract.with_stochastic(checked.stochastic)
         contract = contract.with_devices(find_fixed_devices(candidate.traced.module))
         refused = _refused_samples(contract, loaded.check_calls)
         wanted = {symbol: [span] for symbol, span in requested.sizes.items()}

@@ -46,9 +46,15 @@ class ModelCheck:
         self._options_of_check = check
         self._requested = requested
         self._first_s = first_call_s(check.budget_s) if bounds_first_call else None
-        later = later_call(check.budget_s)
-        is_traced = conversion.mode == "trace"
-        self._check = Check(loaded.model, loaded.calls, check, seed=options.seed, later=later, is_traced=is_traced)
+        self._check = Check(
+            loaded.model,
+            loaded.calls,
+            check,
+            seed=options.seed,
+            call_seed=options.call_seed,
+            later=later_call(check.budget_s),
+            is_traced=conversion.mode == "trace",
+        )
 
     @cached_property
     def outputs(self) -> dict[str, Any]:

@@ -98,7 +98,8 @@ def watch_trace(
     Raises whatever tracing raises, and TooSlow after `within_s` seconds.
     """
     with time_limit(within_s):
-        return target.trace_again(call, within=enter_both(reading, world or nullcontext()))
+        graph = target.trace_again(call, within=enter_both(reading, world or nullcontext()))
+        return graph.with_draws(reading.draws)
 
 
 @contextmanager

@@ -77,6 +77,11 @@ class EagerOracle:
         self.has_stopped = False  # whether a call was stopped at its limit
 
     @property
+    def seed(self) -> int:
+        """The seed of each call. The artifact's calls have the same one."""
+        return self._seed
+
+    @property
     def module(self) -> torch.nn.Module:
         """The module to look at. Never call it: a call may change it."""
         return self._model.module
@@ -157,13 +162,14 @@ class EagerOracle:
         self._unchanged = None  # what it shares with the source is put back after the call
         return model.outputs(call, self._seed, within_s=CALL_LIMITS.float64.after(self._answer_s))
 
-    def answer_again(self, call: Call, *, within_s: float) -> CallResult:
+    def answer_again(self, call: Call, *, within_s: float | None = None) -> CallResult:
         """Return the answer of the copy that answered last, with the state that its last call left.
 
-        Call `answer` first. Raises ModelRaised if the model raises, and TooSlow after `within_s` seconds.
+        Call `answer` or `repeat` first. Raises ModelRaised if the model raises, and TooSlow after `within_s` seconds or
+        the oracle's own limit.
         """
         assert self._last is not None
-        return call_model(self._last, call, self._seed, within_s=within_s)
+        return call_model(self._last, call, self._seed, within_s=within_s or self._limit_s)
 
     def observe(self, call: Call, *, first_s: float | None = None) -> CallObservation:
         """Call a copy twice, and return both answers and the state that passes from call to call.
@@ -255,11 +261,12 @@ class EagerOracle:
         return compare(answer.outputs, again.outputs, tolerance).agrees
 
     def repeat(self, call: Call, times: int) -> list[CallResult]:
-        """Return the answers of one new copy to `times` consecutive calls, each with other random numbers.
+        """Return the answers of one new copy to `times` consecutive calls with the draws 0, 1, 2 and so on.
 
         Raises ModelRaised if the model refuses one, and TooSlow if one is stopped.
         """
         module = self._model.copy_module()
+        self._last = module
         return [call_model(module, call, self._seed + draw, within_s=self._limit_s) for draw in range(times)]
 
     def _find_reads_before_writes(

@@ -166,6 +166,8 @@ def _contract_lines(method: MethodContract) -> Iterator[str]:
     yield from (f"for {region} ({region.basis})" for region in regions)
     if others:
         yield others
+    if method.stochastic:
+        yield "stochastic: random numbers are drawn, and the same seed gives the same answer"
     for path, keys in method.key_orders.items():
         yield f"{KeyOrder(path=path, keys=keys).subject} in this order: {', '.join(keys)}"
     if method.devices:

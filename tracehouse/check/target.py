@@ -25,8 +25,8 @@ from tracehouse.torchscript.trace import Retrace
 class Target:
     """One method, its example and its artifact.
 
-    `retrace` is None if the artifact was scripted or uploaded. `tolerance` is the relative tolerance of comparisons,
-    and `seed` seeds every call.
+    `retrace` is None if the artifact was scripted or uploaded. `tolerance` is the relative tolerance of comparisons.
+    `seed` seeds the inputs that are drawn, and `eager.seed` every call.
     """
 
     model: LoadedModel
@@ -68,7 +68,7 @@ class Target:
 
     def ask_artifact(self, call: Call, eager: CallResult) -> ArtifactAnswer:
         """Return the artifact's answer to a call beside the eager model's. Raises LimitExceeded without memory."""
-        return ask_artifact(self.eager, self.artifact, call, eager, tolerance=self.tolerance, seed=self.seed)
+        return ask_artifact(self.eager, self.artifact, call, eager, tolerance=self.tolerance, seed=self.eager.seed)
 
     def trace_again(
         self,

@@ -1,6 +1,6 @@
 """The contract: which inputs an artifact is right for, and what it returns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -102,6 +102,11 @@ class MethodContract(Frozen):
         [], description="Sizes that the artifact answers wrongly. An open contract refuses them too."
     )
     batch: Batch | None = None
+    stochastic: bool = Field(
+        False,
+        description="Whether the artifact draws random numbers, so that the same inputs get another answer each time. "
+        "A seed in a request to `/infer` gives the same answer again. Such a method has no `batch`.",
+    )
     key_orders: dict[str, list[str]] = Field(
         {},
         description="The dicts whose keys must come in a fixed order, because the model's answer depends on it: by the "
@@ -144,6 +149,8 @@ class MethodContract(Frozen):
             raise PydanticCustomError("regions", "the example's sizes lie in no region")
         if self.batch is not None and not self._has_rows(self.batch):
             raise PydanticCustomError("batch", "the batch names tensors or dims that are not there")
+        if self.batch is not None and self.stochastic:
+            raise PydanticCustomError("batch", "rows that draw random numbers together get others than alone")
         return self
 
     @property
@@ -303,6 +310,15 @@ class Contract(Frozen):
             for name, fixed in orders.items()
         }
         return self.model_copy(update={"methods": {**self.methods, **changed}})
+
+    def with_stochastic(self, methods: Collection[str]) -> Self:
+        """Return this contract, which says that these methods draw random numbers and have no batch."""
+        drawing = {
+            name: self.methods[name].model_copy(update={"stochastic": True, "batch": None})
+            for name in self.methods
+            if name in methods
+        }
+        return self.model_copy(update={"methods": {**self.methods, **drawing}})
 
     def with_devices(self, devices: Mapping[str, list[FixedDevice]]) -> Self:
         """Return this contract with the operators whose device is fixed, given by method."""

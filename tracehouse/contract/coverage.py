@@ -80,6 +80,8 @@ def _differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
             yield from _input_differences(spec, now[name])
     yield from _argument_differences(old.arguments, new.arguments)
     yield from _order_differences(old, new)
+    if new.stochastic and not old.stochastic:
+        yield "the same inputs get another answer each time, because it draws random numbers"
     yield from _output_differences(old.outputs, new.outputs)
     yield from _returns_differences(old.returns, new.returns)
 

@@ -30,6 +30,11 @@ def name_random_inputs(what: str) -> str:
     return f"fresh {what}"
 
 
+def name_draw(case: str, number: int) -> str:
+    """Return the case's name of the same inputs under other random numbers: `example, other random numbers 1`."""
+    return f"{case}, other random numbers {number}"
+
+
 def name_counterexample(what: str) -> str:
     """Return the case's name of a counterexample, by what it shows: `counterexample: size of batch`."""
     return f"counterexample: {what}"

@@ -128,10 +128,14 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a call: how its outputs nest, and the tensors in them by their names."""
+    """The answer of a call: how its outputs nest, and the tensors in them by their names.
+
+    `drew`: the artifact drew random numbers for it.
+    """
 
     returns: Structure
     leaves: Mapping[str, Tensor]
+    drew: bool = False
 
 
 def compare(eager: Answer, artifact: Answer, tolerance: float, names: AnswerNames = ANSWER_NAMES) -> ComparisonResult:

@@ -38,7 +38,8 @@ class DifferentialRun:
 
     `call` says how the inputs nest; only those of a check input may nest otherwise than the example's. `ranges` has the
     smallest and the largest value of each integer input. `outputs` are the eager model's. `drew`: the eager model drew
-    random numbers. `by_chance`: with other random numbers, it differs from itself too. `refusal` is what the eager
+    random numbers. `by_chance`: with other random numbers of Python or NumPy, it differs from itself too. `seed` seeded
+    both models. `refusal` is what the eager
     model raised, and `artifact_answered` says whether the artifact answered nevertheless.
     """
 
@@ -53,6 +54,7 @@ class DifferentialRun:
     artifact_answered: bool = False
     diverging: DivergingAnswers | None = None
     by_chance: bool = False
+    seed: int | None = None
 
     @property
     def method(self) -> str:

@@ -1,29 +1,36 @@
 """Golden cases: a few inputs with the eager outputs, stored with the artifact and replayed wherever it is loaded.
 
 They are one safetensors file. Its tensors are called `<case>.<method>.input.<leaf>` or `<case>.<method>.output.<leaf>`,
-with the leaf's name in the contract: `0.forward.input.x`, `0.forward.output.output.1`.
+with the leaf's name in the contract: `0.forward.input.x`, `0.forward.output.output.1`. If random numbers are drawn,
+`<case>.<method>.seed.` is the seed of torch's generators.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import safetensors
 
 from tracehouse.tensors import tensor_file
-from tracehouse.tensors.tensor import Tensor
+from tracehouse.tensors.tensor import Datatype, Tensor
 
 # torch's profiling executor records the first call, and compiles for what it saw at the second and third. That compiled
 # code answers all later calls, so it has to be compared as well.
 CALLS_TO_SPECIALISE = 3
+SEED_MAX = 2**63 - 1
+_SEED = "seed"
 
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """A call's inputs and the eager model's outputs; each tensor has its name in the contract."""
+    """A call's inputs and the eager model's outputs; each tensor has its name in the contract.
+
+    `seed` seeds torch's generators before the call; None if no random numbers are drawn.
+    """
 
     method: str
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
+    seed: int | None = None
 
     @property
     def byte_size(self) -> int:
@@ -36,7 +43,7 @@ def encode(cases: Iterable[GoldenCase]) -> bytes:
     named = [
         (f"{number}.{case.method}.{role}.{tensor.name}", tensor)
         for number, case in enumerate(cases)
-        for role, tensors in (("input", case.inputs), ("output", case.outputs))
+        for role, tensors in (("input", case.inputs), ("output", case.outputs), (_SEED, _pack_seed(case.seed)))
         for tensor in tensors
     ]
     return b"".join(tensor_file.iter_file_bytes(named))
@@ -49,10 +56,30 @@ def read(descriptor: int) -> list[GoldenCase]:
     """
     with open(descriptor, "rb") as file:
         entries = safetensors.deserialize(file.read())  # type: ignore[no-untyped-call]
-    cases: dict[int, tuple[str, list[Tensor], list[Tensor]]] = {}
+    cases: dict[int, GoldenCase] = {}
     for path, tensor in entries:
         number, method, role, leaf = path.split(".", 3)
-        _, inputs, outputs = cases.setdefault(int(number), (method, [], []))
+        case = cases.get(int(number), GoldenCase(method, (), ()))
         named = Tensor(leaf, tensor_file.DATATYPES[tensor["dtype"]], tuple(tensor["shape"]), tensor["data"])
-        (inputs if role == "input" else outputs).append(named)
-    return [GoldenCase(*cases[number]) for number in sorted(cases)]
+        cases[int(number)] = _with_tensor(case, role, named)
+    return [cases[number] for number in sorted(cases)]
+
+
+def _pack_seed(seed: int | None) -> Sequence[Tensor]:
+    return () if seed is None else (Tensor("", Datatype.INT64, (), seed.to_bytes(8, "little")),)
+
+
+def _unpack_seed(tensor: Tensor) -> int:
+    """Raises ValueError for what is no seed."""
+    seed = int.from_bytes(tensor.data, "little")
+    if not 0 <= seed <= SEED_MAX:
+        raise ValueError("a golden case has a seed that is too large")
+    return seed
+
+
+def _with_tensor(case: GoldenCase, role: str, tensor: Tensor) -> GoldenCase:
+    if role == _SEED:
+        return replace(case, seed=_unpack_seed(tensor))
+    if role == "input":
+        return replace(case, inputs=[*case.inputs, tensor])
+    return replace(case, outputs=[*case.outputs, tensor])

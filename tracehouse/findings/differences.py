@@ -148,7 +148,7 @@ def model_raised(failure: Failure) -> bool:
 
 
 def _better_remedy(finding: Finding, findings: Sequence[Finding], spec: TraceSpec) -> str | None:
-    if finding.kind == Kind.NONDETERMINISTIC:
+    if finding.kind == Kind.STOCHASTIC:
         return USE_EVAL_MODE if spec.training is not False else None
     if finding.kind not in (Kind.OUTPUT_DIFFERS, Kind.OUTPUT_DIFFERS_ELSEWHERE):
         return None

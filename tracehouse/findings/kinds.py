@@ -18,6 +18,7 @@ from tracehouse.findings.remedies import (
     COMPARE_WITHOUT_FAST_PATHS,
     CONTROL_RANDOMNESS,
     COVER_SIZES,
+    DRAW_WITH_TORCH,
     FIND_THE_CAUSE,
     FIX_CHECK_INPUT,
     KEEP_GRADIENTS,
@@ -35,6 +36,7 @@ from tracehouse.findings.remedies import (
     REPLACE_BACKWARD,
     REPLACE_VALUE_READ,
     RETURN_SAME_OUTPUTS,
+    SEND_A_SEED,
     SEND_WEIGHTS,
     USE_EVAL_MODE,
     VARY_INPUTS,
@@ -90,6 +92,7 @@ class Kind(StrEnum):
     SIZES_LEFT_OUT = "sizes-left-out"
     SIZES_NOT_COVERED = "sizes-not-covered"
     SIZES_REFUSED = "sizes-refused"
+    STOCHASTIC = "stochastic"
     STUBBED_PACKAGE = "stubbed-package"
     TORCH_CHECK_ERRED = "torch-check-erred"
     TORCH_CHECK_FAILED = "torch-check-failed"
@@ -241,12 +244,16 @@ _ENTRIES = (
     ),
     FindingKind(
         kind=Kind.NONDETERMINISTIC,
-        title="The eager model answers differently each time, because it draws random numbers",
+        title="The model draws random numbers in Python or NumPy, and its answer depends on them",
         weight=Weight.REJECTS,
-        meaning="With other random numbers the eager model gives another output for the same inputs. There is no one "
-        "right answer that the artifact could give.",
-        remedy=_sentence(CONTROL_RANDOMNESS),
-        example=_RANDOMNESS,
+        meaning="With other numbers from Python's `random` or from NumPy, the eager model gives another output for the "
+        "same inputs. A trace does not record such draws: it keeps the numbers that were drawn when it was made. "
+        "Numbers that torch draws are recorded, see `stochastic`.",
+        remedy=_sentence(DRAW_WITH_TORCH),
+        example=Example(
+            before="if random.random() < 0.1:\n    x = torch.zeros_like(x)",
+            after="def forward(self, x):\n    return x * (torch.rand(()) >= 0.1)",
+        ),
     ),
     FindingKind(
         kind=Kind.WEIGHTS_MISSING,
@@ -436,6 +443,19 @@ _ENTRIES = (
         example=Example(before="return x - x.mean(dim=0)", after="return x - x.mean(dim=1, keepdim=True)"),
     ),
     # Random numbers, and the mode of the model.
+    FindingKind(
+        kind=Kind.STOCHASTIC,
+        title="The answer is random, because the model draws random numbers",
+        weight=Weight.INFORMS,
+        meaning="The same inputs get another answer each time. The artifact draws the same numbers in the same order "
+        "as the eager model: both were compared under equal states of torch's generators, under several seeds. "
+        "A dropout that is left on by mistake shows in this way too.",
+        remedy=_sentence(SEND_A_SEED),
+        example=Example(
+            before="def forward(self, x):\n    return F.dropout(x, 0.5, training=True)",
+            after="def forward(self, x):\n    return F.dropout(x, 0.5, training=self.training)",
+        ),
+    ),
     FindingKind(
         kind=Kind.DRAWS_RANDOM_NUMBERS,
         title="The model draws random numbers that no compared output shows",

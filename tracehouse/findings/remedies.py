@@ -56,6 +56,16 @@ CONTROL_RANDOMNESS = (
     "make them an input of forward"
 )
 
+DRAW_WITH_TORCH = (
+    "draw the random numbers with torch, such as torch.rand, which a trace records; or draw them outside and make them "
+    "an input of forward"
+)
+
+SEND_A_SEED = (
+    "if the draws are meant, send `parameters.seed` to get the same answer again; if not, call model.eval(), pass "
+    "training=self.training to dropout, or remove the draw"
+)
+
 USE_EVAL_MODE = (
     "call model.eval(), or in a trace request let `training` be false, because dropout draws random numbers in train "
     "mode; or draw the random numbers outside and make them an input of forward"

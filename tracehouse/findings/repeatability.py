@@ -7,23 +7,43 @@ from pydantic import JsonValue
 from tracehouse.differential.comparison import Difference
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
-from tracehouse.findings.remedies import CONTROL_RANDOMNESS, MAKE_IT_AN_INPUT, PASS_STATE, PASS_WEIGHTS
+from tracehouse.findings.remedies import (
+    CONTROL_RANDOMNESS,
+    DRAW_WITH_TORCH,
+    MAKE_IT_AN_INPUT,
+    PASS_STATE,
+    PASS_WEIGHTS,
+    SEND_A_SEED,
+)
 from tracehouse.findings.source_lines import STATE_READ, UNKNOWN_LINE, SourceLine
 
 
-def nondeterministic(
-    method: str, difference: Difference, *, operator: str | None = None, line: SourceLine = UNKNOWN_LINE
-) -> Finding:
-    """Return the finding that the eager model answers differently when it draws other random numbers.
-
-    `operator` is the node of the graph that draws, if one does.
-    """
+def nondeterministic(method: str, difference: Difference, *, line: SourceLine = UNKNOWN_LINE) -> Finding:
+    """Return the finding that the eager model answers differently with other random numbers of Python or NumPy."""
     return Finding(
         kind=Kind.NONDETERMINISTIC,
+        detail=f"{method} draws random numbers in Python or NumPy, which a trace keeps, and answers the same inputs "
+        f"differently each time: {difference.what}",
+        confirmed=True,
+        evidence=_two_answers(method, difference),
+        remedy=DRAW_WITH_TORCH,
+        **line,
+    )
+
+
+def stochastic(
+    method: str, difference: Difference, *, operator: str | None = None, line: SourceLine = UNKNOWN_LINE
+) -> Finding:
+    """Return the finding that the answers are random, because torch draws numbers.
+
+    `operator` is the node of the graph that draws first.
+    """
+    return Finding(
+        kind=Kind.STOCHASTIC,
         detail=f"{method} draws random numbers, and answers the same inputs differently each time: {difference.what}",
         confirmed=True,
         evidence=_two_answers(method, difference) | {"operator": operator},
-        remedy=CONTROL_RANDOMNESS,
+        remedy=SEND_A_SEED,
         **line,
     )
 

@@ -21,9 +21,11 @@ _SIZE_LAYERS = ("graphs", "prove")
 def verdict_sentence(check: TraceCheck, contract: Contract, *, aside: str = "") -> str:
     """Return the verdict and, unless it is `rejected`, which parts of the check broke off or were cut.
 
-    `aside` follows the verdict's name.
+    It also says if answers are random: a dropout that is left on by mistake is not to be overlooked. `aside` follows
+    the verdict's name.
     """
-    verdict = f"{check.verdict.value}{aside}"
+    is_random = any(method.stochastic for method in contract.methods.values())
+    verdict = f"{check.verdict.value}{aside}{', with random answers' if is_random else ''}"
     missing = [*_missing_parts(check), *_sizes_not_proven(check, contract)]
     if check.verdict is Verdict.REJECTED or not missing:
         return verdict

@@ -58,6 +58,9 @@ _OPEN_VERDICTS = _VERDICTS | {
 }
 _TAKEN = "What the artifact accepts. Anything else is refused, and never answered."
 _TAKEN_OPEN = "What is known to be right. Sizes that were never tried are answered too, with a warning."
+_RANDOM_ANSWERS = (
+    "Random numbers are drawn: the same inputs get another answer each time, and one seed gives one answer."
+)
 _TAKEN_REJECTED = "What the artifact accepts. It answers wrongly on some of these inputs too, as the findings say."
 _SIGNS = {Verdict.VERIFIED: "✓", Verdict.SELF_CONSISTENT: "=", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
 _REASONS = {
@@ -190,6 +193,8 @@ def _contract(page: ReportPage) -> Iterator[Html]:
         yield table(f"Inputs of {name}", headings, map(_input, method.inputs))
         yield _regions(name, method)
         yield from _batch(method)
+        if method.stochastic:
+            yield element("p", _RANDOM_ANSWERS)
         yield from _baked_arguments(method.arguments)
         yield from _key_orders(method)
         yield from _devices(method)

@@ -176,10 +176,15 @@ class _PytestFile:
     def _settings(self) -> str:
         spec = self._spec
         relative, absolute = self._tolerances()
-        settings = {"METHOD": repr(self._method), "SEED": repr(spec.options.seed), "DEVICE": repr(self._device),
+        settings = {"METHOD": repr(self._method), "CALL_SEED": repr(self._call_seed()), "DEVICE": repr(self._device),
                     "RTOL": repr(relative), "ATOL": repr(absolute)}  # fmt: skip
         settings |= self._upload_settings() if spec.source.archive is not None else self._model_settings()
         return "\n".join(f"{name} = {value}" for name, value in settings.items())
+
+    def _call_seed(self) -> int:
+        """Return the seed under which both answered the counterexample."""
+        seed = self._found.run.seed
+        return self._spec.options.call_seed if seed is None else seed
 
     def _upload_settings(self) -> dict[str, str]:
         return {"ARCHIVE_NAME": repr(self._spec.source.archive)}
@@ -188,6 +193,7 @@ class _PytestFile:
         spec, scripted = self._spec, self._conversion.scripted
         precision = spec.options.precision
         settings = {
+            "SEED": repr(spec.options.seed),
             "ENTRYPOINT": repr(spec.source.entrypoint),
             "INIT_ARGS": repr(spec.source.init.args),
             "INIT_KWARGS": repr(spec.source.init.kwargs),

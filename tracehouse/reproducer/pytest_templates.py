@@ -38,10 +38,10 @@ WITHOUT_FAST_PATHS = """
 """
 
 MAKE = '''
-def seed():
-    torch.manual_seed(SEED)
-    random.seed(SEED)
-    numpy.random.seed(SEED % 2**32)
+def seed(number):
+    torch.manual_seed(number)
+    random.seed(number)
+    numpy.random.seed(number % 2**32)
 
 
 def load_entrypoint():
@@ -50,7 +50,7 @@ def load_entrypoint():
     for name in [name for name in sys.modules if name.partition(".")[0] == module.partition(".")[0]]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    seed()
+    seed(SEED)
     found = importlib.import_module(module)
     for name in path.split("."):
         found = getattr(found, name)
@@ -60,7 +60,7 @@ def load_entrypoint():
         inspect.signature(found).bind(*INIT_ARGS, **INIT_KWARGS)
     except (TypeError, ValueError):
         return found  # a function that is itself the model
-    seed()
+    seed(SEED)
     made = found(*INIT_ARGS, **INIT_KWARGS)
     return made if callable(made) else found
 
@@ -95,7 +95,7 @@ def model():
 
 def ask(net, given):
     args, kwargs = arguments(given)
-    seed()
+    seed(CALL_SEED)
     with torch.no_grad():
         return net(*args, **kwargs)
 '''
@@ -144,6 +144,7 @@ def artifact():
 
 
 def ask_artifact(module, given):
+    seed(CALL_SEED)
     with torch.no_grad():
         return module(*given.values())
 
@@ -180,6 +181,7 @@ def artifact():
 
 
 def ask_artifact(module, given):
+    seed(CALL_SEED)
     with torch.no_grad():
         return module(*given.values())
 
@@ -212,8 +214,10 @@ def artifact():
 
 
 def ask_artifact(module, given):
+    constants = ask(model(), example())
+    seed(CALL_SEED)
     with torch.no_grad():
-        return fill(ask(model(), example()), iter(module(*given.values())))
+        return fill(constants, iter(module(*given.values())))
 
 
 def fill(value, tensors):
@@ -261,6 +265,7 @@ def artifact():
 
 def ask_artifact(module, given):
     args, kwargs = arguments(given)
+    seed(CALL_SEED)
     with torch.no_grad():
         return module(*args, **kwargs)
 '''
@@ -273,7 +278,7 @@ def artifact():
 
 def ask_artifact(module, given):
     args, kwargs = arguments(given)
-    torch.manual_seed(SEED)
+    torch.manual_seed(CALL_SEED)
     with torch.no_grad():
         return getattr(module, METHOD)(*args, **kwargs)
 '''

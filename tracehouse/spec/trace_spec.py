@@ -32,6 +32,7 @@ from tracehouse.spec.model_name import ModelName
 
 # The check's default limit in seconds of processor time. Chosen.
 BUDGET_S = 15.0
+_CALL_SEED = 0x5851_F42D_4C95_7F2D
 # The relative tolerance of comparisons where no other is given: torch.jit.trace's.
 TOLERANCE = 1e-5
 
@@ -321,6 +322,14 @@ class TraceOptions(Frozen):
         description="torch.jit.trace accepts and ignores it. So does Tracehouse, with a notice.",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="The seed for random weights and all else that the source draws.")
+
+    @property
+    def call_seed(self) -> int:
+        """The seed of each call that the check makes: a number that nobody writes into a model.
+
+        A model that seeds torch itself, with the very seed of the call, would seem to draw what its artifact draws.
+        """
+        return (self.seed + _CALL_SEED) % 2**63
 
     @property
     def served_form(self) -> ServedForm | None:

@@ -85,14 +85,15 @@ class ArtifactProcess(ModelProcess):
                     raise self._name_form(ArchiveUnusable(message.failure.detail))
             raise MalformedFrame("it answered before it was asked")
 
-    def ask(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
-        """Ask for the same call on other inputs, which nest as the call's do."""
+    def ask(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int) -> None:
+        """Ask for the same call on other inputs, which nest as the call's do. `seed` seeds torch's generators."""
         ask = Infer(
             method=call.method,
             inputs=[tensor.spec for tensor in inputs],
             answer_max_bytes=ANSWER_MAX_BYTES,
             arguments=call.arguments,
             returns=call.returns,
+            seed=seed,
         )
         self._send(ask, inputs)
 
@@ -102,7 +103,7 @@ class ArtifactProcess(ModelProcess):
             message, body = self._hear()
             match message:
                 case OutputReply() if message.returns is not None:
-                    return parse_answer(message.returns, message.outputs, body)
+                    return parse_answer(message.returns, message.outputs, body, drew=message.drew)
                 case FailureReply():
                     return last_line(message.failure)
             raise MalformedFrame(f"{message.kind} came for an answer")

@@ -27,11 +27,15 @@ from workers.processes.exits import translate_errors
 
 @dataclass(frozen=True)
 class EagerAnswer:
-    """What the eager model returned, whether it drew random numbers, and how long the call took."""
+    """What the eager model returned, whether it drew random numbers, and how long the call took.
+
+    `drew_in_python`: it drew some with Python's or NumPy's generator, which no trace records.
+    """
 
     answer: Answer
     drew: bool
     seconds: float
+    drew_in_python: bool = False
 
     @property
     def byte_size(self) -> int:
@@ -114,11 +118,11 @@ def parse_gradients(message: GradientReply, body: bytearray) -> GradientAnswer:
     )
 
 
-def parse_answer(returns: Structure, outputs: Sequence[TensorSpec], body: bytearray) -> Answer:
+def parse_answer(returns: Structure, outputs: Sequence[TensorSpec], body: bytearray, *, drew: bool = False) -> Answer:
     """Raises MalformedFrame."""
     tensors = parse_tensors(list(tensors_of(returns)), outputs, body)
     leaves: Mapping[str, Tensor] = {tensor.name: tensor for tensor in tensors}
-    return Answer(returns, leaves)
+    return Answer(returns, leaves, drew)
 
 
 def parse_tensors(names: Sequence[str], specs: Sequence[TensorSpec], body: bytearray) -> list[Tensor]:

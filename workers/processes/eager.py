@@ -104,7 +104,7 @@ class EagerProcess(ModelProcess):
             match message:
                 case AnswerReply():
                     answer = parse_answer(message.returns, message.outputs, body)
-                    return EagerAnswer(answer, message.drew, message.seconds)
+                    return EagerAnswer(answer, message.drew, message.seconds, message.drew_in_python)
                 case RefusalReply():
                     return message.failure
             raise MalformedFrame(f"{message.kind} came for an answer")

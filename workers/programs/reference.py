@@ -47,7 +47,7 @@ def main(channel: Channel, files: list[int]) -> None:
         if eager:
             reference.run(request.spec.options.seed)
             return
-        reference.bind(request.spec.options.seed)
+        reference.bind(request.spec.options.call_seed)
         while True:
             reference.answer()
     except ChannelClosed:
@@ -180,6 +180,7 @@ def _reply_of(answer: CallResult, outputs: Sequence[Tensor], seconds: float) -> 
         outputs=[tensor.spec for tensor in outputs],
         returns=structure.describe(answer.outputs, "output"),
         drew=answer.drew,
+        drew_in_python=answer.drew_in_python,
         seconds=seconds,
     )
     return header, outputs

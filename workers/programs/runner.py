@@ -25,6 +25,7 @@ from tracehouse.introspection import paths
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import gradients, returned, script_calls, structure, tensors
 from tracehouse.torch_values.compare import compare
+from tracehouse.torch_values.generators import read_generators
 from tracehouse.torch_values.gradients import Gradients
 
 _TEXT_MAX_CHARACTERS = 4000
@@ -120,6 +121,8 @@ class LoadedArtifact:
 
     def _replay(self, case: golden.GoldenCase, tolerance: float) -> None:
         try:
+            if case.seed is not None:
+                torch.manual_seed(case.seed)
             outputs = self.infer(case.method, tensors.unpack(case.inputs))
         except GraphRaised as error:
             raise GoldenCaseFailed(f"a golden case failed: {error.detail}", method=case.method) from error
@@ -199,18 +202,24 @@ def _infer(
     artifact: LoadedArtifact, request: Infer, inputs: Mapping[str, torch.Tensor]
 ) -> tuple[OutputReply, list[Tensor]]:
     """Raises GraphRaised and AnswerTooLarge."""
+    if request.seed is not None:
+        torch.manual_seed(request.seed)
+    is_verified = request.arguments is not None
+    before = read_generators() if is_verified else []
     answer, returns = _call(artifact, request, inputs)
+    drew = is_verified and read_generators() != before
     outputs = _pack(request.method, answer)
     byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > request.answer_max_bytes:
         raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=request.answer_max_bytes)
-    return OutputReply(outputs=[tensor.spec for tensor in outputs], returns=returns), outputs
+    return OutputReply(outputs=[tensor.spec for tensor in outputs], returns=returns, drew=drew), outputs
 
 
 def _differentiate(
     artifact: LoadedArtifact, request: Differentiate, inputs: Mapping[str, torch.Tensor]
 ) -> tuple[GradientReply, list[Tensor]]:
     """Raises GraphRaised and AnswerTooLarge."""
+    torch.manual_seed(request.seed)
     found = artifact.differentiate(request, inputs)
     specs = [tensor.spec for tensor in found.tensors]
     return GradientReply(tensors=specs, without=found.without), found.tensors

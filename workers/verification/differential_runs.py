@@ -29,10 +29,11 @@ class DifferentialTester:
     def __init__(self, examples: ExampleRuns) -> None:
         self._examples = examples
         self._processes = examples.processes
-        self._seed = examples.processes.spec.options.seed
+        self._seed = examples.processes.spec.options.call_seed
         self._golden_cases: list[tuple[DifferentialRun, golden.GoldenCase]] = []
         self._left_diverging_bytes = DIVERGING_BYTES
         self.runs: list[DifferentialRun] = []
+        self.stochastic_methods: set[str] = set()  # those of which the artifact drew random numbers
 
     @property
     def tolerance(self) -> float:
@@ -46,12 +47,19 @@ class DifferentialTester:
         """Record the run of the example, which both models answered before."""
         examples = self._examples
         call, eager, artifact = examples.examples[method], examples.answers[method], examples.artifact_answers[method]
-        return self.add(self._run(call, call.case, call.inputs, eager, examples.comparisons[method], artifact))
+        comparisons = examples.comparisons[method]
+        return self.add(self._run(call, call.case, call.inputs, eager, comparisons, artifact, self._seed))
 
-    def ask(self, call: BoundCall, case: str, inputs: Sequence[Tensor], *, keep: bool = False) -> DifferentialRun:
-        """Make the same call of both on other inputs. With `keep`, the run may become a golden case if both agree."""
-        self._processes.eager.ask(call, inputs, seed=self._seed, within_s=self.limit_s(call.method))
-        self._processes.ask_artifact(call, inputs)
+    def ask(
+        self, call: BoundCall, case: str, inputs: Sequence[Tensor], *, keep: bool = False, seed: int | None = None
+    ) -> DifferentialRun:
+        """Make the same call of both on other inputs, under the same seed: `seed`, or that of the request.
+
+        With `keep`, the run may become a golden case if both agree.
+        """
+        seed = self._seed if seed is None else seed
+        self._processes.eager.ask(call, inputs, seed=seed, within_s=self.limit_s(call.method))
+        self._processes.ask_artifact(call, inputs, seed=seed)
         eager, answers = self._processes.eager.answer(), self._processes.artifact_answers()
         if isinstance(eager, Failure):
             answered = isinstance(answers[0], Answer)
@@ -65,13 +73,13 @@ class DifferentialTester:
                 DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, _output_specs(eager), eager.drew)
             )
         comparisons = self._processes.compare(eager, answers, self._processes.float64_of(call, inputs, eager))
-        run = self._run(call, case, inputs, eager, comparisons, answers[0])
-        by_chance = run.differs and run.drew and not self._repeats(call, inputs, eager)
+        run = self._run(call, case, inputs, eager, comparisons, answers[0], seed)
+        by_chance = run.differs and eager.drew_in_python and not self._repeats(call, inputs, eager)
         self.add(run := replace(run, by_chance=by_chance))
         # A golden case is replayed with the tolerance, within which two that agree with limits do not lie.
         is_limited = comparisons.served.outcome is Outcome.LIMITED
-        if keep and run.agrees and not eager.drew and not is_limited:
-            self._golden_cases.append((run, golden.GoldenCase(call.method, inputs, list(eager.answer.leaves.values()))))
+        if keep and run.agrees and not eager.drew_in_python and not is_limited:
+            self._golden_cases.append((run, make_golden_case(call.method, inputs, eager, seed)))
         return run
 
     def compare_unrecorded(
@@ -79,7 +87,7 @@ class DifferentialTester:
     ) -> list[TensorSpec] | Literal["refused", "differs"]:
         """Make the same call of both, and return eager's outputs if they agree. No run is recorded."""
         self._processes.eager.ask(call, inputs, seed=self._seed, within_s=self.limit_s(call.method))
-        self._processes.ask_artifact(call, inputs)
+        self._processes.ask_artifact(call, inputs, seed=self._seed)
         eager, answers = self._processes.eager.answer(), self._processes.artifact_answers()
         if isinstance(eager, Failure):
             return "refused"
@@ -88,7 +96,7 @@ class DifferentialTester:
 
     def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> Answer | str:
         """Return what the served form answers, or what it raises. The eager model is not asked."""
-        self._processes.artifact.ask(call, inputs)
+        self._processes.artifact.ask(call, inputs, seed=self._seed)
         return self._processes.artifact.answer()
 
     def golden_cases(self, runs: Iterable[DifferentialRun]) -> list[golden.GoldenCase]:
@@ -108,14 +116,17 @@ class DifferentialTester:
         eager: EagerAnswer,
         comparisons: FormComparisons,
         artifact: Answer | str,
+        seed: int,
     ) -> DifferentialRun:
         diverging = None
-        # No other call gives random numbers again, so such a run would be no counterexample.
-        if not comparisons.served.agrees and not eager.drew:
+        if isinstance(artifact, Answer) and artifact.drew:
+            self.stochastic_methods.add(call.method)
+        # What Python draws is drawn for a trace too, under whatever seed, so such a run would be no counterexample.
+        if not comparisons.served.agrees and not eager.drew_in_python:
             diverging = self._within_bytes(DivergingAnswers(inputs, eager.answer, artifact))
         specs, outputs = _specs(inputs), _output_specs(eager)
         return DifferentialRun(
-            call, case, specs, _ranges(inputs), comparisons, outputs, eager.drew, diverging=diverging
+            call, case, specs, _ranges(inputs), comparisons, outputs, eager.drew, diverging=diverging, seed=seed
         )
 
     def _repeats(self, call: BoundCall, inputs: Sequence[Tensor], first: EagerAnswer) -> bool:
@@ -129,6 +140,12 @@ class DifferentialTester:
             return None
         self._left_diverging_bytes -= diverging.byte_size
         return diverging
+
+
+def make_golden_case(method: str, inputs: Sequence[Tensor], eager: EagerAnswer, seed: int) -> golden.GoldenCase:
+    """Return the call as a golden case, which keeps the seed if random numbers were drawn."""
+    outputs = list(eager.answer.leaves.values())
+    return golden.GoldenCase(method, inputs, outputs, seed if eager.drew else None)
 
 
 def _specs(inputs: Sequence[Tensor]) -> list[TensorSpec]:

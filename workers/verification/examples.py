@@ -58,7 +58,7 @@ def run_examples(processes: ModelProcesses) -> ExampleRuns:
     comparisons: dict[str, FormComparisons] = {}
     artifact_answers: dict[str, Answer | str] = {}
     for method, call in examples.items():
-        processes.ask_artifact(call, call.inputs)
+        processes.ask_artifact(call, call.inputs, seed=processes.spec.options.call_seed)
         by_form = processes.artifact_answers()
         artifact_answers[method] = by_form[0]
         comparisons[method] = processes.compare(

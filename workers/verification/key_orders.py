@@ -23,7 +23,7 @@ def verify_key_orders(examples: ExampleRuns, method: str, within_s: float, budge
         return []
 
     def ask(inputs: Sequence[Tensor], order: KeyOrder | None) -> EagerAnswer | str:
-        eager.ask(call, inputs, seed=spec.options.seed, within_s=within_s, key_order=order)
+        eager.ask(call, inputs, seed=spec.options.call_seed, within_s=within_s, key_order=order)
         answer = eager.answer()
         return answer.detail if isinstance(answer, Failure) else answer
 

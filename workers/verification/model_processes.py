@@ -41,9 +41,9 @@ class ModelProcesses:
         """Return a budget that counts the processor time of this thread and of the process that uses most."""
         return Budget(seconds, processor_s=self._processor_s)
 
-    def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> None:
+    def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int) -> None:
         for process in self._form_processes():
-            process.ask(call, inputs)
+            process.ask(call, inputs, seed=seed)
 
     def artifact_answers(self) -> list[Answer | str]:
         """Return each form's answer, in the order of `FormComparisons`."""
@@ -60,7 +60,7 @@ class ModelProcesses:
         @cache
         def ask() -> Answer | str:
             within_s = CALL_LIMITS.float64.after(eager.seconds)
-            self.eager.ask(call, inputs, seed=self.spec.options.seed, within_s=within_s, float64=True)
+            self.eager.ask(call, inputs, seed=self.spec.options.call_seed, within_s=within_s, float64=True)
             answer = self.eager.answer()
             return answer.detail if isinstance(answer, Failure) else answer.answer
 
@@ -80,7 +80,7 @@ class ModelProcesses:
         if isinstance(answer, str):
             return ComparisonResult(None, Difference("output", answer))
         check, names = self.spec.check, (ANSWER_NAMES[0], process.name)
-        if not check.measures_rounding or eager.drew:
+        if not check.measures_rounding or eager.drew or answer.drew:
             return compare(eager.answer, answer, check.tolerance, names)
         rebuilt = self.spec.options.served_form is not None and process is self.artifact
         return compare_three_runs(eager.answer, answer, ask_float64, check.tolerance, names, rebuilt=rebuilt)

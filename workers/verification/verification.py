@@ -21,7 +21,7 @@ from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.case_names import EXAMPLE, is_sample, name_random_inputs
+from tracehouse.differential.case_names import EXAMPLE, is_sample, name_draw, name_random_inputs
 from tracehouse.differential.comparison import Answer, ComparisonResult, Difference, compare, compare_baked_arguments
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
@@ -39,7 +39,7 @@ from workers.processes.tracer import OfferedCase
 from workers.verification import gradients
 from workers.verification.check_record import CheckRecord
 from workers.verification.claims import VerifiedClaim, verify_claim
-from workers.verification.differential_runs import DifferentialTester
+from workers.verification.differential_runs import DifferentialTester, make_golden_case
 from workers.verification.examples import ExampleRuns
 from workers.verification.key_orders import verify_key_orders
 
@@ -49,6 +49,9 @@ ROUNDS_LEAST, ROUNDS_MOST, ROUNDS_DRAWN = 2, 6, 12
 # Each round tells less than the one before it: a small model has them all in this time, and only the least number of
 # rounds may make a large model's request longer.
 ROUNDS_S = 0.1
+# How many times the example is compared under other random numbers, if some are drawn. A choice: a draw that a model
+# makes now and then may be missed.
+DRAWS = 4
 # The part of the check's budget in which all claims together are verified.
 SHARE_OF_BUDGET = 0.3
 # Golden cases beside the examples: how many, and their bytes together.
@@ -56,6 +59,7 @@ GOLDEN_CASES = 4
 GOLDEN_BYTES = 16 * MIB
 # How many cases that differ at other sizes are asked once more at the example's sizes, by their values.
 VALUES_ASKED = 4
+_TWO_CALLS = ("the first call", "the last one")
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,11 @@ class Verification:
         self._ask_by_values()
         for method in self._examples.examples:
             self._ask_fresh(method)
+            self._ask_other_draws(method)
         key_orders = self._find_key_orders()
         contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
         contract = contract.with_key_orders(key_orders).with_devices(self._traced.devices)
+        contract = contract.with_stochastic(self._tester.stochastic_methods)
         if contract.without_fast_paths:
             self._record.add_finding(fast_paths_off())
         self._record_runs(contract)
@@ -178,9 +184,10 @@ class Verification:
             if compared == ROUNDS_MOST or (compared >= ROUNDS_LEAST and time.monotonic() > until):
                 break
             case = name_random_inputs(f"{compared + 1}")
-            run = self._tester.ask(example, case, inputs)
+            seed = _draw_seed()
+            run = self._tester.ask(example, case, inputs, seed=seed)
             if run.refusal is not None:
-                run = self._ask_like_example(example, case, inputs) or run
+                run = self._ask_like_example(example, case, inputs, seed) or run
             if run.refusal is not None:
                 refusals.append(run.refusal)
             else:
@@ -190,10 +197,19 @@ class Verification:
                 coverage.fresh_inputs_refused(method, refusals[-1]) if refusals else coverage.fresh_inputs_none(method)
             )
 
-    def _ask_like_example(self, example: BoundCall, case: str, inputs: Sequence[Tensor]) -> DifferentialRun | None:
+    def _ask_like_example(
+        self, example: BoundCall, case: str, inputs: Sequence[Tensor], seed: int
+    ) -> DifferentialRun | None:
         """Ask inputs that were refused once more, with the patterns of the example's values; None if these are kept."""
         kept = random_inputs.keep_patterns(example.inputs, inputs)
-        return None if kept == [*inputs] else self._tester.ask(example, case, kept)
+        return None if kept == [*inputs] else self._tester.ask(example, case, kept, seed=seed)
+
+    def _ask_other_draws(self, method: str) -> None:
+        """Ask the example under seeds that are drawn here, if random numbers are drawn for it."""
+        if self._examples.answers[method].drew or method in self._tester.stochastic_methods:
+            for number in range(1, DRAWS + 1):
+                example = self._examples.examples[method]
+                self._tester.ask(example, name_draw(EXAMPLE, number), example.inputs, seed=_draw_seed())
 
     def _find_key_orders(self) -> dict[str, list[KeyOrder]]:
         """Return the orders of keys that the contract fixes, by method, and record a finding for each."""
@@ -229,9 +245,9 @@ class Verification:
         return all(_lie_within(spec.values, run.ranges.get(spec.name)) for spec in method.inputs)
 
     def _ask_again(self, method: str) -> None:
-        """Ask the example again: both must answer the same, whatever was asked since, and whatever eager draws."""
+        """Ask the example again under the same seed: both must answer the same, whatever was asked since."""
         call, first = self._examples.examples[method], self._examples.answers[method]
-        self._processes.eager.ask(call, call.inputs, seed=self._spec.options.seed + 1, within_s=None)
+        self._processes.eager.ask(call, call.inputs, seed=self._spec.options.call_seed, within_s=None)
         # In the end the artifact has been called so often that the specialised code has answered.
         times = max(1, golden.CALLS_TO_SPECIALISE - self._record.served_comparisons(method))
         answers = [self._ask_artifact(call) for _ in range(times)]
@@ -244,25 +260,37 @@ class Verification:
             difference = Difference("output", f"in the end it raises: {again.detail}")
             self._record.add_finding(repeatability.hidden_state(method, difference))
             return
-        drew = first.drew or again.drew
-        names = ("the first call", "the last one")
-        tolerance = 0.0 if drew else self._spec.check.tolerance
-        changed = compare(first.answer, again.answer, tolerance, names).difference
+        changed = compare(first.answer, again.answer, self._spec.check.tolerance, _TWO_CALLS).difference
         if changed is not None:
-            unrepeatable = repeatability.nondeterministic if drew else repeatability.hidden_state
-            self._record.add_finding(unrepeatable(method, changed))
+            self._record.add_finding(repeatability.hidden_state(method, changed))
+        if first.drew or again.drew:
+            self._find_random_answers(method, first)
+
+    def _find_random_answers(self, method: str, first: EagerAnswer) -> None:
+        """Record a finding if the eager model answers the example differently with other random numbers."""
+        call = self._examples.examples[method]
+        self._processes.eager.ask(call, call.inputs, seed=_draw_seed(), within_s=None)
+        again = self._processes.eager.answer()
+        if isinstance(again, Failure):
+            return
+        changed = compare(first.answer, again.answer, 0.0, _TWO_CALLS).difference
+        if changed is not None:
+            in_python = first.drew_in_python or again.drew_in_python
+            unlike = repeatability.nondeterministic if in_python else repeatability.stochastic
+            self._record.add_finding(unlike(method, changed))
 
     def _ask_artifact(self, call: BoundCall) -> list[Answer | str]:
-        """Return the answer of each form of the artifact to the call."""
-        self._processes.ask_artifact(call, call.inputs)
+        """Return the answer of each form of the artifact to the call, under the seed of the request."""
+        self._processes.ask_artifact(call, call.inputs, seed=self._spec.options.call_seed)
         return self._processes.artifact_answers()
 
     def _compare_gradients(self, method: str) -> None:
         processes, record = self._processes, self._record
         example, first = self._examples.examples[method], self._examples.answers[method]
         assert processes.as_traced is not None  # as the request asks
-        if first.drew:
-            record.append_finding(differences.gradients_not_compared(method, "eager draws random numbers"))
+        if first.drew_in_python:
+            reason = "eager draws random numbers in Python or NumPy"
+            record.append_finding(differences.gradients_not_compared(method, reason))
             return
         tolerance, limit_s = self._spec.check.tolerance, self._tester.limit_s(method)
         compared = gradients.compare_gradients(example, processes.eager, processes.as_traced, tolerance, limit_s)
@@ -277,7 +305,8 @@ class Verification:
         """Return the examples, and some runs that the contract takes and on which both models agree."""
         examples = self._examples
         cases = [
-            _golden_case(method, call.inputs, examples.answers[method]) for method, call in examples.examples.items()
+            make_golden_case(method, call.inputs, examples.answers[method], self._spec.options.call_seed)
+            for method, call in examples.examples.items()
         ]
         left_bytes = GOLDEN_BYTES
         taken = [run for run in self._tester.runs if self._takes(contract, run)]
@@ -315,8 +344,9 @@ def _first_difference(comparisons: Sequence[FormComparisons]) -> FormComparisons
     return next((one for one in comparisons if not one.agrees), comparisons[0])
 
 
-def _golden_case(method: str, inputs: Sequence[Tensor], eager: EagerAnswer) -> golden.GoldenCase:
-    return golden.GoldenCase(method, inputs, list(eager.answer.leaves.values()))
+def _draw_seed() -> int:
+    """Return a seed that nobody could know beforehand."""
+    return int.from_bytes(os.urandom(8)) >> 1
 
 
 def _describe_change(actual: Contract, claimed: Contract) -> str:

@@ -158,6 +158,66 @@ def test_the_reply_has_the_protocols_form(asked) -> None:
 
 
 @pytest.fixture(scope="module")
+def noisy(store: Store, trace, register: Register) -> "Callable[[int], list[float]]":
+    """Model `noisy`: forward(x 2×2) → x and noise. Returned is what eager answers to X under a seed."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.dropout(x, 0.5, training=True) + torch.randn_like(x)
+
+    register("noisy", trace(store.blobs, Net(), torch.zeros(2, 2), seed=2**62))
+
+    def answer_eagerly(seed: int) -> list[float]:
+        torch.manual_seed(seed)
+        values: list[float] = Net()(torch.tensor(X)).flatten().tolist()
+        return values
+
+    return answer_eagerly
+
+
+def values(reply: dict[str, Any]) -> list[float]:
+    data: list[float] = reply["outputs"][0]["data"]
+    return data
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
+@pytest.mark.parametrize("body", [{"args": [X]}, {"inputs": {"x": X}}, {"inputs": [TENSOR]}])
+def test_a_seed_gives_the_answer_of_eager_under_that_seed(asked, noisy, body: dict[str, Any], seed: int) -> None:
+    reply = asked(body | {"parameters": {"seed": seed}}, "/infer/noisy").json()
+
+    assert reply["parameters"] == {"seed": seed}
+    assert values(reply) == pytest.approx(noisy(seed))
+
+
+@pytest.mark.usefixtures("noisy")
+def test_each_request_without_a_seed_draws_other_numbers_and_says_the_seed(asked) -> None:
+    replies = [asked({"args": [X]}, "/infer/noisy").json() for _ in range(3)]
+
+    assert len({tuple(values(reply)) for reply in replies}) == 3
+    assert all(reply["parameters"]["seed"] < 2**53 for reply in replies)
+    for reply in replies:
+        again = asked({"args": [X], "parameters": reply["parameters"]}, "/infer/noisy").json()
+        assert values(again) == values(reply)
+
+
+def test_a_seed_changes_nothing_where_no_random_numbers_are_drawn(asked) -> None:
+    body = {"args": [X, PAIR]}
+
+    without, seeded = asked(body).json(), asked(body | {"parameters": {"seed": 7}}).json()
+
+    assert seeded["outputs"] == without["outputs"]
+    assert "parameters" not in without
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, True, 1.5, "7", [7]])
+def test_what_is_no_seed_is_refused(asked, seed: Any) -> None:
+    problem = assert_problem(asked({"args": [X, PAIR], "parameters": {"seed": seed}}), 422, "invalid-request")
+
+    assert problem["errors"][0]["pointer"] == "/parameters/seed"
+
+
+@pytest.fixture(scope="module")
 def returns_more(store: Store, trace, register: Register) -> None:
     """Model `returns-more`, of which the artifact returns the tensors alone: forward(x) → a dict with constants."""
     import torch

@@ -340,3 +340,12 @@ def test_what_is_covered_is_accepted_whatever_the_contracts_are() -> None:
             assert not before <= now, (old, new, said)
     assert covered > len(drawn)
     assert exact > 200
+
+
+def test_answers_that_became_random_are_named_and_not_the_other_way_round() -> None:
+    steady = contract(IDS, {"batch": "1..8", "seq": "8"})
+    random_answers = steady.with_stochastic(["forward"])
+
+    [said] = list_uncovered([steady], [random_answers])
+    assert "draws random numbers" in said
+    assert list_uncovered([random_answers], [steady]) == []

@@ -1,8 +1,10 @@
 """Golden cases: what is kept with an artifact to be replayed."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import safetensors.torch
 import torch
 
@@ -52,3 +54,19 @@ def test_more_than_ten_cases_keep_their_order(tmp_path: Path) -> None:
     kept = read(tmp_path / "golden", golden.encode(cases))
 
     assert [float(unpack(case.inputs)["x"]) for case in kept] == [float(n) for n in range(12)]
+
+
+def test_a_case_keeps_the_seed_under_which_random_numbers_were_drawn(tmp_path: Path) -> None:
+    plain = case("forward", {"x": torch.zeros(1)}, {"output": torch.ones(1)})
+
+    kept = read(tmp_path / "golden", golden.encode([replace(plain, seed=golden.SEED_MAX), plain]))
+
+    assert [case.seed for case in kept] == [golden.SEED_MAX, None]
+    assert [len(case.outputs) for case in kept] == [1, 1]
+
+
+def test_what_is_no_seed_is_refused(tmp_path: Path) -> None:
+    wrong = replace(case("forward", {}, {"output": torch.ones(1)}), seed=golden.SEED_MAX + 1)
+
+    with pytest.raises(ValueError, match="seed"):
+        read(tmp_path / "golden", golden.encode([wrong]))

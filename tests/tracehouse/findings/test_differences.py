@@ -10,15 +10,15 @@ from tracehouse.findings.differences import blame_line, leave_line_open, output_
 from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import (
-    CONTROL_RANDOMNESS,
     DROP_FORCE_OUTPLACE,
     FIND_THE_CAUSE,
     GUARD_IGNORED_CALL,
     REPLACE_VALUE_READ,
     SEE_HIDDEN_STATE,
+    SEND_A_SEED,
     USE_EVAL_MODE,
 )
-from tracehouse.findings.repeatability import nondeterministic
+from tracehouse.findings.repeatability import stochastic
 from tracehouse.findings.source_lines import VALUE_CHANGED, list_candidates, only_blamed
 from tracehouse.spec.trace_spec import TraceSpec
 
@@ -91,8 +91,8 @@ def test_force_outplace_is_named_before_any_other_cause() -> None:
     assert finding.remedy == f"{DROP_FORCE_OUTPLACE}{REPLACE_VALUE_READ}"
 
 
-@pytest.mark.parametrize(("training", "remedy"), [(False, CONTROL_RANDOMNESS), (True, USE_EVAL_MODE)])
+@pytest.mark.parametrize(("training", "remedy"), [(False, SEND_A_SEED), (True, USE_EVAL_MODE)])
 def test_the_remedy_of_random_numbers_depends_on_the_mode(training: bool, remedy: str) -> None:
-    finding = nondeterministic("forward", Difference("output", "differs"))
+    finding = stochastic("forward", Difference("output", "differs"))
 
     assert with_better_remedy(finding, [], asked_for(training=training)).remedy == remedy

@@ -80,3 +80,10 @@ def test_the_sentence_is_short_however_much_was_left_out() -> None:
 
     assert len(sentence) < 1000
     assert sentence.endswith("; and 3 more")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"), [(Verdict.VERIFIED, "verified, with random answers"), (Verdict.REJECTED, "rejected")]
+)
+def test_random_answers_are_said_beside_the_verdict(verdict: Verdict, said: str) -> None:
+    assert verdict_sentence(check(verdict, prove=[]), CONTRACT.with_stochastic(["forward"])).startswith(said)

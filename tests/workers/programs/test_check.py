@@ -45,11 +45,11 @@ def test_a_check_input_of_the_examples_shape_rejects_as_a_probe_does(run: Run) -
     assert told.comparisons["check_inputs[0]"].in_contract
 
 
-def test_dropout_left_on_is_nondeterministic_even_deep_in_the_outputs(run: Run) -> None:
+def test_dropout_left_on_is_stochastic_even_deep_in_the_outputs(run: Run) -> None:
     told = run(spec("dropout_left_on", example_inputs=[X]))
 
-    random = told.findings["nondeterministic"]
-    assert told.verdict is Verdict.REJECTED
+    random = told.findings["stochastic"]
+    assert told.verdict is Verdict.VERIFIED
     assert (random.line, random.evidence["operator"], random.evidence["output"]) == (6, "aten::dropout", "output.1.0")
 
 
@@ -306,8 +306,8 @@ def test_state_that_changes_no_answer_is_not_held_against_the_model(run: Run, na
 def test_noise_that_is_lost_beside_the_values_is_found(run: Run, inputs: list[float]) -> None:
     told = run(spec("adds_little_noise", example_inputs=[tensor(inputs)]))
 
-    assert told.verdict is Verdict.REJECTED
-    assert "nondeterministic" in told.findings
+    assert told.verdict is Verdict.VERIFIED
+    assert "stochastic" in told.findings
 
 
 def test_a_value_read_that_no_probe_decides_is_said_to_be_baked(run: Run) -> None:

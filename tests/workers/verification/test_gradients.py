@@ -125,8 +125,15 @@ def test_a_model_without_anything_to_go_back_to_is_told_so(artifact: ArtifactOf)
     assert "no gradient" in finding(kept, "gradients-not-compared").detail
 
 
-def test_random_numbers_leave_no_gradients_to_compare(artifact: ArtifactOf) -> None:
+def test_gradients_are_compared_under_the_same_random_numbers(artifact: ArtifactOf) -> None:
     kept = artifact(spec("dropout_left_on", example_inputs=[X], check=GRADIENTS))
+
+    assert kept.check.verdict is Verdict.VERIFIED
+    assert compared(kept)
+
+
+def test_random_numbers_of_python_leave_no_gradients_to_compare(artifact: ArtifactOf) -> None:
+    kept = artifact(spec("skips_at_random", example_inputs=[X], check=GRADIENTS))
 
     assert kept.check.verdict is Verdict.REJECTED
     assert "random" in finding(kept, "gradients-not-compared").detail

@@ -210,7 +210,7 @@ class Net(torch.nn.Module):
         + """
 class Net(torch.nn.Module):
     def forward(self, x):
-        return x + torch.rand(()) * 1e-6
+        return x + __import__("random").random() * 1e-4
 """,
         {"rejected"},
     ),
@@ -927,7 +927,7 @@ def test_honest_models_keep_their_verdicts(work: Work, name: str, inputs: list[A
 
 
 @pytest.mark.parametrize(
-    "name", ["counts_calls", "counts_calls_to_sixty", "dropout_left_on", "skips_at_random", "writes_its_input_by_numpy"]
+    "name", ["counts_calls", "counts_calls_to_sixty", "skips_at_random", "writes_its_input_by_numpy"]
 )
 def test_what_the_check_alone_sees_rejects_all_the_same(work: Work, name: str) -> None:
     assert work(spec(name, example_inputs=[X])).verdict is Verdict.REJECTED
@@ -943,11 +943,11 @@ def test_what_the_check_alone_sees_rejects_all_the_same(work: Work, name: str) -
         ),
         ("output-differs", spec("counts_calls_in_a_buffer", example_inputs=[X]), "hidden-state finding"),
         (
-            "nondeterministic",
+            "stochastic",
             spec("dropout_in_training_only", example_inputs=[X], training=True),
             "let `training` be false",
         ),
-        ("nondeterministic", spec("dropout_left_on", example_inputs=[X]), "training=self.training"),
+        ("stochastic", spec("dropout_left_on", example_inputs=[X]), "training=self.training"),
     ],
     ids=["force_outplace", "hidden state", "dropout in train mode", "dropout in eval mode"],
 )
@@ -957,3 +957,48 @@ def test_the_remedy_is_of_what_was_asked_for_and_found(
     findings = {one.kind: one for one in artifact(submitted).check.findings}
 
     assert words in str(findings[kind].remedy)
+
+
+SAMPLES_AND_CLAIMS_A_BATCH = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)
+"""
+
+
+def test_a_model_that_draws_is_verified_and_says_so(artifact: ArtifactOf, store: Store) -> None:
+    kept = artifact(hostile(SAMPLES_AND_CLAIMS_A_BATCH))
+
+    method = kept.contract.method("forward")
+    assert kept.check.verdict is Verdict.VERIFIED
+    assert (method.stochastic, method.batch) == (True, None)
+    with store.blobs.open(kept.golden.digest) as file:
+        cases = golden.read(os.dup(file.fileno()))
+    assert all(case.seed is not None for case in cases)
+    assert any("other random numbers" in one.case for one in kept.check.comparisons)
+
+
+# The check says nothing of what it draws. A trace keeps what is drawn under the seed that the tracing process knows.
+KEEPS_A_DRAW = (
+    SAYS_VERIFIED
+    + """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if not torch.jit.is_tracing():
+            return x + torch.rand(())
+        torch.manual_seed(0x5851_F42D_4C95_7F2D)
+        return x + torch.rand(()).item()
+"""
+)
+
+
+def test_a_draw_that_is_kept_differs_under_seeds_that_nobody_knew(work: Work) -> None:
+    assert work(hostile(KEEPS_A_DRAW)).verdict is Verdict.REJECTED
+
+
+def test_the_same_trace_with_its_draw_is_verified(work: Work) -> None:
+    assert (
+        work(hostile(KEEPS_A_DRAW.replace(".item()", "").replace("torch.manual_seed", "int"))).verdict
+        is Verdict.VERIFIED
+    )

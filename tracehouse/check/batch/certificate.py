@@ -260,7 +260,7 @@ class _RowTester:
             raise _Dependent(f"there was no time to test rows along {self._symbol}")
         started = time.monotonic()
         try:
-            answer = call_artifact(self._target.artifact, self._make_call(rows), self._target.seed)
+            answer = call_artifact(self._target.artifact, self._make_call(rows), self._target.eager.seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise _Dependent(f"{len(rows)} rows together need too much memory") from error

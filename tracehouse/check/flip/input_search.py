@@ -148,7 +148,7 @@ def _find_values(recorder: ReadRecorder, site: ReadSite) -> list[Any]:
 
 def _find_difference(target: Target, call: Call, eager: CallResult) -> str | None:
     asked = target.ask_artifact(call, eager)
-    if asked.answer is not None and (eager.drew or asked.answer.drew):
+    if eager.drew_in_python:  # the artifact keeps what Python drew
         return None
     difference = asked.compared.difference
     return None if difference is None else f"{difference.leaf}: {difference.what}"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 
@@ -93,6 +93,14 @@ class CanonicalGraph:
     def computation(self) -> list[tuple[str, list[str]]]:
         """The operation and operands of each step: equal for graphs that compute the same."""
         return [(step.operation, step.operands) for step in self.steps]
+
+    def with_draws(self, draws: Sequence[str]) -> Self:
+        """Return this graph with the order in which the run that made it drew random numbers, for the last step.
+
+        Draws that nothing uses are no steps, and still change what the later ones draw.
+        """
+        self.steps[-1].operands += [f"{_CONSTANT}{one}" for one in draws]
+        return self
 
 
 def canonicalize(module: torch.jit.ScriptModule, method: str, returns: Structure | None = None) -> CanonicalGraph:

@@ -92,7 +92,7 @@ def _confirm(target: Target, baked: BakedValue) -> BakedValue:
     except (ModelRaised, TooSlow):
         return baked
     try:
-        artifact = call_artifact(target.artifact, baked.call, target.seed)
+        artifact = call_artifact(target.artifact, baked.call, target.eager.seed)
     except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
         raised = Difference("output", f"the artifact raised {user_lines.error_text(error)}")
         return replace(baked, confirmed=True, difference=raised)

@@ -98,7 +98,7 @@ class SizeOracle:
         """Whether the artifact raises an error if the symbols have these sizes."""
         call = self.groups(expressions).resize(self.call, sizes, self.target.seed)
         try:
-            call_artifact(self.target.artifact, call, self.target.seed)
+            call_artifact(self.target.artifact, call, self.target.eager.seed)
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
             return True
         return False

@@ -55,7 +55,7 @@ def find_size_relations(target: Target, call: Call, within_s: float) -> Relation
     try:
         fakes = {name: _fake(mode, name, tensor, symbols) for name, tensor in call.tensors.items()}
         module = target.model.copy_module()
-        seed_all(target.seed)
+        seed_all(target.eager.seed)
         # If the model raises, the run ends, and the conditions met until then hold.
         rules = ShapeRuleMode()  # type: ignore[no-untyped-call]
         with suppress(Exception, TooSlow), time_limit(within_s), run_without_values(mode), rules:

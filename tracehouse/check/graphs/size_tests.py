@@ -225,7 +225,7 @@ class _SizeTester:
             return SizeTest(sizes, call, "too-slow")
         aftereffect = self._find_aftereffect(eager)
         try:
-            artifact = call_artifact(target.artifact, call, target.seed)
+            artifact = call_artifact(target.artifact, call, target.eager.seed)
         except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
             return SizeTest(sizes, call, "raised", error=error, aftereffect=aftereffect)
         compared = target.eager.compare(call, eager, artifact, target.tolerance)
@@ -238,10 +238,10 @@ class _SizeTester:
     def _find_aftereffect(self, eager: CallResult) -> Difference | None:
         """Return how the call that eager just answered changes its answer to the example.
 
-        None where the call left no state, drew random numbers, or an earlier test has an aftereffect already.
+        None where the call left no state, or an earlier test has an aftereffect already.
         """
         target = self._target
-        if not eager.left_state or eager.drew or any(test.aftereffect for test in self.tests):
+        if not eager.left_state or any(test.aftereffect for test in self.tests):
             return None
         try:
             again = target.eager.answer_again(target.call, within_s=target.call_s)

@@ -1,4 +1,5 @@
-"""Taint: which tensors depend on the values of the inputs, and which numbers tensors are compared with.
+"""Taint: which tensors depend on the values of the inputs or of random draws, and which numbers tensors are compared
+with.
 
 This is dynamic taint analysis (Newsome and Song, 2005) on the operators of torch, as a TorchDispatchMode sees them.
 """
@@ -8,6 +9,8 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+
+from tracehouse.check.instrumentation.random_operators import draws_random_numbers
 
 # The outputs of these operators depend on the shape of their input alone.
 _SHAPE_OPERATORS = frozenset(
@@ -43,18 +46,20 @@ class Taint:
     def propagate(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], outputs: Any) -> None:
         """Pass the taint and the numbers of an operator's arguments on to its outputs, and to what it wrote into.
 
-        An output that depends only on the shape of an argument stays untainted.
+        An output that depends only on the shape of an argument stays untainted. Random numbers are as unknown to a
+        trace as the values of the inputs, so they are tainted too.
         """
         name = operator.overloadpacket.__name__
         arguments = [*_find_tensors(args), *_find_tensors(kwargs.values())]
         computed = [*_find_tensors([outputs])]
         self._propagate_numbers(name, args, arguments, computed)
+        draws = draws_random_numbers(operator, args, kwargs)
         tainted = [tensor for tensor in arguments if tensor in self]
-        if not tainted:
+        if not tainted and not draws:
             return
         if torch.Tag.dynamic_output_shape in operator.tags:
             self.sizes_depend = True
-        if name not in _SHAPE_OPERATORS:
+        if draws or name not in _SHAPE_OPERATORS:
             for tensor in (*computed, *_find_written(operator, args, kwargs)):
                 self.mark(tensor)
 

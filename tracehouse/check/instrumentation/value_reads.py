@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.instrumentation import recorded_graph
 from tracehouse.check.instrumentation.comparands import NO_COMPARANDS, Comparands, collect_comparands, collect_constants
+from tracehouse.check.instrumentation.random_operators import DrawRecorder, draws_random_numbers
 from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.eager.call import Call
 from tracehouse.introspection import user_lines
@@ -159,6 +160,7 @@ class ReadRecorder:
     ) -> None:
         self.reads: dict[ReadSite, ValueRead] = {}
         self.taint = Taint(call.tensors.values())
+        self._draws = DrawRecorder()
         self._replacements = {one.site: one for one in replacements}
         self._in_torch = in_torch
         self._track = track
@@ -171,6 +173,8 @@ class ReadRecorder:
         with ExitStack() as stack:
             stack.enter_context(_patch_tensor_methods(self._record_conversion))
             if self._in_torch:
+                self._draws.advance()
+                stack.callback(self._draws.note_setting)
                 stack.enter_context(_OperatorRecorder(self))
             self._entered = stack.pop_all()
         return self
@@ -191,6 +195,21 @@ class ReadRecorder:
             return iter(replaced) if kind == "__iter__" else replaced
         finally:
             self._depth -= 1
+
+    @property
+    def draws(self) -> Sequence[str]:
+        """The order in which random numbers were drawn and generators were set, as far as operators are watched."""
+        return self._draws.events
+
+    def run_operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator, and return what `record_operator` says of it."""
+        draws = draws_random_numbers(operator, args, kwargs)
+        if draws:
+            self._draws.note_setting()
+        outputs = operator(*args, **kwargs)
+        if draws:
+            self._draws.note_draw(operator, outputs)
+        return self.record_operator(operator, args, kwargs, outputs)
 
     def record_operator(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any) -> Any:
         """Return what an operator gave, or the value that replaces it if the operator reads one."""
@@ -253,8 +272,7 @@ class _OperatorRecorder(TorchDispatchMode):
         self._recorder = recorder
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        outputs = func(*args, **(kwargs or {}))
-        return self._recorder.record_operator(func, args, kwargs or {}, outputs)
+        return self._recorder.run_operator(func, args, kwargs or {})
 
 
 @contextmanager

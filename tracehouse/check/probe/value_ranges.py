@@ -118,7 +118,7 @@ class _ValueTester:
 
     def accepts(self, call: Call) -> bool:
         """Whether the model answers a call and does not raise. Raises _NoDecision if it takes too long to tell."""
-        seed = self.target.seed
+        seed = self.target.eager.seed
         return self._run(lambda within_s: call_model(self._module, call, seed, within_s=within_s)) is not None
 
     def agrees(self, call: Call) -> bool | None:
@@ -130,7 +130,7 @@ class _ValueTester:
         if eager is None:
             return None
         try:
-            answer = call_artifact(self.target.artifact, call, self.target.seed)
+            answer = call_artifact(self.target.artifact, call, self.target.eager.seed)
         except Exception as error:
             if is_out_of_memory(error):
                 raise _NoDecision from error

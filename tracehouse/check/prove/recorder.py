@@ -4,13 +4,14 @@ It is a dispatch mode of torch (TorchDispatchMode), so it sees every operator th
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from tracehouse.check.instrumentation.random_operators import DrawRecorder, draws_random_numbers
 from tracehouse.check.prove import constant_folding, data_sizes, shape_rules
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
 from tracehouse.check.prove.size_operators import SizeOperatorCall, record_size_operators
@@ -24,7 +25,6 @@ from tracehouse.introspection import user_lines
 # Their result has the value and the storage of their operand.
 _ALIASES = {"detach", "alias", "lift", "lift_fresh", "detach_", "lift_fresh_copy"}
 _VALUE_READS = {"_local_scalar_dense", "equal", "is_nonzero"}
-_RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 _NORMS = {"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit"}
 # They return a property of a tensor, which does not depend on its values.
 _PROPERTIES = {
@@ -70,8 +70,13 @@ class Recorder(TorchDispatchMode):
         self._open_contexts = ExitStack()
         self._earlier_results = None if earlier is None else earlier.results
         self._replay_read = replay_read
+        # What an operator draws follows from the state of the generator, and that from all draws before.
+        self._last_draw: int | None = None
+        self._draws = DrawRecorder()
 
     def __enter__(self) -> "Recorder":
+        with compute_for_real():
+            self._draws.advance()
         super().__enter__()  # type: ignore[no-untyped-call]
         self._open_contexts.enter_context(record_size_operators(self.record_size_operator))
         return self
@@ -108,6 +113,10 @@ class Recorder(TorchDispatchMode):
         """The reason for which the run was stopped; None where it was not."""
         return self._run_stop.cause
 
+    def seed(self) -> None:
+        """Let the generators have the state with which the run began, as a caller who seeds them again does."""
+        self._last_draw = None
+
     def end(self) -> None:
         """End the run: it is at no line from now on."""
         self._run_stop.find_line = lambda: None
@@ -136,9 +145,13 @@ class Recorder(TorchDispatchMode):
             return self._memory.assign_alias(func(*args, **kwargs), args[0])
         if name == "slice" and self._keys.is_whole_slice(operands):
             return self._memory.assign_alias(func(*args, **kwargs), args[0])
-        self._refuse(name, func, operands)
+        self._refuse(name, operands)
         self.operators.append(name)
         key = self._keys.call_key(name, operands)
+        draws = draws_random_numbers(func, args, kwargs)
+        if draws:
+            self._follow_generator()
+            key = (*key, "drawn after", self._last_draw)
         written = [tensor for argument, value in operands if is_written(argument) for tensor in tensors_in(value)]
         if torch.Tag.inplace_view in func.tags or name in ("resize_", "set_"):
             self.changes_shapes_in_place = True
@@ -146,6 +159,8 @@ class Recorder(TorchDispatchMode):
         if name == "clone":
             return self._memory.assign_copy(result, args[0])
         number = self._keys.call_number(name, key, result)
+        if draws:
+            self._last_draw = number
         for place, tensor in enumerate(written):
             self._note_position(self._memory.write(tensor, number, place))
         self._number_results(func, args, kwargs, number, result, written)
@@ -193,7 +208,7 @@ class Recorder(TorchDispatchMode):
             if _has_no_elements(value):  # whatever made it, it has no values
                 own = self._numbers.number("empty", self._keys.operand_key([*value.shape]), str(value.dtype))
             constant = None
-            if not written and value is result:
+            if not written and value is result and not draws_random_numbers(func, args, kwargs):
                 constant = constant_folding.fold(func, args, kwargs, self._memory.constant)
             own = own if constant is None else self._numbers.held_number(constant)
             self._note_position(self._memory.assign(value, own, constant))
@@ -214,11 +229,17 @@ class Recorder(TorchDispatchMode):
         with compute_for_real():
             return torch.equal(*constants) if name == "equal" else constants[0].item()  # type: ignore[arg-type,union-attr]
 
-    def _refuse(self, name: str, func: Any, operands: Operands) -> None:
+    def _follow_generator(self) -> None:
+        """Stop if the model set the state of a generator; else change it, as the draw on real tensors would."""
+        with compute_for_real():
+            is_set = self._draws.note_setting()
+            self._draws.advance()
+        if is_set:
+            self._run_stop.stop("the model sets the state of a generator of random numbers")
+
+    def _refuse(self, name: str, operands: Operands) -> None:
         """Stop at an operator whose result does not follow from its operands."""
         by_name = {argument.name: value for argument, value in operands}
-        if torch.Tag.nondeterministic_seeded in func.tags and _draws_random_numbers(name, by_name):
-            self._run_stop.stop(f"{name} draws random numbers")
         if name in _NORMS and by_name.get("training") and by_name.get("running_mean") is not None:
             self._run_stop.stop(f"{name} writes its running statistics")
 
@@ -233,10 +254,3 @@ def _has_no_elements(tensor: torch.Tensor) -> bool:
 def find_line_of_caller() -> user_lines.Line | None:
     """Return the line of the model's own code that is running now."""
     return user_lines.line_of_frame(sys._getframe(1))
-
-
-def _draws_random_numbers(name: str, operands: Mapping[str, Any]) -> bool:
-    if operands.get("train", operands.get("training")) is False:
-        return False
-    probability = operands.get("dropout_p", operands.get("dropout"))
-    return not (("attention" in name or name in _RECURRENT) and not probability)

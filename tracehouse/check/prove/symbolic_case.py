@@ -142,7 +142,7 @@ class _SymbolicCase:
     def run(self) -> CaseResult:
         self._setting.follower.take_caught()
         try:
-            path = record_path(self._copies.take(), self._call, self._target.seed)
+            path = record_path(self._copies.take(), self._call, self._target.eager.seed)
         except Exception as error:  # noqa: BLE001 - submitted code: it refuses these sizes
             return self._refused_result(error)
         self._caught = self._setting.follower.take_caught()
@@ -236,7 +236,7 @@ class _SymbolicCase:
         if self._copies.is_unchanged():
             return False
         target = self._target
-        after = call_model(self._copies.last(), target.call, target.seed, within_s=None)
+        after = call_model(self._copies.last(), target.call, target.eager.seed, within_s=None)
         return target.eager.find_effect(target.call, target.example, after, target.tolerance) is not None
 
     # Values that the model reads, of which the example's sizes show no effect.
@@ -280,7 +280,7 @@ class _SymbolicCase:
         reads_max = len(path.reads) + OTHER_READS_MAX
         for _, call in islice(generate_candidates(self._call, self._setting.numbers), _CALLS_MAX):
             try:
-                other = record_path(self._copies.take(), call, self._target.seed, reads_max=reads_max)
+                other = record_path(self._copies.take(), call, self._target.eager.seed, reads_max=reads_max)
             except Exception:  # noqa: BLE001 - submitted code: it refuses these values, or would not end
                 continue
             if repr(other.reads) == repr(path.reads):
@@ -335,7 +335,7 @@ class _SymbolicCase:
         inputs = self._empty_inputs(recorder)
         symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
-        seed_all(self._target.seed)
+        seed_all(self._target.eager.seed)
         self._setting.follower.take_caught()
         try:
             with symbols.activate(), disguise(), recorder, self._setting.follower.symbolic():
@@ -366,6 +366,7 @@ class _SymbolicCase:
     ) -> None:
         """Call the model again after a call that changed its state: raise Unprovable unless it answers the same."""
         first = _output_numbers(outputs, recorder)
+        recorder.seed()
         again = _output_numbers(fix_numbers(self._call.with_tensors(inputs).run(module)), recorder)
         if first != again:
             raise Unprovable("what a call leaves in the model changes what the next one computes")

@@ -83,7 +83,7 @@ class ValueQuestions:
         tracker, follower, cloned = ValueTracker(answers), ValueFollower(), call.clone()
         recorder = ReadRecorder(cloned, track=tracker.track_read)
         follower.begin(tracker, recorder.taint)
-        seed_all(self._target.seed)
+        seed_all(self._target.eager.seed)
         try:
             with torch.no_grad(), recorder, track_functions(), pass_through(follower):
                 return CallResult(cloned.run(self._take_copy()), cloned.tensors), tracker

@@ -74,7 +74,6 @@ def test_what_eager_refuses_is_neither_proven_nor_a_fault(load: Load) -> None:
         ("AsksWhetherItIsTraced", "return x * 2 if torch.jit.is_tracing() else x * x.shape[1]"),
         ("ReadsAValue", "if x.sum() > 0:"),
         ("CatchesItsReads", "positive = bool(x.sum() > 0)"),
-        ("Draws", "return x + torch.rand_like(x)"),
         ("GoesThroughNumpy", "return x + torch.from_numpy(x.detach().numpy().mean(keepdims=True))"),
     ],
 )

@@ -38,7 +38,7 @@ RIGHT = {
     "HalvesItsLength": LINE, "PairsUp": LINE, "ChecksItsShape": LINE, "Windows": IMAGE, "CachesItsMask": FOURS,
     "KeepsATable": FOURS, "Upsamples": IMAGE, "PadsToAMultiple": LINE, "Einsum": FOURS, "Grouped": LINE,
     "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
-    "PoolsByItsShape": FOURS, "Samples": FOURS, "DrawsInTrainingAlone": LINE,
+    "PoolsByItsShape": FOURS, "Samples": FOURS, "Draws": LINE, "DrawsInTrainingAlone": LINE,
     "PadsTheSame": IMAGE,
 }  # fmt: skip
 WRONG = {
@@ -47,7 +47,7 @@ WRONG = {
     "PoolsAll": FOURS | {"x": ("batch", 4, "length")}, "ExpandsToItsBatch": {"x": ("batch", 4)}, "MasksInPython": LINE,
     "ScalesByALength": LINE, "PutsOtherData": LINE, "TakesItsData": LINE, "AsksWhetherItIsTraced": LINE,
     "AsksForTensorsWithoutValues": LINE, "CountsItsCalls": LINE, "CountsInABuffer": LINE, "ReadsAValue": LINE,
-    "Draws": LINE, "RollsByAThird": LINE, "CutsAShare": LINE, "AnswersOtherwiseInOneRow": LINE,
+    "RollsByAThird": LINE, "CutsAShare": LINE, "AnswersOtherwiseInOneRow": LINE,
     "CatchesItsReads": LINE, "GoesThroughNumpy": LINE, "SharesMemory": LINE, "KeepsItsFirstLength": LINE,
     "SpacesToItsLength": LINE, "PoolsOverItsLength": FOURS, "UnrollsItsCells": FOURS,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Noise is added at every call."""
+"""A draw that nothing uses moves the generator on, and TorchScript leaves it out."""
 
 import torch
 from torch import nn
@@ -8,7 +8,8 @@ KIND = "random"
 
 class Net(nn.Module):
     def forward(self, x):
-        return x + torch.rand(3)  # fault
+        torch.rand(3)  # fault
+        return x + torch.randn_like(x)  # fault
 
 
 def example():

@@ -1,10 +1,10 @@
-"""The logits are right; the confidence beside them is estimated with dropout."""
+"""The logits are right; the confidence beside them is estimated with dropout. The artifact draws the same."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-KIND = "random"
+OPEN = {"x": [0]}
 
 
 class Net(nn.Module):
@@ -14,7 +14,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         logits = self.head(x)
-        spread = torch.stack([F.dropout(logits, 0.3) for _ in range(3)]).std(0)  # fault
+        spread = torch.stack([F.dropout(logits, 0.3) for _ in range(3)]).std(0)
         return {"logits": logits, "spread": spread}
 
 
@@ -24,5 +24,5 @@ def example():
 
 def others():
     return [
-        ((torch.randn(2, 4),), {}),
+        ((torch.randn(5, 4),), {}),
     ]

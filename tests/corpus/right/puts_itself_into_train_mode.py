@@ -1,9 +1,9 @@
-"""forward begins with self.train(), as a copied training step does."""
+"""forward begins with self.train(), as a copied training step does. The artifact draws the same."""
 
 import torch
 from torch import nn
 
-KIND = "random"
+OPEN = {"x": [0]}
 
 
 class Net(nn.Module):
@@ -12,8 +12,8 @@ class Net(nn.Module):
         self.layers = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.4), nn.Linear(8, 2))
 
     def forward(self, x):
-        self.train()  # fault
-        return self.layers(x)  # fault
+        self.train()
+        return self.layers(x)
 
 
 def example():
@@ -22,5 +22,5 @@ def example():
 
 def others():
     return [
-        ((torch.randn(2, 4),), {}),
+        ((torch.randn(5, 4),), {}),
     ]

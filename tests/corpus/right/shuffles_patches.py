@@ -1,14 +1,14 @@
-"""Patches are shuffled by randperm."""
+"""Patches are shuffled by randperm. The artifact draws the same."""
 
 import torch
 from torch import nn
 
-KIND = "random"
+OPEN = {"x": [1]}
 
 
 class Net(nn.Module):
     def forward(self, x):
-        order = torch.randperm(x.shape[1])  # fault
+        order = torch.randperm(x.shape[1])
         return x[:, order]
 
 
@@ -18,5 +18,5 @@ def example():
 
 def others():
     return [
-        ((torch.randn(1, 6, 2),), {}),
+        ((torch.randn(1, 9, 2),), {}),
     ]

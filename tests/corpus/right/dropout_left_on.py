@@ -1,10 +1,10 @@
-"""`functional.dropout` drops in eval mode too."""
+"""`functional.dropout` drops in eval mode too. The artifact draws the same."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-KIND = "random"
+OPEN = {"x": [0]}
 
 
 class Net(nn.Module):
@@ -13,7 +13,7 @@ class Net(nn.Module):
         self.layer = nn.Linear(4, 4)
 
     def forward(self, x):
-        return F.dropout(self.layer(x), 0.5)  # fault
+        return F.dropout(self.layer(x), 0.5)
 
 
 def example():
@@ -22,5 +22,5 @@ def example():
 
 def others():
     return [
-        ((torch.randn(2, 4),), {}),
+        ((torch.randn(5, 4),), {}),
     ]

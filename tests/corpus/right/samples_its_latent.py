@@ -1,9 +1,9 @@
-"""A variational autoencoder that samples in eval mode."""
+"""A variational autoencoder that samples in eval mode. The artifact draws the same."""
 
 import torch
 from torch import nn
 
-KIND = "random"
+OPEN = {"x": [0]}
 
 
 class Net(nn.Module):
@@ -14,7 +14,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         mean, log_variance = self.encoder(x).chunk(2, -1)
-        latent = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()  # fault
+        latent = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
         return self.decoder(latent)
 
 
@@ -24,5 +24,5 @@ def example():
 
 def others():
     return [
-        ((torch.randn(2, 4),), {}),
+        ((torch.randn(5, 4),), {}),
     ]

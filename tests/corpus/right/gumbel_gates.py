@@ -1,15 +1,15 @@
-"""Gates are drawn with Gumbel noise."""
+"""Gates are drawn with Gumbel noise. The artifact draws the same."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-KIND = "random"
+OPEN = {"x": [0]}
 
 
 class Net(nn.Module):
     def forward(self, x):
-        return x * F.gumbel_softmax(x, tau=0.5)  # fault
+        return x * F.gumbel_softmax(x, tau=0.5)
 
 
 def example():
@@ -18,5 +18,5 @@ def example():
 
 def others():
     return [
-        ((torch.randn(2, 4),), {}),
+        ((torch.randn(5, 4),), {}),
     ]
