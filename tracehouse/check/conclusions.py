@@ -7,6 +7,7 @@ from tracehouse.check.claim import make_claim
 from tracehouse.check.evidence import Evidence, SizeState
 from tracehouse.check.flip import flip
 from tracehouse.check.flip.flip import ReadEffect
+from tracehouse.check.instrumentation.ambient_reads import ASKS_ABOUT_TRACING
 from tracehouse.check.instrumentation.value_reads import IN_TORCH
 from tracehouse.check.prove.prover import Proof
 from tracehouse.contract.contract import MethodClaim
@@ -73,7 +74,7 @@ def _of_observe(evidence: Evidence) -> Iterator[Finding]:
     observation, method = evidence.observe.observation, evidence.method
     if observation is not None:
         yield from (findings.ambient_read(method, one) for one in observation.ambient if one.effect != "harmless")
-        asks = next((one.line for one in observation.contexts if one.name == "torch.jit.is_tracing"), None)
+        asks = next((one.line for one in observation.contexts if one.name in ASKS_ABOUT_TRACING), None)
         if observation.tracing_difference is not None and asks is not None:
             yield findings.tracing_flag(method, observation.tracing_difference, asks)
     yield from _failure(evidence, "observe")

@@ -161,6 +161,11 @@ class Evidence:
         return self.graphs.baked_sizes if self.prove.baked_sizes is None else self.prove.baked_sizes
 
     @property
+    def wrong_calls(self) -> list[Call]:
+        """Calls of the example's sizes on which the artifact is wrong, with values that were tried at other sizes."""
+        return [one.by_values for one in self.baked_sizes if one.by_values is not None]
+
+    @property
     def keeps_a_size(self) -> bool:
         """Whether the eager model keeps state that depends on the first sizes that it sees, so that it has one size."""
         return self.graphs.size_state is not None or self.prove.size_state is not None
@@ -221,6 +226,7 @@ class Evidence:
     @cached_property
     def wrong_sizes(self) -> list[BakedSize]:
         """The baked sizes that no wrong read or value explains: inputs of another size have other values too."""
+        baked = [one for one in self.baked_sizes if one.by_values is None]
         by_values = [*self.wrong_values, *self.flip.explained]
         values = {*(one.line for one in self.wrong_reads), *(one.line for one in by_values)}
-        return [one for one in self.baked_sizes if one.line not in values and (one.line is not None or not values)]
+        return [one for one in baked if one.line not in values and (one.line is not None or not values)]

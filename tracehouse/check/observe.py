@@ -6,10 +6,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from tracehouse.check.calls import CallResult
 from tracehouse.check.graph_diff import canonical
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.ambient_reads import (
+    ASKS_ABOUT_TRACING,
     TO_DLPACK,
     AmbientEffect,
     AmbientRead,
@@ -27,6 +30,10 @@ from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 
+# A model that asks whether it is traced is compared on floats that are so many times as large. Choices: values that are
+# all equal, or zero, would leave nothing but rounding of some models.
+_TRACING_SCALES = (1.0, -1.0, 10.0, 1e4, 1e-4)
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -41,7 +48,7 @@ class Observation:
     recorded: frozenset[ReadSite]  # the sites of those reads that happen during a trace too
     ambient: list[AmbientEffect]
     contexts: list[ContextRead]
-    tracing_difference: str | None  # how the answer differs if torch.jit.is_tracing() says yes
+    tracing_difference: str | None  # how the answer differs if torch says that it traces
     numbers: frozenset[float]  # the numbers that tensors were compared with
     baseline: CanonicalGraph | None
     in_torch: bool  # whether operators could be watched
@@ -233,12 +240,35 @@ def _describe_other_graph(
 def _compare_while_tracing(
     target: Target, answer: CallResult | None, contexts: Iterable[ContextRead], budget: Budget
 ) -> str | None:
-    if answer is None or not any(one.name == "torch.jit.is_tracing" for one in contexts):
+    """Return how eager's answer differs if torch says that it traces, on the example or on other values; None if not.
+
+    What is computed for a trace alone may differ on large values only, such as a limit that an export needs.
+    """
+    if answer is None or not any(one.name in ASKS_ABOUT_TRACING for one in contexts):
         return None
-    try:
-        return _describe_other_answer(target, answer, pretend_tracing(), budget)
-    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
-        return None
+    for times in _TRACING_SCALES:
+        if budget.is_spent:
+            budget.leave_out(f"what the model computes while it is traced, with values {times:g} times as large")
+            continue
+        call = target.call.with_tensors({path: _scale(tensor, times) for path, tensor in target.call.tensors.items()})
+        try:
+            difference = _describe_while_tracing(target, call, budget)
+        except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
+            continue
+        if difference is not None:
+            return difference
+    return None
+
+
+def _scale(tensor: torch.Tensor, times: float) -> torch.Tensor:
+    return tensor * times if tensor.is_floating_point() else tensor.clone()
+
+
+def _describe_while_tracing(target: Target, call: Call, budget: Budget) -> str | None:
+    within_s = _within_s(budget)
+    answer = target.eager.answer(call, within_s=within_s)
+    again = target.eager.answer(call, within_s=within_s, world=pretend_tracing())
+    return target.eager.find_effect(call, answer, again, target.tolerance)
 
 
 def describe_divergence(divergence: GraphDivergence) -> str:

@@ -54,7 +54,7 @@ from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.torchscript.torch_check import RecordedWarning
 
 ReportLayer = Callable[[Layer], object]
-Probe = Callable[[ValueBounds, Budget], object]
+Probe = Callable[[ValueBounds, Budget, Sequence[Call]], object]
 
 # The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
 # nothing for the later ones. The fractions are choices.
@@ -85,8 +85,8 @@ class Pipeline:
     """Gathers the evidence of one method within a budget.
 
     `report` is called with each layer when it ends. `probe` compares on other values in the example's shapes; it gets
-    the smallest and the largest integer that the model accepts in each input, and a budget. The sizes of the `samples`
-    are tried on their values.
+    the smallest and the largest integer that the model accepts in each input, a budget, and calls to begin with. The
+    sizes of the `samples` are tried on their values.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class Pipeline:
             smallest = self._smallest(tester, name, call)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         # Probes have a limit of their own, and may take what is left of the whole budget.
-        self._run_probes(values.bounds, self._budget)
+        self._run_probes(values.bounds, self._budget, evidence.wrong_calls)
         wrong = [(_name_value(one), one.call, tester.at_line(one.line)) for one in evidence.wrong_values
                  if one.confirmed]  # fmt: skip
         wrong += [(name_sizes(one.symbols), one.counterexample.call, Cause(symbols=frozenset(one.symbols)))

@@ -107,7 +107,7 @@ def tracing_flag(method: str, reason: str, line: SourceLine) -> Finding:
         f"while it is: {reason}",
         confirmed=True,
         evidence={"method": method},
-        remedy="compute the same whether the model is being traced or not: remove the test for torch.jit.is_tracing()",
+        remedy="compute the same whether the model is being traced or not: remove the test for tracing",
         effect="harmful",
         reason=reason,
         **line,

@@ -144,6 +144,22 @@ def test_the_text_says_where_the_model_itself_is_not_exact() -> None:
     assert "comparisons agree only as far as the eager model itself is exact" in " ".join(repr(report).split())
 
 
+class LimitsWhileTraced(torch.nn.Module):
+    """A trace of it is wrong on large values alone."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(-50, 50) if torch._C._get_tracing_state() is not None else x
+
+
+def test_a_limit_that_a_trace_alone_has_rejects_and_no_size_is_blamed() -> None:
+    report = tracehouse.check(LimitsWhileTraced(), (torch.randn(2, 4),))
+
+    assert report.verdict == "rejected"
+    kinds = {finding.kind: finding for finding in report.findings}
+    assert "baked-size" not in kinds
+    assert "_get_tracing_state" in str(kinds["baked-value"].source)
+
+
 def test_the_page_has_the_verdict_the_source_and_how_far_it_goes(branches: tracehouse.Report) -> None:
     html = branches.html()
 

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tracehouse.check.graph_diff.canonical import GraphDivergence, find_divergences
-from tracehouse.check.graphs.size_tests import SizeTest
+from tracehouse.check.graphs.size_tests import SizeTest, compare_call
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.eager.call import Call
 from tracehouse.introspection import user_lines
 from tracehouse.introspection.user_lines import Line
 
@@ -38,6 +39,8 @@ class BakedSize:
     # Which dims have the symbols, and the shapes of the counterexample: the contract may have no such symbols.
     dims: str
     shapes: str
+    # A call of the example's sizes with the counterexample's values, if the artifact is wrong on it too.
+    by_values: Call | None = None
 
     @property
     def line(self) -> Line | None:
@@ -85,7 +88,19 @@ class _LineFinder:
             right,
             dims=" and ".join(self._groups.describe_dims(symbol) for symbol in symbols),
             shapes=self._groups.describe_shapes(symbols, counterexample.sizes),
+            by_values=None if divergences else self._find_wrong_values(counterexample),
         )
+
+    def _find_wrong_values(self, test: SizeTest) -> Call | None:
+        """Return the values of the test at the example's sizes if the artifact is wrong there too; None if not.
+
+        Then no size is at fault, but values that were tried at other sizes alone.
+        """
+        if test.outcome != "differs":
+            return None
+        call = self._groups.resize(test.call, self._groups.example, self._target.seed)
+        again = compare_call(self._target, self._groups, call, self._budget)
+        return call if again.outcome == "differs" else None
 
     def _retrace_nearest(self, wrong: Sequence[SizeTest]) -> tuple[SizeTest, list[GraphDivergence]]:
         for test in sorted(wrong, key=self._distance)[:_RETRACES_MAX]:

@@ -122,6 +122,11 @@ def run_calls(
     return [tester.test(sizes, call) for sizes, call in calls]
 
 
+def compare_call(target: Target, groups: Groups, call: Call, budget: Budget) -> SizeTest:
+    """Compare on one call of the example's sizes."""
+    return _SizeTester(target, groups, budget).test(groups.example, call)
+
+
 class _SizeTester:
     """Makes calls of other sizes, each once."""
 

@@ -53,12 +53,15 @@ _FUNCTIONS: dict[int, tuple[Kind, str]] = {
 }  # fmt: skip
 _DATES = ("now", "utcnow", "today")
 _ENVIRONMENT_CODES = {type(os.environ).__getitem__.__code__, type(os.environ).__contains__.__code__}
+IS_TRACING, TRACING_STATE = "torch.jit.is_tracing", "torch._C._get_tracing_state"
+ASKS_ABOUT_TRACING = (IS_TRACING, TRACING_STATE)
+_get_tracing_state = torch._C._get_tracing_state
 TO_DLPACK = "torch.utils.dlpack.to_dlpack"
 # Functions that tell how the model is run: by their code objects if written in Python, by identity if written in C.
 _CONTEXT_CODES = {
     getattr(function, "__code__", None): name
     for name, function in (
-        ("torch.jit.is_tracing", is_tracing),
+        (IS_TRACING, is_tracing),
         ("torch.jit.is_scripting", is_scripting),
         ("torch.onnx.is_in_onnx_export", torch.onnx.is_in_onnx_export),
         ("torch.compiler.is_compiling", torch.compiler.is_compiling),
@@ -73,6 +76,7 @@ _CONTEXT_FUNCTIONS = {
         ("torch.is_autocast_enabled", torch.is_autocast_enabled),
         ("torch.get_num_threads", torch.get_num_threads),
         ("torch.get_default_dtype", torch.get_default_dtype),
+        (TRACING_STATE, _get_tracing_state),
         (TO_DLPACK, torch._C._to_dlpack),  # torch.utils.dlpack.to_dlpack is this very function
     )
 }
@@ -176,8 +180,18 @@ def can_be_replaced(read: AmbientRead) -> bool:
 
 @contextmanager
 def pretend_tracing() -> Iterator[None]:
-    """In the body, `torch.jit.is_tracing` answers True to the user's code."""
-    with replace_functions({id(is_tracing): (torch.jit, "is_tracing", lambda: True)}):
+    """In the body, torch tells the user's code that it is traced."""
+
+    def get_state() -> Any:
+        # torch itself asks too, and would record what there is no trace for.
+        return object() if user_lines.is_user(sys._getframe(1).f_code.co_filename) else _get_tracing_state()
+
+    with replace_functions(
+        {
+            id(is_tracing): (torch.jit, "is_tracing", lambda: True),
+            id(_get_tracing_state): (torch._C, "_get_tracing_state", get_state),
+        }
+    ):
         yield
 
 

@@ -1,5 +1,8 @@
 """Probing: the eager model and the artifact on the example's shapes with other values."""
 
+from collections.abc import Sequence
+from itertools import chain
+
 from tracehouse.check.comparer import Comparer
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.inputs.layouts import vary_layouts
@@ -11,6 +14,7 @@ from tracehouse.check.probe.sensitivity import Sensitivity
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.differential.case_names import name_probe
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.findings import coverage, differences
@@ -52,11 +56,11 @@ class Probing:
         self._seed = seed
         self._sensitivity = Sensitivity(eager, comparer.answer_of_artifact, example, tolerance=tolerance, seed=seed)
 
-    def run(self, bounds: ValueBounds, budget: Budget) -> None:
+    def run(self, bounds: ValueBounds, budget: Budget, first: Sequence[Call] = ()) -> None:
         """Compare on every probe for which there is time, and report the others as findings.
 
-        `bounds` has the smallest and the largest integer that the model accepts in each input. Raises LimitExceeded if
-        the artifact runs out of memory.
+        `bounds` has the smallest and the largest integer that the model accepts in each input, and `first` has calls to
+        compare on before the probes. Raises LimitExceeded if the artifact runs out of memory.
         """
         limits = CALL_LIMITS
         wanted_s = limits.probes.after(self._example_s) * (_TIMES_DEEP if self._deep else 1)
@@ -65,9 +69,10 @@ class Probing:
         method = self._example.method
         left_out: list[str] = []
         too_slow: list[str] = []
-        for name, probe in generate_probes(
+        probes = generate_probes(
             self._example, searching=self._searching, deep=self._deep, bounds=bounds, seed=self._seed
-        ):
+        )
+        for name, probe in chain(((name_probe("values of another size"), call) for call in first), probes):
             if own.is_spent:
                 left_out.append(f"{method} {name}")
             elif (slow := self._compare(name, probe, within_s)) is not None:

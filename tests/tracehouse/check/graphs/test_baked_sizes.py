@@ -7,7 +7,7 @@ import torch
 from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.baked_sizes import BakedSize, find_baked_sizes
 from tracehouse.check.graphs.find_size_groups import find_size_groups
-from tracehouse.check.graphs.size_tests import SizeTest, run_size_tests
+from tracehouse.check.graphs.size_tests import SizeTest, run_calls, run_size_tests
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.model import LoadedModel
@@ -49,6 +49,22 @@ def test_a_branch_far_from_the_example_is_found_by_what_it_compares(load: Load) 
     branch = next(one for one in baked if one.symbols == ("batch",))
     assert [wrong["batch"] for wrong in branch.wrong] == [101]
     assert 100 in [right["batch"] for right in branch.right]
+
+
+class LimitsWhileTraced(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(-50, 50) if torch.jit.is_tracing() else x
+
+
+def test_values_that_were_tried_at_another_size_are_tried_at_the_examples() -> None:
+    target = make_retraceable(LoadedModel(LimitsWhileTraced()), torch.randn(2, 5))
+    groups = find_size_groups(target, {}, Budget(60))
+    larger = target.call.with_tensors({"x": torch.full((3, 5), 100.0)})
+    tests = run_calls(target, groups, [({**groups.example, "batch": 3}, larger)], Budget(60))
+    (baked,) = find_baked_sizes(target, groups, tests, Budget(60))
+
+    assert baked.by_values is not None
+    assert {tuple(one.shape) for one in baked.by_values.tensors.values()} == {(2, 5)}
 
 
 def test_only_sizes_that_are_wanted_are_tried(load: Load) -> None:

@@ -26,6 +26,7 @@ def test_floats_are_negated_zeroed_and_moved() -> None:
         "probe: negated": [-1.0, 2.0],
         "probe: zeros": [0.0, 0.0],
         "probe: reversed order": [-2.0, 1.0],
+        "probe: huge": [10000.0, -20000.0],
     }
 
 
