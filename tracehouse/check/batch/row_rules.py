@@ -338,7 +338,9 @@ def _native_attention(step: Step) -> list[State]:
     _require_no_places(step, step.operation.tensors)
     if mask is not None and _holds_rows(step, mask) and step.place(mask) != Place(0, 1, 1):
         raise Mixes("rows of one tensor meet other rows of another")
-    return [step.give_rows(0, 0, 1), *_beside(step)]
+    # The weights of the attention have the shape [0] if nobody asked for them.
+    return [step.give_rows(output, 0, 1) if one.shape != (0,) else Fixed.COUNTED
+            for output, one in enumerate(step.outputs)]  # fmt: skip
 
 
 def _affine_grid(step: Step) -> list[State]:
