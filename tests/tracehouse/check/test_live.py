@@ -144,6 +144,17 @@ def test_the_text_says_where_the_model_itself_is_not_exact() -> None:
     assert "comparisons agree only as far as the eager model itself is exact" in " ".join(repr(report).split())
 
 
+class AppliesPython(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).apply_(lambda value: max(value, 0.0))
+
+
+def test_a_python_function_on_each_element_does_not_end_the_process() -> None:
+    report = tracehouse.check(AppliesPython(), (torch.randn(2, 4),))
+
+    assert report.verdict == "rejected"
+
+
 class LimitsWhileTraced(torch.nn.Module):
     """A trace of it is wrong on large values alone."""
 
