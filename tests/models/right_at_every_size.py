@@ -338,3 +338,9 @@ class WritesNumbersFirst(nn.Module):
     def forward(self, x):
         half = x.shape[1] / 2
         return torch.where(half < x.abs(), half * x + (half + x) - (half - x), x)
+
+
+class ScalesByAColumn(nn.Module):
+    def forward(self, x):
+        column = torch.tensor([[2.0, 3.0]])[:, 0]
+        return x * column

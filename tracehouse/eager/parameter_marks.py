@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 from tracehouse.eager.state_marks import is_plain
+from tracehouse.torch_values.tensors import to_bytes
 
 
 class ParameterMark(NamedTuple):
@@ -39,4 +40,4 @@ def find_unseen_writes(before: Mapping[str, ParameterMark], after: Mapping[str, 
 
 
 def _checksum(parameter: torch.Tensor) -> int:
-    return zlib.crc32(parameter.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return zlib.crc32(to_bytes(parameter))

@@ -45,7 +45,7 @@ def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray
 
 def to_bytes(tensor: torch.Tensor) -> memoryview:
     """Return the tensor's values as row-major bytes. They may be its own memory: use them before the tensor changes."""
-    return _bytes_of(tensor.detach().cpu().resolve_neg().contiguous()).data
+    return _bytes_of(tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()).data
 
 
 def pack(named: Mapping[str, torch.Tensor]) -> list[Tensor]:

@@ -10,6 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from tracehouse.torch_values.tensors import to_bytes
+
 Shape = tuple[int, ...]
 
 
@@ -146,5 +148,4 @@ def _digest(tensor: torch.Tensor) -> str:
     """Return what two tensors have in common if they have the same values."""
     if tensor.layout is not torch.strided or tensor.is_quantized:
         return f"{tensor.layout} {tensor.shape}"
-    data = tensor.detach().resolve_conj().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
-    return f"{tensor.dtype} {tuple(tensor.shape)} {hashlib.sha256(data).hexdigest()}"
+    return f"{tensor.dtype} {tuple(tensor.shape)} {hashlib.sha256(to_bytes(tensor)).hexdigest()}"

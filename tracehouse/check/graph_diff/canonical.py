@@ -19,6 +19,7 @@ from tracehouse.check.graph_diff import line_at_fault
 from tracehouse.check.graph_diff.line_at_fault import Frame
 from tracehouse.contract.structure import BakedLeaf, Structure, leaves_of
 from tracehouse.introspection import script_graphs, user_lines
+from tracehouse.torch_values.tensors import to_bytes
 from tracehouse.torchscript import tensor_constants
 
 _SHOWN_MAX_CHARACTERS = 80
@@ -232,8 +233,7 @@ def _describe_value(value: Any) -> str:
 def _describe_tensor(tensor: torch.Tensor) -> str:
     described = tensor_constants.describe_tensor(tensor)
     try:
-        plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-        return f"{described} #{_hash(plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().data)}"
+        return f"{described} #{_hash(to_bytes(tensor))}"
     except (RuntimeError, TypeError, NotImplementedError):
         return described  # sparse, quantized, or without any memory
 

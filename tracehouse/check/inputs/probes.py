@@ -22,6 +22,7 @@ from tracehouse.check.inputs.value_changes import (
 )
 from tracehouse.differential.case_names import name_probe
 from tracehouse.eager.call import Call
+from tracehouse.torch_values.tensors import to_bytes
 
 Tensors = dict[str, torch.Tensor]
 # The smallest and the largest integer that the model accepts in an input, by the path of the input, where known.
@@ -140,8 +141,7 @@ def _digest(tensors: Tensors) -> bytes:
     digest = hashlib.blake2b()
     for tensor in tensors.values():
         values = tensor.detach() + 0.0 if tensor.is_floating_point() else tensor
-        flat = values.cpu().flatten().clone(memory_format=torch.contiguous_format)
-        digest.update(flat.view(torch.uint8).numpy().data)
+        digest.update(to_bytes(values))
     return digest.digest()
 
 

@@ -16,6 +16,7 @@ import torch
 from tracehouse.check.prove.evaluation import Evaluation
 from tracehouse.check.prove.size_arithmetic import CannotEvaluate, conversion
 from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute, compute_for_real, expression_of
+from tracehouse.torch_values.tensors import to_bytes
 
 # A constant with at most this many elements is computed, and is identified by all of its values.
 SMALL_ELEMENTS_MAX = 2**16
@@ -196,8 +197,7 @@ class ValueNumbers:
 
 
 def _digest(tensor: torch.Tensor) -> bytes:
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    return hashlib.blake2b(plain.reshape(-1).view(torch.uint8).numpy().tobytes(), digest_size=16).digest()
+    return hashlib.blake2b(to_bytes(tensor), digest_size=16).digest()
 
 
 def _first_elements(tensor: torch.Tensor) -> torch.Tensor:

@@ -44,7 +44,16 @@ def test_a_right_model_is_proven_for_all_sizes_in_one_region(load: Load) -> None
 
 @pytest.mark.parametrize(
     "name",
-    ["Recurrent", "Elman", "Spaced", "PoolsByItsShape", "Samples", "MultipliesSizesInPlace", "WritesNumbersFirst"],
+    [
+        "Recurrent",
+        "Elman",
+        "Spaced",
+        "PoolsByItsShape",
+        "Samples",
+        "MultipliesSizesInPlace",
+        "WritesNumbersFirst",
+        "ScalesByAColumn",
+    ],
 )
 def test_operators_that_take_sizes_as_numbers_or_run_along_a_length_are_proven_for_all_of_them(
     load: Load, name: str
