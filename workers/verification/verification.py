@@ -269,15 +269,17 @@ class Verification:
     def _find_random_answers(self, method: str, first: EagerAnswer) -> None:
         """Record a finding if the eager model answers the example differently with other random numbers."""
         call = self._examples.examples[method]
-        self._processes.eager.ask(call, call.inputs, seed=_draw_seed(), within_s=None)
-        again = self._processes.eager.answer()
-        if isinstance(again, Failure):
-            return
-        changed = compare(first.answer, again.answer, 0.0, _TWO_CALLS).difference
-        if changed is not None:
-            in_python = first.drew_in_python or again.drew_in_python
-            unlike = repeatability.nondeterministic if in_python else repeatability.stochastic
-            self._record.add_finding(unlike(method, changed))
+        for _ in range(DRAWS):
+            self._processes.eager.ask(call, call.inputs, seed=_draw_seed(), within_s=None)
+            again = self._processes.eager.answer()
+            if isinstance(again, Failure):
+                return
+            changed = compare(first.answer, again.answer, 0.0, _TWO_CALLS).difference
+            if changed is not None:
+                in_python = first.drew_in_python or again.drew_in_python
+                unlike = repeatability.nondeterministic if in_python else repeatability.stochastic
+                self._record.add_finding(unlike(method, changed))
+                return
 
     def _ask_artifact(self, call: BoundCall) -> list[Answer | str]:
         """Return the answer of each form of the artifact to the call, under the seed of the request."""

@@ -26,6 +26,7 @@ from workers.verification.verification import ROUNDS_MOST
 from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
+MANY = tensor([[1.0] * 64])  # no two draws drop the same
 IMAGE = {"datatype": "FP32", "shape": [2, 3, 8, 8], "random": {"seed": 0}}
 FLOATS = tensor([1.0, 2.0, 3.0, 4.0])
 HONEST = spec("linear", example_inputs=[X])
@@ -944,10 +945,10 @@ def test_what_the_check_alone_sees_rejects_all_the_same(work: Work, name: str) -
         ("output-differs", spec("counts_calls_in_a_buffer", example_inputs=[X]), "hidden-state finding"),
         (
             "stochastic",
-            spec("dropout_in_training_only", example_inputs=[X], training=True),
+            spec("dropout_in_training_only", example_inputs=[MANY], training=True),
             "let `training` be false",
         ),
-        ("stochastic", spec("dropout_left_on", example_inputs=[X]), "training=self.training"),
+        ("stochastic", spec("dropout_left_on", example_inputs=[MANY]), "training=self.training"),
     ],
     ids=["force_outplace", "hidden state", "dropout in train mode", "dropout in eval mode"],
 )
