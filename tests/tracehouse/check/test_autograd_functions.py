@@ -152,7 +152,7 @@ class Net(torch.nn.Module):
 
 
 def check(function: Callable[[Tensor], Any]) -> tracehouse.Report:
-    return tracehouse.check(Net(function).eval(), X, budget_s=4.0)
+    return tracehouse.check(Net(function).eval(), X, budget_s=120.0)
 
 
 def inlined(report: tracehouse.Report) -> list[Finding]:
