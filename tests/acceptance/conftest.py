@@ -32,6 +32,19 @@ BROWSER_OPTIONS = [
     "--window-size=1400,3000",
 ]
 
+# The files that take longest: run side by side, they begin before all others, so that none is left alone at the end.
+LONGEST_FIRST = [
+    "test_corpus.py",
+    "test_kill.py",
+    "test_many_traces.py",
+    "test_torch_features.py",
+    "test_command.py",
+    "test_readme.py",
+    "test_bad_submissions.py",
+    "test_shutdown.py",
+    "test_schema.py",
+]
+
 LINEAR = (Path(__file__).parents[2] / "examples" / "net.py").read_text()
 
 
@@ -42,6 +55,11 @@ def linear(**changes: Any) -> dict[str, Any]:
         "source": {"files": {"net.py": LINEAR}, "entrypoint": "net:Net"},
         "example_inputs": [{"datatype": "FP32", "shape": [1, 2], "random": {"seed": 0}}],
     } | changes
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 class Service:

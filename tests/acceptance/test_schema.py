@@ -20,7 +20,7 @@ def test_no_server_error_and_no_undocumented_reply(service: Service, tmp_path: P
             ),
             *("--max-examples", "25"),
             *("--seed", "1"),
-            *("--workers", "2"),
+            *("--workers", "1"),  # with two, ast.parse of Python 3.11 raises SystemError now and then
             *("--exclude-path-regex", "/events$"),
             *("--report", "junit", "--report-dir", str(tmp_path)),
         ],

@@ -13,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = "tracehouse-test"
-READY_S = 120
+# Ten times what each takes on an idle machine, and more: no outcome is to hang on how busy it is.
+READY_S = 300
+ANSWER_S = 300
 
 DOUBLE = """
 import torch
@@ -61,7 +63,7 @@ def service(engine: None) -> Iterator[httpx.Client]:
         compose("up", "--detach")
         wait_until_healthy()
         headers = {"Authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=ANSWER_S) as client:
             yield client
     finally:
         compose("down", "--volumes")
@@ -77,6 +79,9 @@ def double(service: httpx.Client) -> str:
         "example_inputs": [{"datatype": "FP32", "shape": [3], "data": [1, 2, 3]}],
     }
     ended = service.post("/trace", json=trace_request, headers={"Prefer": "wait=60"}).json()
+    while ended["state"] in ("queued", "running"):
+        time.sleep(0.5)
+        ended = service.get(ended["links"]["self"]).raise_for_status().json()
     assert ended["state"] == "succeeded", ended
     return "double"
 

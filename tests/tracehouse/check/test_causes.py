@@ -325,7 +325,10 @@ Model = torch.nn.Module
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Callable[[str, str], Model]:
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Model]:
+    # Python takes the bytecode of a file for that of another text of the same length, written in the same second.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
     def load(name: str, text: str) -> Model:
         path = tmp_path / f"{name}.py"
         path.write_text(text)
@@ -402,11 +405,9 @@ def test_only_lines_that_are_wrong_are_blamed(load: Any, name: str) -> None:
     kinds = {*BAKED, Kind.OUTPUT_DIFFERS, Kind.OUTPUT_DIFFERS_ELSEWHERE}
     blamed = {one.line for one in report.findings if one.kind in kinds and one.line is not None}
     harmful = {one.line for one in report.findings if one.effect == "harmful"}
-    # On a slow machine the limit of a call may leave a read unknown, which counts against the trace.
-    unknown = {one.line for one in report.findings if one.effect == "unknown"}
 
     assert blamed
-    assert blamed - unknown <= wrong
+    assert blamed <= wrong
     assert harmful <= wrong
 
 
