@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.graph_diff.canonical import find_divergences
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -76,9 +75,7 @@ def _agrees(target: Target, calls: Sequence[Call]) -> bool:
 def _answers_alike(target: Target, call: Call) -> bool:
     try:
         eager = target.eager.answer(call, within_s=target.call_s)
-        asked = ask_artifact(
-            target.eager, target.artifact, call, eager, tolerance=target.tolerance, seed=target.eager.seed
-        )
+        asked = target.ask_artifact(call, eager)
     except (ModelRaised, LimitExceeded, TooSlow):
         return False
     return asked.compared.agrees and not eager.drew and _dtypes(eager.outputs) == _dtypes(target.example.outputs)

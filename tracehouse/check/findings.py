@@ -107,6 +107,7 @@ def size_kept(method: str, size: BakedSize) -> Finding:
         evidence={**evidence, **(difference.evidence if difference else {})},
         remedy=read_remedies.suggest_loop_remedy(size.line) or KEEP_SIZE_DYNAMIC,
         line=user_lines.line_facts(size.line),
+        is_tied=size.is_tied,
     )
 
 

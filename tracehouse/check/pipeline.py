@@ -30,9 +30,15 @@ from tracehouse.check.flip.explained_values import find_explained
 from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graphs.baked_sizes import find_baked_sizes
 from tracehouse.check.graphs.baked_values import BakedValue, find_baked_values
-from tracehouse.check.graphs.choose_sizes import choose_small_sizes
 from tracehouse.check.graphs.find_size_groups import find_size_groups
-from tracehouse.check.graphs.size_tests import SizeTest, run_calls, run_size_tests, run_size_tests_at, run_witnesses_at
+from tracehouse.check.graphs.size_tests import (
+    SizeTest,
+    run_calls,
+    run_first_size_tests,
+    run_size_tests,
+    run_size_tests_at,
+    run_witnesses_at,
+)
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.observe import observe
 from tracehouse.check.probe.causes import Cause, CauseTester
@@ -43,6 +49,7 @@ from tracehouse.check.prove.wanted_sizes import default_sizes, limit_sizes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
+from tracehouse.check.witness_sizes import border_sizes, doubtful_sizes, is_proven, stand_in_sizes
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.differential.budget import Budget
@@ -59,13 +66,17 @@ Probe = Callable[[ValueBounds, Budget, Sequence[Call]], object]
 # The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
 # nothing for the later ones. The fractions are choices.
 _SHARES: Mapping[LayerName, float] = {
-    "observe": 0.5, "graphs": 0.25, "flip": 0.25, "prove": 0.8, "probe": 0.5, "batch": 0.8,
+    "observe": 0.5, "graphs": 0.35, "flip": 0.25, "prove": 0.8, "probe": 0.5, "batch": 0.8,
 }  # fmt: skip
-# Shrinking one counterexample may take this fraction of the remaining budget, and at most so many seconds.
-_SHRINK_SHARE, _SHRINK_S = 0.2, 0.5
+# Finding the call that shows one cause alone may take this fraction of the remaining budget, and shrinking it as much.
+_SHRINK_SHARE = 0.04
+# Of the time that the prove layer has when its proof begins, the proof may take this fraction, and the calls at sizes
+# that it leaves open this fraction of the rest. Choices.
+_PROOF_SHARE, _REST_SHARE = 0.75, 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
 _BROKE_OFF = "the layer broke off"
 _NO_SIZES = "nothing: no size may vary"
+_HAS_MEMORY = "nothing: the model hands the memory of tensors out, and symbols have none"
 _NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
 _MODEL_TAKES_ONE_SIZE = "nothing: the model keeps what it computed for the example's sizes"
 
@@ -155,17 +166,17 @@ class Pipeline:
             why = "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
             yield GraphsEvidence(summary=why)
             return
-        groups = find_size_groups(target, requested.dynamic, budget.share(0.5))
+        groups = find_size_groups(target, requested.dynamic, budget.share(0.6))
         yield (result := GraphsEvidence(groups))
         calls = run_calls(target, groups, _sizes_of(self._samples, groups), budget.share(0.5))
-        calls += run_size_tests(target, groups, requested.sizes, budget.share(0.5))
+        calls += run_first_size_tests(target, groups, requested.sizes, budget.share(0.5))
         yield (result := replace(result, calls=calls))
         yield (result := replace(result, baked_values=find_baked_values(target, budget)))
         yield (result := replace(result, baked_sizes=find_baked_sizes(target, groups, calls, budget)))
         for state in self._size_states(calls):
             yield (result := replace(result, size_state=state))
         names = ", ".join(groups.symbols) or "none"
-        summary = f"sizes that may vary: {names}; {_count(len(calls), 'call')} of other sizes"
+        summary = f"sizes that may vary: {names}; {_count(len(calls), 'call')} of other sizes before a proof"
         yield replace(result, summary=summary)
 
     def _flip(self, evidence: Evidence, budget: Budget) -> Iterator[FlipEvidence]:
@@ -189,41 +200,61 @@ class Pipeline:
         yield replace(result, summary=_summary_of_reads(judged))
 
     def _prove(self, evidence: Evidence, budget: Budget) -> Iterator[ProveEvidence]:
-        target, groups, observation = self._target, evidence.groups, evidence.observe.observation
+        groups = evidence.groups
         settles_reads = self._settles_reads(evidence, budget)
         evidence = replace(evidence, prove=ProveEvidence(settles_reads=settles_reads))
-        if why := _why_nothing_to_prove(evidence):
-            yield ProveEvidence(settles_reads=settles_reads, summary=why)
+        why = _why_nothing_to_prove(evidence)
+        proof = None if why else self._find_proof(evidence, budget.share(_PROOF_SHARE))
+        yield (result := ProveEvidence(proof, settles_reads=settles_reads, summary=why or ""))
+        if groups is None or not groups.symbols:
             return
-        if observation is None or observation.hands_memory_out:
-            yield ProveEvidence(summary="nothing: the model hands the memory of tensors out, and symbols have none")
-            return
-        assert groups is not None  # or there is nothing to prove
-        reads = [one.read for one in evidence.flip.judged if one.effect == "harmless"]
-        numbers = {number for read in reads for number in (*read.numbers, *read.comparands.numbers)}
-        wanted = self._choose_wanted_sizes(evidence, groups)
-        self._note_unproven_sizes(wanted, budget)
-        proof = prove(target, groups, wanted, budget, {read.line for read in reads}, numbers | observation.numbers)
-        yield (result := ProveEvidence(proof, settles_reads=settles_reads))
-        calls = run_size_tests_at(target, groups, _border_of(proof, evidence, groups), budget)
-        calls += run_calls(target, groups, _counterexamples_of(proof), budget)
-        calls += run_witnesses_at(target, groups, _doubtful_sizes(proof, [*evidence.graphs.calls, *calls]), budget)
+        calls = self._call_other_sizes(evidence, groups, proof, budget)
+        every = [*evidence.graphs.calls, *calls]
         if any(one.is_wrong for one in calls):
-            every = [*evidence.graphs.calls, *calls]
-            result = replace(result, baked_sizes=find_baked_sizes(target, groups, every, budget))
+            result = replace(result, baked_sizes=find_baked_sizes(self._target, groups, every, budget))
         yield (result := replace(result, calls=calls))
         if not evidence.keeps_a_size:
             for state in self._size_states(calls):
                 yield (result := replace(result, size_state=state))
+        if proof is None:
+            return
         compared = replace(evidence, prove=result).compared_sizes
         yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))
-        for gap in proof.gaps:
-            where = f" at {gap.line.file}:{gap.line.line}" if gap.line else ""
-            what = f"sizes from {format_sizes(gap.sizes)} on are not proven: {gap.reason}{where}"
-            budget.leave_out(what, is_cut=gap.is_cut)
-        summary = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
+        _note_gaps(proof, budget)
         settled = "; no value that is read decides anything" if settles_reads else ""
-        yield replace(result, summary=f"{summary}; {_count(proof.cases, 'run')}{settled}")
+        summary = f"{_summary_of_proof(proof)}, {_count(len(calls), 'call')} of other sizes{settled}"
+        yield replace(result, summary=summary)
+
+    def _find_proof(self, evidence: Evidence, budget: Budget) -> Proof:
+        """Return the proof for the wanted sizes."""
+        groups, observation = evidence.groups, evidence.observe.observation
+        assert groups is not None  # or there is nothing to prove
+        assert observation is not None
+        reads = [one.read for one in evidence.flip.judged if one.effect == "harmless"]
+        numbers = {number for read in reads for number in (*read.numbers, *read.comparands.numbers)}
+        wanted = self._choose_wanted_sizes(evidence, groups)
+        self._note_unproven_sizes(wanted, budget)
+        return prove(self._target, groups, wanted, budget, {read.line for read in reads}, numbers | observation.numbers)
+
+    def _call_other_sizes(
+        self, evidence: Evidence, groups: Groups, proof: Proof | None, budget: Budget
+    ) -> list[SizeTest]:
+        """Compare at sizes that are not proven, at the ends of what is, and where a proof says too little."""
+        target, known, wanted = self._target, evidence.graphs.calls, self._requested.sizes
+        if proof is None:
+            return run_size_tests(target, groups, wanted, budget, known=known)
+        is_baked = bool(evidence.baked_sizes)
+        calls = run_size_tests_at(target, groups, border_sizes(proof, groups, known, is_baked=is_baked), budget)
+        calls += run_size_tests(
+            target,
+            groups,
+            wanted,
+            budget.share(_REST_SHARE),
+            known=[*known, *calls],
+            is_settled=lambda sizes: is_proven(sizes, proof),
+        )
+        calls += run_calls(target, groups, _counterexamples_of(proof), budget)
+        return calls + run_witnesses_at(target, groups, doubtful_sizes(proof, groups, [*known, *calls]), budget)
 
     def _settles_reads(self, evidence: Evidence, budget: Budget) -> bool:
         """Whether a proof at the example's sizes shows that no value read decides, where flips alone spoke against one.
@@ -267,11 +298,19 @@ class Pipeline:
             return
         assert evidence.groups is not None  # or there is nothing to certify
         bounds = evidence.probe.values.bounds
-        certified = certificate.certify(self._target, evidence.groups, _BATCH_MAX, budget, bounds=bounds)
+        target = self._with_small_example(evidence)
+        certified = certificate.certify(target, evidence.groups, _BATCH_MAX, budget, bounds=bounds)
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
         else:
             yield BatchEvidence(summary=f"requests must be answered one by one: {certified.reason}")
+
+    def _with_small_example(self, evidence: Evidence) -> Target:
+        """Return the target with an example of smaller sizes, if it is proven that a trace does the same at both."""
+        target, groups, proof = self._target, evidence.groups, evidence.prove.proof
+        if groups is None or proof is None or target.form != "traced" or evidence.prove.contradicted:
+            return target
+        return replace(target, call=groups.resize(target.call, stand_in_sizes(proof, groups), target.seed))
 
     def _size_states(self, calls: Sequence[SizeTest]) -> Iterator[SizeState]:
         """Yield the state that depends on sizes, if a call has shown any: first the difference, then what causes it."""
@@ -318,7 +357,7 @@ class Pipeline:
         return Counterexample(name_counterexample(name), smallest, cause)
 
     def _shrink_budget(self) -> Budget:
-        return Budget(min(_SHRINK_S, self._budget.left_s * _SHRINK_SHARE))
+        return Budget(self._budget.left_s * _SHRINK_SHARE)
 
 
 def _sizes_of(samples: Sequence[Call], groups: Groups) -> list[tuple[Mapping[str, int], Call]]:
@@ -334,7 +373,10 @@ def _name_value(value: BakedValue) -> str:
 def _why_nothing_to_prove(evidence: Evidence) -> str | None:
     if evidence.groups is None or not evidence.groups.symbols:
         return _NO_SIZES
-    return _why_nothing_to_claim(evidence)
+    if why := _why_nothing_to_claim(evidence):
+        return why
+    observation = evidence.observe.observation
+    return _HAS_MEMORY if observation is None or observation.hands_memory_out else None
 
 
 def _why_nothing_to_certify(evidence: Evidence) -> str | None:
@@ -347,35 +389,21 @@ def _why_nothing_to_claim(evidence: Evidence) -> str | None:
     return _MODEL_TAKES_ONE_SIZE if evidence.keeps_a_size else None
 
 
-def _border_of(proof: Proof, evidence: Evidence, groups: Groups) -> list[Mapping[str, int]]:
-    """Return sizes at the borders of what is proven, and small unproven sizes, without those called before."""
-    border: list[Mapping[str, int]] = [*(one.sizes for one in proof.refutations), *proof.border_sizes]
-    border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
-    known = [dict(one.sizes) for one in evidence.graphs.calls]
-    border += [
-        sizes
-        for sizes in choose_small_sizes(groups, known)
-        if proof.gaps and not evidence.baked_sizes and not any(region.contains(sizes) for region in proof.regions)
-    ]
-    return [sizes for sizes in border if dict(sizes) not in known]
-
-
 def _counterexamples_of(proof: Proof) -> list[tuple[Mapping[str, int], Call]]:
     return [(one.sizes, one.call) for one in proof.refutations if one.call is not None]
 
 
-def _doubtful_sizes(proof: Proof, called: Sequence[SizeTest]) -> list[Mapping[str, int]]:
-    """Return sizes at which both might differ on values other than those drawn: those that are not proven and were
-    called, and the first and the last of each region that is not proven for all values."""
-    doubtful: list[Mapping[str, int]] = []
-    if proof.gaps:
-        agreed = [one.sizes for one in called if one.agrees]
-        unproven = [*(one.sizes for one in proof.gaps), *agreed]
-        doubtful += [sizes for sizes in unproven if not any(region.contains(sizes) for region in proof.regions)]
-    for region in proof.sampled:
-        doubtful += [{name: spans[0].low for name, spans in region.spans.items()}]
-        doubtful += [{name: spans[-1].high for name, spans in region.spans.items()}]
-    return [sizes for place, sizes in enumerate(doubtful) if sizes not in doubtful[:place]]
+def _note_gaps(proof: Proof, budget: Budget) -> None:
+    """Report the sizes that are not proven, and why."""
+    for gap in proof.gaps:
+        where = f" at {gap.line.file}:{gap.line.line}" if gap.line else ""
+        what = f"sizes from {format_sizes(gap.sizes)} on are not proven: {gap.reason}{where}"
+        budget.leave_out(what, is_cut=gap.is_cut)
+
+
+def _summary_of_proof(proof: Proof) -> str:
+    proven = f"{proof.proven} of {proof.points} sizes proven, {proof.refused} refused by the model"
+    return f"{proven}; {_count(proof.cases, 'run')}"
 
 
 def _summary_of_reads(judged: Sequence[ReadEffect]) -> str:

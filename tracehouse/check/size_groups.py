@@ -30,8 +30,13 @@ class Groups:
     shapes: dict[str, SymbolicShape]
     example: dict[str, int]
     fixed: dict[str, dict[str, Reason]]
-    # For a symbol that cannot have every size: the distance between accepted sizes, counted from the example's.
+    # For a symbol that cannot have every size: the distance between accepted sizes, counted from the example's. The
+    # eager model accepts no others, or the artifact is wrong at them.
     steps: dict[str, int] = field(default_factory=dict)
+    # For such a symbol: sizes between two accepted ones that the eager model answers, and the artifact wrongly.
+    between: dict[str, list[int]] = field(default_factory=dict)
+    # Calls that the eager model answers, and the artifact wrongly, because dims that have these symbols change apart.
+    apart: list[tuple[tuple[str, ...], Call]] = field(default_factory=list)
     # Sizes that the eager model compares a symbol with.
     edges: dict[str, list[int]] = field(default_factory=dict)
     # Integer inputs whose values describe a size, such as lengths, and the symbol of that size: they change with it.
@@ -46,13 +51,13 @@ class Groups:
         """The names of all symbols."""
         return list(self.example)
 
-    def describe_dims(self, symbol: str) -> str:
-        """Return the dims that have the symbol, for use in a sentence: `dim 1 of ids and dim 1 of mask`."""
+    def describe_dims(self, *symbols: str) -> str:
+        """Return the dims that have one of the symbols, for use in a sentence: `dim 1 of ids and dim 1 of mask`."""
         dims = [
             f"dim {place} of {name}"
             for name, shape in self.shapes.items()
             for place, dim in enumerate(shape)
-            if symbol in symbols_of([dim])
+            if symbols_of([dim]) & {*symbols}
         ]
         return _join_texts(dims)
 
@@ -62,12 +67,23 @@ class Groups:
         concerned = [name for name, shape in self.shapes.items() if {*symbols} & symbols_of(shape)]
         return _join_texts([f"{name} {full[name]}" for name in concerned])
 
+    def describe_call(self, example: Call, call: Call) -> str:
+        """Return the shapes of the call's inputs that differ from the example's: `mask [2, 5]`."""
+        was = example.tensors
+        differing = [name for name, tensor in call.tensors.items() if tensor.shape != was[name].shape]
+        return _join_texts([f"{name} {[*call.tensors[name].shape]}" for name in differing])
+
     def is_in_all_inputs(self, symbol: str) -> bool:
         """Whether every input that has symbols has this one."""
         return all(symbol in symbols for shape in self.shapes.values() if (symbols := symbols_of(shape)))
 
+    def is_leading(self, symbol: str) -> bool:
+        """Whether the symbol is the first dim of the inputs that have it, and no other dim: it is a number of rows."""
+        shapes = [shape for shape in self.shapes.values() if symbol in symbols_of(shape)]
+        return all(shape[0] == symbol and symbol not in symbols_of(shape[1:]) for shape in shapes)
+
     def step(self, symbol: str) -> int:
-        """Return the distance between two sizes of the symbol that the eager model accepts; 1 if it accepts any."""
+        """Return the distance between two sizes of the symbol that are accepted; 1 if any is."""
         return self.steps.get(symbol, 1)
 
     def sizes(self, sizes: Mapping[str, int]) -> dict[str, list[int]]:

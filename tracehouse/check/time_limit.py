@@ -9,6 +9,7 @@ from types import FrameType
 
 # A timer that is set to 0 s never rings.
 _LEAST_S = 0.0001
+_AGAIN = 0.1  # how often processor time is looked at, as a fraction of its limit; a choice
 
 
 class TooSlow(BaseException):
@@ -33,6 +34,24 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         raise TooSlow(f"it did not end within {seconds:.3g} s")
 
     with alarm(seconds, stop):
+        yield
+
+
+@contextmanager
+def processor_time_limit(seconds: float, *, patience: float) -> Iterator[None]:
+    """Raise TooSlow in the body after `seconds` of processor time, or `patience` times as many by the clock.
+
+    With processor time, a busy machine stops what an idle one stops. Raises ValueError outside the main thread, as
+    `alarm` does.
+    """
+    began, began_processor_s = time.monotonic(), time.thread_time()
+
+    def stop_if_over() -> None:
+        used_s = max(time.thread_time() - began_processor_s, (time.monotonic() - began) / patience)
+        if used_s >= seconds:
+            raise TooSlow(f"it did not end within {seconds:.3g} s of processor time")
+
+    with alarm(max(seconds, _LEAST_S), stop_if_over, again_s=max(seconds * _AGAIN, _LEAST_S)):
         yield
 
 

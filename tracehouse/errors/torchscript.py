@@ -72,6 +72,14 @@ class OutputNotTraced(UntraceableModel):
     """
 
 
+class ErrorCaughtInTrace(UntraceableModel):
+    """An operator raised an error during the trace, and the model caught it
+
+    Use an operator that does not raise, such as `torch.linalg.cholesky_ex` in place of `torch.linalg.cholesky`, or let
+    `mode` be script: torch's tracer stops where an operator raises.
+    """
+
+
 class MixedInput(UntraceableModel):
     """An argument is a list or a dict of values that are not all of one type
 

@@ -123,13 +123,19 @@ def size_kept(
     evidence: Evidence,
     remedy: str,
     line: SourceLine,
+    is_tied: bool = False,
 ) -> Finding:
-    """Return the finding that the trace keeps the sizes of these dims, as the check saw at other shapes."""
+    """Return the finding that the trace keeps the sizes of these dims, as the check saw at other shapes.
+
+    If the dims are tied, the trace is right where they change together.
+    """
+    keeps = f"is right only where {dims} change together" if is_tied else f"keeps the example's size of {dims}"
+    differ = "where one of these sizes changes alone" if is_tied else "at another size"
     return _baked_size(
-        f"the trace of {method} keeps the example's size of {dims}: with {shapes}, {what}",
+        f"the trace of {method} {keeps}: with {shapes}, {what}",
         {"method": method, **evidence},
         remedy=remedy,
-        reason="the answers differ at another size",
+        reason=f"the answers differ {differ}",
         line=line,
     )
 

@@ -25,6 +25,7 @@ from tracehouse.torchscript import torch_check
 from tracehouse.torchscript.autograd_functions import InlinedFunction, inline_autograd_functions
 from tracehouse.torchscript.torch_check import RecordedWarning
 from tracehouse.torchscript.trace_errors import translate_refusal
+from tracehouse.torchscript.tracing_state import keep_tracing_state
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ class _Recording:
         """Trace the calls' methods inside the context `within`. Raises whatever tracing or torch's check raises."""
         module = self.model.copy_module()
         bake(module, self.calls, self.returned)
+        keep_tracing_state(module, self.calls)
         # Gradients are off, as they are when the eager model and the artifact are called. With gradients, a model may
         # take another path (nn.TransformerEncoder does), and the trace would keep it. torch's check has them off too.
         # Gradients are on only if the artifact's gradients are to be compared, because not every path has gradients.

@@ -13,7 +13,7 @@ class Net(nn.Module):
         self.describe = nn.Conv2d(1, 16, 11, bias=False)
 
     def forward(self, patches):
-        if patches.shape[-1] != 11:
+        if patches.shape[-2:] != (11, 11):
             raise ValueError("patches are 11 by 11")
         dims = (-3, -2, -1)
         if torch.jit.is_tracing():

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tracehouse.check.time_limit import TooSlow, time_limit
+from tracehouse.check.time_limit import TooSlow, processor_time_limit, time_limit
 
 
 def loop() -> None:
@@ -26,6 +26,18 @@ def test_a_limit_stops_what_has_a_longer_limit_inside() -> None:
 def test_a_limit_still_stops_after_a_shorter_one_inside_has() -> None:
     with pytest.raises(TooSlow, match=r"within 0\.1 s"), time_limit(0.1):
         loop_after_a_limit()
+
+
+def test_processor_time_is_no_time_that_the_body_waits() -> None:
+    with processor_time_limit(0.1, patience=36000):
+        time.sleep(0.3)
+    with pytest.raises(TooSlow, match=r"within 0\.1 s of processor time"), processor_time_limit(0.1, patience=36000):
+        loop()
+
+
+def test_a_body_that_only_waits_is_stopped_in_the_end() -> None:
+    with pytest.raises(TooSlow), processor_time_limit(0.05, patience=2):
+        time.sleep(3600)
 
 
 def loop_after_a_limit() -> None:

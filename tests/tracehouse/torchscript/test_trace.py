@@ -10,8 +10,14 @@ import pytest
 import torch
 
 from tracehouse.eager.call import bind
-from tracehouse.eager.model import LoadedModel
-from tracehouse.errors import BackwardHooks, ConstantRequiresGrad, UnsupportedOutput, UntraceableModel
+from tracehouse.eager.model import Function, LoadedModel
+from tracehouse.errors import (
+    BackwardHooks,
+    ConstantRequiresGrad,
+    ErrorCaughtInTrace,
+    UnsupportedOutput,
+    UntraceableModel,
+)
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.torch_values import structure
 from tracehouse.torchscript.trace import TraceResult, trace
@@ -137,3 +143,48 @@ def test_a_name_that_torch_cannot_load_again_is_refused(load: Load) -> None:
         traced(load("named_outside_ascii"), torch.ones(3))
     assert raised.value.facts["name"] == "größe"
     assert "rename" in raised.value.facts["remedy"]
+
+
+class CatchesAnError(torch.nn.Module):
+    """Caught in a part of the model, or in `forward` itself."""
+
+    def __init__(self, *, in_a_part: bool) -> None:
+        super().__init__()
+        self.part = torch.nn.Linear(2, 2)
+        self.in_a_part = in_a_part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            return torch.linalg.cholesky(self.part(x) if self.in_a_part else x)
+        except torch.linalg.LinAlgError:
+            return self.part(x) + 1
+
+
+@pytest.mark.parametrize("in_a_part", [True, False])
+def test_an_error_of_an_operator_that_the_model_catches_ends_the_trace_and_not_the_process(in_a_part: bool) -> None:
+    model = LoadedModel(CatchesAnError(in_a_part=in_a_part))
+    not_positive = torch.full((2, 2), -1.0)
+
+    for _ in range(2):
+        with pytest.raises(ErrorCaughtInTrace) as raised:
+            traced(model, not_positive)
+
+    assert "cholesky_ex" in raised.value.remedy()
+    assert torch.equal(traced(LoadedModel(torch.nn.Identity()), not_positive).module(not_positive), not_positive)
+
+
+class LeavesOneOut(torch.nn.Module):
+    def forward(self, image: torch.Tensor, mask: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+        return image * mask if scale is None else image * mask * scale
+
+
+def test_a_trace_has_the_names_of_the_inputs_that_are_given() -> None:
+    result = traced(LoadedModel(LeavesOneOut()), torch.ones(2), torch.ones(2))
+
+    assert [argument.name for argument in result.module.forward.schema.arguments] == ["self", "image", "mask"]
+
+
+def test_a_builtin_function_whose_inputs_have_no_names_is_traced() -> None:
+    x = torch.tensor([-1.0, 2.0])
+
+    assert torch.equal(traced(LoadedModel(Function(torch.relu)), x).module(x), x.relu())

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracehouse.check.instrumentation.value_reads import ValueRead
 
+_DIMS_MAX = 4  # a number up to this, beside a size that is read, is mostly the place of a dim; a choice
 _NUMBERS_MAX = 6  # so many of the numbers in the code of the function are tried, the smallest first; a choice
 _EXTRAORDINARY = (-0.0, math.inf, -math.inf, math.nan)
 
@@ -20,12 +21,19 @@ Change = Callable[[Any], Any]
 
 
 def propose_replacements(read: ValueRead) -> Iterator[Change]:
-    """Yield changes of a read's value, the most telling first. Each keeps the value's type and shape."""
+    """Yield changes of a read's value, the most telling first. Each keeps the value's type and shape.
+
+    A size gets few: what follows from it is judged by the proof, and by calls of other sizes.
+    """
     value = read.values[0]
     yield from propose_neighbours(value)
     if isinstance(value, bool):
         return
     named = sorted(read.numbers, key=abs)[:_NUMBERS_MAX]
+    if read.depends_on == "sizes" and type(value) in (int, float):
+        limits = [number for number in named if abs(number) > _DIMS_MAX]
+        yield from (partial(_replace, number) for number in _convert(_add_neighbours(limits), type(value)))
+        return
     reachable = [*dict.fromkeys(chain(named, read.comparands.numbers))]
     if type(value) in (int, float):
         numbers = chain(

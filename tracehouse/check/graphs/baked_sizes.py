@@ -4,7 +4,7 @@ The model is traced again at sizes at which the artifact is wrong. The line is w
 example's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tracehouse.check.graph_diff.canonical import GraphDivergence, find_divergences
@@ -39,6 +39,8 @@ class BakedSize:
     # Which dims have the symbols, and the shapes of the counterexample: the contract may have no such symbols.
     dims: str
     shapes: str
+    # Whether the artifact is right where all these dims change together, and wrong where one of them changes alone.
+    is_tied: bool = False
     # A call of the example's sizes with the counterexample's values, if the artifact is wrong on it too.
     by_values: Call | None = None
 
@@ -60,11 +62,17 @@ def find_baked_sizes(target: Target, groups: Groups, tests: Sequence[SizeTest], 
     # Several symbols together are baked only if none of them is wrong by itself.
     wrong_alone = {symbols[0] for symbols in wrong_tests if len(symbols) == 1}
     finder = _LineFinder(target, groups, budget)
-    return [
+    baked = [
         finder.describe(symbols, wrong, tests)
         for symbols, wrong in wrong_tests.items()
         if len(symbols) == 1 or not wrong_alone & set(symbols)
     ]
+    tied = [
+        finder.describe_tied(symbols, test)
+        for symbols, call in groups.apart
+        if (test := compare_call(target, groups, call, budget)).is_wrong
+    ]
+    return [*baked, *{(one.symbols, one.line): one for one in tied[::-1]}.values()]
 
 
 class _LineFinder:
@@ -78,17 +86,31 @@ class _LineFinder:
     def describe(self, symbols: tuple[str, ...], wrong: Sequence[SizeTest], tests: Sequence[SizeTest]) -> BakedSize:
         right = [test.sizes for test in tests if test.agrees and test.changed_symbols(self._groups) == symbols]
         counterexample, divergences = self._retrace_nearest(wrong)
-        line = None if divergences else _line_of_error(counterexample)
         return BakedSize(
             symbols,
             counterexample,
-            divergences[0] if divergences else None,
-            [line] if line else _lines_of(divergences),
+            next(iter(divergences), None),
+            _lines_at_fault(counterexample, divergences),
             [test.sizes for test in wrong],
             right,
-            dims=" and ".join(self._groups.describe_dims(symbol) for symbol in symbols),
+            dims=self._groups.describe_dims(*symbols),
             shapes=self._groups.describe_shapes(symbols, counterexample.sizes),
             by_values=None if divergences else self._find_wrong_values(counterexample),
+        )
+
+    def describe_tied(self, symbols: tuple[str, ...], test: SizeTest) -> BakedSize:
+        """Return dims that have these symbols because the artifact is wrong where one of them changes alone."""
+        divergences = self._divergences(test, symbols)
+        return BakedSize(
+            symbols,
+            test,
+            next(iter(divergences), None),
+            _lines_at_fault(test, divergences),
+            wrong=[],
+            right=[self._groups.example],
+            dims=self._groups.describe_dims(*symbols),
+            shapes=self._groups.describe_call(self._target.call, test.call),
+            is_tied=True,
         )
 
     def _find_wrong_values(self, test: SizeTest) -> Call | None:
@@ -104,7 +126,7 @@ class _LineFinder:
 
     def _retrace_nearest(self, wrong: Sequence[SizeTest]) -> tuple[SizeTest, list[GraphDivergence]]:
         for test in sorted(wrong, key=self._distance)[:_RETRACES_MAX]:
-            if divergences := self._divergences(test):
+            if divergences := self._divergences(test, test.changed_symbols(self._groups)):
                 return test, divergences
         return wrong[0], []
 
@@ -113,13 +135,12 @@ class _LineFinder:
         distances = [abs(size - self._groups.example[name]) for name, size in test.sizes.items()]
         return 1 in test.sizes.values(), sum(distances)
 
-    def _divergences(self, test: SizeTest) -> list[GraphDivergence]:
+    def _divergences(self, test: SizeTest, symbols: Sequence[str]) -> list[GraphDivergence]:
         target = self._target
         if target.retrace is None:
             return []
         if self._budget.is_spent:
-            symbols = ", ".join(test.changed_symbols(self._groups))
-            self._budget.leave_out(f"the line that baked the size of {symbols} was not searched for")
+            self._budget.leave_out(f"the line that baked the size of {', '.join(symbols)} was not searched for")
             return []
         try:
             with time_limit(max(self._budget.left_s, CALL_LIMITS.line_trace_s)):
@@ -137,8 +158,10 @@ class _LineFinder:
         )
 
 
-def _lines_of(divergences: Iterable[GraphDivergence]) -> list[Line]:
-    return [*dict.fromkeys(line for divergence in divergences if (line := divergence.origin) is not None)]
+def _lines_at_fault(test: SizeTest, divergences: Sequence[GraphDivergence]) -> list[Line]:
+    """Return the lines where the graphs differ; if no other graph was made, the line at which the artifact raised."""
+    origins = [one.origin for one in divergences] or [_line_of_error(test)]
+    return [*dict.fromkeys(line for line in origins if line is not None)]
 
 
 def _line_of_error(test: SizeTest) -> Line | None:

@@ -61,7 +61,8 @@ def choose_small_sizes(groups: Groups, tested: Sequence[Mapping[str, int]]) -> l
 
 def _sizes_of(symbol: str, groups: Groups, wanted: WantedSizes | None) -> list[Mapping[str, int]]:
     example, step = groups.example[symbol], groups.step(symbol)
-    usual = [*_usual_sizes(example, step), *_around_edges(groups.edges.get(symbol, []))]
+    near, *others = _usual_sizes(example, step)
+    usual = [near, *groups.between.get(symbol, []), *others, *_around_edges(groups.edges.get(symbol, []))]
     sizes = usual if wanted is None else _wanted_sizes(example, usual, wanted)
     return [{symbol: size} for size in dict.fromkeys(sizes) if size > 0 and size != example]
 

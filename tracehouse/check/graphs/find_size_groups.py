@@ -6,9 +6,10 @@ other sizes decides.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations, islice, product
 
-from tracehouse.check.graphs.name_size_groups import name_size_groups
+from tracehouse.check.graphs.fit_size_groups import fit_size_groups
+from tracehouse.check.graphs.name_size_groups import find_fitting, name_size_groups
 from tracehouse.check.graphs.size_oracle import (
     Expressions,
     OutOfTime,
@@ -23,6 +24,7 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.dims import Linear
 from tracehouse.differential.budget import Budget
+from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import resizing
 
@@ -35,6 +37,7 @@ _OTHER_THAN_ONE = (2, 3)
 _IN_PLACE_OF_ONE = (3, 5, 7, 11)
 _SUBSETS_MAX = 5  # with more dims of size 1 than this, not every subset of them is tried
 _PAIRS_MAX = 30  # so many pairs of dims are tried together; a choice
+_FITTING_SHARE = 0.8  # the fraction of the rest of the budget that fitting to the artifact may take; a choice
 _SYMBOLIC_SHARE = 0.5  # the fraction of the budget that the run on symbols may take; a choice
 
 
@@ -90,6 +93,8 @@ def _search(oracle: SizeOracle) -> Groups:
         oracle,
         search.expressions,
         steps=search.steps,
+        between=search.between,
+        apart=search.apart,
         relations=relations,
         untried=search.untried,
         may_be_empty=search.may_be_empty,
@@ -151,6 +156,9 @@ class _GroupSearch:
         self._symbols = {dim: f"d{number}" for number, dim in enumerate(dims)}
         self.expressions: Expressions = {}
         self.steps: dict[str, int] = {}
+        self.between: dict[str, list[int]] = {}
+        self.apart: list[tuple[tuple[str, ...], Call]] = []
+        self._fitted: Expressions = {}
         self.pending: set[Dim] = set(dims)
         self.untried: set[Dim] = set()
         self.may_be_empty: set[str] = set()
@@ -165,10 +173,23 @@ class _GroupSearch:
         self._join_equal_shapes(suggested)
         for symbol in dict.fromkeys(symbol for expression in suggested.values() for symbol, _ in expression.terms):
             self._confirm(symbol, suggested)
+        fixed = {dim for dim in self.pending if isinstance(self._relations.dims.get(dim), int)}
+        self.pending -= fixed
+        try:
+            self._confirm_pending()
+        finally:
+            # The symbolic run took one size for these. It does so too where Python reads a size as an int.
+            self.pending |= fixed
+        if fixed:
+            self._confirm_pending()
+
+    def _confirm_pending(self) -> None:
+        """Try pending dims alone, together and in sums, and fit all symbols to the artifact."""
         self._confirm_each(_NEAR)
         for dims in self._pending_of_one_size():
             self._confirm_together(dims, _NEAR)
         self._confirm_sums()
+        self._fit()
         self._confirm_each(_FAR)
         for dims in self._pending_of_one_size():
             self._confirm_together(dims, _FAR)
@@ -212,6 +233,7 @@ class _GroupSearch:
                 joined = self._one_symbol(dims)
                 step = self._find_step({**suggested, **joined}, self._symbols[dims[0]], (*_NEAR, *_FAR))
                 if step is not None:
+                    self.apart += self._find_wrong_apart(dims, suggested)
                     suggested |= joined
                     return
 
@@ -233,12 +255,16 @@ class _GroupSearch:
 
         The symbolic run did not need them equal, and the artifact is right where one of them differs.
         """
-        by_expression: dict[str, list[Dim]] = {}
-        for dim in dims:
-            by_expression.setdefault(str(suggested.get(dim)), []).append(dim)
-        return len(by_expression) > 1 and all(
-            self._oracle.artifact_agrees(*self._one_larger(group)) for group in by_expression.values()
-        )
+        groups = _by_expression(dims, suggested)
+        return len(groups) > 1 and all(self._oracle.artifact_agrees(*self._one_larger(group)) for group in groups)
+
+    def _find_wrong_apart(self, dims: Sequence[Dim], suggested: Expressions) -> Iterator[tuple[tuple[str, ...], Call]]:
+        """Yield a call for each of these dims that changes alone, if eager answers it and the artifact is wrong."""
+        groups = _by_expression(dims, suggested)
+        larger = [self._one_larger(group) for group in groups] if len(groups) > 1 else []
+        for expressions, sizes in larger:
+            if self._oracle.is_wrong(expressions, sizes):
+                yield (self._symbols[dims[0]],), self._oracle.call_at(expressions, sizes)
 
     def _may_join(self, dims: Sequence[Dim], suggested: Expressions) -> bool:
         """Whether no other dim depends on the symbols of these dims."""
@@ -260,11 +286,42 @@ class _GroupSearch:
             self._confirm_together(group, (*_NEAR, *_FAR))
         if groups:
             return
-        step = self._find_step({**suggested, **self.expressions}, symbol, (*_NEAR, *_FAR))
+        if members and not self._confirm_step(symbol, suggested, _NEAR):
+            _ = self._confirm_with_another(symbol, suggested) or self._confirm_step(symbol, suggested, _FAR)
+
+    def _confirm_step(self, symbol: str, suggested: Expressions, distances: Sequence[int]) -> bool:
+        """Whether eager accepts another size of the symbol. If so, the dims that depend on it are accepted."""
+        step = self._find_step({**suggested, **self.expressions}, symbol, distances)
         if step is None:
-            return
+            return False
         self.steps[symbol] = step
-        self._accept({dim: suggested[dim] for dim in members})
+        self._accept({dim: one for dim, one in suggested.items() if symbol in [name for name, _ in one.terms]})
+        return True
+
+    def _confirm_with_another(self, symbol: str, suggested: Expressions) -> bool:
+        """Whether eager accepts another size if the dims of one more symbol change too.
+
+        The symbolic run ends where the model reads a value, before it has seen all that belongs together.
+        """
+        dims = {dim for dim, one in suggested.items() if symbol in [name for name, _ in one.terms]}
+        leaves, places = {leaf for leaf, _ in dims}, {place for _, place in dims}
+        size = self._oracle.sizes[dims_of_symbols(suggested)[symbol]] if symbol in dims_of_symbols(suggested) else None
+        others = {
+            symbol_of(suggested[dim]): dim
+            for dim in self._dims
+            if dim in suggested and is_symbol(suggested[dim]) and self._oracle.sizes[dim] == size
+        }
+        alike = [other for other, dim in others.items() if other != symbol and dim[0] not in leaves]
+        for other in sorted(alike, key=lambda one: others[one][1] not in places)[:_SUBSETS_MAX]:
+            joined = {dim: Linear(((symbol, 1),)) for dim, one in suggested.items() if one == Linear(((other, 1),))}
+            without = {dim: one for dim, one in self.expressions.items() if dim not in joined}
+            step = self._find_step({**suggested, **without, **joined}, symbol, _NEAR)
+            if step is not None and self._may_join([*joined], suggested):
+                suggested |= joined
+                self.steps[symbol] = step
+                self._accept({dim: suggested[dim] for dim in (*dims, *joined)})
+                return True
+        return False
 
     def _split(self, dims: Sequence[Dim]) -> list[Sequence[Dim]]:
         """Return smaller groups that eager accepts one by one, though the symbolic run took all dims for one size."""
@@ -309,8 +366,23 @@ class _GroupSearch:
         for dims in by_size.values():
             for place in sorted({place for _, place in dims}):
                 yield [dim for dim in dims if dim[1] == place]
+            yield from islice(self._one_dim_of_each(dims), _PAIRS_MAX)
             yield dims
             yield from [*combinations(dims, 2)][:_PAIRS_MAX]
+
+    def _one_dim_of_each(self, dims: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
+        """Yield sets with at most one of these dims of each input, the largest first.
+
+        Inputs of one shape, such as keys and values, have the same dim.
+        """
+        tensors = self._oracle.call.tensors
+        places: dict[tuple[int, ...], dict[int, list[Dim]]] = {}
+        for dim in dims:
+            places.setdefault(tuple(tensors[dim[0]].shape), {}).setdefault(dim[1], []).append(dim)
+        for count in range(len(places), 1, -1):
+            for shapes in combinations(places.values(), count):
+                for chosen in product(*(by_place.values() for by_place in shapes)):
+                    yield [*chain(*chosen)]
 
     def _confirm_together(self, dims: Sequence[Dim], distances: Sequence[int]) -> None:
         if not dims or not self.pending.issuperset(dims):
@@ -332,11 +404,20 @@ class _GroupSearch:
                     self._confirm_sum(total, expression, parts)
 
     def _confirm_sum(self, total: Dim, expression: Linear, parts: Sequence[Dim]) -> None:
-        expressions = {total: expression, **{dim: self._own_symbol(dim) for dim in parts}}
+        expressions = {total: expression}
+        for dim in parts:
+            twins = [twin for twin in self._twins(dim) if twin not in (total, *parts)]
+            expressions |= self._one_symbol([dim, *twins])
         steps = {symbol: self._find_step(expressions, symbol, _NEAR) for symbol, _ in expression.terms}
         if None not in steps.values():
             self.steps |= {symbol: step for symbol, step in steps.items() if step is not None}
             self._accept(expressions)
+
+    def _twins(self, dim: Dim) -> list[Dim]:
+        """Return the same dim of the other inputs of the same shape, such as keys and values, if it is pending."""
+        tensors = self._oracle.call.tensors
+        alike = [leaf for leaf, tensor in tensors.items() if tensor.shape == tensors[dim[0]].shape]
+        return [(leaf, dim[1]) for leaf in alike if leaf != dim[0] and (leaf, dim[1]) in self.pending]
 
     def _find_common_step(self, dims: Sequence[Dim], distances: Sequence[int]) -> int | None:
         return self._find_step(self._one_symbol(dims), self._symbols[dims[0]], distances)
@@ -363,6 +444,19 @@ class _GroupSearch:
             if dim in expressions and any(symbol == other for other, _ in expressions[dim].terms):
                 yield step
 
+    def _fit(self) -> None:
+        """Join symbols, or step between sizes, where the eager model answers at more sizes than the artifact does."""
+        if self._fitted == self.expressions:
+            return
+        oracle = self._oracle.from_the_example(_FITTING_SHARE)
+        fitting = find_fitting(self.expressions, oracle.sizes)
+        fitted = fit_size_groups(oracle, fitting, self.steps, self._relations.steps)
+        self.expressions |= fitted.expressions
+        self._fitted = dict(self.expressions)
+        self.steps = fitted.steps
+        self.between |= fitted.between
+        self.apart += fitted.apart
+
     def _find_lengths(self) -> None:
         """Ask for smaller sizes, so that the oracle finds the inputs, such as lengths, that have to change with them.
 
@@ -385,6 +479,13 @@ class _GroupSearch:
     def _accept(self, expressions: Expressions) -> None:
         self.expressions |= expressions
         self.pending -= expressions.keys()
+
+
+def _by_expression(dims: Sequence[Dim], suggested: Expressions) -> list[list[Dim]]:
+    by_expression: dict[str, list[Dim]] = {}
+    for dim in dims:
+        by_expression.setdefault(str(suggested.get(dim)), []).append(dim)
+    return [*by_expression.values()]
 
 
 def _other_sizes(size: int, distances: Iterable[int] = (*_NEAR, *_FAR)) -> Iterator[int]:

@@ -8,6 +8,7 @@ from tracehouse.check.graphs.size_relations import Dim, Relations
 from tracehouse.check.size_groups import Groups, find_reasons, make_symbolic_shape
 from tracehouse.contract.dims import Linear, SymbolicShape
 from tracehouse.contract.input_spec import Reason
+from tracehouse.eager.call import Call
 
 
 def name_size_groups(
@@ -15,18 +16,21 @@ def name_size_groups(
     expressions: Expressions,
     *,
     steps: Mapping[str, int],
+    between: Mapping[str, list[int]],
+    apart: Sequence[tuple[tuple[str, ...], Call]],
     relations: Relations,
     untried: Collection[Dim],
     may_be_empty: Collection[str],
 ) -> Groups:
     """Return the groups in the sizes of the example itself, with names that a person understands.
 
-    A dim whose expression does not have the example's size there is left with the one size. `steps` are by symbol,
-    `untried` are dims for which there was no time, and `may_be_empty` symbols that may be 0.
+    A dim whose expression does not have the example's size there is left with the one size. `steps` and `between` are
+    by symbol, `apart` has calls beside their symbols, `untried` are dims for which there was no time, and
+    `may_be_empty` symbols that may be 0.
     """
     tensors = oracle.target.call.tensors
     sizes = {(name, place): size for name, tensor in tensors.items() for place, size in enumerate(tensor.shape)}
-    fitting = _fitting({dim: expressions[dim] for dim in sizes if dim in expressions}, sizes)
+    fitting = find_fitting({dim: expressions[dim] for dim in sizes if dim in expressions}, sizes)
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     names = _choose_names(fitting, shapes, oracle)
     named = {
@@ -45,6 +49,10 @@ def name_size_groups(
         {names[symbol]: sizes[dim] for symbol, dim in dims_of_symbols(fitting).items()},
         find_reasons(symbolic, reason),
         steps={names[symbol]: step for symbol, step in steps.items() if symbol in names and step > 1},
+        between={names[symbol]: sizes for symbol, sizes in between.items() if symbol in names},
+        apart=[
+            (tuple(names[symbol] for symbol in symbols), call) for symbols, call in apart if names.keys() >= {*symbols}
+        ],
         edges={symbol: edges for symbol, edges in _edges_by_symbol(relations, named).items() if edges},
         may_be_empty=frozenset(names[symbol] for symbol in may_be_empty if symbol in names),
         lengths={leaf: symbol_of(named[dim]) for leaf, dim in oracle.dims_of_lengths.items() if dim in named},
@@ -60,7 +68,7 @@ def _edges_by_symbol(relations: Relations, expressions: Expressions) -> dict[str
     return by_symbol
 
 
-def _fitting(expressions: Expressions, sizes: Mapping[Dim, int]) -> Expressions:
+def find_fitting(expressions: Expressions, sizes: Mapping[Dim, int]) -> Expressions:
     """Return the expressions that have the given sizes, where each symbol has one size.
 
     A symbol of an expression that does not fit is given up, with all expressions that have it.
@@ -79,7 +87,7 @@ def _fitting(expressions: Expressions, sizes: Mapping[Dim, int]) -> Expressions:
         for dim, expression in expressions.items()
         if not any(symbol in misfits for symbol, _ in expression.terms)
     }
-    return _fitting(rest, sizes)
+    return find_fitting(rest, sizes)
 
 
 def _choose_names(

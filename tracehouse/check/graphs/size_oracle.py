@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tracehouse.check.calls import call_artifact
+from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.graphs.size_relations import Dim
 from tracehouse.check.size_groups import Groups, make_symbolic_shape
 from tracehouse.check.target import Target
@@ -35,6 +35,8 @@ class SizeOracle:
         self.dims_of_lengths: dict[str, Dim] = {}
         self._accepted: dict[_Key, bool] = {}
         self._too_slow: set[_Key] = set()
+        self._wrong: dict[_Key, bool] = {}
+        self._latest: dict[_Key, tuple[Call, CallResult]] = {}  # the call that eager answered last
 
     @property
     def sizes(self) -> dict[Dim, int]:
@@ -46,6 +48,12 @@ class SizeOracle:
     def begin_from(self, call: Call) -> None:
         """Change the sizes of this call from now on."""
         self.call = call
+
+    def from_the_example(self, share: float) -> "SizeOracle":
+        """Return an oracle that changes the sizes of the example itself, and has this share of the budget left."""
+        oracle = SizeOracle(self.target, self.budget.share(share))
+        oracle.dims_of_lengths = {**self.dims_of_lengths}
+        return oracle
 
     def accepts(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
         """Whether the eager model answers if the symbols have these sizes.
@@ -77,9 +85,8 @@ class SizeOracle:
         """Whether the eager model answers if the symbols have these sizes, and every output has elements."""
         if not self.accepts(expressions, sizes):
             return False
-        call = self.groups(expressions).resize(self.call, sizes, self.target.seed)
-        outputs = self.target.eager.answer(call, within_s=self.target.call_s).outputs
-        return all(tensor.numel() for tensor in structure.tensors(outputs, "output").values())
+        _, answer = self._ask(expressions, sizes)
+        return all(tensor.numel() for tensor in structure.tensors(answer.outputs, "output").values())
 
     def groups(self, expressions: Expressions) -> Groups:
         """Return the groups that the expressions make; their example sizes are those of the current call."""
@@ -96,7 +103,7 @@ class SizeOracle:
 
     def artifact_raises(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
         """Whether the artifact raises an error if the symbols have these sizes."""
-        call = self.groups(expressions).resize(self.call, sizes, self.target.seed)
+        call = self.call_at(expressions, sizes)
         try:
             call_artifact(self.target.artifact, call, self.target.eager.seed)
         except Exception:  # noqa: BLE001 - TorchScript raises of every kind
@@ -110,10 +117,28 @@ class SizeOracle:
         """
         if not self.accepts(expressions, sizes):
             return False
-        target = self.target
-        call = self.groups(expressions).resize(self.call, sizes, target.seed)
-        answer = target.eager.answer(call, within_s=target.call_s)
-        return target.ask_artifact(call, answer).compared.agrees
+        call, answer = self._ask(expressions, sizes)
+        return self.target.ask_artifact(call, answer).compared.agrees
+
+    def is_wrong(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
+        """Whether the eager model answers if the symbols have these sizes, and the artifact answers wrongly.
+
+        Raises OutOfTime if the budget is spent.
+        """
+        if not self.accepts(expressions, sizes):
+            return False
+        key = _key(self.groups(expressions), sizes)
+        if key not in self._wrong:
+            try:
+                call, answer = self._latest.get(key) or self._ask(expressions, sizes)
+                self._wrong[key] = not self.target.ask_artifact(call, answer).compared.agrees
+            except (ModelRaised, TooSlow):
+                self._wrong[key] = False
+        return self._wrong[key]
+
+    def call_at(self, expressions: Expressions, sizes: Mapping[str, int]) -> Call:
+        """Return the call in which the symbols have these sizes."""
+        return self.groups(expressions).resize(self.call, sizes, self.target.seed)
 
     def find_refusal(self, groups: Groups, sizes: Mapping[str, int]) -> ModelRaised | None:
         """Call the eager model at these sizes, and return the error that it raises; None if it answers.
@@ -123,10 +148,14 @@ class SizeOracle:
         try:
             call = groups.resize(self.call, sizes, self.target.seed)
             within_s = min(self.target.call_s, max(self.budget.left_s, CALL_LIMITS.resized_least_s))
-            self.target.eager.answer(call, within_s=within_s)
+            self._latest = {_key(groups, sizes): (call, self.target.eager.answer(call, within_s=within_s))}
         except ModelRaised as error:
             return error
         return None
+
+    def _ask(self, expressions: Expressions, sizes: Mapping[str, int]) -> tuple[Call, CallResult]:
+        call = self.call_at(expressions, sizes)
+        return call, self.target.eager.answer(call, within_s=self.target.call_s)
 
     def _call_accepts(self, groups: Groups, sizes: Mapping[str, int]) -> bool:
         if self.find_refusal(groups, sizes) is None:

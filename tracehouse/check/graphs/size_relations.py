@@ -19,8 +19,9 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from tracehouse.check.prove.shape_rules import ShapeRuleMode
 from tracehouse.check.prove.symbols import ENVIRONMENT_SETTINGS, fake_tensor_mode, run_without_values
 from tracehouse.check.target import Target
-from tracehouse.check.time_limit import TooSlow, time_limit
+from tracehouse.check.time_limit import TooSlow, processor_time_limit
 from tracehouse.contract.dims import Linear
+from tracehouse.differential.budget import PATIENCE
 from tracehouse.eager.call import Call
 from tracehouse.eager.source import seed_all
 
@@ -47,7 +48,7 @@ def find_size_relations(target: Target, call: Call, within_s: float) -> Relation
     """Run the eager model on symbols in place of the call's sizes, and return the relations that it met.
 
     The call should have no dim of size 1, because broadcasting hides relations. The run is stopped after `within_s`
-    seconds of wall-clock time. Nothing that the model raises comes out: the conditions met until then are returned.
+    seconds of processor time. Nothing that the model raises comes out: the conditions met until then are returned.
     """
     environment = ShapeEnv(**ENVIRONMENT_SETTINGS)
     mode = fake_tensor_mode(environment)
@@ -58,7 +59,12 @@ def find_size_relations(target: Target, call: Call, within_s: float) -> Relation
         seed_all(target.eager.seed)
         # If the model raises, the run ends, and the conditions met until then hold.
         rules = ShapeRuleMode()  # type: ignore[no-untyped-call]
-        with suppress(Exception, TooSlow), time_limit(within_s), run_without_values(mode), rules:
+        with (
+            suppress(Exception, TooSlow),
+            processor_time_limit(within_s, patience=PATIENCE),
+            run_without_values(mode),
+            rules,
+        ):
             call.with_tensors(fakes).run(module)
     except Exception:  # noqa: BLE001 - torch has no tensor without values for an input, or cannot copy the model
         return Relations(symbols)

@@ -16,10 +16,14 @@ _Rule = Callable[[MakeSize, Sequence[Any]], Any]
 _aten = torch.ops.aten
 
 
+def has_rule(func: Any) -> bool:
+    """Whether values decide the sizes of what the operator returns, for some operands."""
+    return func in _RULES
+
+
 def run_operator(func: Any, args: Sequence[Any], make_size: MakeSize) -> Any:
-    """Return the outputs of an operator of which values decide the sizes; None for any other call."""
-    rule = _RULES.get(func)
-    return None if rule is None else rule(make_size, args)
+    """Return the outputs of an operator that has a rule; None for a call of which values decide no size."""
+    return _RULES[func](make_size, args)
 
 
 def _nonzero(make_size: MakeSize, args: Sequence[Any]) -> Any:

@@ -5,6 +5,7 @@ a default is given or left out. Calls that compute the same get the same key.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -49,6 +50,8 @@ class OperandKeys:
         ]
         if name in _PROMOTING and len(values) >= 2:
             return (name, *self._promoted_keys(values))
+        if name == "cat":
+            return self._cat_key(values)
         if name == "as_strided":  # it reads memory, which may differ between copies of the same values
             layout = *values[0].stride(), values[0].storage_offset()
             return (name, *map(self.operand_key, [*values, layout]))
@@ -62,6 +65,12 @@ class OperandKeys:
         if name in _RESHAPING:
             return self._numbers.number(_RESHAPING[name], key[1], self.operand_key(list(result.shape)))
         return self._numbers.number(*key)
+
+    def note_parts(self, result: torch.Tensor, key: Key, tensors: Sequence[torch.Tensor]) -> None:
+        """Note of which values, along which dim, the result of `cat` with this key consists, if it converts none."""
+        _, (_, *parts), dim = key
+        if all(tensor.dtype == result.dtype for tensor in tensors):
+            self._numbers.note_parts(self._memory.number(result), dim, parts)
 
     def operand_key(self, value: Any) -> Any:
         """Return the key of an operand: a tensor's value number, the key of a scalar, or those of a list's items."""
@@ -84,6 +93,16 @@ class OperandKeys:
         if isinstance(end, int) and isinstance(size, int):
             return end >= size
         return self._numbers.scalar_key(end) == self._numbers.scalar_key(size)
+
+    def _cat_key(self, values: Sequence[Any]) -> Key:
+        """Return the key of joined tensors, in which a part that was joined along the same dim stands as its own parts.
+
+        A trace may take another way to the same whole: `cat([cat([a, b]), c])` is `cat([a, b, c])`.
+        """
+        tensors, dim = values
+        dim %= max(1, tensors[0].dim())
+        parts = chain.from_iterable(self._numbers.parts(self._memory.number(tensor), dim) for tensor in tensors)
+        return ("cat", ("list", *parts), dim)
 
     def _promoted_keys(self, values: Sequence[Any]) -> Key:
         first, second, *others = values

@@ -93,7 +93,7 @@ class Proof:
     refutations: list[Refutation] = field(default_factory=list)
     gaps: list[ProofGap] = field(default_factory=list)
     thresholds: list[SizeThreshold] = field(default_factory=list)
-    border_sizes: list[Sizes] = field(default_factory=list)  # at the borders of what each case covers
+    borders: list[tuple[Sizes, Sizes]] = field(default_factory=list)  # the first and last sizes that each case covers
     cases: int = 0
 
 
@@ -142,12 +142,12 @@ class _Prover:
         empty = {symbol: self._division.grid.sizes(symbol) == 0 for symbol in groups.may_be_empty}
         self._not_empty = [plane_of_sizes(symbol, ~is_empty) for symbol, is_empty in empty.items()]
         self._division.split(*self._division.grid.split(self._not_empty))
-        self._first_sizes = _choose_first_sizes(groups, self._batches)
+        self._first_sizes = _choose_first_sizes(groups, [one for one in groups.symbols if groups.is_leading(one)])
         self._results: list[CaseResult] = []
         self._refutations: list[Refutation] = []
         self._gaps: list[ProofGap] = []
         self._thresholds: dict[tuple[str, user_lines.Line | None], SizeThreshold] = {}
-        self._border_sizes: list[Sizes] = []
+        self._borders: list[tuple[Sizes, Sizes]] = []
 
     def run_cases(self, cases: SymbolicCases) -> None:
         """Run cases until all sizes are covered, a limit is met, or the time is over."""
@@ -204,7 +204,7 @@ class _Prover:
             refutations=self._refutations,
             gaps=self._gaps,
             thresholds=list(self._thresholds.values()),
-            border_sizes=self._border_sizes,
+            borders=self._borders,
             cases=len(self._results),
         )
 
@@ -269,7 +269,7 @@ class _Prover:
         """Take the points that the case covers from those left, and put them in a part by its status."""
         covered, exact = self._covered_cells(result)
         division, grid = self._division, self._division.grid
-        self._border_sizes += [sizes for sizes in grid.corners(covered) if sizes not in self._border_sizes]
+        self._borders += grid.corners(covered)
         example = grid.cell_of(self._groups.example)
         at_example = example is not None and covered[example]
         # A compiled artifact reads the values anew at each call, as the model does.
@@ -320,14 +320,15 @@ class _Prover:
         return covered & self._division.mask("left"), grid.where(cover.exact)
 
 
-def _choose_first_sizes(groups: Groups, batches: Sequence[str]) -> list[Sizes]:
-    """Return the sizes to begin with: the example's, those with a batch of one, and both where all is empty that may
-    be, with one element of the rest and with several."""
-    single = dict.fromkeys(batches, 1)
+def _choose_first_sizes(groups: Groups, leading: Sequence[str]) -> list[Sizes]:
+    """Return the sizes to begin with: the example's, those with one row, and both where all is empty that may be, with
+    one element of the rest and with several. `leading` symbols are numbers of rows."""
+    single = dict.fromkeys(leading, 1)
     empty = dict.fromkeys(groups.may_be_empty, 0)
     if not empty:
-        return [{**groups.example, **other} for other in ({}, single)]
-    rest = {symbol: groups.example[symbol] for symbol in groups.symbols if symbol not in batches}
+        alone: list[Sizes] = [{symbol: 1} for symbol in leading] if len(leading) > 1 else []
+        return [{**groups.example, **other} for other in ({}, single, *alone)]
+    rest = {symbol: groups.example[symbol] for symbol in groups.symbols if symbol not in leading}
     one_each = {symbol: min(size, 1) for symbol, size in rest.items()} | empty
     several_each = {symbol: max(size, LEAST) for symbol, size in rest.items()} | empty
     begun: list[Sizes] = [{}, single, empty, single | empty]

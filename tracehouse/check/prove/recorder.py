@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from tracehouse.check.instrumentation.random_operators import DrawRecorder, draws_random_numbers
 from tracehouse.check.prove import constant_folding, data_sizes, shape_rules
+from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
 from tracehouse.check.prove.size_operators import SizeOperatorCall, record_size_operators
 from tracehouse.check.prove.stopping import stop_if_late
@@ -36,6 +37,9 @@ _PROPERTIES = {
     "sym_is_contiguous",
     "is_contiguous",
 }
+# Gets the line of a value read, the value where it is known, else None, and its datatype. It returns the value that the
+# run goes on with, or raises Unprovable.
+ReplayRead = Callable[[user_lines.Line | None, Any, torch.dtype], Any]
 
 
 class Recorder(TorchDispatchMode):
@@ -45,16 +49,15 @@ class Recorder(TorchDispatchMode):
         self,
         numbers: ValueNumbers,
         symbols: Symbols,
+        layouts: KnownLayouts,
         *,
         find_line: FindLine,
-        replay_read: Callable[[user_lines.Line | None, Any, torch.dtype], Any],
+        replay_read: ReplayRead,
         earlier: "Recorder | None" = None,
     ) -> None:
-        """`find_line` returns the line at which the run is.
+        """`layouts` are those of the runs on the same symbols; `find_line` returns the line at which the run is.
 
-        `replay_read` gets the line of a value read, the value where it is known, else None, and its datatype; it
-        returns the value that the run goes on with, or raises Unprovable. The run may reuse the results of `earlier`,
-        a run on the same input tensors.
+        The run may reuse the results of `earlier`, a run on the same input tensors.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
@@ -64,6 +67,7 @@ class Recorder(TorchDispatchMode):
         self.first_positions: dict[int, Any] = {}  # by value number: the position at which it was made first
         self._numbers = numbers
         self._symbols = symbols
+        self._layouts = layouts
         self._run_stop = RunStop(find_line)
         self._memory = TensorMemory(numbers, symbols, self._run_stop)
         self._keys = OperandKeys(numbers, self._memory)
@@ -164,6 +168,8 @@ class Recorder(TorchDispatchMode):
         for place, tensor in enumerate(written):
             self._note_position(self._memory.write(tensor, number, place))
         self._number_results(func, args, kwargs, number, result, written)
+        if name == "cat" and not _has_no_elements(result):
+            self._keys.note_parts(result, key, args[0])
         return result
 
     def _run(self, func: Any, args: Any, kwargs: Any, key: Key, written: Sequence[torch.Tensor]) -> Any:
@@ -181,9 +187,12 @@ class Recorder(TorchDispatchMode):
         return result
 
     def _run_anew(self, func: Any, args: Any, kwargs: Any) -> Any:
-        with _disable_current_modes(), self._symbols.mode:
-            outputs = data_sizes.run_operator(func, args, self._make_size)
-        return shape_rules.run_operator(func, args, kwargs) if outputs is None else outputs
+        if data_sizes.has_rule(func):
+            with _disable_current_modes(), self._symbols.mode:
+                outputs = data_sizes.run_operator(func, args, self._make_size)
+            if outputs is not None:
+                return outputs
+        return self._layouts.run(func, args, kwargs, shape_rules.run_operator)
 
     def _make_size(self, decided_by: Sequence[Any], largest: Any) -> Any:
         """Return the size that follows from these operands: the same one for equal operands, also in the other run."""

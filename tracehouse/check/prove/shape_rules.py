@@ -52,7 +52,8 @@ def _convolution(
     *_: Any,
 ) -> torch.Tensor | None:
     dims = weight.dim() - 2
-    if transposed or tensor.dim() != weight.dim() or not _are_contiguous(tensor, weight):
+    has_channels_last = _is_channels_last(tensor) and tensor.dtype == weight.dtype and is_contiguous(weight)
+    if transposed or tensor.dim() != weight.dim() or not (has_channels_last or _are_contiguous(tensor, weight)):
         return None
     if tensor.shape[1] != weight.shape[1] * groups or (bias is not None and bias.shape[0] != weight.shape[0]):
         return None
@@ -62,6 +63,8 @@ def _convolution(
     if any(last < 0 for last in lasts):
         return None
     sizes = [last // step + 1 for last, step in zip(lasts, strides, strict=True)]
+    if has_channels_last:
+        return _new_contiguous(tensor, [tensor.shape[0], *sizes, weight.shape[0]]).permute(0, 3, 1, 2)
     return _new_contiguous(tensor, [tensor.shape[0], weight.shape[0], *sizes])
 
 
@@ -182,7 +185,7 @@ def _is_contiguous_float(tensor: torch.Tensor) -> bool:
 def _new_contiguous(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
     """Return a contiguous tensor of these sizes and of the tensor's datatype."""
     contiguous = empty_like(tensor, sizes)
-    setattr(contiguous, _IS_CONTIGUOUS, True)
+    note_contiguous(contiguous)
     return contiguous
 
 
@@ -231,10 +234,24 @@ def _affine_grid(theta: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Ten
 def _are_contiguous(*tensors: torch.Tensor) -> bool:
     """Whether the tensors are contiguous, on the CPU and of one datatype: then an operator's result is so too."""
     first = tensors[0]
-    return first.device.type == "cpu" and all(one.dtype == first.dtype and _is_contiguous(one) for one in tensors)
+    return first.device.type == "cpu" and all(one.dtype == first.dtype and is_contiguous(one) for one in tensors)
 
 
-def _is_contiguous(tensor: torch.Tensor) -> bool:
+def is_laid_out_as_new(tensor: torch.Tensor) -> bool:
+    """Whether each stride is the one that a new contiguous tensor of these sizes has."""
+    return is_contiguous(tensor) and any(
+        all(have_same_expression(stride, expected) for _, stride, expected in _dims_with_strides(tensor, least))
+        for least in (0, 1)
+    )
+
+
+def note_contiguous(tensor: torch.Tensor) -> None:
+    """Note that a tensor without values is contiguous, whatever the sizes."""
+    setattr(tensor, _IS_CONTIGUOUS, True)
+
+
+def is_contiguous(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is contiguous; if it has no values, whatever the sizes."""
     if not is_fake(tensor):
         return tensor.is_contiguous()
     known: bool | None = vars(tensor).get(_IS_CONTIGUOUS)
@@ -243,6 +260,20 @@ def _is_contiguous(tensor: torch.Tensor) -> bool:
         known = any(all(_has_stride(*dim) for dim in _dims_with_strides(tensor, least)) for least in (0, 1))
         setattr(tensor, _IS_CONTIGUOUS, known)
     return known
+
+
+def _is_channels_last(tensor: torch.Tensor) -> bool:
+    """Whether images without values lie in memory channel by channel, so that a convolution lays its result out so too.
+
+    With oneDNN, and floats of 32 bits, that holds for all sizes (`mkldnn_conv_use_channels_last` and
+    `thnn_conv_use_channels_last` in torch's ConvUtils.h). Without, another kernel may be chosen for some of them.
+    """
+    if not is_fake(tensor) or tensor.dim() != 4 or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+        return False
+    if not torch.backends.mkldnn.is_available() or type(tensor.shape[1]) is not int or tensor.shape[1] < 2:
+        return False
+    rows = tensor.permute(0, 2, 3, 1)
+    return any(all(_has_stride(*dim) for dim in _dims_with_strides(rows, least)) for least in (0, 1))
 
 
 def _has_stride(size: Any, stride: Any, expected: Any) -> bool:

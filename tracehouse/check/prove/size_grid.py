@@ -5,12 +5,13 @@ stays small, however many sizes each of them has.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from tracehouse.check.prove.mask_boxes import boxes_within
 from tracehouse.contract.regions import REGIONS_MAX, SPANS_MAX, Basis, Region, Span
 
 # Cells of a grid. A mask has a byte for each.
@@ -138,8 +139,8 @@ class Grid:
             nearest[symbol] = axis[order[np.unique(cells[order], return_index=True)[1]]]
         return find_nearest(nearest, mask, to, batches)
 
-    def corners(self, mask: Mask) -> list[Sizes]:
-        """Return the smallest sizes of the mask's first cell, and the largest of its last; nothing where it has none.
+    def corners(self, mask: Mask) -> list[tuple[Sizes, Sizes]]:
+        """Return the smallest sizes of the mask's first cell and the largest of its last; nothing where it has none.
 
         Cells come in the order of their smallest sizes.
         """
@@ -148,25 +149,24 @@ class Grid:
             return []
         spans = [[axis[places == at] for at, places, axis in zip(cell, self._cells, self.axes, strict=True)]
                  for cell in cells[[0, -1]]]  # fmt: skip
-        return [
+        smallest, largest = (
             {symbol: int(sizes[end]) for symbol, sizes in zip(self.symbols, span, strict=True)}
             for span, end in zip(spans, (0, -1), strict=True)
-        ]
+        )
+        return [(smallest, largest)]
 
     def regions(self, mask: Mask, basis: Basis) -> list[Region]:
-        """Return boxes that lie within the mask, the largest first, and say on which basis the sizes in them are known.
+        """Return boxes that lie within the mask, the weightiest first, and say on which basis their sizes are known.
 
-        If the mask needs more boxes than a contract may have, the smallest are left out.
+        A size weighs the less the larger it is, so that a batch of one is not lost beside hundreds of large batches. If
+        the mask needs more boxes than a contract may have, they may overlap, and leave out what weighs least.
         """
-        if not mask.any():
-            return []
-        counts = [np.bincount(cells) for cells in self._cells]
-        boxes = sorted(
-            _boxes(mask),
-            key=lambda box: -math.prod(int(count[[*at]].sum()) for count, at in zip(counts, box, strict=True)),
-        )
+        weights = [
+            np.bincount(cells, 1 / (axis + 1.0)).astype(np.float64)
+            for cells, axis in zip(self._cells, self.axes, strict=True)
+        ]
         regions = []
-        for box in boxes[:REGIONS_MAX]:
+        for box in boxes_within(mask, weights, REGIONS_MAX):
             spans = {
                 symbol: _spans(axis[np.isin(cells, places)])
                 for symbol, axis, cells, places in zip(self.symbols, self.axes, self._cells, box, strict=True)
@@ -242,37 +242,6 @@ def _distances(sizes: Numbers, to: int, *, is_batch: bool) -> npt.NDArray[np.flo
 
 def _sort_sizes(sizes: npt.ArrayLike) -> Numbers:
     return np.unique(np.asarray(sizes, dtype=np.int64))
-
-
-Box = tuple[tuple[int, ...], ...]  # the places along each axis whose combinations it has
-
-
-def _boxes(mask: Mask) -> Iterator[Box]:
-    """Yield boxes that have no point in common and together have all points of the mask."""
-    if mask.ndim == 0:
-        yield ()
-        return
-    used = [np.flatnonzero(mask.any(axis=tuple(other for other in range(mask.ndim) if other != axis)))
-            for axis in range(mask.ndim)]  # fmt: skip
-    if mask[np.ix_(*used)].all():
-        yield tuple(tuple(places.tolist()) for places in used)
-        return
-    # Equal slices along an axis share their boxes. The axis with the fewest different slices needs the fewest boxes.
-    equal_slices = [_equal_slices(mask, axis) for axis in range(mask.ndim)]
-    axis = min(range(mask.ndim), key=lambda axis: len(equal_slices[axis]))
-    for places in equal_slices[axis]:
-        for box in _boxes(np.asarray(mask.take(places[0], axis=axis))):
-            yield (*box[:axis], tuple(places), *box[axis:])
-
-
-def _equal_slices(mask: Mask, axis: int) -> list[list[int]]:
-    """Return the places along the axis, those with equal slices together; empty slices are left out."""
-    places_by_slice: dict[bytes, list[int]] = {}
-    for place in range(mask.shape[axis]):
-        part = mask.take(place, axis=axis)
-        if part.any():
-            places_by_slice.setdefault(part.tobytes(), []).append(place)
-    return [*places_by_slice.values()]
 
 
 def _spans(sizes: npt.NDArray[np.int64]) -> list[Span]:

@@ -17,6 +17,7 @@ from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, fix_numbers
 from tracehouse.check.prove.disguise import disguise
 from tracehouse.check.prove.interpreter import Program, line_of
+from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.model_copies import ModelCopies
 from tracehouse.check.prove.operator_path import (
     OTHER_READS_MAX,
@@ -26,11 +27,11 @@ from tracehouse.check.prove.operator_path import (
     record_path,
 )
 from tracehouse.check.prove.read_variations import RecordedRead, vary_reads
-from tracehouse.check.prove.recorder import Recorder, find_line_of_caller
+from tracehouse.check.prove.recorder import Recorder, ReplayRead, find_line_of_caller
 from tracehouse.check.prove.scalar_tensors import Unsupported
 from tracehouse.check.prove.size_follower import SizeFollower
 from tracehouse.check.prove.symbols import LEAST, Condition, SmallDataSizes, Symbols, share_views
-from tracehouse.check.prove.unprovable import ModelRaisesOnSymbols, ReadsValue, Unprovable
+from tracehouse.check.prove.unprovable import FindLine, ModelRaisesOnSymbols, ReadsValue, Unprovable
 from tracehouse.check.prove.value_numbers import CloseFloats, HeldTensors, ValueNumbers
 from tracehouse.check.prove.value_questions import ValueQuestions
 from tracehouse.check.size_groups import Groups
@@ -133,6 +134,7 @@ class _SymbolicCase:
         self._sizes = sizes
         self._free = free
         self._symbols: Symbols | None = None
+        self._layouts: KnownLayouts | None = None
         self._numbers: ValueNumbers | None = None
         self._reads: list[RecordedRead] = []  # the values that eager's run took from a real run
         self._caught: list[str] | None = None  # the errors that the model catches on real tensors; None if it raises
@@ -297,6 +299,7 @@ class _SymbolicCase:
 
     def _begin(self) -> None:
         self._symbols = Symbols(self._sizes, self._free, self._small)
+        self._layouts = KnownLayouts(self._symbols.mode)
         samples = [
             self._sizes,
             *({**self._sizes, **{name: self._sample(name, place) for name in self._free}} for place in range(3)),
@@ -319,6 +322,18 @@ class _SymbolicCase:
         inputs = {path: self._open_symbols().empty(shapes[path], tensor) for path, tensor in self._call.tensors.items()}
         return _name_inputs(inputs, recorder)
 
+    def _record(self, find_line: FindLine, replay_read: ReplayRead, earlier: Recorder | None = None) -> Recorder:
+        assert self._numbers is not None
+        assert self._layouts is not None
+        return Recorder(
+            self._numbers,
+            self._open_symbols(),
+            self._layouts,
+            find_line=find_line,
+            replay_read=replay_read,
+            earlier=earlier,
+        )
+
     def _run_eager(self, path: OperatorPath) -> Run:
         """Run the model on symbols. Raises Unprovable if the run cannot be completed or followed."""
         self._begin()
@@ -330,8 +345,7 @@ class _SymbolicCase:
     def _run_on_symbols(self, replay: ReadReplay) -> Run:
         """Run the model, which reads what `replay` answers. Raises Unprovable."""
         symbols = self._open_symbols()
-        assert self._numbers is not None
-        recorder = Recorder(self._numbers, symbols, find_line=find_line_of_caller, replay_read=replay)
+        recorder = self._record(find_line_of_caller, replay)
         inputs = self._empty_inputs(recorder)
         symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
@@ -384,8 +398,8 @@ class _SymbolicCase:
 
         # The tensors of eager's run serve again, unless a shape was changed in place.
         earlier = None if eager.recorder.changes_shapes_in_place else eager.recorder
+        recorder = self._record(find_line, _refuse_read, earlier)
         assert self._numbers is not None
-        recorder = Recorder(self._numbers, symbols, find_line=find_line, replay_read=_refuse_read, earlier=earlier)
         eager_count = self._numbers.count()
         inputs = self._empty_inputs(recorder) if earlier is None else _name_inputs(eager.inputs, recorder)
         symbols.find_lines_with(find_line)

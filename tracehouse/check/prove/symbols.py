@@ -275,14 +275,52 @@ def empty_like(tensor: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> tor
     """
     if not isinstance(tensor, FakeTensor):
         return tensor.new_empty(sizes)
+    return empty_of_layout(tensor.fake_mode, sizes, None, tensor.dtype, tensor.device)
+
+
+def empty_of_layout(
+    mode: FakeTensorMode,
+    sizes: Sequence[int | torch.SymInt],
+    strides: Sequence[int | torch.SymInt] | None,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> torch.Tensor:
+    """Return a tensor without values of this layout; without strides, a contiguous one."""
+    with in_kernel_invocation_manager(mode):
+        if strides is None:
+            without_values = torch.empty(sizes, dtype=dtype, device="meta")
+        else:
+            without_values = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+    return FakeTensor(mode, without_values, device)
+
+
+def view_of_layout(
+    tensor: torch.Tensor,
+    sizes: Sequence[int | torch.SymInt],
+    strides: Sequence[int | torch.SymInt],
+    offset: int | torch.SymInt,
+) -> torch.Tensor:
+    """Return a tensor without values of this layout in the memory of `tensor`, which has no values either."""
+    assert isinstance(tensor, FakeTensor)
     with in_kernel_invocation_manager(tensor.fake_mode):
-        without_values = torch.empty(sizes, dtype=tensor.dtype, device="meta")
+        without_values = torch.as_strided(tensor, sizes, strides, offset)
     return FakeTensor(tensor.fake_mode, without_values, tensor.device)
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
     """Whether the tensor has no values."""
     return isinstance(tensor, FakeTensor)
+
+
+def has_only_a_layout(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is nothing but sizes and strides: torch noted no values for it, and no operation."""
+    return (
+        isinstance(tensor, FakeTensor)
+        and tensor.constant is None
+        and tensor.layout is torch.strided
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
 
 
 @contextmanager

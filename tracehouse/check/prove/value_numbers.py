@@ -91,6 +91,7 @@ class ValueNumbers:
         self._numbers: dict[Key, int] = {}
         self._keys: list[Key] = []
         self._data_sizes: dict[int, Any] = {}
+        self._parts: dict[tuple[int, int], Sequence[int]] = {}
         self._expressions: dict[sympy.Basic, Key] = {}
         self._by_sample_values: dict[tuple[Any, ...], sympy.Basic] = {}
         self._operand_floats: dict[torch.dtype, dict[sympy.Basic, Key]] = {}
@@ -116,6 +117,14 @@ class ValueNumbers:
         if number not in self._data_sizes:
             self._data_sizes[number] = make()
         return self._data_sizes[number]
+
+    def note_parts(self, number: int, dim: int, parts: Sequence[int]) -> None:
+        """Note that the value with this number is made of these, joined along the dim."""
+        self._parts[number, dim] = parts
+
+    def parts(self, number: int, dim: int) -> Sequence[int]:
+        """Return the numbers of the values of which a value is made along the dim; its own where none are known."""
+        return self._parts.get((number, dim), [number])
 
     def held_number(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor that the model or its artifact holds."""

@@ -42,8 +42,7 @@ def limit_sizes(sizes: range, example: int) -> range:
 
 def is_batch(symbol: str, groups: Groups) -> bool:
     """Whether the symbol is the first dim of every input that has symbols, and no other dim."""
-    shapes = [shape for shape in groups.shapes.values() if symbols_of(shape)]
-    return all(shape[0] == symbol and symbol not in symbols_of(shape[1:]) for shape in shapes)
+    return groups.is_leading(symbol) and groups.is_in_all_inputs(symbol)
 
 
 def _sizes_of(symbol: str, groups: Groups) -> list[int]:

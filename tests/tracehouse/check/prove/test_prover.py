@@ -178,8 +178,59 @@ def test_a_batch_of_one_is_proven_before_other_sizes_of_one(load: Load) -> None:
     groups = Groups({name: ("batch", "length")}, {"batch": 3, "length": 4}, {name: {}})
     proof = prove(target, groups, {"batch": range(1, 9), "length": range(1, 9)}, Budget(120))
 
-    assert [sizes["batch"] for sizes in proof.border_sizes[2:4]] == [1, 1]
-    assert all(sizes["length"] > 1 for sizes in proof.border_sizes[:4])
+    _, batch_of_one = proof.borders[:2]
+    assert [sizes["batch"] for sizes in batch_of_one] == [1, 1]
+    assert all(sizes["length"] > 1 for ends in proof.borders[:2] for sizes in ends)
+
+
+class Cross(torch.nn.Module):
+    """Each row of one input meets each row of another one."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.relu() @ y.T
+
+
+def test_one_row_of_each_of_two_numbers_of_rows_is_proven_before_other_sizes_of_one() -> None:
+    target = make_target(Cross(), torch.randn(3, 4), torch.randn(5, 4))
+    first, second = target.call.tensors
+    groups = Groups({first: ("rows", 4), second: ("columns", 4)}, {"rows": 3, "columns": 5}, {first: {}, second: {}})
+
+    proof = prove(target, groups, {"rows": range(1, 9), "columns": range(1, 9)}, Budget(120))
+
+    begun = [smallest for smallest, _ in proof.borders[1:4]]
+    assert [(sizes["rows"] == 1, sizes["columns"] == 1) for sizes in begun] == [
+        (True, True),
+        (True, False),
+        (False, True),
+    ]
+
+
+class JoinsTwice(torch.nn.Module):
+    """A trace joins the same parts in another way; `parts` says in which order it does."""
+
+    def __init__(self, *parts: int, dim: int = 1, half: bool = False) -> None:
+        super().__init__()
+        self.parts = parts
+        self.dim = dim
+        self.half = half
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = [x.half() if self.half else x, x.relu(), x.double() * 3 if self.half else x * 3]
+        if not torch.jit.is_tracing():
+            return torch.cat(parts, 1)
+        first, second, third = (parts[place] for place in self.parts)
+        return torch.cat([torch.cat([first, second], self.dim), third], -1)
+
+
+def test_parts_that_are_joined_in_two_steps_are_the_same_whole() -> None:
+    proof = proof_of(JoinsTwice(0, 1, 2))
+
+    assert proof.proven == proof.points
+
+
+@pytest.mark.parametrize("module", [JoinsTwice(1, 0, 2), JoinsTwice(0, 2, 1), JoinsTwice(0, 1, 2, half=True)])
+def test_parts_in_another_order_or_converted_on_the_way_are_another_whole(module: torch.nn.Module) -> None:
+    assert proof_of(module).proven == 0
 
 
 @pytest.mark.parametrize("entrypoint", ["SizeAsText", "SizeThatIsMissing", "SizeThatDividesByZero", "SizeThatIsAnInt",

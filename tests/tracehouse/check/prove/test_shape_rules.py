@@ -136,6 +136,37 @@ def test_of_tensors_in_another_order_its_result_is_as_torch_lays_it_out(
     assert layout_of(made) == layout_of(expected)
 
 
+def test_a_convolution_of_images_channel_by_channel_lays_its_result_out_so_too() -> None:
+    weight = torch.randn(4, 4, 3, 3)
+    settings = (None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    rows = symbols.empty(("batch", "height", "width", 4), torch.empty(()))
+    before = len(symbols.conditions())
+
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
+        made = aten.convolution.default(rows.permute(0, 3, 1, 2), symbols.fake_of(weight), *settings)
+
+    real = torch.randn(3, 6, 5, 4).permute(0, 3, 1, 2)
+    assert layout_of(made) == layout_of(aten.convolution.default(real, weight, *settings))
+    assert not [one for one in symbols.conditions()[before:] if "Mod" in str(one.expression)]
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 9), (9, 1), (5, 7), (60, 60), (120, 120)])
+@pytest.mark.parametrize("batch", [1, 2, 16])
+def test_torch_keeps_images_channel_by_channel_at_all_sizes(
+    batch: int, height: int, width: int, groups: int, kernel: int
+) -> None:
+    images = torch.randn(batch, height, width, 4).permute(0, 3, 1, 2)
+
+    made = torch.nn.functional.conv2d(images, torch.randn(4, 4 // groups, kernel, kernel), padding=1, groups=groups)
+
+    rows = made.permute(0, 2, 3, 1)
+    strides = zip(rows.shape, rows.stride(), torch.empty(rows.shape).stride(), strict=True)
+    assert all(size == 1 or stride == expected for size, stride, expected in strides)
+
+
 def test_what_torch_pools_is_known_to_be_contiguous() -> None:
     symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
     image = symbols.empty(SHAPES["image"], torch.empty(()))
