@@ -50,8 +50,8 @@ from tracehouse.torch_values import returned  # noqa: E402
 
 # At 120 s, what is found does not hang on how fast the machine is.
 BUDGETS_S = (BUDGET_S, 120.0)
-# No layer gets less of what is left of the budget (tracehouse/check/pipeline.py): a check that took less, and left
-# nothing out, was not short of time.
+# No part of a layer gets less of what is left of the budget when the layer begins (tracehouse/check/pipeline.py): a
+# check whose layers each took less, and in which nothing was cut, was not short of time.
 UNHURRIED_SHARE = 1 / 8
 # The sizes of a symbol that the shares of a contract are counted over, and how many combinations of several symbols.
 SIZES = range(65)
@@ -72,7 +72,8 @@ class Ours:
     closed: list[str] = field(default_factory=list)
     check_s: float = 0.0
     total_s: float = 0.0
-    left_out: bool = False
+    layers_s: list[float] = field(default_factory=list)
+    is_cut: bool = False
 
 
 def main() -> None:
@@ -129,7 +130,11 @@ def _judge_at_each(chosen: Sequence[Specimen], budgets_s: Sequence[float], jobs:
 
 def was_short_of_time(one: Ours, budget_s: float) -> bool:
     """Whether a check of a larger budget may say something else."""
-    return one.left_out or one.verdict == "failed" or one.check_s > budget_s * UNHURRIED_SHARE
+    begun_s = itertools.accumulate(one.layers_s, initial=0.0)
+    hurried = any(
+        layer_s > (budget_s - begun) * UNHURRIED_SHARE for begun, layer_s in zip(begun_s, one.layers_s, strict=False)
+    )
+    return one.is_cut or one.verdict == "failed" or hurried
 
 
 def _judge_all(chosen: Sequence[Specimen], jobs: int, budget_s: float) -> list[Ours]:
@@ -150,7 +155,8 @@ def judge(one: Specimen, done: Done) -> Ours:
     judged = (_judge_wrong if is_wrong else _judge_right)(one, done, check, contract)
     judged.proven = proven(contract)
     judged.check_s = sum(layer.seconds for layer in check.layers)
-    judged.left_out = any(layer.left_out for layer in check.layers)
+    judged.layers_s = [layer.seconds for layer in check.layers]
+    judged.is_cut = any(layer.is_cut for layer in check.layers)
     judged.total_s = done.seconds
     return judged
 
