@@ -120,6 +120,11 @@ class ComparisonResult:
         return self.difference is None
 
     @property
+    def differs_by_rounding(self) -> bool:
+        """Whether the two differ within the fixed tolerance, by more rounding than eager has."""
+        return self.difference is not None and self.condition is not None
+
+    @property
     def outcome(self) -> Outcome:
         if self.difference is not None:
             return Outcome.INCONCLUSIVE if self.inconclusive else Outcome.FAIL
@@ -155,7 +160,10 @@ def compare(eager: Answer, artifact: Answer, tolerance: float, names: AnswerName
 def combine_comparisons(leaves: Iterable[ComparisonResult]) -> ComparisonResult:
     """Return one result for all leaves, from the result of each."""
     compared = list(leaves)
-    differing = sorted((leaf for leaf in compared if leaf.difference is not None), key=lambda leaf: leaf.inconclusive)
+    differing = sorted(
+        (leaf for leaf in compared if leaf.difference is not None),
+        key=lambda leaf: (leaf.inconclusive, leaf.differs_by_rounding),
+    )
     decisive = differing[:1] or [leaf for leaf in compared if leaf.outcome is Outcome.LIMITED]
     largest = [leaf.largest for leaf in compared if leaf.largest is not None]
     return ComparisonResult(

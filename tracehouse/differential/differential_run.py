@@ -69,6 +69,11 @@ class DifferentialRun:
         return self.comparisons is not None and not self.comparisons.agrees
 
     @property
+    def differs_by_rounding(self) -> bool:
+        """Whether the answers differ by more rounding than eager has, and by no more."""
+        return self.comparisons is not None and self.comparisons.differs_by_rounding
+
+    @property
     def differs_by_form(self) -> bool:
         """Whether the archive as it was traced agrees with the eager model, and the form that is served differs."""
         forms = self.comparisons

@@ -67,6 +67,11 @@ def keep_patterns(example: Sequence[Tensor], drawn: Sequence[Tensor]) -> list[Te
     return [_keep_pattern(tensor, one) for tensor, one in zip(example, drawn, strict=True)]
 
 
+def draw_near(inputs: Sequence[Tensor], rng: np.random.Generator) -> list[Tensor]:
+    """Return the inputs with floats that lie near theirs, and with their other values."""
+    return [_with_values(one, _draw_near(array(one.datatype, one.data), rng)) for one in inputs]
+
+
 def fill_with(tensor: Tensor, value: int) -> Tensor:
     """Return a tensor of the same datatype and shape with this value everywhere."""
     values = array(tensor.datatype, tensor.data)

@@ -3,12 +3,15 @@
 Whether a run lies in the contract is decided when all are done, for the contract is made of what they show.
 """
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from tracehouse.byte_units import MIB
-from tracehouse.differential import golden, out_of_memory
+from tracehouse.differential import golden, out_of_memory, random_inputs
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import Answer, Outcome, compare
@@ -21,6 +24,8 @@ from workers.verification.examples import ExampleRuns
 
 # Answers that differ are recorded for counterexamples, up to so many bytes of all runs together.
 DIVERGING_BYTES = 64 * MIB
+# Rounding by which both differ on drawn inputs counts as an error if it does so on one of so many near them. Chosen.
+_NEAR_DRAWS = 2
 
 
 class DifferentialTester:
@@ -30,6 +35,7 @@ class DifferentialTester:
         self._examples = examples
         self._processes = examples.processes
         self._seed = examples.processes.spec.options.call_seed
+        self._rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
         self._golden_cases: list[tuple[DifferentialRun, golden.GoldenCase]] = []
         self._left_diverging_bytes = DIVERGING_BYTES
         self.runs: list[DifferentialRun] = []
@@ -58,29 +64,51 @@ class DifferentialTester:
         With `keep`, the run may become a golden case if both agree.
         """
         seed = self._seed if seed is None else seed
+        run, golden_case = self._ask(call, case, inputs, seed)
+        if run.differs_by_rounding and case != call.case:
+            run, golden_case = self._ask_near(call, case, inputs, seed) or (run, None)
+        self.add(run)
+        if keep and golden_case is not None:
+            self._golden_cases.append((run, golden_case))
+        return run
+
+    def _ask_near(
+        self, call: BoundCall, case: str, inputs: Sequence[Tensor], seed: int
+    ) -> tuple[DifferentialRun, golden.GoldenCase | None] | None:
+        """Make the call on inputs near these, and return a run that agrees; None if one differs, or eager refuses all.
+
+        By luck eager's answer to the inputs may be exact. Then the artifact's is a difference beside it, and is none on
+        other values.
+        """
+        near = (random_inputs.draw_near(inputs, self._rng) for _ in range(_NEAR_DRAWS))
+        asked = [self._ask(call, case, one, seed) for one in near]
+        if any(run.differs for run, _ in asked):
+            return None
+        return next((one for one in asked if one[0].agrees), None)
+
+    def _ask(
+        self, call: BoundCall, case: str, inputs: Sequence[Tensor], seed: int
+    ) -> tuple[DifferentialRun, golden.GoldenCase | None]:
+        """Make the same call of both, and return the run. If it agrees, it may become a golden case."""
         self._processes.eager.ask(call, inputs, seed=seed, within_s=self.limit_s(call.method))
         self._processes.ask_artifact(call, inputs, seed=seed)
         eager, answers = self._processes.eager.answer(), self._processes.artifact_answers()
+        specs, ranges = _specs(inputs), _ranges(inputs)
         if isinstance(eager, Failure):
             answered = isinstance(answers[0], Answer)
-            return self.add(
-                DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, [], False, eager, answered)
-            )
+            return DifferentialRun(call, case, specs, ranges, None, [], False, eager, answered), None
         if any(isinstance(one, str) and out_of_memory.reports_out_of_memory(one) for one in answers):
             # The artifact has as much memory as the eager model, and needs a little more for the same: that is no
             # answer.
-            return self.add(
-                DifferentialRun(call, case, _specs(inputs), _ranges(inputs), None, _output_specs(eager), eager.drew)
-            )
+            return DifferentialRun(call, case, specs, ranges, None, _output_specs(eager), eager.drew), None
         comparisons = self._processes.compare(eager, answers, self._processes.float64_of(call, inputs, eager))
         run = self._run(call, case, inputs, eager, comparisons, answers[0], seed)
         by_chance = run.differs and eager.drew_in_python and not self._repeats(call, inputs, eager)
-        self.add(run := replace(run, by_chance=by_chance))
+        run = replace(run, by_chance=by_chance)
         # A golden case is replayed with the tolerance, within which two that agree with limits do not lie.
         is_limited = comparisons.served.outcome is Outcome.LIMITED
-        if keep and run.agrees and not eager.drew_in_python and not is_limited:
-            self._golden_cases.append((run, make_golden_case(call.method, inputs, eager, seed)))
-        return run
+        is_golden = run.agrees and not eager.drew_in_python and not is_limited
+        return run, make_golden_case(call.method, inputs, eager, seed) if is_golden else None
 
     def compare_unrecorded(
         self, call: BoundCall, inputs: Sequence[Tensor]

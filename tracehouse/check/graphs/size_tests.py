@@ -305,7 +305,7 @@ class _SizeTester:
             compared.difference,
             compared.largest,
             aftereffect=aftereffect,
-            is_by_rounding=compared.condition is not None,
+            is_by_rounding=compared.differs_by_rounding,
         )
 
     def _find_aftereffect(self, eager: CallResult) -> Difference | None:
