@@ -134,13 +134,17 @@ class EagerOracle:
         return compare_three_runs(eager.outputs, artifact.outputs, lambda: self._ask_float64(call), tolerance, sides)
 
     def find_effect(self, call: Call, answer: CallResult, changed: CallResult, tolerance: float) -> str | None:
-        """Return how something that was changed changes the model's answer to the call; None if it does not.
+        """Return how something that was changed changes the model's answer to the call; None if it does not."""
+        return describe_effect(self.compare_changed(call, answer, changed, tolerance))
 
-        Both answers are the model's own, under the same seed, so if it draws random numbers, they must be equal.
+    def compare_changed(
+        self, call: Call, answer: CallResult, changed: CallResult, tolerance: float
+    ) -> ComparisonResult:
+        """Return how the model's answer to the call compares with its answer where something was changed.
+
+        Both are under the same seed, so if one drew random numbers, they must be equal.
         """
-        tolerance, sides = 0.0 if answer.drew else tolerance, ("eager", "that call")
-        difference = self.compare(call, answer, changed, tolerance, sides).difference
-        return None if difference is None else f"{difference.leaf} differs: {difference.what}"
+        return self.compare(call, answer, changed, 0.0 if answer.drew else tolerance, ("eager", "that call"))
 
     def rounding_of(self, call: Call, answer: CallResult) -> float | None:
         """Return the largest error of eager's answer to the call, against float64; None if it cannot be told.
@@ -294,6 +298,12 @@ class EagerOracle:
 
     def _mark(self, module: torch.nn.Module) -> _Marks:
         return state_snapshot.mark(module), self._model.shared.marks()
+
+
+def describe_effect(compared: ComparisonResult) -> str | None:
+    """Return how an answer differs from that where nothing was changed; None if it does not."""
+    found = compared.difference
+    return None if found is None else f"{found.leaf} differs: {found.what}"
 
 
 def _find_changes(before: _Marks, after: _Marks) -> tuple[set[StateKey], set[StateKey]]:
