@@ -112,6 +112,13 @@ class SizeAsText(torch.nn.Module):
         return -x if f"{[*x.shape]}".endswith("37]") else x
 
 
+class SizesAsTextOfMap(torch.nn.Module):
+    """Texts are made by C code, which no line of the model calls."""
+
+    def forward(self, x):
+        return x * {"3x37": 2.0}.get("x".join(map(str, x.shape)), 1.0)
+
+
 class SizeThatIsMissing(torch.nn.Module):
     TABLE = {37: 2.0}
 

@@ -71,10 +71,12 @@ class _Requirement:
 _NOTHING = Plane({}, np.asarray(False))  # it holds nowhere
 
 
-def find_cover(result: CaseResult, grid: Grid, example: Mapping[str, int]) -> tuple[Cover, Grid, list[Numbers]]:
+def find_cover(
+    result: CaseResult, grid: Grid, example: Mapping[str, int], most: int = CELLS_MAX
+) -> tuple[Cover, Grid, list[Numbers]]:
     """Return the sizes of the grid that the case covers, and the grid split by them as `Grid.split` does.
 
-    If there are too many combinations of sizes, the case covers those about the sizes at which it began.
+    If there would be over `most` cells, the case covers the sizes about those at which it began.
     """
     near = {symbol: grid.sizes(symbol) for symbol in result.free}
     while True:
@@ -82,13 +84,13 @@ def find_cover(result: CaseResult, grid: Grid, example: Mapping[str, int]) -> tu
             cover = Cover()
             for one in (result, *result.others):
                 cover.add(_CoverSearch(one, grid, near, example).cover())
-            return cover, *grid.split([*cover.holds, *cover.exact])
+            return cover, *grid.split([*cover.holds, *cover.exact], most)
         except TooManyCells as error:
             open_symbols = [symbol for symbol, sizes in near.items() if len(sizes) > 1]
             if not open_symbols:
                 return Cover([_NOTHING]), *grid.split([])
-            most = max((error.places.get(symbol, 0), symbol) for symbol in open_symbols)[1]
-            near[most] = _nearer_half(near[most], result.sizes[most])
+            widest = max((error.places.get(symbol, 0), symbol) for symbol in open_symbols)[1]
+            near[widest] = _nearer_half(near[widest], result.sizes[widest])
         except CannotEvaluate:
             cover = Cover(grid.planes_at(result.sizes), [_NOTHING] if result.assumed_close else [])
             return cover, *grid.split(cover.holds)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,15 @@ from tracehouse.introspection import source_trees, user_lines
 PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 # A statement that only calls one of these shows a text to a person, and gives nothing back.
 _SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "critical", "log"}
+
+# Frames of these files stand between the model's code and the function that it calls.
+_FOLLOWING_FILES = {
+    str(Path(__file__).with_name("size_follower.py")),
+    *(
+        str(Path(__file__).parent.with_name("instrumentation") / name)
+        for name in ("value_follower.py", "followed_code.py")
+    ),
+}
 
 Method = Callable[..., Any]
 
@@ -120,7 +130,12 @@ def _pass_for_numbers(original: Method) -> Method:
 
 
 def _computes_with_text(frame: FrameType) -> bool:
-    """Whether the model's code asks for a text, and might do more with it than show it to a person."""
+    """Whether the model's code asks for a text, and might do more with it than show it to a person.
+
+    Frames that follow the model's calls stand between the two, as where a text is joined of `map(str, sizes)`.
+    """
+    while frame.f_code.co_filename in _FOLLOWING_FILES and frame.f_back is not None:
+        frame = frame.f_back
     file = frame.f_code.co_filename
     return user_lines.is_user(file) and not source_trees.is_within(file, frame.f_lineno, _find_showing_statements)
 

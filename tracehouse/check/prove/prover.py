@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 
 from tracehouse.check.instrumentation.followed_code import follow_code
-from tracehouse.check.prove.case_cover import SizeThreshold, find_cover
+from tracehouse.check.prove.case_cover import Cover, SizeThreshold, find_cover
 from tracehouse.check.prove.interpreter import Program
 from tracehouse.check.prove.size_division import SizeDivision
 from tracehouse.check.prove.size_follower import SizeFollower
-from tracehouse.check.prove.size_grid import Mask, Sizes, SizeSet, plane_of_sizes
+from tracehouse.check.prove.size_grid import CELLS_MAX, Mask, Sizes, SizeSet, TooManyCells, plane_of_sizes
 from tracehouse.check.prove.symbolic_case import CaseResult, CaseStatus, SymbolicCases
 from tracehouse.check.prove.symbols import LEAST
 from tracehouse.check.prove.wanted_sizes import is_batch
@@ -38,6 +38,9 @@ _REGIONS_NAMED = 2
 _SINGLE_SIZE_CASES = 3
 # Why a proof ends before all sizes are covered, as a person reads it.
 _Limit = Literal["failed", "refused", "narrow"]
+# Where a case would take all cells that there may be, it takes so many times fewer, for later cases. Chosen.
+_ROOM = 8
+_ENTANGLED = "the proof ended: the sizes depend on each other in too many ways"
 _ROUNDED = "the artifact rounds a number otherwise that it computes from sizes"
 _LIMIT_TEXTS: dict[_Limit, str] = {
     "failed": f"{FAILED_CASES_MAX} of which came to nothing",
@@ -157,7 +160,11 @@ class _Prover:
             if result is None:
                 return
             self._results.append(result)
-            self._apply(result)
+            try:
+                self._apply(result)
+            except TooManyCells:
+                self._note_gap(ProofGap(result.sizes, result.line, _ENTANGLED, is_cut=True))
+                return
             if result.state_changes_answers:
                 self._withdraw_proofs()
                 return
@@ -307,17 +314,30 @@ class _Prover:
 
         The second mask has those at which all numbers that both sides compute from sizes are equal to the last bit.
         """
-        cover, grid, old_places = find_cover(result, self._division.grid, self._groups.example)
-        self._division.split(grid, old_places)
+        try:
+            cover, covered = self._cover(result, CELLS_MAX)
+        except TooManyCells:
+            cover, covered = self._cover(result, CELLS_MAX // _ROOM)
         for one in cover.thresholds:
             self._thresholds.setdefault((one.condition, one.line), one)
+        return covered & self._division.mask("left"), self._division.grid.where(cover.exact)
+
+    def _cover(self, result: CaseResult, most: int) -> tuple[Cover, Mask]:
+        """Return what the case covers, with the cells. The division is split by them, and by the case's own sizes.
+
+        Raises TooManyCells if `most` cells for all that it covers leave no room for its own sizes.
+        """
+        cover, grid, old_places = find_cover(result, self._division.grid, self._groups.example, most)
         covered = grid.where(cover.holds)
         cell = grid.cell_of(result.sizes)
-        if cell is not None and not covered[cell]:
-            grid, old_places = grid.split(grid.planes_at(result.sizes))
+        if cell is None or covered[cell]:
             self._division.split(grid, old_places)
-            covered = covered[np.ix_(*old_places)] | grid.where(grid.planes_at(result.sizes))
-        return covered & self._division.mask("left"), grid.where(cover.exact)
+            return cover, covered
+        own = grid.planes_at(result.sizes)
+        finer, finer_places = grid.split(own)
+        self._division.split(grid, old_places)
+        self._division.split(finer, finer_places)
+        return cover, covered[np.ix_(*finer_places)] | finer.where(own)
 
 
 def _choose_first_sizes(groups: Groups, leading: Sequence[str]) -> list[Sizes]:

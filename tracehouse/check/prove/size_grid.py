@@ -29,7 +29,7 @@ Sizes = dict[str, int]  # by symbol
 
 
 class TooManyCells(Exception):
-    """There would be more than CELLS_MAX cells. `places` has how many each symbol would have."""
+    """There would be more cells than may be. `places` has how many each symbol would have."""
 
     def __init__(self, places: Mapping[str, int]) -> None:
         super().__init__(f"too many cells: {places}")
@@ -79,17 +79,17 @@ class Grid:
         """Return all sizes of the symbol."""
         return self.axes[self.symbols.index(symbol)]
 
-    def split(self, planes: Collection[Plane]) -> tuple["Grid", list[Numbers]]:
+    def split(self, planes: Collection[Plane], most: int = CELLS_MAX) -> tuple["Grid", list[Numbers]]:
         """Return a grid in whose cells each plane holds everywhere or nowhere, and along each axis the old places.
 
-        Raises TooManyCells.
+        Raises TooManyCells if there would be over `most`.
         """
         cells = [
             _number_equal_columns([old, *(plane.places[symbol] for plane in planes if symbol in plane.places)])
             for symbol, old in zip(self.symbols, self._cells, strict=True)
         ]
         counts = [int(one.max()) + 1 for one in cells]
-        if math.prod(counts) > CELLS_MAX:
+        if math.prod(counts) > most:
             raise TooManyCells(dict(zip(self.symbols, counts, strict=True)))
         grid = Grid(dict(zip(self.symbols, self.axes, strict=True)), cells)
         return grid, [old[firsts] for old, firsts in zip(self._cells, grid._firsts, strict=True)]

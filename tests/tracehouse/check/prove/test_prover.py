@@ -8,6 +8,7 @@ import torch
 
 from tests.tracehouse.check.targets import make_target
 from tracehouse.check.prove.prover import Proof, prove
+from tracehouse.check.prove.wanted_sizes import default_sizes
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.dims import SymbolicShape
 from tracehouse.differential.budget import Budget
@@ -205,6 +206,29 @@ def test_one_row_of_each_of_two_numbers_of_rows_is_proven_before_other_sizes_of_
     ]
 
 
+class TakesByPlace(torch.nn.Module):
+    """Takes as many rows as there are places, or fewer: each of both sizes decides about the other."""
+
+    def forward(self, places: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return rows.gather(2, places.unsqueeze(-1)).squeeze(-1)
+
+
+def test_sizes_of_which_one_is_at_most_the_other_are_proven_in_part() -> None:
+    target = make_target(TakesByPlace(), torch.zeros(2, 7, dtype=torch.int64), torch.randn(2, 7, 5))
+    places, rows = target.call.tensors
+    groups = Groups(
+        {places: ("batch", "seq"), rows: ("batch", "length", "width")},
+        {"batch": 2, "seq": 7, "length": 7, "width": 5},
+        {places: {}, rows: {}},
+    )
+
+    proof = prove(target, groups, default_sizes(groups), Budget(120))
+
+    proven = [{"batch": 2, "seq": seq, "length": length, "width": 5} for seq, length in ((7, 7), (7, 300), (3, 40))]
+    assert all(any(region.contains(sizes) for region in proof.regions) for sizes in proven)
+    assert not any(region.contains({**groups.example, "seq": 8}) for region in proof.regions)
+
+
 class JoinsTwice(torch.nn.Module):
     """A trace joins the same parts in another way; `parts` says in which order it does."""
 
@@ -233,8 +257,18 @@ def test_parts_in_another_order_or_converted_on_the_way_are_another_whole(module
     assert proof_of(module).proven == 0
 
 
-@pytest.mark.parametrize("entrypoint", ["SizeAsText", "SizeThatIsMissing", "SizeThatDividesByZero", "SizeThatIsAnInt",
-                                        "SizeThatIsMatched", "SizeThatHasBits"])  # fmt: skip
+@pytest.mark.parametrize(
+    "entrypoint",
+    [
+        "SizeAsText",
+        "SizesAsTextOfMap",
+        "SizeThatIsMissing",
+        "SizeThatDividesByZero",
+        "SizeThatIsAnInt",
+        "SizeThatIsMatched",
+        "SizeThatHasBits",
+    ],
+)
 def test_a_size_that_python_does_more_with_than_compute_is_not_proven_where_it_matters(
     load: Load, entrypoint: str
 ) -> None:
