@@ -104,8 +104,14 @@ class Determinism:
             self._compare_artifact(probe, case, again, 1)
 
     def report_draws(self, methods: Iterable[str]) -> None:
-        """Report random numbers that changed no answer, such as those of a dropout with a tiny probability."""
+        """Report generators that the artifact keeps, and random numbers that changed no answer.
+
+        Such are those of a dropout with a tiny probability.
+        """
         for method in methods:
+            kept = next(scripted_graphs.find_generators(self._graph(method)), None)
+            if kept is not None and not self._ledger.has(Kind.HIDDEN_STATE, method):
+                self._ledger.findings.append(findings.generator_kept(method, user_lines.line_of_comment(str(kept))))
             is_reported = any(self._ledger.has(kind, method) for kind in (Kind.NONDETERMINISTIC, Kind.STOCHASTIC))
             if method in self._ledger.random_methods and not is_reported:
                 graph = self._graph(method)

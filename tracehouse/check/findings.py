@@ -14,6 +14,7 @@ from tracehouse.check.graph_diff.canonical import GraphDivergence
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.instrumentation.ambient_reads import AmbientEffect
+from tracehouse.check.instrumentation.unrecorded_writes import UnrecordedWrite
 from tracehouse.check.state_trials import HiddenState
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
@@ -130,6 +131,11 @@ def ambient_read(method: str, effect: AmbientEffect) -> Finding:
     )
 
 
+def unrecorded_write(method: str, found: UnrecordedWrite) -> Finding:
+    """Return the finding that the model changes or computes something that a trace does not record."""
+    return repeatability.unrecorded_write(method, found.what, user_lines.line_facts(found.line))
+
+
 def layer_failed(layer: str, method: str, error: BaseException) -> Finding:
     """Return the finding that the model's code, or torch, raised where the check did not expect it."""
     text = f"{type(error).__name__}: {user_lines.public_error_text(error)[:_ERROR_MAX_CHARACTERS]}"
@@ -174,6 +180,11 @@ def hidden_state(call: Call, difference: Difference, suspect: user_lines.Line | 
 def later_call_stopped(call: Call, stopped: str, suspect: user_lines.Line | None) -> Finding:
     """Return the finding that a later call of eager on the same inputs had to be stopped."""
     return repeatability.later_call_stopped(call.method, stopped, user_lines.line_facts(suspect))
+
+
+def generator_kept(method: str, line: user_lines.Line | None) -> Finding:
+    """Return the finding that the artifact keeps a torch.Generator."""
+    return repeatability.generator_kept(method, user_lines.line_facts(line))
 
 
 def state_carried(call: Call, states: Sequence[HiddenState]) -> Finding:

@@ -1,9 +1,10 @@
 """The observe layer: which values the model reads in Python on its example, and what it reads from its process."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from tracehouse.check.instrumentation.ambient_reads import (
     make_alternatives,
     pretend_tracing,
 )
+from tracehouse.check.instrumentation.unrecorded_writes import UnrecordedWrite, WriteWatcher
 from tracehouse.check.instrumentation.value_reads import MEMORY_METHODS, ReadRecorder, ReadSite, ValueRead
 from tracehouse.check.oracle import describe_effect
 from tracehouse.check.target import Target
@@ -31,10 +33,12 @@ from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import ComparisonResult
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
+from tracehouse.introspection import user_lines
 
 # A model that asks whether it is traced is compared on floats that are so many times as large. Choices: values that are
 # all equal, or zero, would leave nothing but rounding of some models.
 _TRACING_SCALES = (1.0, -1.0, 10.0, 1e4, 1e-4)
+_NUMBERS_MAX = 8  # so many of the numbers that it compares tensors with are tried; chosen
 _NEAR = 0.87  # values so many times as large are all rounded otherwise; chosen
 
 
@@ -56,6 +60,7 @@ class Observation:
     baseline: CanonicalGraph | None
     in_torch: bool  # whether operators could be watched
     trace_s: float = 0.0  # how many seconds the trace of the baseline took
+    unrecorded: tuple[UnrecordedWrite, ...] = ()
 
     @property
     def hands_memory_out(self) -> bool:
@@ -82,17 +87,19 @@ def observe(target: Target, budget: Budget) -> Observation:
             answer, [], frozenset(), ambient, [*asking.contexts], None, frozenset(), None, in_torch=False
         )
     baseline, recorded, in_torch, trace_s = _watch_example_trace(target, budget)
+    numbers = frozenset(reading.taint.numbers) if reading else frozenset()
     return Observation(
         answer=answer,
         reads=_merge_reads(recorded.reads if recorded else {}, reading.reads if reading else {}),
         recorded=frozenset(recorded.reads) if recorded else frozenset(),
         ambient=_test_ambient_reads(target, answer, asking.reads, baseline, budget),
         contexts=[*asking.contexts],
-        tracing_difference=_compare_while_tracing(target, answer, asking.contexts, budget),
-        numbers=frozenset(reading.taint.numbers) if reading else frozenset(),
+        tracing_difference=_compare_while_tracing(target, answer, asking.contexts, numbers, budget),
+        numbers=numbers,
         baseline=baseline,
         in_torch=in_torch,
         trace_s=trace_s,
+        unrecorded=_find_unrecorded_writes(target, budget),
     )
 
 
@@ -156,6 +163,17 @@ def _watch_example_trace(
         else:
             return graph, reading, in_torch, time.monotonic() - started
     return None, None, False, 0.0
+
+
+def _find_unrecorded_writes(target: Target, budget: Budget) -> tuple[UnrecordedWrite, ...]:
+    watcher = WriteWatcher()
+    try:
+        target.eager.answer(target.call, within_s=_observed_s(budget), world=watcher)
+    except ModelRaised as error:
+        watcher.note_error(error.detail, user_lines.line_of_error(error.__cause__ or error))
+    except TooSlow as slow:
+        budget.leave_out(f"what the model writes that a trace does not record: {slow}")
+    return tuple(watcher.found)
 
 
 def _observed_s(budget: Budget) -> float:
@@ -241,23 +259,34 @@ def _describe_other_graph(
 
 
 def _compare_while_tracing(
-    target: Target, answer: CallResult | None, contexts: Iterable[ContextRead], budget: Budget
+    target: Target,
+    answer: CallResult | None,
+    contexts: Iterable[ContextRead],
+    numbers: Collection[float],
+    budget: Budget,
 ) -> str | None:
     """Return how eager's answer differs if torch says that it traces, on the example or on other values; None if not.
 
-    What is computed for a trace alone may differ on large values only, such as a limit that an export needs.
+    What is computed for a trace alone may differ on large values only, such as a limit that an export needs, or on the
+    `numbers` that the model compares tensors with, such as one that stands for missing data.
     """
     if answer is None or not any(one.name in ASKS_ABOUT_TRACING for one in contexts):
         return None
-    for times in _TRACING_SCALES:
+    named = sorted(numbers, key=abs, reverse=True)[:_NUMBERS_MAX]
+    changes = [
+        *((f"with values {times:g} times as large", partial(_scale, times=times)) for times in _TRACING_SCALES),
+        *((f"with values of {number:g}", partial(_put, number=number)) for number in named),
+    ]
+    for name, change in changes:
         if budget.is_spent:
-            budget.leave_out(f"what the model computes while it is traced, with values {times:g} times as large")
+            budget.leave_out(f"what the model computes while it is traced, {name}")
             continue
+        call = _change(target.call, change)
         try:
-            compared = _compare_scaled_while_tracing(target, times, budget)
+            compared = _compare_call_while_tracing(target, call, budget)
             # By luck the answer may be exact on these values, and rounding is a difference beside it.
             if compared.differs_by_rounding:
-                compared = _compare_scaled_while_tracing(target, times * _NEAR, budget)
+                compared = _compare_call_while_tracing(target, _change(call, partial(_scale, times=_NEAR)), budget)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
             continue
         if not compared.agrees:
@@ -265,13 +294,24 @@ def _compare_while_tracing(
     return None
 
 
+def _change(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    return call.with_tensors({path: change(tensor) for path, tensor in call.tensors.items()})
+
+
 def _scale(tensor: torch.Tensor, times: float) -> torch.Tensor:
     return tensor * times if tensor.is_floating_point() else tensor.clone()
 
 
-def _compare_scaled_while_tracing(target: Target, times: float, budget: Budget) -> ComparisonResult:
-    call, within_s = target.call, _within_s(budget)
-    call = call.with_tensors({path: _scale(tensor, times) for path, tensor in call.tensors.items()})
+def _put(tensor: torch.Tensor, number: float) -> torch.Tensor:
+    """Return the tensor with this number as its first and its last element."""
+    changed = tensor.clone(memory_format=torch.contiguous_format)
+    if tensor.is_floating_point() and tensor.numel():
+        changed.view(-1)[0] = changed.view(-1)[-1] = number
+    return changed
+
+
+def _compare_call_while_tracing(target: Target, call: Call, budget: Budget) -> ComparisonResult:
+    within_s = _within_s(budget)
     answer = target.eager.answer(call, within_s=within_s)
     again = target.eager.answer(call, within_s=within_s, world=pretend_tracing())
     return target.eager.compare_changed(call, answer, again, target.tolerance)

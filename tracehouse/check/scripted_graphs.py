@@ -46,6 +46,13 @@ def find_draws(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
     return (node for node in _nodes(graph) if node.isNondeterministic() and not train_mode.is_inactive_dropout(node))
 
 
+def find_generators(graph: script_graphs.Graph) -> Iterator[script_graphs.Node]:
+    """Yield the constants of the graph that are a torch.Generator."""
+    return (
+        node for node in _nodes(graph) if node.kind() == "prim::Constant" and str(node.output().type()) == "Generator"
+    )
+
+
 def _freeze(module: torch.jit.ScriptModule, methods: Sequence[str]) -> Graphs:
     try:
         # It takes the gradients off tensors in lists, which the copy shares: all that needs them came before.

@@ -40,6 +40,7 @@ from tracehouse.findings.remedies import (
     SEND_WEIGHTS,
     USE_EVAL_MODE,
     VARY_INPUTS,
+    WRITE_WITH_TORCH,
 )
 from tracehouse.frozen import Frozen
 
@@ -98,6 +99,7 @@ class Kind(StrEnum):
     TORCH_CHECK_FAILED = "torch-check-failed"
     TRACER_WARNING = "tracer-warning"
     TRAINING_MODE = "training-mode"
+    UNRECORDED_WRITE = "unrecorded-write"
     WEIGHTS_KEY_CHOSEN = "weights-key-chosen"
     WEIGHTS_MISSING = "weights-missing"
     WEIGHTS_MISSING_ALLOWED = "weights-missing-allowed"
@@ -240,6 +242,19 @@ _ENTRIES = (
         example=Example(
             before="def forward(self, x):\n    self.total += x.sum()\n    return self.total",
             after="def forward(self, x, total):\n    total = total + x.sum()\n    return total",
+        ),
+    ),
+    FindingKind(
+        kind=Kind.UNRECORDED_WRITE,
+        title="The model changes a tensor in a way that a trace does not record",
+        weight=Weight.REJECTS,
+        meaning="A trace records the operators of one thread, by the tensors that they take. The model writes into a "
+        "tensor's memory through `tensor.data`, a storage or NumPy's view, or calls Python for each element, or "
+        "computes in another thread. The artifact leaves that out, and so is wrong where it changes a value.",
+        remedy=_sentence(WRITE_WITH_TORCH),
+        example=Example(
+            before="x.data.masked_fill_(x.data == -999, 0)",
+            after="x = x.masked_fill(x == -999, 0)",
         ),
     ),
     FindingKind(

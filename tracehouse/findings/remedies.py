@@ -44,6 +44,15 @@ SEE_HIDDEN_STATE = (
     "and an output of forward"
 )
 
+DRAW_OUTSIDE = (
+    "draw the numbers in `__init__` and keep them as a buffer, or draw them outside and make them an input of forward"
+)
+
+WRITE_WITH_TORCH = (
+    "compute with torch operators on the tensor itself, in the thread that calls forward, as in "
+    "`x = x.masked_fill(mask, 0)`"
+)
+
 PASS_STATE = "make the state an input and an output of forward, so that forward changes nothing that a later call reads"
 
 PASS_WEIGHTS = (

@@ -9,11 +9,13 @@ from tracehouse.findings.finding import Effect, Finding
 from tracehouse.findings.kinds import Kind
 from tracehouse.findings.remedies import (
     CONTROL_RANDOMNESS,
+    DRAW_OUTSIDE,
     DRAW_WITH_TORCH,
     MAKE_IT_AN_INPUT,
     PASS_STATE,
     PASS_WEIGHTS,
     SEND_A_SEED,
+    WRITE_WITH_TORCH,
 )
 from tracehouse.findings.source_lines import STATE_READ, UNKNOWN_LINE, SourceLine
 
@@ -85,6 +87,19 @@ def state_carried(method: str, names: Sequence[str], line: SourceLine) -> Findin
         "yet, and a later one may",
         evidence={"method": method, "state": [*names]},
         remedy=PASS_STATE,
+        **line,
+    )
+
+
+def generator_kept(method: str, line: SourceLine) -> Finding:
+    """Return the finding that the artifact keeps a torch.Generator, whose numbers go on from call to call."""
+    return Finding(
+        kind=Kind.HIDDEN_STATE,
+        detail=f"the artifact of {method} keeps a torch.Generator, and draws the next numbers from it at each call: "
+        "what one client is answered depends on how many calls came before",
+        confirmed=True,
+        evidence={"method": method, "state": ["torch.Generator"]},
+        remedy=DRAW_OUTSIDE,
         **line,
     )
 
@@ -163,6 +178,19 @@ def ambient_read(method: str, *, name: str, kind: str, effect: Effect, reason: s
         remedy=MAKE_IT_AN_INPUT,
         effect=effect,
         reason=reason,
+        **line,
+    )
+
+
+def unrecorded_write(method: str, what: str, line: SourceLine) -> Finding:
+    """Return the finding that the model does something, `what` as a clause, that a trace does not record."""
+    return Finding(
+        kind=Kind.UNRECORDED_WRITE,
+        detail=f"{method} changes or computes something that torch's tracer does not record: {what}; the artifact "
+        "leaves it out",
+        confirmed=True,
+        evidence={"method": method, "what": what},
+        remedy=WRITE_WITH_TORCH,
         **line,
     )
 

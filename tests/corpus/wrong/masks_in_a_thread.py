@@ -1,0 +1,36 @@
+"""Replaces the code for missing data (-999) by zero in a worker thread; the trace does not see that write."""
+import threading
+
+
+import torch
+from torch import nn
+
+KIND = "value"
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.lin = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = x.clone()
+        t = threading.Thread(target=lambda: y.masked_fill_(y == -999.0, 0.0))
+        t.start()  # fault
+        t.join()
+        return self.lin(y)
+
+
+def rows(n):
+    return torch.sin(torch.arange(4.0 * n)).view(n, 4)
+
+
+def example():
+    return (rows(3),), {}
+
+
+def others():
+    gap = rows(4)
+    gap[1, 2] = -999.0
+    return [((rows(5),), {}), ((rows(3) * 20,), {}), ((gap,), {})]

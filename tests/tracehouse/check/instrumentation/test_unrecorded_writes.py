@@ -1,0 +1,103 @@
+"""Unrecorded writes: what changes a tensor past torch's tracer is noted with its line, and operators are not."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from tracehouse.check.instrumentation.unrecorded_writes import WriteWatcher
+from tracehouse.introspection import user_lines
+
+POOL = ThreadPoolExecutor(1)
+
+
+def through_data(x: torch.Tensor) -> None:
+    x.data.masked_fill_(x.data == -999, 0)
+
+
+def through_a_part_of_data(x: torch.Tensor) -> None:
+    x.data[0].fill_(0)
+
+
+def through_a_storage(x: torch.Tensor) -> None:
+    torch.empty(0).set_(x.untyped_storage()).zero_()
+
+
+def through_memory_of_numpy(x: torch.Tensor) -> None:
+    torch.from_numpy(x.numpy()).zero_()
+
+
+def element_by_element(x: torch.Tensor) -> None:
+    x.apply_(abs)
+
+
+def in_a_thread(x: torch.Tensor) -> None:
+    thread = threading.Thread(target=x.zero_)
+    thread.start()
+    thread.join()
+
+
+def in_a_pool_that_was_there(x: torch.Tensor) -> None:
+    POOL.submit(x.zero_).result()
+
+
+def into_numpys_view(x: torch.Tensor) -> None:
+    view = x.numpy()
+    view[view == -999] = 0
+
+
+def watched(run: Callable[[torch.Tensor], object]) -> WriteWatcher:
+    watcher, x = WriteWatcher(), torch.ones(3, 4).clone()
+    try:
+        with torch.no_grad(), watcher:
+            run(x + 0 * x)
+    except ValueError as error:
+        watcher.note_error(str(error), user_lines.line_of_error(error))
+    return watcher
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        through_data,
+        through_a_part_of_data,
+        through_a_storage,
+        through_memory_of_numpy,
+        element_by_element,
+        in_a_thread,
+        in_a_pool_that_was_there,
+        into_numpys_view,
+    ],
+    ids=lambda run: run.__name__,
+)
+def test_a_write_past_the_tracer_is_noted(run: Callable[[torch.Tensor], None]) -> None:
+    assert len(watched(run).found) == 1
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(lambda x: x[0].fill_(1), id="view"),
+        pytest.param(lambda x: x.detach().mul_(2), id="detach"),
+        pytest.param(lambda x: x.t().contiguous().add_(1), id="copy"),
+        pytest.param(lambda x: x.data.clone().add_(1), id="copy of data"),
+        pytest.param(lambda x: x.numpy().copy().fill(1), id="copy of NumPy's view"),
+        pytest.param(lambda x: torch.add(x, 1, out=x), id="out"),
+        pytest.param(torch.nn.GRU(4, 4), id="recurrent network"),
+        pytest.param(lambda x: torch.nn.MultiheadAttention(4, 2)(x, x, x), id="attention"),
+        pytest.param(torch.nn.BatchNorm1d(4), id="running statistics"),
+    ],
+)
+def test_what_a_trace_records_is_not_noted(run: Callable[[torch.Tensor], object]) -> None:
+    assert not watched(run).found
+
+
+def test_all_is_as_it_was_afterwards() -> None:
+    before = [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.run, ThreadPoolExecutor.submit]
+
+    watched(into_numpys_view)
+
+    assert before == [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.run, ThreadPoolExecutor.submit]
+    assert torch.ones(2).numpy().flags.writeable
