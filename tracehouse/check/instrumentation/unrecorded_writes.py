@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -148,32 +147,37 @@ class _ThreadWatcher(TorchDispatchMode):
 
 @contextmanager
 def _watch_threads(note: _Note) -> Iterator[None]:
-    run, submit = threading.Thread.run, ThreadPoolExecutor.submit
+    """Note what threads compute that this one starts, and tasks that it hands to a pool."""
+    start, submit, own = threading.Thread.start, ThreadPoolExecutor.submit, threading.get_ident()
 
-    def run_watched(thread: threading.Thread) -> None:
-        if getattr(getattr(thread, "_target", None), "__module__", None) == _POOL_MODULE:
-            return run(thread)
-        with _ThreadWatcher(note):
-            return run(thread)
-
-    def submit_watched(pool: ThreadPoolExecutor, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        def watched() -> Any:
+    def watched(task: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
             with _ThreadWatcher(note):
                 return task(*args, **kwargs)
 
-        return submit(pool, watched)
+        return run
 
-    with _replaced(threading.Thread, "run", run_watched), _replaced(ThreadPoolExecutor, "submit", submit_watched):
+    def start_watched(thread: threading.Thread) -> None:
+        is_of_pool = getattr(getattr(thread, "_target", None), "__module__", None) == _POOL_MODULE
+        if threading.get_ident() == own and not is_of_pool:
+            thread.run = watched(thread.run)  # type: ignore[method-assign]
+        start(thread)
+
+    def submit_watched(pool: ThreadPoolExecutor, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return submit(pool, watched(task) if threading.get_ident() == own else task, *args, **kwargs)
+
+    with _replaced(threading.Thread, "start", start_watched), _replaced(ThreadPoolExecutor, "submit", submit_watched):
         yield
 
 
 @contextmanager
 def _watch_methods(note: _Note) -> Iterator[None]:
-    to_numpy = torch.Tensor.numpy
+    """Give read-only views to this thread, and note methods that call Python for each element."""
+    to_numpy, own = torch.Tensor.numpy, threading.get_ident()
 
     def give_read_only(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         view = to_numpy(tensor, *args, **kwargs)
-        if isinstance(view, np.ndarray):
+        if threading.get_ident() == own:
             view.flags.writeable = False
         return view
 
@@ -182,7 +186,8 @@ def _watch_methods(note: _Note) -> Iterator[None]:
 
         @wraps(original)
         def method(*args: Any) -> Any:
-            note(f"Tensor.{name} calls Python for each element", user_lines.line_of_frame(sys._getframe(1)))
+            if threading.get_ident() == own:
+                note(f"Tensor.{name} calls Python for each element", user_lines.line_of_frame(sys._getframe(1)))
             return original(*args)
 
         return method

@@ -39,6 +39,21 @@ def in_a_thread(x: torch.Tensor) -> None:
     thread.join()
 
 
+class Zeroes(threading.Thread):
+    def __init__(self, x: torch.Tensor) -> None:
+        super().__init__()
+        self.x = x
+
+    def run(self) -> None:
+        self.x.zero_()
+
+
+def in_a_thread_of_a_class(x: torch.Tensor) -> None:
+    thread = Zeroes(x)
+    thread.start()
+    thread.join()
+
+
 def in_a_pool_that_was_there(x: torch.Tensor) -> None:
     POOL.submit(x.zero_).result()
 
@@ -58,6 +73,7 @@ def watched(run: Callable[[torch.Tensor], object]) -> WriteWatcher:
     return watcher
 
 
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 @pytest.mark.parametrize(
     "run",
     [
@@ -67,6 +83,7 @@ def watched(run: Callable[[torch.Tensor], object]) -> WriteWatcher:
         through_memory_of_numpy,
         element_by_element,
         in_a_thread,
+        in_a_thread_of_a_class,
         in_a_pool_that_was_there,
         into_numpys_view,
     ],
@@ -94,10 +111,30 @@ def test_what_a_trace_records_is_not_noted(run: Callable[[torch.Tensor], object]
     assert not watched(run).found
 
 
+def test_what_other_threads_of_the_process_do_is_not_the_model_s() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def beside() -> None:
+        begun.wait()
+        (torch.ones(2) + 1).numpy()[0] = 3
+        Zeroes(torch.ones(2)).start()
+        ended.set()
+
+    other = threading.Thread(target=beside)
+    other.start()
+    watcher = WriteWatcher()
+    with watcher:
+        begun.set()
+        ended.wait()
+    other.join()
+
+    assert not watcher.found
+
+
 def test_all_is_as_it_was_afterwards() -> None:
-    before = [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.run, ThreadPoolExecutor.submit]
+    before = [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.start, ThreadPoolExecutor.submit]
 
     watched(into_numpys_view)
 
-    assert before == [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.run, ThreadPoolExecutor.submit]
+    assert before == [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.start, ThreadPoolExecutor.submit]
     assert torch.ones(2).numpy().flags.writeable
