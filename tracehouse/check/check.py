@@ -163,6 +163,7 @@ class Check:
         for call in self._calls.values():
             determinism.check_still_ends(call)
         determinism.report_draws(self._calls)
+        determinism.report_generators(self._calls)
         if self.without_fast_paths:
             self._try_fast_paths(check_calls, ledger)
         self._report_unseen_writes(ledger)

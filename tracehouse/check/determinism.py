@@ -104,19 +104,21 @@ class Determinism:
             self._compare_artifact(probe, case, again, 1)
 
     def report_draws(self, methods: Iterable[str]) -> None:
-        """Report generators that the artifact keeps, and random numbers that changed no answer.
-
-        Such are those of a dropout with a tiny probability.
-        """
+        """Report random numbers that changed no answer, such as those of a dropout with a tiny probability."""
         for method in methods:
-            kept = next(scripted_graphs.find_generators(self._graph(method)), None)
-            if kept is not None and not self._ledger.has(Kind.HIDDEN_STATE, method):
-                self._ledger.findings.append(findings.generator_kept(method, user_lines.line_of_comment(str(kept))))
             is_reported = any(self._ledger.has(kind, method) for kind in (Kind.NONDETERMINISTIC, Kind.STOCHASTIC))
             if method in self._ledger.random_methods and not is_reported:
                 graph = self._graph(method)
                 drawing = next(scripted_graphs.find_draws(graph), None)
                 self._ledger.findings.append(findings.draws_random_numbers(method, drawing))
+
+    def report_generators(self, methods: Iterable[str]) -> None:
+        """Report generators of random numbers that the artifact keeps."""
+        for method in methods:
+            graph = self._graph(method)
+            kept = next(scripted_graphs.find_generators(graph), None)
+            if kept is not None and not self._ledger.has(Kind.HIDDEN_STATE, method):
+                self._ledger.findings.append(findings.generator_kept(method, script_graphs.line_of(kept)))
 
     def _report_stopped(self, call: Call, stopped: str) -> None:
         if not self._ledger.has(Kind.HIDDEN_STATE, call.method):

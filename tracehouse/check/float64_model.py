@@ -72,7 +72,7 @@ class Float64Model:
         if (byte_size := sum(8 * tensor.numel() for tensor in tensors)) > COPY_MAX_BYTES:
             raise ModelRaised(f"it would have {byte_size // MIB} MiB, and may have {COPY_MAX_BYTES // MIB}")
         copied = _cast(copy_model(self._module, share_parameters=False))
-        precise = call.with_tensors({name: to_double(tensor) for name, tensor in call.tensors.items()})
+        precise = call.changed(to_double)
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:

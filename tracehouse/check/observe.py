@@ -1,7 +1,7 @@
 """The observe layer: which values the model reads in Python on its example, and what it reads from its process."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -281,21 +281,17 @@ def _compare_while_tracing(
         if budget.is_spent:
             budget.leave_out(f"what the model computes while it is traced, {name}")
             continue
-        call = _change(target.call, change)
+        call = target.call.changed(change)
         try:
             compared = _compare_call_while_tracing(target, call, budget)
             # By luck the answer may be exact on these values, and rounding is a difference beside it.
             if compared.differs_by_rounding:
-                compared = _compare_call_while_tracing(target, _change(call, partial(_scale, times=_NEAR)), budget)
+                compared = _compare_call_while_tracing(target, call.changed(partial(_scale, times=_NEAR)), budget)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it believes that it is traced, and is not
             continue
         if not compared.agrees:
             return describe_effect(compared)
     return None
-
-
-def _change(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
-    return call.with_tensors({path: change(tensor) for path, tensor in call.tensors.items()})
 
 
 def _scale(tensor: torch.Tensor, times: float) -> torch.Tensor:

@@ -82,9 +82,13 @@ class Call:
         keeps_tensors = not self.scripted and not is_traced_as_it_is(returns, strict=strict)
         return replace(self, returns=returns, keeps_tensors=keeps_tensors)
 
+    def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> "Call":
+        """Return the same call with what `change` makes of each tensor."""
+        return self.with_tensors({name: change(tensor) for name, tensor in self.tensors.items()})
+
     def clone(self) -> "Call":
         """Return the call with copies of its tensors, for a model that may write into its inputs."""
-        return self.with_tensors({name: tensor.clone() for name, tensor in self.tensors.items()})
+        return self.changed(torch.clone)
 
     def run(self, module: torch.nn.Module) -> Any:
         """Call the eager model and return its outputs. Raises whatever the model raises."""

@@ -286,19 +286,23 @@ def replace_functions(replacements: dict[int, tuple[Any, str, Any]]) -> Iterator
     """
     with ExitStack() as stack:
         for owner, name, value in replacements.values():
-            stack.enter_context(_set_attribute(owner, name, value))
+            stack.enter_context(set_attribute(owner, name, value))
         for module in user_lines.submitted_modules().values():
             for name, value in list(vars(module).items()):
                 if id(value) in replacements:
-                    stack.enter_context(_set_attribute(module, name, replacements[id(value)][2]))
+                    stack.enter_context(set_attribute(module, name, replacements[id(value)][2]))
         yield
 
 
 @contextmanager
-def _set_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
-    own = getattr(owner, name)
+def set_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """In the body, the owner has another value. Where it inherits its own, it does so again afterwards."""
+    own = vars(owner).get(name)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, own)
+        if own is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, own)

@@ -19,6 +19,7 @@ import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tracehouse.check.instrumentation.ambient_reads import set_attribute
 from tracehouse.introspection import user_lines
 
 _BY_ELEMENT = ("apply_", "map_", "map2_")  # methods of a tensor that call Python for each element
@@ -166,7 +167,10 @@ def _watch_threads(note: _Note) -> Iterator[None]:
     def submit_watched(pool: ThreadPoolExecutor, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return submit(pool, watched(task) if threading.get_ident() == own else task, *args, **kwargs)
 
-    with _replaced(threading.Thread, "start", start_watched), _replaced(ThreadPoolExecutor, "submit", submit_watched):
+    with (
+        set_attribute(threading.Thread, "start", start_watched),
+        set_attribute(ThreadPoolExecutor, "submit", submit_watched),
+    ):
         yield
 
 
@@ -193,21 +197,7 @@ def _watch_methods(note: _Note) -> Iterator[None]:
         return method
 
     with ExitStack() as stack:
-        stack.enter_context(_replaced(torch.Tensor, "numpy", give_read_only))
+        stack.enter_context(set_attribute(torch.Tensor, "numpy", give_read_only))
         for name in _BY_ELEMENT:
-            stack.enter_context(_replaced(torch.Tensor, name, watched(name)))
+            stack.enter_context(set_attribute(torch.Tensor, name, watched(name)))
         yield
-
-
-@contextmanager
-def _replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
-    """In the body, the owner has the replacement. Where it inherits the original, it does so again afterwards."""
-    own = vars(owner).get(name)
-    setattr(owner, name, replacement)
-    try:
-        yield
-    finally:
-        if own is None:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, own)

@@ -45,7 +45,7 @@ _IN_TORCH = {
     torch.ops.aten.equal: "equal", torch.ops.aten.allclose: "allclose",
 }  # fmt: skip
 # Frames of these files stand between the user's code and the read. They are passed over, not taken for ours.
-_RECORDING_FILES = {
+RECORDING_FILES = {
     str(Path(__file__).with_name(name))
     for name in ("value_reads.py", "tracked_values.py", "value_follower.py", "followed_code.py")
 }
@@ -316,7 +316,7 @@ def find_reading_frame(frame: FrameType | None) -> FrameType | None:
 @lru_cache(maxsize=4096)
 def find_owner(file: str) -> Literal["user", "ours", "other"]:
     """Return whose a file is; ours that only stand between the user's code and a read are not counted as ours."""
-    if file in _RECORDING_FILES:
+    if file in RECORDING_FILES:
         return "other"
     if user_lines.is_user(file):
         return "user"

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.sym_node import SymNode
 
+from tracehouse.check.instrumentation.value_reads import RECORDING_FILES
 from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
 from tracehouse.check.prove.symbols import SYMBOLIC, compute
 from tracehouse.introspection import source_trees, user_lines
@@ -26,13 +27,7 @@ PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "critical", "log"}
 
 # Frames of these files stand between the model's code and the function that it calls.
-_FOLLOWING_FILES = {
-    str(Path(__file__).with_name("size_follower.py")),
-    *(
-        str(Path(__file__).parent.with_name("instrumentation") / name)
-        for name in ("value_follower.py", "followed_code.py")
-    ),
-}
+_FOLLOWING_FILES = {*RECORDING_FILES, str(Path(__file__).with_name("size_follower.py"))}
 
 Method = Callable[..., Any]
 

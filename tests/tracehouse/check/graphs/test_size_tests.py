@@ -5,7 +5,7 @@ from collections import Counter
 import torch
 
 from tests.tracehouse.check.targets import make_target
-from tracehouse.check.graphs.size_tests import SizeTest, run_first_size_tests, run_size_tests
+from tracehouse.check.graphs.size_tests import SizeTest, run_first_size_tests, run_size_tests, run_witnesses_at
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
@@ -93,3 +93,20 @@ def test_rounding_that_differs_on_one_draw_of_values_is_chance() -> None:
 
     assert {one.outcome for one in by_chance} == {"agrees"}
     assert {one.outcome for one in each_time} == {"differs"}
+
+
+class TakesFew(torch.nn.Module):
+    """Its trace is wrong on negative values. Eager refuses values that are a little smaller than the example's."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not 0.97 <= float(x.abs().amax()) <= 2:
+            raise ValueError("neither small nor large values are taken")
+        return torch.where(x < 0, x * 3, x) if torch.jit.is_tracing() else x * 1
+
+
+def test_an_error_is_none_the_less_one_if_eager_refuses_other_draws() -> None:
+    target, groups = target_of(TakesFew())
+
+    tests = run_witnesses_at(target, groups, [groups.example], Budget(BUDGET_S))
+
+    assert "differs" in {one.outcome for one in tests}
