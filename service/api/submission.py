@@ -26,17 +26,20 @@ from service.storage.blobs import Blobs, StagedBlob
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import InvalidRequest
 from tracehouse.spec.example_inputs import CallInputs, FileTensor, TupleInput
+from tracehouse.spec.image_reading import IMAGE_SUFFIXES
 from tracehouse.spec.trace_spec import FILES_MAX, FileName, TraceSpec
 
 # The part `request`, and one file too many, which is then refused by its name.
 PARTS_MAX = FILES_MAX + 2
 
-# The file name suffixes that the tracing child can read, by the use of the file.
+_INPUTS = (".safetensors", ".npz", ".pt")
+# The file name suffixes, in small letters, that the tracing child can read, by the use of the file.
 SUFFIXES = {
     "source": (".py", ".zip"),
     "archive": (".pt", ".pth"),
     "weights": (".safetensors", ".pt", ".pth"),
-    "inputs": (".safetensors", ".npz", ".pt"),
+    "inputs": _INPUTS,
+    "samples": (*_INPUTS, *IMAGE_SUFFIXES),
 }
 
 REQUEST_BODY: dict[str, Any] = {
@@ -208,7 +211,7 @@ def _check(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
     except ValidationError as error:
         raise invalid_body(error, body, TraceSpec) from error
     references = list(_references(spec))
-    if misfits := [each for each in references if not each.file.endswith(SUFFIXES[each.use])]:
+    if misfits := [each for each in references if not each.file.lower().endswith(SUFFIXES[each.use])]:
         detail = f"a file for {misfits[0].use} ends in {', '.join(SUFFIXES[misfits[0].use])}"
         raise InvalidRequest(detail, errors=[each.error(detail, body) for each in misfits[:ERRORS_MAX]])
     if missing := [each for each in references if each.file not in uploaded]:
@@ -228,7 +231,7 @@ def _references(spec: TraceSpec) -> Iterator[_Reference]:
     if spec.weights is not None:
         yield _Reference(("weights", "file"), spec.weights.file, "weights")
     for index, sample in enumerate(spec.check.samples):
-        yield _Reference(("check", "samples", index, "file"), sample.file, "inputs")
+        yield _Reference(("check", "samples", index, "file"), sample.file, "samples")
     calls: list[tuple[Location, CallInputs | TraceSpec]] = [((), spec)]
     calls += [(("methods", name), call) for name, call in spec.methods.items()]
     calls += [(("check", "check_inputs", index), call) for index, call in enumerate(spec.check.check_inputs)]

@@ -1,4 +1,4 @@
-"""Sample files: real inputs for `tracehouse trace --samples`. Only the names of their entries are read here."""
+"""Sample files: real inputs for `tracehouse trace --samples`. Of what they hold, only the names are read here."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from service.cli.example_inputs import Uploads
+from tracehouse.spec.image_reading import is_image
 
 _SUFFIXES = (".npz", ".safetensors")
 _HOW = "name its entries 0/ids, 0/mask, 1/ids and so on: the sample's number from 0, and the input's name"
@@ -16,8 +17,12 @@ _HOW = "name its entries 0/ids, 0/mask, 1/ids and so on: the sample's number fro
 def sample_file(text: str, uploads: Uploads) -> dict[str, Any]:
     """Return the file as a trace request refers to it, with how many samples it has. Raises typer.BadParameter."""
     path = Path(text)
+    if is_image(text):
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {path}")
+        return {"file": uploads.add(path)}
     if path.suffix not in _SUFFIXES:
-        raise typer.BadParameter(f"{text!r} is no .npz or .safetensors file")
+        raise typer.BadParameter(f"{text!r} is no .npz, .safetensors, .png or .jpg file")
     try:
         numbers = {name.partition("/")[0] for name in _entry_names(path)}
     except (OSError, ValueError) as error:

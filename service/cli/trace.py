@@ -13,6 +13,7 @@ from service.cli.example_inputs import Uploads
 from service.cli.option_groups import with_option_groups
 from service.cli.trace_options import (
     CallOptions,
+    ImageOptions,
     ModelOptions,
     RequestOptions,
     SizeOptions,
@@ -42,6 +43,7 @@ def trace(
     model: ModelOptions,
     sizes: SizeOptions,
     check: TraceCheckOptions,
+    images: ImageOptions,
     options: TorchOptions,
     request: RequestOptions,
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = True,
@@ -53,7 +55,7 @@ def trace(
     Exits with 4 if it is restricted: it is registered, and is not right for all that was asked for.
     """
     uploads = Uploads()
-    spec = spec_of(entrypoint, call, model, sizes, check, options, request, uploads)
+    spec = spec_of(entrypoint, call, model, sizes, check, images, options, request, uploads)
     client = Client(url, key)
     with explain_errors(url):
         submitted = client.submit(spec, uploads.files)

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from service.cli import size_options
+from service.cli import image_options, size_options
 from service.cli.example_inputs import ShellInputs, Uploads
 from service.cli.sample_files import sample_file
+from tracehouse.spec.image_reading import is_image
 
 _ARCHIVES = (".pt", ".pth")
 
@@ -138,8 +139,40 @@ class TraceCheckOptions:
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Real inputs of forward: a .npz or .safetensors file with 0/ids, 0/mask, 1/ids and so on.",
+            help="Real inputs of forward, once for each file: a .npz or .safetensors file with 0/ids, 0/mask, 1/ids "
+            "and so on; or a picture, .png or .jpg, which is one sample.",
         ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """How the pictures among the samples become inputs."""
+
+    image_input: Annotated[
+        str | None,
+        typer.Option(metavar="INPUT", help="The input that a picture is. Default: the only one that is like an image."),
+    ] = None
+    image_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEIGHTxWIDTH|own",
+            help="What pictures are resized to; own keeps the size of each. Default: the example's size.",
+        ),
+    ] = None
+    image_mean: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER,…", help="What is subtracted from the values 0 to 1 of each channel: 0.485,0.456,0.406."
+        ),
+    ] = None
+    image_std: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER,…", help="What the values are divided by then: 0.229,0.224,0.225."),
+    ] = None
+    image_layout: Annotated[
+        str | None,
+        typer.Option(metavar="NCHW|NHWC", help="Where the channels stand. Default: as the example's sizes show it."),
     ] = None
 
 
@@ -181,6 +214,7 @@ def spec_of(
     model: ModelOptions,
     sizes: SizeOptions,
     check: TraceCheckOptions,
+    images: ImageOptions,
     options: TorchOptions,
     request: RequestOptions,
     uploads: Uploads,
@@ -208,7 +242,7 @@ def spec_of(
         "dynamic": size_options.parse_dynamic(sizes.dynamic or []),
         "sizes": size_options.parse_sizes(sizes.sizes or []),
         "buckets": size_options.parse_buckets(sizes.buckets),
-        "check": _check(check, uploads),
+        "check": _check(check, images, uploads),
         "options": {
             "seed": options.seed,
             "strict": options.strict,
@@ -252,14 +286,26 @@ def _parse_rename(text: str) -> tuple[str, str]:
     return old, new
 
 
-def _check(check: TraceCheckOptions, uploads: Uploads) -> dict[str, Any]:
+def _check(check: TraceCheckOptions, images: ImageOptions, uploads: Uploads) -> dict[str, Any]:
+    samples = _samples(check.samples or [], images, uploads)
     return {
         "gradients": check.gradients,
         "probes": check.probes,
         "contract": "open" if check.open_contract else "closed",
-        **({"samples": [sample_file(text, uploads) for text in check.samples]} if check.samples else {}),
+        **({"samples": samples} if samples else {}),
         **({} if check.budget is None else {"budget_s": check.budget}),
     }
+
+
+def _samples(texts: list[str], images: ImageOptions, uploads: Uploads) -> list[dict[str, Any]]:
+    """The request's `check.samples`."""
+    reading = image_options.parse_reading(
+        images.image_input, images.image_size, images.image_mean, images.image_std, images.image_layout
+    )
+    if reading and not any(map(is_image, texts)):
+        raise typer.BadParameter("say which pictures are read so: --samples cat.jpg")
+    files = [sample_file(text, uploads) for text in texts]
+    return [{**file, "image": reading} if reading and is_image(file["file"]) else file for file in files]
 
 
 def _source(entrypoint: str, uploads: Uploads) -> dict[str, Any]:

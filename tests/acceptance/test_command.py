@@ -10,9 +10,17 @@ import httpx
 import pytest
 
 from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, StartService
+from tests.pictures import noise
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GATE = (EXAMPLES / "gate.py").read_text()
+POOL = """import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.adaptive_avg_pool2d(x.relu(), 1).flatten(1)
+"""
 TWO_METHODS = (EXAMPLES / "torch" / "trace_module" / "net.py").read_text()
 ONE_TWO = '{"args": [[[1, 2]]]}'
 # So that a busy machine does not cut the check: the verdict's sentence would say so.
@@ -110,6 +118,19 @@ def test_a_further_method_is_traced_on_inputs_of_its_own(service: Service, here:
     method = ["--method", "weighted_kernel_sum=weight=1x1x3x3"]
     traced = run(here, service, "trace", "two.py:Net", "--input", "1x1x3x3", *method)
     assert (traced.returncode, "code of weighted_kernel_sum" in traced.stdout) == (0, True), traced.stderr
+
+
+def test_pictures_are_samples(service: Service, here: Path) -> None:
+    (here / "pool.py").write_text(POOL)
+    (here / "cat.jpg").write_bytes(noise(form="JPEG"))
+    (here / "dog.png").write_bytes(noise(33, 21))
+    trace = ["trace", "pool.py:Net", "--input", "1x3x8x8", "--samples", "cat.jpg", "--samples", "dog.png", *AMPLE]
+    traced = run(here, service, *trace, "--image-size", "own", "--image-mean", "0.5", "--image-std", "0.2,0.2,0.3")
+    assert traced.returncode == 0, traced.stdout + traced.stderr
+    assert "2 samples of real inputs" in httpx.get(traced.stdout.rpartition("report: ")[2].strip()).text
+    (here / "dog.png").write_bytes(noise()[:500])
+    cut_off = run(here, service, *trace)
+    assert (cut_off.returncode, "'dog.png' cannot be read: it is no whole PNG or JPEG" in cut_off.stderr) == (1, True)
 
 
 def test_an_eager_run_prints_what_the_model_prints_and_returns(service: Service, here: Path) -> None:

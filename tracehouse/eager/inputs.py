@@ -12,6 +12,7 @@ from tracehouse.errors import InputsUnreadable
 from tracehouse.introspection import user_lines
 from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
 from tracehouse.tensors.tensor import Datatype
+from tracehouse.torch_values.images import ImageFormat, ImageUnreadable, read_image
 from tracehouse.torch_values.tensors import DTYPES, datatype_of, from_bytes
 
 _KEYS_MAX = 50
@@ -47,6 +48,20 @@ class InputFiles:
             )
         # Row-major, because the artifact is only called with row-major tensors.
         return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+    def image(self, file: str, wanted: ImageFormat) -> torch.Tensor:
+        """Return the picture in the file on the CPU. Raises InputsUnreadable, and LimitExceeded if memory runs out."""
+        try:
+            return read_image(self._open(file), wanted)
+        except ImageUnreadable as error:
+            raise InputsUnreadable(
+                f"{file!r} cannot be read: {error}", file=file,
+                remedy="send a whole PNG or JPEG file with 8 bits for each channel, in colours or grey",
+            ) from error  # fmt: skip
+        except (MemoryError, RuntimeError) as error:  # torch's is a RuntimeError
+            if is_out_of_memory(error):
+                raise out_of_memory_error(error) from error
+            raise
 
 
 def materialise(tree: Any, files: InputFiles, device: str = "cpu") -> Any:

@@ -22,7 +22,7 @@ OURS = frozenset({"tracehouse", "service", "workers", "migrations"})
 PROGRAM = OURS | frozenset({
     "torch", "functorch", "torchgen", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "networkx", "setuptools",
     "sympy", "triton",
-    "annotated_types", "numpy", "orjson", "pydantic", "pydantic_core", "safetensors", "typing_extensions",
+    "PIL", "annotated_types", "numpy", "orjson", "pydantic", "pydantic_core", "safetensors", "typing_extensions",
     "typing_inspection",
 })  # fmt: skip
 

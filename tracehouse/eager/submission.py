@@ -14,6 +14,7 @@ from tracehouse.differential.case_names import name_check_input, name_sample
 from tracehouse.eager import inputs, model, observed_contract, precision, uploaded_archive, weights
 from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.declared_sizes import resize_call
+from tracehouse.eager.image_samples import read_image_sample
 from tracehouse.eager.source import Source
 from tracehouse.eager.stubbed_packages import StubbedPackages
 from tracehouse.errors import ArgumentMismatch
@@ -168,6 +169,8 @@ def _read_sample(example: Call, file: SampleFile, number: int, uploaded: inputs.
 
     Raises InputsUnreadable if the file lacks one, and ArgumentMismatch if one has another datatype or rank.
     """
+    if file.image_reading is not None:
+        return read_image_sample(example, file.file, file.image_reading, uploaded, device)
     tensors = {}
     for name, tensor in example.tensors.items():
         given = uploaded.tensor(FileTensor(file=file.file, key=f"{number}/{name}")).to(device)

@@ -25,10 +25,13 @@ from tracehouse.byte_units import GIB
 from tracehouse.contract.dims import Expression
 from tracehouse.errors import InvalidTensor
 from tracehouse.frozen import Frozen
+from tracehouse.spec.image_reading import ImageReading, is_image
 from tracehouse.tensors.tensor import Datatype, Shape, pack
 
 # Of one file. Each sample is a call of both models, in three processes. Chosen.
 SAMPLES_MAX = 64
+# Of all files of a request. Chosen.
+REQUEST_SAMPLES_MAX = 512
 # A random tensor needs no upload: without a limit, a line of JSON could ask for terabytes. Chosen.
 RANDOM_TENSOR_MAX_BYTES = GIB
 
@@ -175,15 +178,32 @@ class MethodInputs(CallInputs):
 
 
 class SampleFile(Frozen):
-    """Real inputs in an uploaded `.npz`, `.safetensors` or `.pt` file.
+    """Real inputs in an uploaded `.npz`, `.safetensors` or `.pt` file, or one in a picture: `.png`, `.jpg` or `.jpeg`.
 
     An entry is named by the sample's number from 0 and the input's name in the contract: `0/ids`, `0/mask`, `1/ids`.
-    Arguments that are no tensors are those of the example.
+    Arguments that are no tensors are those of the example. A picture is one input of one sample, and fills the
+    example's batch; all other arguments are those of the example.
     """
 
     file: str = Field(min_length=1)
     count: int = Field(1, ge=1, le=SAMPLES_MAX, description="How many samples the file has.")
     method: str = "forward"
+    image: ImageReading | None = Field(
+        None, description="How a picture becomes an input. Left out: at the example's height and width, from 0 to 1."
+    )
+
+    @model_validator(mode="after")
+    def _check_image(self) -> Self:
+        if self.image is not None and not is_image(self.file):
+            raise PydanticCustomError("no_image", "image is for .png, .jpg and .jpeg files: leave it out")
+        if self.count > 1 and is_image(self.file):
+            raise PydanticCustomError("image_count", "a picture is one sample: leave out count")
+        return self
+
+    @property
+    def image_reading(self) -> ImageReading | None:
+        """How the picture becomes an input; None if the file is no picture."""
+        return (self.image or ImageReading()) if is_image(self.file) else None
 
 
 class CheckInput(CallInputs):

@@ -21,6 +21,7 @@ from tracehouse.frozen import Frozen
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.environment_name import EnvironmentName
 from tracehouse.spec.example_inputs import (
+    REQUEST_SAMPLES_MAX,
     Arguments,
     CheckInput,
     Dynamic,
@@ -242,7 +243,7 @@ class CheckOptions(Frozen):
     check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
     samples: list[SampleFile] = Field(
         [],
-        max_length=8,
+        max_length=FILES_MAX,
         description="Files with real inputs. Each sample is compared in the check and in the verification, and a size "
         "that a sample has is tried. Without them, all inputs but the example and the check inputs are drawn.",
     )
@@ -274,6 +275,13 @@ class CheckOptions(Frozen):
     gradients: bool = Field(
         False, description="Compare the gradients of inputs and parameters too, as torch.jit.verify does."
     )
+
+    @model_validator(mode="after")
+    def _check_number_of_samples(self) -> Self:
+        if (number := sum(file.count for file in self.samples)) > REQUEST_SAMPLES_MAX:
+            message = f"a request has at most {REQUEST_SAMPLES_MAX} samples, and not {number}"
+            raise _error_at(("samples",), "samples", message)
+        return self
 
     @property
     def sample_places(self) -> list[tuple[SampleFile, int]]:

@@ -113,6 +113,24 @@ BAD: dict[str, Bad] = {
     "samples of an untraced method": bad_spec(
         "/check/samples/0/method", check={"samples": [{"file": "s.npz", "method": "other"}]}
     ),
+    "samples in a file of another kind": bad_spec("/check/samples/0/file", check={"samples": [{"file": "s.gif"}]}),
+    "a picture without an upload": bad_spec(
+        "/check/samples/0/file", "file-not-uploaded", check={"samples": [{"file": "CAT.JPG"}]}
+    ),
+    "a picture as an input that is no sample": bad_spec("/example_inputs/0/file", example_inputs=[{"file": "cat.png"}]),
+    "several samples in a picture": bad_spec("/check/samples/0", check={"samples": [{"file": "cat.png", "count": 2}]}),
+    "an image that is none": bad_spec(
+        "/check/samples/0", check={"samples": [{"file": "s.npz", "image": {"size": "own"}}]}
+    ),
+    "a size of an image that is none": bad_spec(
+        "/check/samples/0/image/size", check={"samples": [{"file": "cat.png", "image": {"size": [64]}}]}
+    ),
+    "an image divided by nothing": bad_spec(
+        "/check/samples/0/image", check={"samples": [{"file": "cat.png", "image": {"std": [0]}}]}
+    ),
+    "more samples than a request may have": bad_spec(
+        "/check/samples", check={"samples": [{"file": f"{place}.npz", "count": 64} for place in range(9)]}
+    ),
     "a mode of the model that is none": bad_spec("/training", training="eval"),
     "a frozen model in train mode": bad_spec("/training", training=True, options={"freeze": True}),
     "gradients of a frozen model": bad_spec("/check/gradients", check={"gradients": True}, options={"freeze": True}),

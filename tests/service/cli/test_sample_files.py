@@ -36,5 +36,15 @@ def test_a_file_that_is_none_of_both_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(typer.BadParameter, match="cannot be read"):
         sample_file(str(tmp_path / "a.npz"), Uploads())
-    with pytest.raises(typer.BadParameter, match=r"no .npz or .safetensors file"):
+    with pytest.raises(typer.BadParameter, match=r"no .npz, .safetensors, .png or .jpg file"):
         sample_file(str(tmp_path / "a.txt"), Uploads())
+
+
+def test_a_picture_is_one_sample_and_is_not_opened(tmp_path: Path) -> None:
+    uploads = Uploads()
+    (tmp_path / "cat.JPG").write_bytes(b"no picture: the child that reads it says so")
+
+    assert sample_file(str(tmp_path / "cat.JPG"), uploads) == {"file": "cat.JPG"}
+    assert [*uploads.files] == ["cat.JPG"]
+    with pytest.raises(typer.BadParameter, match="there is no file"):
+        sample_file(str(tmp_path / "dog.png"), uploads)

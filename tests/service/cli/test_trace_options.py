@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
 from service.cli.example_inputs import Uploads
 from service.cli.trace_options import (
     CallOptions,
+    ImageOptions,
     ModelOptions,
     RequestOptions,
     SizeOptions,
@@ -16,15 +18,19 @@ from service.cli.trace_options import (
     TraceCheckOptions,
     spec_of,
 )
+from tracehouse.spec.image_reading import ImageReading
 from tracehouse.spec.trace_spec import TraceSpec
 
 
 def made(folder: Path, **model: Any) -> TraceSpec:
     """The request for a file net.py in the folder."""
+    return made_of(folder, ModelOptions(**model), TraceCheckOptions(), ImageOptions())
+
+
+def made_of(folder: Path, model: ModelOptions, check: TraceCheckOptions, images: ImageOptions) -> TraceSpec:
     (folder / "net.py").write_text("def Net(x):\n    return x\n")
-    groups = SizeOptions(), TraceCheckOptions(), TorchOptions(), RequestOptions()
-    call = CallOptions(input=["1x2"])
-    return TraceSpec.model_validate(spec_of(f"{folder}/net.py:Net", call, ModelOptions(**model), *groups, Uploads()))
+    groups = model, SizeOptions(), check, images, TorchOptions(), RequestOptions()
+    return TraceSpec.model_validate(spec_of(f"{folder}/net.py:Net", CallOptions(input=["1x2"]), *groups, Uploads()))
 
 
 def test_weights_go_with_all_that_is_said_of_them(tmp_path: Path) -> None:
@@ -67,3 +73,37 @@ def test_what_is_said_of_weights_needs_a_file(tmp_path: Path, option: dict[str, 
 def test_a_renaming_needs_both_sides(tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match="OLD=NEW"):
         made(tmp_path, weights_rename=["module."])
+
+
+def test_pictures_among_the_samples_are_read_as_the_options_say(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("cat.jpg", "dog.PNG")]
+    for file in files:
+        file.touch()
+    np.savez(tmp_path / "s.npz", **{"0/x": np.ones((1, 2), np.float32)})
+    check = TraceCheckOptions(samples=[*map(str, files), str(tmp_path / "s.npz")])
+    images = ImageOptions(image_input="x", image_size="64x48", image_mean="0.5", image_std="0.2,0.3,0.4")
+    spec = made_of(tmp_path, ModelOptions(), check, images)
+
+    reading = ImageReading(input="x", size=[64, 48], mean=[0.5], std=[0.2, 0.3, 0.4])
+    assert [(one.file, one.image) for one in spec.check.samples] == [
+        ("cat.jpg", reading),
+        ("dog.PNG", reading),
+        ("s.npz", None),
+    ]
+    own = made_of(tmp_path, ModelOptions(), check, ImageOptions(image_size="own"))
+    assert own.check.samples[0].image == ImageReading(size="own")
+    assert made_of(tmp_path, ModelOptions(), check, ImageOptions()).check.samples[0].image is None
+
+
+@pytest.mark.parametrize("images", [{"image_size": "64"}, {"image_mean": "a,b"}, {"image_std": ""}])
+def test_options_of_pictures_that_say_nothing_are_refused(tmp_path: Path, images: dict[str, str]) -> None:
+    (tmp_path / "cat.jpg").touch()
+    check = TraceCheckOptions(samples=[str(tmp_path / "cat.jpg")])
+
+    with pytest.raises(typer.BadParameter, match=r"224x224|0\.485"):
+        made_of(tmp_path, ModelOptions(), check, ImageOptions(**images))
+
+
+def test_options_of_pictures_need_a_picture(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match=r"--samples cat\.jpg"):
+        made_of(tmp_path, ModelOptions(), TraceCheckOptions(), ImageOptions(image_size="own"))
