@@ -10,7 +10,8 @@ from pathlib import Path
 
 from service.domain.environment import python_release
 
-_CONSTRAINED = re.compile(r"The user requested \(constraint\) (\S+)==(\S+)")
+# Constraints of pip's own configuration may stand beside ours: `torch<=2.14.1,==2.13.0+cpu`.
+_CONSTRAINED = re.compile(r"The user requested \(constraint\) ([\w.-]+)\S*?==([^\s,]+)")
 
 
 class InstallationFailed(Exception):
