@@ -23,7 +23,14 @@ class ArtifactAnswer:
 
 
 def ask_artifact(
-    oracle: EagerOracle, artifact: torch.jit.ScriptModule, call: Call, eager: CallResult, *, tolerance: float, seed: int
+    oracle: EagerOracle,
+    artifact: torch.jit.ScriptModule,
+    call: Call,
+    eager: CallResult,
+    *,
+    tolerance: float,
+    seed: int,
+    gradients: bool = False,
 ) -> ArtifactAnswer:
     """Call the artifact, and compare its outputs, and then the inputs as the call left them, with the eager model's.
 
@@ -31,7 +38,7 @@ def ask_artifact(
     An artifact that raises differs. Raises LimitExceeded if there is no more memory, which says nothing about it.
     """
     try:
-        answer = call_artifact(artifact, call, seed)
+        answer = call_artifact(artifact, call, seed, gradients=gradients)
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error

@@ -33,11 +33,18 @@ class CallResult:
 
 
 def call_model(
-    module: torch.nn.Module, call: Call, seed: int, *, within_s: float | None = None, seeded: bool = True
+    module: torch.nn.Module,
+    call: Call,
+    seed: int,
+    *,
+    within_s: float | None = None,
+    seeded: bool = True,
+    gradients: bool = False,
 ) -> CallResult:
     """Return the answer of this very module, including the effects of whatever earlier calls left in it.
 
     The inputs are copied first. `seed` seeds all random generators; without `seeded` they go on from where they are.
+    `gradients` enables them, and the outputs are without them all the same.
     Raises ModelRaised with the user's line if the model raises, LimitExceeded if memory runs out, and TooSlow after
     `within_s` seconds.
     """
@@ -46,7 +53,10 @@ def call_model(
         if seeded:
             seed_all(seed)
         before = _Generators.read()
-        with torch.no_grad(), translate_errors(ModelRaised, f"{call.method} raised", method=call.method):
+        with (
+            torch.set_grad_enabled(gradients),
+            translate_errors(ModelRaised, f"{call.method} raised", method=call.method),
+        ):
             outputs = copy_outputs(cloned.run(module))
         return _make_result(outputs, cloned, before)
 
@@ -74,15 +84,17 @@ def differentiate_model(
     raise too_large
 
 
-def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int) -> CallResult:
+def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int, *, gradients: bool = False) -> CallResult:
     """Return the artifact's answer. The inputs are copied, and `seed` seeds all random generators.
+
+    `gradients` enables them.
 
     Raises whatever the artifact raises, untranslated.
     """
     cloned = call.clone()
     seed_all(seed)
     before = _Generators.read()
-    with torch.no_grad():
+    with torch.set_grad_enabled(gradients):
         outputs = copy_outputs(cloned.run_traced(module))
     return _make_result(outputs, cloned, before)
 

@@ -1,5 +1,7 @@
 """The comparer: it compares the artifact's answers with the eager model's, and reports what a difference means."""
 
+import torch
+
 from tracehouse.check.artifact_answer import ask_artifact
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.ledger import Ledger
@@ -82,6 +84,11 @@ class Comparer:
         if asked.answer is not None and (eager.drew or asked.answer.drew):
             self._ledger.random_methods.add(call.method)
         return asked.compared
+
+    @property
+    def artifact(self) -> torch.jit.ScriptModule:
+        """The artifact that is compared."""
+        return self._traced.module
 
     def answer_of_artifact(self, call: Call) -> CallResult:
         """Return the artifact's answer. Raises whatever the artifact raises."""

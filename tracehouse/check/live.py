@@ -3,8 +3,8 @@
 import linecache
 import platform
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 from types import MethodType
@@ -25,6 +25,7 @@ from tracehouse.check.live_arguments import (
 )
 from tracehouse.check.live_counterexamples import as_arrays, find_counterexamples
 from tracehouse.check.live_key_orders import find_key_orders
+from tracehouse.check.live_layouts import LAYOUTS_SHARE_OF_BUDGET, OwnLayouts, find_own_layouts, judge_own_layouts
 from tracehouse.check.model_check import ModelCheck, too_slow
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.pipeline import RequestedSizes
@@ -34,7 +35,7 @@ from tracehouse.contract.contract import Contract
 from tracehouse.contract.size_coverage import cover_sizes
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import first_call_s
-from tracehouse.differential.case_names import is_sample, name_check_input, name_sample
+from tracehouse.differential.case_names import EXAMPLE, is_sample, name_check_input, name_sample
 from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bind
@@ -43,7 +44,7 @@ from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.eager.model import Function, LoadedModel, name_of_method
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.eager.weights import Fit
-from tracehouse.errors import ArgumentMismatch, ModelNotCopyable
+from tracehouse.errors import ArgumentMismatch, ModelNotCopyable, ModelRaised
 from tracehouse.findings.coverage import dict_order_fixed
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
@@ -51,6 +52,7 @@ from tracehouse.reproducer.counterexamples import link_findings
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import Dynamic
 from tracehouse.spec.trace_spec import BUDGET_S
+from tracehouse.torch_values.layouts import copy_plain, is_plain
 from tracehouse.torch_values.tensors import pack, spec_of
 from tracehouse.torchscript.fixed_devices import find_fixed_devices
 
@@ -93,6 +95,9 @@ def check_live(
       its answer in float64. `seed`: the seed of all random generators.
     - `strict`: as torch.jit.trace takes it; false lets dicts and lists be returned.
 
+    The check traces and compares on contiguous copies of the inputs that require no gradient, which is what a service
+    gets. If the model answers the inputs otherwise as they were handed in, the report says so and is restricted.
+
     The verdict is reached in this process alone, beside the model's own code, and no second process verifies it, as a
     Tracehouse service does. The check calls deep copies of the model and of the inputs, and leaves the model, the
     random generators, the warning filters and the settings of torch and NumPy (gradient mode, default dtype and device,
@@ -128,10 +133,16 @@ def check_live(
         for name in _IMPORTED_LATE:
             with suppress(ImportError):  # another release of torch may have it elsewhere
                 import_module(name)
-        loaded = _load(model, example, further, declared, seed, call_s)
+        loaded, own_layouts = _load(model, example, further, declared, seed, call_s)
         check = ModelCheck(loaded, Conversion(), options, check_options, {_METHOD: requested}, bounds_first_call=True)
-        candidate = check.trace()
+        with _explain_copies(own_layouts.get(EXAMPLE, {})):
+            candidate = check.trace()
         checked = check.run(candidate, lambda _: None)
+        of_layouts = judge_own_layouts(
+            EagerOracle(loaded.model, options.call_seed, measures_rounding=check_options.measures_rounding),
+            candidate.traced.module, own_layouts, check.submission.calls[_METHOD], check.submission.check_calls,
+            tolerance=check_options.tolerance, within_s=call_s, budget=Budget(budget_s * LAYOUTS_SHARE_OF_BUDGET),
+        )  # fmt: skip
         found = find_counterexamples(
             loaded, candidate.traced.module, [*checked.offered, *checked.differing], checked.check.findings,
             check_options, seed=options.call_seed, within_s=min(call_s, _REPEATED_CALL_S),
@@ -152,6 +163,7 @@ def check_live(
         return Report(
             name=_name_of(model),
             check=checked.check.model_copy(update={"findings": findings})
+            .with_findings(of_layouts)
             .with_refused_samples(refused)
             .with_coverage(coverage),
             contract=contract,
@@ -159,7 +171,7 @@ def check_live(
             artifact=candidate.traced.module,
             form=candidate.form,
             training=loaded.model.module.training,
-            sources=_sources(findings),
+            sources=_sources([*findings, *of_layouts]),
             versions=Versions(
                 torch=torch.__version__, python=platform.python_version(), tracehouse=version("tracehouse")
             ),
@@ -173,21 +185,41 @@ def _load(
     declared: Dynamic,
     seed: int,
     call_s: float,
-) -> LoadedSubmission:
-    """Return copies of the model and of its inputs. A call that gives lazy modules their shapes may take `call_s`."""
+) -> tuple[LoadedSubmission, OwnLayouts]:
+    """Return copies of the model and of its inputs, and the layouts of calls that were handed in and are lost in them.
+
+    A call that gives lazy modules their shapes may take `call_s`.
+    """
     made = _copy_model(model)
-    example = _bind(made, example_inputs)
+    given = {case: _bind(made, one) for case, one in {EXAMPLE: example_inputs, **further}.items()}
+    own_layouts = find_own_layouts(given)
+    plain = {case: call.changed(copy_plain) for case, call in given.items()}
+    example = plain.pop(EXAMPLE)
     resize_call(example, declared, {})  # raises ArgumentMismatch where the example is not as declared
     observed_contract.check_inputs(example)
     _check_datatypes(example)
-    check_calls = [CheckCall(name, _bind(made, given)) for name, given in further.items()]
+    check_calls = [CheckCall(case, call) for case, call in plain.items()]
     try:
         with time_limit(call_s):
             made.initialise([example], seed)
     except TooSlow as slow:
         raise too_slow("the call that gives lazy modules their shapes", slow) from slow
     loaded = LoadedSubmission(made, Fit(), {_METHOD: example}, check_calls)
-    return loaded.as_scripted() if made.is_compiled else loaded
+    return loaded.as_scripted() if made.is_compiled else loaded, own_layouts
+
+
+@contextmanager
+def _explain_copies(own: Mapping[str, torch.Tensor]) -> Iterator[None]:
+    """Add to an error of the model that it got contiguous copies, if some of its example inputs are not plain."""
+    try:
+        yield
+    except ModelRaised as error:
+        if names := [name for name, tensor in own.items() if not is_plain(tensor)]:
+            error.add_note(
+                "The check calls the model with contiguous copies that require no gradient, as a service does. These "
+                f"example inputs are otherwise: {', '.join(names)}"
+            )
+        raise
 
 
 def _refused_samples(contract: Contract, calls: Sequence[CheckCall]) -> dict[tuple[str, str], str]:
@@ -201,8 +233,7 @@ def _refused_samples(contract: Contract, calls: Sequence[CheckCall]) -> dict[tup
 
 
 def _bind(model: LoadedModel, given: Given) -> Call:
-    call = bind(model.module, _METHOD, model.method_name(_METHOD), *given)
-    return call.with_tensors({name: tensor.detach().clone() for name, tensor in call.tensors.items()})
+    return bind(model.module, _METHOD, model.method_name(_METHOD), *given)
 
 
 def _check_datatypes(example: Call) -> None:

@@ -93,12 +93,13 @@ class EagerOracle:
         within_s: float | None = None,
         draw: int = 0,
         world: AbstractContextManager[Any] | None = None,
+        gradients: bool = False,
     ) -> CallResult:
         """Return an unchanged copy's answer.
 
         Another `draw` draws other random numbers. `world` surrounds the call alone and not the making of a copy, which
-        puts the source's globals back. Raises ModelRaised with the user's line if the model raises, LimitExceeded if
-        memory runs out, and TooSlow after `within_s` seconds or the oracle's own limit.
+        puts the source's globals back. `gradients` enables them. Raises ModelRaised with the user's line if the model
+        raises, LimitExceeded if memory runs out, and TooSlow after `within_s` seconds or the oracle's own limit.
         """
         module, before = self._unchanged or self._copy()
         self._unchanged = None
@@ -106,7 +107,9 @@ class EagerOracle:
         began = time.monotonic()
         try:
             with world or nullcontext():
-                answer = call_model(module, call, self._seed + draw, within_s=within_s or self._limit_s)
+                answer = call_model(
+                    module, call, self._seed + draw, within_s=within_s or self._limit_s, gradients=gradients
+                )
         except ModelRaised:
             self._keep_if_unchanged(module, before)
             raise

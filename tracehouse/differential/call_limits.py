@@ -37,6 +37,7 @@ class CallLimits:
     resized_least_s: float = 0.1  # such a call, however little of the budget is left
     probe: CallLimit = CallLimit(1.0, 20)  # a call on a probe
     probes: CallLimit = CallLimit(1.0, 20)  # all probes of one method together: the check is to stay small
+    layouts: CallLimit = CallLimit(1.0, 20)  # all calls of one method on inputs in other layouts together
     float64: CallLimit = CallLimit(5.0, 20)  # a call again in float64, in a copy that is made for it
     state_trial: CallLimit = CallLimit(1.0, 30)  # a call with another value in the place of the model's state
     state_trials: CallLimit = CallLimit(2.0, 30)  # all such calls of one method together

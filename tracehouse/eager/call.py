@@ -44,6 +44,7 @@ class Call:
     keywords: tuple[str, ...] = ()  # the names of the arguments that `**kwargs` takes
     returns: Structure | None = None  # how what the model returns on the example nests, once that is known
     keeps_tensors: bool = False  # the traced method returns the tensors alone; the rest is in `returns`
+    copy_tensor: Callable[[torch.Tensor], torch.Tensor] = torch.clone  # makes the copies that a model is called with
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -86,9 +87,13 @@ class Call:
         """Return the same call with what `change` makes of each tensor."""
         return self.with_tensors({name: change(tensor) for name, tensor in self.tensors.items()})
 
+    def copied_by(self, copy_tensor: Callable[[torch.Tensor], torch.Tensor]) -> "Call":
+        """Return the same call, but a model gets what `copy_tensor` makes of each tensor, such as other strides."""
+        return replace(self, copy_tensor=copy_tensor)
+
     def clone(self) -> "Call":
         """Return the call with copies of its tensors, for a model that may write into its inputs."""
-        return self.changed(torch.clone)
+        return self.changed(self.copy_tensor)
 
     def run(self, module: torch.nn.Module) -> Any:
         """Call the eager model and return its outputs. Raises whatever the model raises."""

@@ -21,7 +21,7 @@ from tracehouse.findings.remedies import (
     SEE_HIDDEN_STATE,
     USE_EVAL_MODE,
 )
-from tracehouse.findings.source_lines import SourceLine, line_of_failure
+from tracehouse.findings.source_lines import LAYOUT_CHANGED, SourceLine, line_of_failure
 from tracehouse.spec.trace_spec import ServedForm, TraceSpec
 
 # torch's message if an artifact calls a function that is marked @torch.jit.unused or @torch.jit.ignore. The error has
@@ -118,14 +118,43 @@ def gradients_not_compared(method: str, reason: str) -> Finding:
     )
 
 
-def layout_differs(method: str, layout: str, difference: Difference) -> Finding:
-    """Return the finding that the models differ on the example's values in another memory layout; `layout` names it."""
+def layout_differs(
+    method: str, cases: Sequence[str], difference: Difference, read: str | None, line: SourceLine
+) -> Finding:
+    """Return the finding that answers follow the layout of the inputs.
+
+    `cases` name the layouts, `difference` is that of the first one, and `read` is what the model reads on the line.
+    """
+    return _layout_finding(Kind.LAYOUT_DIFFERS, method, cases, difference, read, line)
+
+
+def gradient_mode_differs(
+    method: str, cases: Sequence[str], difference: Difference, read: str | None, line: SourceLine
+) -> Finding:
+    """Return the finding that answers are others while gradients are enabled, or for inputs that require one."""
+    return _layout_finding(Kind.GRADIENT_MODE_DIFFERS, method, cases, difference, read, line)
+
+
+def layout_not_covered(
+    method: str, cases: Sequence[str], difference: Difference, read: str | None, line: SourceLine
+) -> Finding:
+    """Return the finding that a call was handed in whose layout changes the answer; `cases` name such calls."""
+    return _layout_finding(Kind.LAYOUT_NOT_COVERED, method, cases, difference, read, line)
+
+
+def _layout_finding(
+    kind: Kind, method: str, cases: Sequence[str], difference: Difference, read: str | None, line: SourceLine
+) -> Finding:
+    seen = "" if read is None else f"; the model reads {read}"
+    further = "" if len(cases) == 1 else f", and in {len(cases) - 1} more case" + "s" * (len(cases) > 2)
+    known: dict[str, JsonValue] = {} if read is None else {"read": read, "line_known_by": LAYOUT_CHANGED}
     return Finding(
-        kind=Kind.LAYOUT_DIFFERS,
-        detail=f"{method} on the example with {layout}: {difference.leaf!r} differs: {difference.what}",
+        kind=kind,
+        detail=f"{method} on {cases[0]}: {difference.leaf!r} differs: {difference.what}{further}{seen}",
         confirmed=True,
-        evidence={"method": method, "case": layout, **difference.evidence},
+        evidence={"method": method, "case": cases[0], "cases": [*cases], **difference.evidence, **known},
         remedy=PASS_CONTIGUOUS,
+        **line,
     )
 
 

@@ -68,12 +68,14 @@ class Kind(StrEnum):
     FINDINGS_UNREADABLE = "findings-unreadable"
     FRESH_INPUTS_NONE = "fresh-inputs-none"
     FRESH_INPUTS_REFUSED = "fresh-inputs-refused"
+    GRADIENT_MODE_DIFFERS = "gradient-mode-differs"
     GRADIENTS_DIFFER = "gradients-differ"
     GRADIENTS_NOT_COMPARED = "gradients-not-compared"
     HIDDEN_STATE = "hidden-state"
     KEEPS_A_SIZE = "keeps-a-size"
     LAYER_FAILED = "layer-failed"
     LAYOUT_DIFFERS = "layout-differs"
+    LAYOUT_NOT_COVERED = "layout-not-covered"
     MAY_DRAW = "may-draw"
     NO_EAGER_MODEL = "no-eager-model"
     NONDETERMINISTIC = "nondeterministic"
@@ -365,6 +367,20 @@ _ENTRIES = (
         ),
     ),
     FindingKind(
+        kind=Kind.LAYOUT_NOT_COVERED,
+        title="A call was handed in whose layout the contract does not accept",
+        weight=Weight.RESTRICTS,
+        meaning="`tracehouse.check` got tensors that are not contiguous, or that require a gradient, and the model "
+        "answers otherwise for them than for contiguous copies, or the artifact does. It traces and compares on such "
+        "copies, because a service gets nothing else. So the artifact is right for contiguous inputs without "
+        "gradients, and wrong for inputs like those that were handed in.",
+        remedy=_sentence(PASS_CONTIGUOUS),
+        example=Example(
+            before="if x.is_contiguous():\n    return x * 2\nreturn x * 3",
+            after="x = x.contiguous()\nreturn x * 2",
+        ),
+    ),
+    FindingKind(
         kind=Kind.OUTPUTS_VARY,
         title="The model returns other outputs at some sizes",
         weight=Weight.INFORMS,
@@ -431,13 +447,26 @@ _ENTRIES = (
     ),
     FindingKind(
         kind=Kind.LAYOUT_DIFFERS,
-        title="The archive answers differently for inputs with another memory layout",
+        title="Answers follow the memory layout of the inputs",
         weight=Weight.INFORMS,
-        meaning="With the example's own values in another memory layout (other strides, or requires_grad), the "
-        "archive's output differs from the eager model's. The service always passes contiguous tensors without "
-        "gradients, so this concerns only those who load the archive themselves.",
+        meaning="With the same values in another memory layout (other strides, channels last, a part of a larger "
+        "tensor, an expanded one), the archive's output differs from the eager model's, or the eager model's from its "
+        "own on contiguous tensors. A trace keeps the branch for contiguous ones, so every contract is for contiguous "
+        "tensors. The service always passes those, so its answers are right; this concerns those who load the archive "
+        "themselves.",
         remedy=_sentence(PASS_CONTIGUOUS),
         example=Example(before="archive(x.t())", after="archive(x.t().contiguous())"),
+    ),
+    FindingKind(
+        kind=Kind.GRADIENT_MODE_DIFFERS,
+        title="Answers are others while gradients are enabled",
+        weight=Weight.INFORMS,
+        meaning="While gradients are enabled, or with inputs that require a gradient, the archive's output differs "
+        "from the eager model's, or the eager model's from its own without gradients. Every contract is for inference "
+        "without gradients, as the service runs it, so its answers are right; this concerns those who load the archive "
+        "themselves.",
+        remedy=_sentence(PASS_CONTIGUOUS),
+        example=Example(before="if x.requires_grad:\n    x = x * 2", after="x = x * 2"),
     ),
     FindingKind(
         kind=Kind.CHANGES_ITS_INPUT,

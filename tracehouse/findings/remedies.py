@@ -124,7 +124,10 @@ READ_BY_KEY = "read the entries by their keys, or loop over sorted(...) of the d
 
 RETURN_SAME_OUTPUTS = "return the same outputs, with the same ranks and datatypes, at all sizes"
 
-PASS_CONTIGUOUS = "pass contiguous tensors that require no gradient to the archive, as the service does"
+PASS_CONTIGUOUS = (
+    "call contiguous() and detach() first in the model, or pass contiguous tensors that require no gradient to the "
+    "archive, under torch.no_grad(), as the service does"
+)
 
 MAKE_IT_AN_INPUT = "make the value an input of forward, or read it once in __init__"
 

@@ -16,6 +16,7 @@ INPUTS_CHANGED = "inputs that change this value get another answer"
 GRAPHS_DIFFER = "the graphs first differ here"
 ARTIFACT_RAISED = "the artifact raised here"
 STATE_READ = "this line reads what a call changed"
+LAYOUT_CHANGED = "this line gets another answer for the other layout"
 
 _FIELDS = {"file": str, "line": int, "source": str}
 

@@ -156,7 +156,12 @@ class TraceCheck(Frozen):
 
     def with_refused_samples(self, refused: Mapping[tuple[str, str], str]) -> Self:
         """Return the check, restricted if the contract refuses samples: by method and case, the reason."""
-        findings = [sample_not_covered(method, case, reason) for (method, case), reason in refused.items()]
+        return self.with_findings(
+            [sample_not_covered(method, case, reason) for (method, case), reason in refused.items()]
+        )
+
+    def with_findings(self, findings: Sequence[Finding]) -> Self:
+        """Return the check with these findings too, and the verdict that they lead to."""
         verdict = worst([self.verdict, verdict_of([], findings)])
         return self.model_copy(update={"findings": [*self.findings, *findings], "verdict": verdict})
 

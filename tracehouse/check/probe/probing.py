@@ -8,6 +8,7 @@ from tracehouse.check.determinism import Determinism
 from tracehouse.check.inputs.layouts import vary_layouts
 from tracehouse.check.inputs.patterned_calls import keep_patterns
 from tracehouse.check.inputs.probes import ValueBounds, generate_probes
+from tracehouse.check.layout_trials import LayoutTrials, findings_of_effects
 from tracehouse.check.ledger import Ledger, OfferedCall
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.probe.sensitivity import Sensitivity
@@ -17,7 +18,7 @@ from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_probe
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
-from tracehouse.findings import coverage, differences
+from tracehouse.findings import coverage
 from tracehouse.findings.kinds import Kind
 
 _TIMES_DEEP = 10  # a deep search may take so many times as long; a choice
@@ -77,8 +78,8 @@ class Probing:
                 left_out.append(f"{method} {name}")
             elif (slow := self._compare(name, probe, within_s)) is not None:
                 too_slow.append(f"{method} {slow}")
-        if self._deep:
-            self._compare_layouts(within_s)
+        layouts_s = limits.layouts.after(self._example_s)
+        left_out += self._try_layouts(within_s, Budget(min(layouts_s, max(limits.layouts.seconds, budget.left_s))))
         if left_out:
             self._ledger.findings.append(
                 coverage.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")
@@ -121,15 +122,13 @@ class Probing:
             return f"{name}, again"
         return None
 
-    def _compare_layouts(self, within_s: float) -> None:
-        """Compare on other layouts in memory.
+    def _try_layouts(self, within_s: float, budget: Budget) -> list[str]:
+        """Try other layouts of the inputs, and return the names of those for which there was no time.
 
         Nobody can send such inputs over HTTP, but whoever downloads the archive may have them.
         """
-        for name, call in vary_layouts(self._example):
-            try:
-                compared = self._comparer.compare(call, self._eager.answer(call, within_s=within_s))
-            except (ModelRaised, TooSlow):
-                continue
-            if compared.difference is not None:
-                self._ledger.findings.append(differences.layout_differs(call.method, name, compared.difference))
+        left_out: list[str] = []
+        trials = LayoutTrials(self._eager, self._comparer.artifact, tolerance=self._tolerance, within_s=within_s)
+        effects = [*trials.run(vary_layouts(self._example), budget, left_out)]
+        self._ledger.findings += findings_of_effects(self._example.method, effects)
+        return [f"{self._example.method} {name}" for name in left_out]
