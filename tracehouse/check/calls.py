@@ -1,12 +1,14 @@
 """Calls: the live model or its artifact is called once, under a given seed."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 
 from tracehouse.check.time_limit import time_limit
 from tracehouse.eager.call import Call
@@ -16,6 +18,8 @@ from tracehouse.errors import AnswerTooLarge, ModelRaised
 from tracehouse.torch_values.compare import copy_outputs
 from tracehouse.torch_values.generators import read_generators
 from tracehouse.torch_values.gradients import Gradients, differentiate
+
+_SAVED_MAX_BYTES = 2**16  # of a result that is kept for a way back where nobody is known to go it; chosen
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def call_model(
             seed_all(seed)
         before = _Generators.read()
         with (
-            torch.set_grad_enabled(gradients),
+            _enable_gradients() if gradients else torch.no_grad(),
             translate_errors(ModelRaised, f"{call.method} raised", method=call.method),
         ):
             outputs = copy_outputs(cloned.run(module))
@@ -94,9 +98,30 @@ def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int, *, grad
     cloned = call.clone()
     seed_all(seed)
     before = _Generators.read()
-    with torch.set_grad_enabled(gradients):
+    with _enable_gradients() if gradients else torch.no_grad():
         outputs = copy_outputs(cloned.run_traced(module))
     return _make_result(outputs, cloned, before)
+
+
+@contextmanager
+def _enable_gradients() -> Iterator[None]:
+    """Enable gradients in the body, where no large result is kept for a way back.
+
+    All results together may take far more memory than the call without gradients. A model that itself goes back through
+    large results raises.
+    """
+    with torch.enable_grad(), saved_tensors_hooks(_keep_small, _unpack):
+        yield
+
+
+def _keep_small(tensor: torch.Tensor) -> torch.Tensor | None:
+    return tensor.detach() if tensor.nbytes <= _SAVED_MAX_BYTES else None
+
+
+def _unpack(kept: torch.Tensor | None) -> torch.Tensor:
+    if kept is None:
+        raise RuntimeError("this call keeps no large results for a backward pass")
+    return kept
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.comparison import ComparisonResult, Difference
 from tracehouse.eager.call import Call
-from tracehouse.errors import ModelRaised
+from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.findings import differences
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.source_lines import SourceLine
@@ -66,7 +66,7 @@ class LayoutTrials:
         self._plain: _PlainAnswer | None = None  # the last contiguous call that was asked
 
     def run(self, cases: Iterable[LayoutCase], budget: Budget, left_out: list[str]) -> Iterator[LayoutEffect]:
-        """Yield the effect of each case that has one; enter the cases for which there is no time into `left_out`.
+        """Yield the effect of each case that has one; enter those without time or memory into `left_out`.
 
         A case that the model refuses has none: whoever calls it so gets an error and no wrong answer.
         """
@@ -78,14 +78,14 @@ class LayoutTrials:
                 effect = self.find_effect(case)
             except ModelRaised:
                 continue
-            except TooSlow:
+            except (TooSlow, LimitExceeded):
                 left_out.append(case.name)
                 continue
             if effect is not None:
                 yield effect
 
     def find_effect(self, case: LayoutCase) -> LayoutEffect | None:
-        """Return the effect of one case. Raises ModelRaised if the model refuses it, and TooSlow."""
+        """Return the effect of one case. Raises ModelRaised if the model refuses it, LimitExceeded and TooSlow."""
         known = self._answer_plain(case.plain)
         plain = known.answer
         answer = self._eager.answer(case.laid_out, within_s=self._within_s, gradients=case.with_gradients)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -125,37 +126,34 @@ def layout_differs(
 
     `cases` name the layouts, `difference` is that of the first one, and `read` is what the model reads on the line.
     """
-    return _layout_finding(Kind.LAYOUT_DIFFERS, method, cases, difference, read, line)
+    return Finding(kind=Kind.LAYOUT_DIFFERS, **_describe_layouts(method, cases, difference, read), **line)
 
 
 def gradient_mode_differs(
     method: str, cases: Sequence[str], difference: Difference, read: str | None, line: SourceLine
 ) -> Finding:
     """Return the finding that answers are others while gradients are enabled, or for inputs that require one."""
-    return _layout_finding(Kind.GRADIENT_MODE_DIFFERS, method, cases, difference, read, line)
+    return Finding(kind=Kind.GRADIENT_MODE_DIFFERS, **_describe_layouts(method, cases, difference, read), **line)
 
 
 def layout_not_covered(
     method: str, cases: Sequence[str], difference: Difference, read: str | None, line: SourceLine
 ) -> Finding:
     """Return the finding that a call was handed in whose layout changes the answer; `cases` name such calls."""
-    return _layout_finding(Kind.LAYOUT_NOT_COVERED, method, cases, difference, read, line)
+    return Finding(kind=Kind.LAYOUT_NOT_COVERED, **_describe_layouts(method, cases, difference, read), **line)
 
 
-def _layout_finding(
-    kind: Kind, method: str, cases: Sequence[str], difference: Difference, read: str | None, line: SourceLine
-) -> Finding:
+def _describe_layouts(method: str, cases: Sequence[str], difference: Difference, read: str | None) -> dict[str, Any]:
+    """Return the fields that findings about layouts have in common."""
     seen = "" if read is None else f"; the model reads {read}"
     further = "" if len(cases) == 1 else f", and in {len(cases) - 1} more case" + "s" * (len(cases) > 2)
     known: dict[str, JsonValue] = {} if read is None else {"read": read, "line_known_by": LAYOUT_CHANGED}
-    return Finding(
-        kind=kind,
-        detail=f"{method} on {cases[0]}: {difference.leaf!r} differs: {difference.what}{further}{seen}",
-        confirmed=True,
-        evidence={"method": method, "case": cases[0], "cases": [*cases], **difference.evidence, **known},
-        remedy=PASS_CONTIGUOUS,
-        **line,
-    )
+    return {
+        "detail": f"{method} on {cases[0]}: {difference.leaf!r} differs: {difference.what}{further}{seen}",
+        "confirmed": True,
+        "evidence": {"method": method, "case": cases[0], "cases": [*cases], **difference.evidence, **known},
+        "remedy": PASS_CONTIGUOUS,
+    }
 
 
 def answers_where_eager_raises(method: str, case: str, failure: Failure) -> Finding:
