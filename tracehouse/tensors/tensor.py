@@ -152,8 +152,17 @@ def array(datatype: Datatype, data: bytes | bytearray | memoryview) -> NDArray[A
 def array_bytes(datatype: Datatype, flat: NDArray[Any]) -> bytes:
     """Return the row-major bytes of a 1-d array. This is the inverse of `array`."""
     if datatype is Datatype.BF16:
-        return _round_to_bfloat16(flat.view(np.uint32))
+        return _round_to_bfloat16(np.ascontiguousarray(flat, np.float32).view(np.uint32)).tobytes()
     return flat.astype(_NUMPY[datatype], copy=False).tobytes()
+
+
+def cast(tensor: Tensor, datatype: Datatype) -> Tensor:
+    """Return the tensor with another datatype; a number that is too large for it becomes an infinity, as in torch."""
+    if datatype is tensor.datatype:
+        return tensor
+    with np.errstate(over="ignore", invalid="ignore"):
+        data = array_bytes(datatype, array(tensor.datatype, tensor.data))
+    return Tensor(tensor.name, datatype, tensor.shape, data)
 
 
 def json_number(value: float) -> float | str:
@@ -214,19 +223,28 @@ def _pack_flat(flat: list[Any], kinds: set[type], allowed: set[type], datatype: 
         with np.errstate(over="raise"):
             return np.array(flat, _NUMPY[datatype]).tobytes()
     except (OverflowError, FloatingPointError) as error:
-        raise InvalidTensor(f"a value is out of {datatype}'s range", datatype=datatype.value) from error
+        raise _out_of_range(datatype) from error
 
 
 def _pack_bfloat16(flat: list[Any]) -> bytes:
-    """Round float32 to its upper 16 bits, to nearest, ties to even, as torch does (c10::BFloat16)."""
-    return _round_to_bfloat16(np.frombuffer(_pack_flat(flat, set(), set(), Datatype.FP32), np.uint32))
+    """Round float32 to its upper 16 bits. A number beyond bfloat16's range is refused, as one beyond float16's is."""
+    single = np.frombuffer(_pack_flat(flat, set(), set(), Datatype.FP32), np.uint32)
+    rounded = _round_to_bfloat16(single)
+    if (np.isfinite(single.view(np.float32)) & (rounded & 0x7FFF == 0x7F80)).any():
+        raise _out_of_range(Datatype.BF16)
+    return rounded.tobytes()
 
 
-def _round_to_bfloat16(single: NDArray[np.uint32]) -> bytes:
+def _round_to_bfloat16(single: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """Round to nearest, ties to even, as torch does (c10::BFloat16)."""
     rounded = (single + 0x7FFF + ((single >> 16) & 1)) >> 16
     # Rounding must not carry a NaN's payload into the sign or the exponent.
     rounded = np.where(np.isnan(single.view(np.float32)), 0x7FC0, rounded)
-    return rounded.astype("<u2").tobytes()
+    return rounded.astype("<u2")
+
+
+def _out_of_range(datatype: Datatype) -> InvalidTensor:
+    return InvalidTensor(f"a value is out of {datatype}'s range", datatype=datatype.value)
 
 
 def _shorten_repr(value: Any) -> str:

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracehouse.errors import InvalidTensor
-from tracehouse.tensors.tensor import Datatype, TensorSpec, array, array_bytes, infer_shape, pack, split, unpack
+from tracehouse.tensors.tensor import (
+    Datatype,
+    Tensor,
+    TensorSpec,
+    array,
+    array_bytes,
+    cast,
+    infer_shape,
+    pack,
+    split,
+    unpack,
+)
 
 INTEGERS = [datatype for datatype in Datatype if datatype.is_integer]
 
@@ -84,6 +95,8 @@ def test_data_that_does_not_spell_the_shape_is_refused(shape: list[int], data: o
         (Datatype.FP32, None),
         (Datatype.FP32, 1e300),
         (Datatype.FP16, 70000.0),
+        (Datatype.BF16, 3.4e38),
+        (Datatype.BF16, -3.4e38),
         (Datatype.FP64, 10**400),
     ],
 )
@@ -101,6 +114,24 @@ def test_bfloat16_rounds_to_nearest_even_as_torch_does(value: float) -> None:
 
     expected = torch.tensor([value], dtype=torch.float32).to(torch.bfloat16).view(torch.int16).item() & 0xFFFF
     assert struct.unpack("<H", pack(Datatype.BF16, [1], [value]))[0] == expected
+
+
+@pytest.mark.parametrize("given", [Datatype.FP64, Datatype.FP32, Datatype.FP16, Datatype.BF16])
+@pytest.mark.parametrize("wanted", [Datatype.FP64, Datatype.FP32, Datatype.FP16, Datatype.BF16])
+def test_a_tensor_is_cast_as_torch_casts_it(given: Datatype, wanted: Datatype) -> None:
+    import torch
+
+    from tracehouse.torch_values.tensors import DTYPES
+
+    values = torch.tensor([[0.1, -2.5, 1.01171875], [40000.0, float("inf"), float("nan")]]).to(DTYPES[given])
+    tensor = Tensor("x", given, (2, 3), bytes(values.view(torch.uint8).numpy()))
+    expected = values.to(DTYPES[wanted])
+
+    found = cast(tensor, wanted)
+
+    assert found.spec == TensorSpec(name="x", datatype=wanted, shape=(2, 3))
+    result = torch.frombuffer(bytearray(found.data), dtype=DTYPES[wanted]).reshape(2, 3)
+    assert torch.equal(result.nan_to_num(7, 8, 9), expected.nan_to_num(7, 8, 9))
 
 
 def test_bfloat16_not_a_number_stays_one() -> None:
