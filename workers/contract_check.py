@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -20,8 +21,9 @@ from tracehouse.contract.dims import format_sizes, shape_at, solve
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.differential import random_inputs, size_samples
+from tracehouse.differential.datatype_combinations import COMBINATIONS_MAX, Combination, combine
 from tracehouse.errors import ContractViolation
-from tracehouse.tensors.tensor import Tensor, TensorSpec, array
+from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec, array, cast
 from workers.processes.client import last_line
 
 # The most corners of a region and the most sizes of a method that are tested; at each size, the number of calls and the
@@ -30,6 +32,7 @@ _CORNERS_MAX, _SIZES_MAX, _CALLS, _DRAWS_MAX = 8, 32, 2, 12
 _INPUTS_MAX_BYTES = 64 * MIB
 _ANSWER_MAX_BYTES = 256 * MIB
 
+_OWN: Combination = {}  # each input has the example's datatype
 Mark = Literal["ok", "WARN", "FAIL"]
 Sizes = dict[str, int]
 
@@ -60,6 +63,8 @@ class MethodCheck:
         self._name = name
         self._contract = contract
         self._example = example
+        several = {spec.name: spec.datatypes for spec in contract.inputs if spec.datatypes}
+        self._combinations = [*islice(combine(several), COMBINATIONS_MAX)]  # all that the check accepts, and no more
         self._child = child
         self._infer_s = infer_s
         self._rng = np.random.default_rng(0)
@@ -74,15 +79,18 @@ class MethodCheck:
         except CheckFailed as failed:
             yield CheckLine("FAIL", self._name, f"{failed.what}: {failed}")
             return
-        answered = 0
-        for each in sizes:
-            try:
-                answered += self._test(each)
-            except CheckFailed as failed:
-                at = format_sizes(each) or "the example's sizes"
-                yield CheckLine("FAIL", self._name, f"{at}: {failed}")
-                return
-        text = f"{answered} drawn inputs of {len(sizes)} sizes are answered with the contract's datatypes and shapes"
+        answered: list[Sizes] = []
+        try:
+            for each in sizes:
+                answered += [each] * self._test(each, _OWN)
+            for each in size_samples.drop_duplicates([*answered[:1], *answered[-1:]]):
+                answered += [each] * sum(self._test(each, changed) for changed in self._combinations)
+        except CheckFailed as failed:
+            yield CheckLine("FAIL", self._name, str(failed))
+            return
+        more = f" and {1 + len(self._combinations)} combinations of datatypes" if self._combinations else ""
+        text = f"{len(answered)} drawn inputs of {len(sizes)} sizes{more} are answered with the contract's datatypes"
+        text += " and shapes"
         yield CheckLine("ok" if answered else "WARN", self._name, text)
         if self._too_large:
             text = f"{self._too_large} sizes were left out: their inputs have more than {_INPUTS_MAX_BYTES // MIB} MiB"
@@ -118,8 +126,11 @@ class MethodCheck:
             raise CheckFailed("golden cases", f"their inputs have other datatypes than the contract's: {difference}")
         return sizes
 
-    def _test(self, sizes: Sizes) -> int:
-        """Return how many calls at these sizes were made and answered as the contract says. Raises CheckFailed."""
+    def _test(self, sizes: Sizes, changed: Combination) -> int:
+        """Return how many calls at these sizes were made and answered as the contract says. Raises CheckFailed.
+
+        `changed` has the inputs that get another datatype than the example's.
+        """
         shapes = {spec.name: shape_at(spec.shape, sizes) for spec in self._contract.inputs}
         if any(size < 0 for shape in shapes.values() for size in shape):  # as `seq-1` is where seq is 0
             self._impossible += 1
@@ -132,10 +143,13 @@ class MethodCheck:
         for number in range(_DRAWS_MAX):
             drawn = random_inputs.draw_sized(self._example, shapes, number, self._rng, self._integer_ranges())
             try:
-                inputs = self._contract.accept(drawn).tensors
+                inputs = self._contract.accept(cast(one, changed.get(one.name, one.datatype)) for one in drawn).tensors
             except ContractViolation:  # by the values, which are drawn without regard to the contract
                 continue
-            self._call(inputs, sizes)
+            try:
+                self._call(inputs, sizes)
+            except CheckFailed as failed:
+                raise CheckFailed(failed.what, f"{_describe_call(sizes, changed)}: {failed}") from None
             answered += 1
             if answered == _CALLS:
                 break
@@ -163,7 +177,8 @@ class MethodCheck:
             raise CheckFailed(self._name, last_line(answer.failure))
         if not isinstance(answer, OutputReply) or answer.returns != self._contract.returns:
             raise CheckFailed(self._name, "what it returns nests otherwise than the contract says")
-        if wrong := _describe_difference(self._contract.outputs, answer.outputs, sizes):
+        datatypes = self._contract.output_datatypes(inputs)
+        if wrong := _describe_difference(self._contract.outputs, datatypes, answer.outputs, sizes):
             raise CheckFailed(self._name, wrong)
 
 
@@ -188,15 +203,22 @@ def _integer_range(spec: InputSpec) -> tuple[int, int] | None:
     return (low, high) if low <= high else None
 
 
-def _describe_difference(expected: Sequence[OutputSpec], actual: Sequence[TensorSpec], sizes: Sizes) -> str | None:
+def _describe_call(sizes: Sizes, changed: Combination) -> str:
+    datatypes = "".join(f", {name} {datatype}" for name, datatype in changed.items())
+    return (format_sizes(sizes) or "the example's sizes") + datatypes
+
+
+def _describe_difference(
+    expected: Sequence[OutputSpec], datatypes: Mapping[str, Datatype], actual: Sequence[TensorSpec], sizes: Sizes
+) -> str | None:
     """Return how the outputs are not what the contract says, or None."""
     by_name = {spec.name: spec for spec in actual}
     if by_name.keys() != {spec.name for spec in expected}:
         return f"it returns {sorted(by_name)}, and not {sorted(spec.name for spec in expected)}"
     for spec in expected:
         one = by_name[spec.name]
-        if one.datatype is not spec.datatype:
-            return f"{spec.name!r} is {one.datatype}, not {spec.datatype}"
+        if one.datatype is not datatypes[spec.name]:
+            return f"{spec.name!r} is {one.datatype}, not {datatypes[spec.name]}"
         dims = zip(shape_at(spec.shape, sizes), one.shape, strict=False)
         shape = tuple(size if dim == -1 else dim for dim, size in dims)
         if len(one.shape) != len(spec.shape) or shape != one.shape:

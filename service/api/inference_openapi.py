@@ -7,6 +7,7 @@ from service.api.examples import LINEAR_INFERENCE
 from tracehouse.tensors.tensor import Datatype
 
 NOT_FINITE = 'JSON has no NaN and no infinities: they are "NaN", "Infinity" and "-Infinity".'
+_ROUNDED = "Numbers are rounded to the nearest of the datatype, FP16 and BF16 too; one beyond its range is refused."
 
 _PARAMETERS = {"type": "object", "description": "The protocol has it; it is taken and not used."}
 _REQUEST_PARAMETERS = {
@@ -26,7 +27,7 @@ _TENSOR_MEMBERS: dict[str, Any] = {
     "name": {"type": "string"},
     "datatype": {"type": "string", "enum": [datatype.value for datatype in Datatype]},
     "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-    "data": {"description": f"Row-major, flat or nested. {NOT_FINITE}"},
+    "data": {"description": f"Row-major, flat or nested. {NOT_FINITE} {_ROUNDED}"},
     "parameters": _PARAMETERS,
 }
 _COMMON_MEMBERS: dict[str, Any] = {

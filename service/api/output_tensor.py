@@ -26,7 +26,10 @@ class OutputTensor(Frozen):
     """One output tensor."""
 
     name: str
-    datatype: Datatype
+    datatype: Datatype = Field(
+        description="The datatype of the numbers. If the contract has a `datatype_of`, it is that with which the input "
+        "of this name was sent."
+    )
     shape: list[int]
     parameters: OutputParameters | None = Field(None, description="Present if the model returns a complex tensor.")
     data: list[JsonValue] = Field(description=f"Row-major, flat. {NOT_FINITE}")

@@ -23,7 +23,7 @@ def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = 
     for name, method in contract["methods"].items():
         for side in ("inputs", "outputs"):
             for spec in method[side]:
-                cells = (name, side[:-1], spec["name"], spec["datatype"], _shape(spec["shape"]))
+                cells = (name, side[:-1], spec["name"], _datatypes(spec), _shape(spec["shape"]))
                 table.add_row(
                     *(Text(printable(cell)) for cell in cells)
                 )  # a name may have brackets, which rich takes for markup
@@ -62,6 +62,13 @@ def left_out_lines(check: dict[str, Any]) -> Iterator[str]:
     for layer in check["layers"]:
         if layer["left_out"]:
             yield f"left out of the check by {layer['name']} of {layer['method']}: {'; '.join(layer['left_out'])}"
+
+
+def _datatypes(spec: dict[str, Any]) -> str:
+    """Return the datatype, those that an input may have, or the input whose datatype an output has."""
+    if spec.get("datatype_of") is not None:
+        return f"as {spec['datatype_of']}"
+    return " or ".join(spec.get("datatypes") or [spec["datatype"]])
 
 
 def _shape(dims: list[int | str]) -> str:

@@ -180,7 +180,7 @@ class Runner:
             await self.close()
             raise InferenceTimeout(f"no answer came within {limit_s:g} s", limit_s=limit_s) from None
         match message:
-            case OutputReply() if self._fits(method, message, body):
+            case OutputReply() if self._fits(method, inputs, message, body):
                 self._become_ready()
                 return split(message.outputs, body)
             case FailureReply() if message.failure.slug == AnswerTooLarge.slug():
@@ -215,11 +215,10 @@ class Runner:
             )
             raise await self._lost("its answer could not be read") from None
 
-    def _fits(self, method: str, answer: OutputReply, body: bytes) -> bool:
-        expected = self._artifact.contract.method(method).outputs
-        return [(spec.name, spec.datatype) for spec in answer.outputs] == [
-            (spec.name, spec.datatype) for spec in expected
-        ] and sum(spec.byte_size for spec in answer.outputs) == len(body)
+    def _fits(self, method: str, inputs: Sequence[Tensor], answer: OutputReply, body: bytes) -> bool:
+        expected = self._artifact.contract.method(method).output_datatypes(inputs)
+        found = [(spec.name, spec.datatype) for spec in answer.outputs]
+        return found == [*expected.items()] and sum(spec.byte_size for spec in answer.outputs) == len(body)
 
     async def _lost(self, reason: str) -> RunnerLost:
         await self.close()

@@ -112,3 +112,24 @@ def test_gradients_and_forms_work_in_a_lower_precision(artifact: ArtifactOf, opt
     )
 
     assert kept.check.verdict is Verdict.VERIFIED, kept.check
+
+
+def test_an_example_in_bfloat16_is_answered_in_the_datatype_that_is_sent(artifact: ArtifactOf, store: Store) -> None:
+    source = "import torch\ndef Net(x):\n    return x.softmax(-1) * 0.1, x.argmax(-1)\n"
+    kept = artifact(
+        {
+            "model": "net",
+            "source": {"files": {"net.py": source}, "entrypoint": "net:Net"},
+            "example_inputs": [{**X, "datatype": "BF16"}],
+        }
+    )
+
+    forward = kept.contract.method("forward")
+    assert kept.check.verdict is Verdict.VERIFIED, kept.check
+    assert forward.inputs[0].datatypes == ["BF16", "FP32", "FP16"]
+    assert [(one.datatype, one.datatype_of) for one in forward.outputs] == [("BF16", "x"), ("INT64", None)]
+    assert forward.regions[0].basis == "proven"
+    with store.blobs.open(kept.golden.digest) as file:
+        cases = golden.read(os.dup(file.fileno()))
+    assert {one.datatype for case in cases for one in case.inputs} == {Datatype.BF16}
+    assert {one.datatype for case in cases for one in case.outputs} == {Datatype.BF16, Datatype.INT64}

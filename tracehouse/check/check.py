@@ -11,6 +11,7 @@ from typing import Any
 from tracehouse.check import conclusions, findings, scripted_graphs
 from tracehouse.check.blame import BlamedLine, find_blamed_line
 from tracehouse.check.comparer import Comparer
+from tracehouse.check.datatype_proof import DatatypeProver
 from tracehouse.check.datatypes import find_datatypes
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
@@ -26,6 +27,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CallLimit, submitted_call
 from tracehouse.differential.case_names import EXAMPLE, is_sample
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
+from tracehouse.differential.size_samples import choose_telling_points
 from tracehouse.eager import fast_paths
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import LoadedModel
@@ -47,6 +49,8 @@ from tracehouse.torchscript.trace import TraceResult
 
 _PARAMETERS_NAMED_MAX = 10  # in one finding
 _FAST_PATH_PROBES_MAX = 4  # probes that are asked again with fast paths. Chosen.
+# Other datatypes of the inputs may take this fraction of the budget, beside it. Chosen: each is proven anew.
+_DATATYPES_SHARE = 0.5
 _DRAWN = (Kind.NONDETERMINISTIC, Kind.STOCHASTIC, Kind.DRAWS_RANDOM_NUMBERS)
 
 
@@ -187,8 +191,10 @@ class Check:
         )
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         if check.verdict is not Verdict.REJECTED:
+            share = Budget(options.budget_s * _DATATYPES_SHARE)
             claims = {
-                method: _with_datatypes(claim, targets[method], evidence[method]) for method, claim in claims.items()
+                method: _with_datatypes(claim, targets[method], evidence[method], share)
+                for method, claim in claims.items()
             }
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
@@ -270,10 +276,13 @@ class Check:
         }
 
 
-def _with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence) -> MethodClaim:
-    """Return the claim with the datatypes that inputs may have."""
-    other_size = next((one.call for one in evidence.size_calls if one.agrees), None)
-    return claim.model_copy(update={"datatypes": find_datatypes(target, other_size)})
+def _with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budget: Budget) -> MethodClaim:
+    """Return the claim with the datatypes that inputs may have, and the outputs that follow them."""
+    agreed = {tuple(sorted(one.sizes.items())): one.call for one in reversed(evidence.size_calls) if one.agrees}
+    telling = choose_telling_points(dict(sizes) for sizes in agreed)
+    others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
+    found = find_datatypes(target, others, DatatypeProver(target, evidence, claim, budget), budget)
+    return claim.model_copy(update={"datatypes": found.inputs, "datatype_of": found.datatype_of})
 
 
 def _blame_lines(

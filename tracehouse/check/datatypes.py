@@ -1,85 +1,166 @@
 """Other datatypes of the inputs: which ones the artifact answers as the eager model does, in all combinations.
 
 A trace may keep a datatype of its example, as in `torch.zeros(n, dtype=x.dtype)`. So a trace with the other datatype
-must have the same graph, and both must agree on it at the example's size and at another one. The outputs must have the
-example's datatypes, because the contract has one for each.
+must have the same graph, both must agree on it at the example's size and at others, and what is proven of the sizes
+must be proven with it too. An output must always have the
+datatype of the example, or that of one and the same input, because the contract can say nothing else.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
+from tracehouse.check.datatype_proof import DatatypeProver
 from tracehouse.check.graph_diff.canonical import find_divergences
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
+from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
-from tracehouse.differential.datatype_combinations import are_few, combine
+from tracehouse.differential.datatype_combinations import Combination, find_accepted
 from tracehouse.eager.call import Call
 from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.tensors.tensor import Datatype
-from tracehouse.torch_values import structure
+from tracehouse.torch_values import returned
 from tracehouse.torch_values.tensors import DTYPES, datatype_of
+from tracehouse.torchscript.size_numbers import rounds_numbers_of_sizes
 
 # The datatypes that a client may have in place of an example's.
 _OTHERS = {
     Datatype.INT64: [Datatype.INT32],
     Datatype.INT32: [Datatype.INT64],
-    Datatype.FP32: [Datatype.FP64, Datatype.FP16],
+    Datatype.FP32: [Datatype.FP64, Datatype.FP16, Datatype.BF16],
     Datatype.FP64: [Datatype.FP32],
-    Datatype.FP16: [Datatype.FP32],
+    Datatype.FP16: [Datatype.FP32, Datatype.BF16],
+    Datatype.BF16: [Datatype.FP32, Datatype.FP16],
 }
 
+_Named = Mapping[str, Datatype | None]  # None: a dtype of torch that the protocol has no datatype for
 
-def find_datatypes(target: Target, other_size: Call | None) -> dict[str, list[Datatype]]:
-    """Return the datatypes that inputs may have, by the names of those that may have several; an input's own is first.
 
-    `other_size` is a call of another size, if one agreed. Only a trace has a graph to compare, so nothing is returned
-    for a script.
+@dataclass(frozen=True)
+class FoundDatatypes:
+    """The datatypes that inputs may have, by those that may have several, an input's own first.
+
+    `datatype_of` has the outputs that do not always have the example's datatype, each with the input whose they have.
     """
-    found: dict[str, list[Datatype]] = {}
+
+    inputs: dict[str, list[Datatype]] = field(default_factory=dict)
+    datatype_of: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """The datatypes of a call's inputs, and those of its outputs."""
+
+    inputs: _Named
+    outputs: _Named
+
+
+def find_datatypes(target: Target, others: Sequence[Call], prover: DatatypeProver, budget: Budget) -> FoundDatatypes:
+    """Return the datatypes that inputs may have, and the outputs that follow them.
+
+    `others` are calls of other sizes that agreed, and `prover` proves once more what is proven with the example's
+    datatypes. Datatypes for which the budget leaves no time are not returned. Only a trace has a graph to compare, so
+    nothing is returned for a script.
+    """
     if target.retrace is None:
-        return found
-    calls = [target.call, *([] if other_size is None else [other_size])]
-    for name, tensor in target.call.tensors.items():
-        own = datatype_of(tensor)
-        if own is None:
+        return FoundDatatypes()
+    search = _Search(target, [target.call, *others], prover, budget)
+    own = {name: datatype_of(tensor) for name, tensor in target.call.tensors.items()}
+    candidates = {name: [one, *search.candidates(one)] for name, one in own.items() if one is not None}
+    inputs = find_accepted(candidates, search.hold)
+    return FoundDatatypes(inputs, _find_followed(search.answered) or {})
+
+
+class _Search:
+    """The combinations that hold, with the datatypes of their outputs; at first those of the example."""
+
+    def __init__(self, target: Target, calls: Sequence[Call], prover: DatatypeProver, budget: Budget) -> None:
+        self._target = target
+        self._calls = calls
+        self._prover = prover
+        self._budget = budget
+        self.answered = [_Answered(_datatypes(target.call.tensors), _outputs(target.example.outputs))]
+
+    def candidates(self, own: Datatype) -> list[Datatype]:
+        """Return the datatypes to try in place of an input's own.
+
+        A number that the trace computes from sizes in float32, and the model in Python, is not exact in float64. No
+        proof covers that, since it was made with the example's datatype.
+        """
+        others = _OTHERS.get(own, [])
+        if Datatype.FP64 in others and rounds_numbers_of_sizes(self._target.artifact, self._target.method):
+            return [one for one in others if one is not Datatype.FP64]
+        return others
+
+    def hold(self, combinations: Sequence[Combination]) -> bool:
+        """Whether both models agree with all combinations, and each output is like the example's or one input."""
+        answered = [*self.answered]
+        for changed in combinations:
+            found = None if self._budget.is_spent else self._ask(changed)
+            if found is None:
+                return False
+            answered.append(found)
+        if _find_followed(answered) is None:
+            return False
+        self.answered = answered
+        return True
+
+    def _ask(self, changed: Combination) -> _Answered | None:
+        """Return the datatypes of the calls with this combination; None if the models disagree or the graphs do."""
+        calls = [_cast(call, changed) for call in self._calls]
+        try:
+            outputs = [self._outputs_of(call) for call in calls]
+            if None in outputs or any(one != outputs[0] for one in outputs):
+                return None
+            again = self._target.trace_again(calls[0], within_s=CALL_LIMITS.second_trace.after(self._target.call_s))
+            if find_divergences(self._target.graph, again) or not self._prover.holds(calls[0]):
+                return None
+        except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
+            return None
+        if outputs[0] is None:
+            return None
+        return _Answered({**self.answered[0].inputs, **changed}, outputs[0])
+
+    def _outputs_of(self, call: Call) -> _Named | None:
+        """Return the datatypes of eager's outputs, or None if the artifact does not answer as eager does."""
+        target = self._target
+        try:
+            eager = target.eager.answer(call, within_s=target.call_s)
+            asked = target.ask_artifact(call, eager)
+        except (ModelRaised, LimitExceeded, TooSlow):
+            return None
+        return _outputs(eager.outputs) if asked.compared.agrees and not eager.drew else None
+
+
+def _find_followed(answered: Sequence[_Answered]) -> dict[str, str] | None:
+    """Return the input whose datatype an output always has, by the outputs that have several.
+
+    None if an output has several datatypes, and is like no input, or if the outputs are not always the same.
+    """
+    first = answered[0]
+    if any(one.outputs.keys() != first.outputs.keys() for one in answered):
+        return None
+    followed = {}
+    for output, own in first.outputs.items():
+        if all(one.outputs[output] is own for one in answered):
             continue
-        others = [one for one in _OTHERS.get(own, []) if _all_agree(target, calls, [{name: one}])]
-        wider = {**found, name: [own, *others]}
-        together = [one for one in combine(wider) if name in one and len(one) > 1]
-        if others and are_few(wider) and _all_agree(target, calls, together):
-            found = wider
-    return found
+        alike = [name for name in first.inputs if all(one.inputs[name] is one.outputs[output] for one in answered)]
+        if not alike:
+            return None
+        followed[output] = alike[0]
+    return followed
 
 
-def _all_agree(target: Target, calls: Sequence[Call], combinations: Sequence[Mapping[str, Datatype]]) -> bool:
-    return all(_agrees(target, [_cast(call, changed) for call in calls]) for changed in combinations)
-
-
-def _cast(call: Call, datatypes: Mapping[str, Datatype]) -> Call:
+def _cast(call: Call, datatypes: Combination) -> Call:
     changed = {name: call.tensors[name].to(DTYPES[datatype]) for name, datatype in datatypes.items()}
     return call.with_tensors({**call.tensors, **changed})
 
 
-def _agrees(target: Target, calls: Sequence[Call]) -> bool:
-    """Whether the artifact answers all calls as eager does, and a trace of the first one has the artifact's graph."""
-    try:
-        if not all(_answers_alike(target, call) for call in calls):
-            return False
-        again = target.trace_again(calls[0], within_s=CALL_LIMITS.second_trace.after(target.call_s))
-    except (Exception, TooSlow):  # noqa: BLE001 - submitted code, and torch's tracer of it
-        return False
-    return not find_divergences(target.graph, again)
+def _outputs(outputs: object) -> _Named:
+    return _datatypes(returned.tensors(outputs))
 
 
-def _answers_alike(target: Target, call: Call) -> bool:
-    try:
-        eager = target.eager.answer(call, within_s=target.call_s)
-        asked = target.ask_artifact(call, eager)
-    except (ModelRaised, LimitExceeded, TooSlow):
-        return False
-    return asked.compared.agrees and not eager.drew and _dtypes(eager.outputs) == _dtypes(target.example.outputs)
-
-
-def _dtypes(outputs: object) -> dict[str, torch.dtype]:
-    return {path: tensor.dtype for path, tensor in structure.tensors(outputs, "output").items()}
+def _datatypes(tensors: Mapping[str, torch.Tensor]) -> _Named:
+    return {name: datatype_of(tensor) for name, tensor in tensors.items()}

@@ -175,7 +175,7 @@ def _contract_lines(method: MethodContract) -> Iterator[str]:
         yield f"always on one device: {method.devices[0]}{more}"
     for output in method.outputs:
         dims = ["any" if dim == -1 else dim for dim in output.shape]
-        yield f"→ {output.name}: {output.datatype.value} {_shape(dims)}"
+        yield f"→ {output.name}: {output.datatype_text} {_shape(dims)}"
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:

@@ -26,7 +26,7 @@ from tracehouse.contract.violations import (
 )
 from tracehouse.errors import ContractViolation, MethodNotFound, MissingInput, UnexpectedInput
 from tracehouse.frozen import Frozen
-from tracehouse.tensors.tensor import Tensor, TensorSpec, array
+from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec, array
 
 # How the eager model ran that an artifact was compared with, if the contract says `without_fast_paths`.
 WITHOUT_FAST_PATHS = "without its fast paths: torch.backends.mha.set_fastpath_enabled(False)"
@@ -56,12 +56,14 @@ class MethodClaim(Frozen):
 
     `shapes`, `fixed`, `values` and `datatypes` are by the inputs' names. A shape has a number or an expression of
     symbols for each dim; `fixed` has the reason for each dim that is a number, by the dim's index as text.
+    `datatype_of` has the input whose datatype an output always has, by the output's name.
     """
 
     shapes: dict[str, SymbolicShape]
     fixed: dict[str, dict[str, Reason]] = {}
     values: dict[str, ValueRange] = {}
     datatypes: dict[str, Datatypes] = {}  # of the inputs that may have several
+    datatype_of: dict[str, str] = {}  # of the outputs that do not always have the example's datatype
     regions: Regions = []
     wrong: WrongSizes = []
     batch: Batch | None = None
@@ -131,6 +133,16 @@ class MethodContract(Frozen):
             self.outputs,
             "the returned structure and the outputs name different tensors",
         )
+        return self
+
+    @model_validator(mode="after")
+    def _check_followed_inputs(self) -> Self:
+        several = {spec.name: spec.datatype for spec in self.inputs if len(spec.accepted_datatypes) > 1}
+        for spec in self.outputs:
+            if spec.datatype_of is not None and several.get(spec.datatype_of) is not spec.datatype:
+                raise PydanticCustomError(
+                    "datatype_of", "an output follows what is no input of its datatype that may have several"
+                )
         return self
 
     @model_validator(mode="after")
@@ -209,6 +221,13 @@ class MethodContract(Frozen):
         found = self._solution(shapes)
         return found if isinstance(found, dict) else None
 
+    def output_datatypes(self, inputs: Iterable[Tensor | TensorSpec]) -> dict[str, Datatype]:
+        """Return the outputs' datatypes by name, in the contract's order, for inputs that the contract accepts."""
+        given = {one.name: one.datatype for one in inputs}
+        return {
+            spec.name: spec.datatype if spec.datatype_of is None else given[spec.datatype_of] for spec in self.outputs
+        }
+
     def takes(self, specs: Iterable[TensorSpec]) -> bool:
         """Whether inputs of these datatypes and shapes lie in a region. Neither values nor `open` count."""
         sizes = self.sizes_of(specs)
@@ -231,12 +250,15 @@ class MethodContract(Frozen):
         unknown = {*claim.shapes, *claim.fixed, *claim.values, *claim.datatypes} - {spec.name for spec in self.inputs}
         if unknown:
             raise ValueError(f"there is no input {min(unknown)!r}")
+        if unknown := claim.datatype_of.keys() - {spec.name for spec in self.outputs}:
+            raise ValueError(f"there is no output {min(unknown)!r}")
         inputs = [_apply_claim(spec, claim) for spec in self.inputs]
         example = solve_or_conflict([(spec.shape, spec.example) for spec in inputs])
         if isinstance(example, SizeConflict):
             raise ValueError("the symbols' sizes cannot be told from the example's shapes")
         regions = _regions_with_example(claim.regions, example)
-        outputs = fit_outputs(self.outputs, _varying_symbols(example, regions), [(example, self.outputs), *answers])
+        following = [spec.model_copy(update={"datatype_of": claim.datatype_of.get(spec.name)}) for spec in self.outputs]
+        outputs = fit_outputs(following, _varying_symbols(example, regions), [(example, self.outputs), *answers])
         wrong = [sizes for sizes in claim.wrong if sizes != example]
         changed = {"inputs": inputs, "outputs": outputs, "regions": regions, "wrong": wrong, "batch": claim.batch}
         return type(self).model_validate({**dict(self), **changed})

@@ -4,12 +4,13 @@ What cannot be shown to be covered counts as not covered.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 
 from tracehouse.contract.box_cover import Effort, TooManySizes
 from tracehouse.contract.contract import Contract, MethodContract
-from tracehouse.contract.input_spec import InputSpec, ValueRange
+from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.region_cover import list_uncovered_sizes
@@ -27,7 +28,6 @@ from tracehouse.contract.structure import (
     leaves_of,
     same_arguments,
 )
-from tracehouse.tensors.tensor import Datatype
 
 
 def list_uncovered(old: Sequence[Contract], new: Sequence[Contract]) -> list[str]:
@@ -82,7 +82,7 @@ def _differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
     yield from _order_differences(old, new)
     if new.stochastic and not old.stochastic:
         yield "the same inputs get another answer each time, because it draws random numbers"
-    yield from _output_differences(old.outputs, new.outputs)
+    yield from _output_differences(old, new)
     yield from _returns_differences(old.returns, new.returns)
 
 
@@ -97,18 +97,19 @@ def _input_differences(old: InputSpec, new: InputSpec) -> Iterator[str]:
     elif len(old.shape) != len(new.shape):
         yield f"input {old.name!r} has {len(new.shape)} dims, and had {len(old.shape)}"
     elif new.values is not None:
-        low, high = _values(old.datatype, old.values)
+        low, high = _values(old)
         if not new.values.contains(low, high):
-            allowed = _format_values(*_values(new.datatype, new.values))
+            allowed = _format_values(*_values(new))
             yield f"values of input {old.name!r} may be {allowed}, and might be {_format_values(low, high)}"
 
 
-def _values(datatype: Datatype, values: ValueRange | None) -> tuple[int, int]:
+def _values(spec: InputSpec) -> tuple[int, int]:
     """Return the least and the greatest integer that are accepted."""
-    limits = np.iinfo(datatype.value.lower())
-    low = None if values is None else values.low
-    high = None if values is None else values.high
-    return int(limits.min) if low is None else low, int(limits.max) if high is None else high
+    limits = [np.iinfo(datatype.value.lower()) for datatype in spec.accepted_datatypes]
+    low = None if spec.values is None else spec.values.low
+    high = None if spec.values is None else spec.values.high
+    least, greatest = min(int(one.min) for one in limits), max(int(one.max) for one in limits)
+    return least if low is None else low, greatest if high is None else high
 
 
 def _format_values(low: int, high: int) -> str:
@@ -156,19 +157,35 @@ def _plain(structure: Structure) -> Structure:
     return structure
 
 
-def _output_differences(old: Sequence[OutputSpec], new: Sequence[OutputSpec]) -> Iterator[str]:
-    for place, spec in enumerate(old):
-        now = new[place] if place < len(new) else None
+def _output_differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
+    for place, spec in enumerate(old.outputs):
+        now = new.outputs[place] if place < len(new.outputs) else None
         if now is None or now.name != spec.name:
             yield f"output {place + 1} is not {spec.name!r} any more"
-        elif now.datatype is not spec.datatype:
-            yield f"output {spec.name!r} is {now.datatype}, and was {spec.datatype}"
+        elif (changed := _datatype_difference(old, spec, now)) is not None:
+            yield changed
         elif len(now.shape) != len(spec.shape) and any(dim != -1 for dim in spec.shape):
             yield f"output {spec.name!r} has {len(now.shape)} dims, and had {len(spec.shape)}"
         else:
             for at, (before, after) in enumerate(zip(spec.shape, now.shape, strict=False)):
                 if after == -1 and before != -1:
                     yield f"dim {at} of output {spec.name!r} is not known any more, and was {before}"
+
+
+def _datatype_difference(old: MethodContract, was: OutputSpec, now: OutputSpec) -> str | None:
+    """Return in words for which datatypes of the inputs that were accepted an output has another datatype now."""
+    accepted = {spec.name: spec.accepted_datatypes for spec in old.inputs}
+    followed = [
+        name for name in dict.fromkeys((was.datatype_of, now.datatype_of)) if name is not None and name in accepted
+    ]
+    for chosen in product(*(accepted[name] for name in followed)):
+        given = dict(zip(followed, chosen, strict=True))
+        before = was.datatype if was.datatype_of is None else given[was.datatype_of]
+        after = now.datatype if now.datatype_of is None else given.get(now.datatype_of, now.datatype)
+        if before is not after:
+            where = " and".join(f" if {name} is {one}" for name, one in given.items())
+            return f"output {was.name!r} is {after}{where}, and was {before}"
+    return None
 
 
 def _returns_differences(old: Structure, new: Structure) -> Iterator[str]:

@@ -17,13 +17,23 @@ class OutputSpec(Frozen):
     """One output tensor. A dim of its shape is a number, an expression of symbols, or -1 if neither fits."""
 
     name: str
-    datatype: Datatype
+    datatype: Datatype = Field(description="The datatype where each input has its first one, as in the example.")
     shape: tuple[OutputDim, ...]
+    datatype_of: str | None = Field(
+        None,
+        description="The name of the input whose datatype the output always has, if that input may have several. Null: "
+        "the output is always `datatype`.",
+    )
 
     @classmethod
     def from_example(cls, spec: TensorSpec) -> Self:
         """Return the spec that has the example's shape."""
         return cls(name=spec.name, datatype=spec.datatype, shape=spec.shape)
+
+    @property
+    def datatype_text(self) -> str:
+        """The datatype, or which input's it is, for a person."""
+        return self.datatype.value if self.datatype_of is None else f"as {self.datatype_of}"
 
     @property
     def symbols(self) -> set[str]:

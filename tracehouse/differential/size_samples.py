@@ -17,6 +17,8 @@ Sizes = Mapping[str, int]
 _CORNERS_OF = 3
 # How many of the smallest and of the largest ends of a symbol's spans are taken. Chosen.
 _ENDS = 6
+# How many points are chosen to stand for all. Chosen: each is called several times.
+_TELLING_POINTS_MAX = 3
 
 
 def corner_sizes(region: Region) -> list[dict[str, int]]:
@@ -58,6 +60,23 @@ def sort_sizes(points: Iterable[Sizes]) -> list[dict[str, int]]:
 def drop_duplicates(points: Iterable[Sizes]) -> list[dict[str, int]]:
     """Return each point once, in their order."""
     return list({tuple(sorted(point.items())): dict(point) for point in points}.values())
+
+
+def choose_telling_points(points: Iterable[Sizes]) -> list[dict[str, int]]:
+    """Return a few of the points: the largest, and such that each symbol has a size that is no power of two.
+
+    A number that is computed from a power of two, such as `1 / n` or `n ** -0.5`, is often exact where others are not.
+    """
+    ordered = sort_sizes(drop_duplicates(points))
+    chosen = ordered[-1:]
+    missing = {symbol for point in chosen for symbol in point} - _uneven_symbols(chosen)
+    while missing and len(chosen) < _TELLING_POINTS_MAX:
+        best = max(ordered, key=lambda point: len(missing & _uneven_symbols([point])))
+        if not missing & _uneven_symbols([best]):
+            break
+        chosen.append(best)
+        missing -= _uneven_symbols([best])
+    return chosen
 
 
 def nearest_size(spans: Iterable[Span], size: int) -> int:
@@ -115,6 +134,11 @@ def tested_regions(sizes: Sequence[Sizes]) -> list[Region]:
         Region(spans={symbol: find_spans(found)[:SPANS_MAX] for symbol, found in box.items()}, basis="tested")
         for box in join_into_boxes(sort_sizes(sizes))
     ]
+
+
+def _uneven_symbols(points: Iterable[Sizes]) -> set[str]:
+    """Return the symbols that have a size that is no power of two."""
+    return {symbol for point in points for symbol, size in point.items() if size & (size - 1)}
 
 
 def _join(found: Sequence[dict[str, list[int]]], symbol: str) -> list[dict[str, list[int]]]:

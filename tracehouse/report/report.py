@@ -224,7 +224,7 @@ def _input(spec: InputSpec) -> Sequence[object]:
 
 def _output(spec: OutputSpec) -> Sequence[object]:
     shape = ["any" if dim == -1 else dim for dim in spec.shape]
-    return code(spec.name), spec.datatype.value, _shape(shape)
+    return code(spec.name), spec.datatype_text, _shape(shape)
 
 
 def _shape(dims: Sequence[object]) -> Html:

@@ -6,6 +6,7 @@ and leaves the sizes that came out right.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from tracehouse.findings import baked, coverage
 from tracehouse.findings.finding import Finding
 from tracehouse.tensors.tensor import Datatype, TensorSpec, array
 from workers.verification.batch_claim import BatchVerifier
-from workers.verification.datatype_claim import holds_for_datatypes
+from workers.verification.datatype_claim import verify_datatypes
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.size_tester import RANGES, SizeTester
 from workers.verification.sized_inputs import SizedInputs
@@ -89,7 +90,7 @@ class _ClaimVerifier:
         differing = [sizes for sizes, run in runs if self._is_size_difference(run) and sizes != self._example_sizes]
         wrong = size_samples.drop_duplicates([*self._claim.wrong, *differing])[:WRONG_MAX]
         batch = self._batch.verify(self._claim.batch, regions) if self._claim.batch is not None else None
-        changed = {"values": values, "wrong": wrong, "batch": batch, "datatypes": self._verified_datatypes(runs)}
+        changed = {"values": values, "wrong": wrong, "batch": batch, **self._verified_datatypes(runs)}
         claim = self._claim.model_copy(update=changed)
         answers = [(sizes, run.outputs) for sizes, run in runs if self._is_right(run)]
         findings = [*self._findings, *self._batch.findings]
@@ -133,15 +134,18 @@ class _ClaimVerifier:
             self._findings.append(coverage.sizes_refused(self._call.method, region, inside[-1][1].refusal))
         return False
 
-    def _verified_datatypes(self, runs: Sequence[tuple[Sizes, DifferentialRun]]) -> dict[str, list[Datatype]]:
-        """Return the claimed datatypes if they hold at the example's sizes and at others that came out right."""
-        claimed = self._claim.datatypes
-        if not claimed or any(run.differs for _, run in runs):
-            return {}
-        others = [sizes for sizes, run in runs if self._is_right(run) and sizes != self._example_sizes]
-        tried = [self._example_sizes, *others[-1:]]
-        holds = holds_for_datatypes(self._tester, self._call, self._contract, self._inputs, claimed, tried)
-        return claimed if holds else {}
+    def _verified_datatypes(self, runs: Sequence[tuple[Sizes, DifferentialRun]]) -> dict[str, dict[str, Any]]:
+        """Return the claimed datatypes that hold at the example's sizes and at others that came out right.
+
+        Beside them are the outputs that follow an input which may still have several.
+        """
+        kept: dict[str, list[Datatype]] = {}
+        if not any(run.differs for _, run in runs):
+            others = [sizes for sizes, run in runs if self._is_right(run) and sizes != self._example_sizes]
+            telling = size_samples.choose_telling_points(others)
+            kept = verify_datatypes(self._tester, self._call, self._contract, self._inputs, telling)
+        followed = {output: name for output, name in self._claim.datatype_of.items() if name in kept}
+        return {"datatypes": kept, "datatype_of": followed}
 
     def _is_size_difference(self, run: DifferentialRun) -> bool:
         """Whether the size makes it differ, and not chance, or what makes the example differ as well."""
@@ -149,7 +153,8 @@ class _ClaimVerifier:
 
     def _is_right(self, run: DifferentialRun) -> bool:
         """Whether both models agree, on outputs with the names, datatypes and ranks of the contract."""
-        expected = {(spec.name, spec.datatype, len(spec.shape)) for spec in self._contract.outputs}
+        datatypes = self._contract.output_datatypes(run.inputs)
+        expected = {(spec.name, datatypes[spec.name], len(spec.shape)) for spec in self._contract.outputs}
         return run.agrees and {(spec.name, spec.datatype, len(spec.shape)) for spec in run.outputs} == expected
 
     def _range_holds(self, leaf: str, claimed: ValueRange) -> bool:

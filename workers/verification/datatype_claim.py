@@ -1,56 +1,64 @@
 """Claims of further datatypes, verified: each combination is asked on inputs that are drawn here."""
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Sequence
 
 from tracehouse.contract.contract import MethodContract
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.datatype_combinations import Datatypes, are_few, combine
+from tracehouse.differential.datatype_combinations import Combination, find_accepted
 from tracehouse.differential.size_samples import Sizes
-from tracehouse.tensors.tensor import Datatype, Tensor, array, array_bytes
+from tracehouse.tensors.tensor import Datatype, Tensor, cast
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.sized_inputs import SizedInputs
 
-_DRAWS = 3  # at each size. Chosen.
+# The most draws at a size, and how many of them are to be answered at the example's sizes and at others. Chosen.
+_DRAWS, _ANSWERS_AT_EXAMPLE, _ANSWERS_ELSEWHERE = 3, 3, 1
 
 
-def holds_for_datatypes(
+def verify_datatypes(
     tester: DifferentialTester,
     call: BoundCall,
     contract: MethodContract,
     inputs: SizedInputs,
-    claimed: Datatypes,
-    sizes: Sequence[Sizes],
-) -> bool:
-    """Whether both models agree with all combinations of the claimed datatypes at each of these sizes.
+    others: Sequence[Sizes],
+) -> dict[str, list[Datatype]]:
+    """Return the datatypes of the claimed contract with which both models agree at the example's and at other sizes.
 
-    The outputs must have the contract's datatypes. Inputs that the eager model refuses say nothing; at each size, some
-    must be answered.
+    They are by the inputs that may have several. The outputs must have the datatypes that the contract says. Inputs
+    that the eager model refuses say nothing; at each size, some must be answered.
     """
-    expected = {(spec.name, spec.datatype) for spec in contract.outputs}
-    if not are_few(claimed):
-        return False
-    for changed in combine(claimed):
-        for one in sizes:
-            drawn = [_cast(inputs.draw(one, number), changed) for number in range(_DRAWS)]
-            answers = [tester.compare_unrecorded(call, given) for given in drawn]
-            answered = [outputs for outputs in answers if outputs != "refused"]
-            if not answered or any(
-                outputs == "differs" or {(spec.name, spec.datatype) for spec in outputs} != expected
-                for outputs in answered
-            ):
-                return False
-    return True
+    tried = [(contract.example_sizes or {}, _ANSWERS_AT_EXAMPLE), *((sizes, _ANSWERS_ELSEWHERE) for sizes in others)]
+
+    def hold(combinations: Sequence[Combination]) -> bool:
+        return all(
+            _agree(tester, call, contract, _draw(inputs, sizes, changed), enough)
+            for changed in combinations
+            for sizes, enough in tried
+        )
+
+    return find_accepted({spec.name: spec.datatypes for spec in contract.inputs if spec.datatypes}, hold)
 
 
-def _cast(inputs: Sequence[Tensor], datatypes: Mapping[str, Datatype]) -> list[Tensor]:
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest may overflow
-        return [_cast_tensor(one, datatypes.get(one.name, one.datatype)) for one in inputs]
+def _agree(
+    tester: DifferentialTester,
+    call: BoundCall,
+    contract: MethodContract,
+    draws: Iterable[Sequence[Tensor]],
+    enough: int,
+) -> bool:
+    """Whether both models agree on the draws until `enough` were answered, and at least one was."""
+    answered = 0
+    for drawn in draws:
+        outputs = tester.compare_unrecorded(call, drawn)
+        if outputs == "refused":
+            continue
+        if outputs == "differs" or {one.name: one.datatype for one in outputs} != contract.output_datatypes(drawn):
+            return False
+        answered += 1
+        if answered == enough:
+            break
+    return answered > 0
 
 
-def _cast_tensor(tensor: Tensor, datatype: Datatype) -> Tensor:
-    if datatype is tensor.datatype:
-        return tensor
-    data = array_bytes(datatype, array(tensor.datatype, tensor.data))
-    return Tensor(tensor.name, datatype, tensor.shape, data)
+def _draw(inputs: SizedInputs, sizes: Sizes, changed: Combination) -> Iterator[list[Tensor]]:
+    for number in range(_DRAWS):
+        yield [cast(one, changed.get(one.name, one.datatype)) for one in inputs.draw(sizes, number)]

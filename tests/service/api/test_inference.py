@@ -38,6 +38,7 @@ from tracehouse.contract.regions import Region, Span
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.tensors.tensor import Datatype
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [1.0, 2.0, 3.0, 4.0]}
@@ -445,6 +446,39 @@ def test_an_answer_may_carry_both_warnings(asked: Asked, batched: Artifact, regi
 
     assert [word in reply.headers["warning"] for word in ("rejected", "never tried")] == [True, True]
     assert len(reply.json()["warnings"]) == 3
+
+
+def test_an_output_that_follows_an_input_has_the_datatype_that_was_sent(
+    asked: Asked, batched: Artifact, register: Register
+) -> None:
+    claim = BATCHED.model_copy(
+        update={
+            "datatypes": {"input": [Datatype.FP32, Datatype.FP64, Datatype.FP16, Datatype.BF16]},
+            "datatype_of": {"output": "input"},
+        }
+    )
+    register("follows", claimed(batched, claim))
+
+    for datatype, answered in (("FP32", 3.299999952316284), ("FP64", 3.3), ("FP16", 3.30078125), ("BF16", 3.296875)):
+        sent = {"name": "input", "datatype": datatype, "shape": [1, 2], "data": [-2.0, 3.3]}
+        (output,) = asked({"inputs": [sent]}, "/infer/follows").json()["outputs"]
+        assert output == {"name": "output", "datatype": datatype, "shape": [1, 2], "data": [0.0, answered]}
+    too_large = {**sent, "data": [1.0, 3.4e38]}
+    assert (
+        "BF16's range"
+        in assert_problem(asked({"inputs": [too_large]}, "/infer/follows"), 422, "invalid-tensor")["detail"]
+    )
+
+
+def test_an_answer_of_another_datatype_than_the_contracts_is_not_handed_out(
+    asked: Asked, batched: Artifact, register: Register
+) -> None:
+    """The contract says FP32 whatever is sent, and the artifact answers in kind."""
+    claim = BATCHED.model_copy(update={"datatypes": {"input": [Datatype.FP32, Datatype.FP64]}})
+    register("says-float32", claimed(batched, claim))
+
+    sent = {"name": "input", "datatype": "FP64", "shape": [1, 2], "data": [-2.0, 3.3]}
+    assert_problem(asked({"inputs": [sent]}, "/infer/says-float32"), 502, "runner-lost")
 
 
 def test_values_outside_the_contract_are_refused(asked: Asked, store: Store, trace, register: Register) -> None:

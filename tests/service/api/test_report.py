@@ -256,6 +256,19 @@ def test_the_contract_says_which_sizes_are_taken_and_how_that_is_known(report: C
     assert "Rows along batch do not see one another, up to 32 of them." in page.whole
 
 
+def test_the_contract_says_which_datatypes_are_taken_and_which_output_follows(report: Callable[..., Read]) -> None:
+    whole = contract()
+    method = whole.methods["forward"]
+    inputs = [method.inputs[0].model_copy(update={"datatypes": [Datatype.INT64, Datatype.INT32]})]
+    outputs = [method.outputs[0].model_copy(update={"datatype": Datatype.INT64, "datatype_of": "ids"})]
+    following = method.model_copy(update={"inputs": inputs, "outputs": outputs})
+
+    page = report(contract=whole.model_copy(update={"methods": {"forward": following}}))
+
+    assert page.row("ids")[1] == "INT64 or INT32"
+    assert page.row("output") == ["output", "as ids", "[batch, any]"]
+
+
 def test_findings_stand_by_their_effect_with_all_that_is_known(report: Callable[..., Read]) -> None:
     page = report().whole
 

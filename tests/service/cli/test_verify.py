@@ -26,6 +26,7 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.findings.verdict import Verdict
+from tracehouse.tensors.tensor import Datatype
 
 
 class Doubled(torch.nn.Module):
@@ -147,6 +148,33 @@ def test_an_archive_that_breaks_its_contract_at_another_size_fails(packed: Calla
 
     assert ended.exit_code == 1
     assert "FAIL  forward              batch " in ended.stdout
+
+
+def follow(method: MethodContract, *, follows: bool = True) -> MethodContract:
+    """The input may have several datatypes, and the output has the input's if it follows it."""
+    opened = open_batch(method)
+    inputs = [one.model_copy(update={"datatypes": [Datatype.FP32, Datatype.BF16]}) for one in opened.inputs]
+    outputs = [one.model_copy(update={"datatype_of": "x" if follows else None}) for one in opened.outputs]
+    return opened.model_copy(update={"inputs": inputs, "outputs": outputs})
+
+
+def test_each_datatype_of_an_input_is_sent(packed: Callable[..., Path]) -> None:
+    ended = verify(packed(Doubled(), contract=follow))
+
+    assert ended.exit_code == 0, ended.output
+    assert "FP32 or BF16" in ended.stdout
+    assert "as x" in ended.stdout
+    assert (
+        "10 drawn inputs of 3 sizes and 2 combinations of datatypes are answered with the contract's datatypes "
+        "and shapes" in " ".join(ended.stdout.split())
+    )
+
+
+def test_an_output_that_does_not_have_the_datatype_of_the_contract_fails(packed: Callable[..., Path]) -> None:
+    ended = verify(packed(Doubled(), contract=lambda method: follow(method, follows=False)))
+
+    assert ended.exit_code == 1
+    assert "x BF16: 'output' is BF16, not FP32" in " ".join(ended.stdout.split())
 
 
 def test_an_archive_whose_golden_cases_differ_fails(packed: Callable[..., Path]) -> None:

@@ -67,6 +67,32 @@ def test_an_input_may_have_each_of_its_datatypes_and_stays_as_it_was_sent() -> N
     assert "not INT64 or INT32" in refused.value.detail
 
 
+FOLLOWING = MethodClaim(shapes={}, datatypes={"x": [Datatype.FP32, Datatype.BF16]}, datatype_of={"output": "x"})
+
+
+def test_an_output_has_the_datatype_with_which_the_input_is_sent_that_it_follows() -> None:
+    method = METHOD.with_claim(FOLLOWING)
+
+    assert method.output_datatypes([tensor(X, datatype=Datatype.BF16), tensor(MASK)]) == {"output": "BF16"}
+    assert method.output_datatypes([tensor(X), tensor(MASK)]) == {"output": "FP32"}
+    assert METHOD.output_datatypes([tensor(X), tensor(MASK)]) == {"output": "FP32"}
+    assert MethodContract.model_validate_json(method.model_dump_json()) == method
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"datatypes": {}},  # x has one datatype
+        {"datatype_of": {"output": "mask"}},
+        {"datatype_of": {"output": "y"}},
+        {"datatype_of": {"other": "x"}},
+    ],
+)
+def test_an_output_follows_only_an_input_that_may_have_several_datatypes(claim: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"datatype_of|no output 'other'"):
+        METHOD.with_claim(FOLLOWING.model_copy(update=claim))
+
+
 @pytest.mark.parametrize("datatypes", [["INT32", "INT64"], ["INT64", "FP32"], ["INT64", "BOOL"]])
 def test_datatypes_begin_with_the_examples_and_are_of_its_kind(datatypes: list[str]) -> None:
     with pytest.raises(ValidationError):

@@ -223,6 +223,48 @@ def test_a_datatype_that_is_refused_now_is_named() -> None:
     assert "input 'ids' is INT64, and was INT64 or INT32" in str(list_uncovered([both], [own]))
 
 
+FLOATS = [Datatype.FP32, Datatype.FP16]
+
+
+def floats(follows: str | None = None, *, of: str = "xy", datatype: Datatype = Datatype.FP32) -> Contract:
+    """A method of x and y that may have several datatypes, as far as `of` names them, and an output that follows."""
+    one = method({"x": (4,), "y": (4,)})
+    inputs = [
+        spec.model_copy(update={"datatype": Datatype.FP32, "datatypes": FLOATS if spec.name in of else []})
+        for spec in one.inputs
+    ]
+    outputs = [spec.model_copy(update={"datatype": datatype, "datatype_of": follows}) for spec in one.outputs]
+    return Contract(methods={"forward": one.model_copy(update={"inputs": inputs, "outputs": outputs})})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (floats("x"), floats("x"), None),
+        (floats("x"), floats(), "output 'output' is FP32 if x is FP16, and was FP16"),
+        (floats(), floats("x"), "output 'output' is FP16 if x is FP16, and was FP32"),
+        (floats("x"), floats("y"), "output 'output' is FP16 if x is FP32 and if y is FP16, and was FP32"),
+        # x was not accepted in another datatype, so nobody got another one back.
+        (floats(of="y"), floats("x"), None),
+        (floats(), floats(datatype=Datatype.FP64), "output 'output' is FP64, and was FP32"),
+    ],
+)
+def test_a_datatype_that_an_output_has_otherwise_for_what_was_accepted_is_named(
+    old: Contract, new: Contract, said: str | None
+) -> None:
+    assert list_uncovered([old], [new]) == ([] if said is None else [said])
+
+
+def test_a_range_of_values_is_that_of_all_datatypes() -> None:
+    """All values of an INT32 are in the new range, and not all of the INT64 that was accepted too."""
+    ids = method({"ids": (4,)})
+    spec = ids.inputs[0].model_copy(update={"datatype": Datatype.INT32, "datatypes": [Datatype.INT32, Datatype.INT64]})
+    limited = spec.model_copy(update={"values": ValueRange(low=-(2**31), high=2**31 - 1, basis="tested")})
+    old, new = (Contract(methods={"forward": ids.model_copy(update={"inputs": [one]})}) for one in (spec, limited))
+
+    assert "values of input 'ids' may be -2147483648 to 2147483647" in str(list_uncovered([old], [new]))
+
+
 def test_an_order_of_keys_that_was_free_is_named() -> None:
     def ordered(keys: list[str]) -> Contract:
         return contract(X, key_orders={"d": keys} if keys else {})

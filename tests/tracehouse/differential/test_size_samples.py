@@ -93,3 +93,11 @@ def test_a_size_of_nothing_is_not_made_smaller_for_ever() -> None:
     spans = {"rows": [Span(low=0, high=0)], "length": [Span(low=7, high=9)]}
 
     assert size_samples.shrink_sizes({"rows": 0, "length": 8}, Region(spans=spans, basis="tested")) is None
+
+
+def test_telling_points_are_the_largest_and_sizes_that_are_no_powers_of_two() -> None:
+    points = [{"a": a, "b": b} for a, b in [(2, 2), (3, 2), (2, 5), (2, 7), (4, 4), (64, 128)]]
+
+    assert size_samples.choose_telling_points(points) == [{"a": 64, "b": 128}, {"a": 3, "b": 2}, {"a": 2, "b": 5}]
+    assert size_samples.choose_telling_points([*points, {"a": 99, "b": 300}]) == [{"a": 99, "b": 300}]
+    assert size_samples.choose_telling_points([]) == []

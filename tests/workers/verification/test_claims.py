@@ -316,3 +316,67 @@ def test_claimed_datatypes_are_the_contracts_if_both_answer_the_same(
 
     assert forward(kept).inputs[0].datatypes == (["INT64", "INT32"] if holds else [])
     assert kept.check.verdict is Verdict.VERIFIED
+
+
+FOLLOWS = {"datatypes": {"x": ["INT64", "INT32"]}, "datatype_of": {"output": "x"}}
+
+
+@pytest.mark.parametrize(("source", "holds"), [(ANSWERS_IN_KIND, True), (LOOKS_IDS_UP, False)])
+def test_an_output_follows_an_input_if_both_answer_so(claimed: Claimed, source: str, holds: bool) -> None:
+    ids = {"datatype": "INT64", "shape": [2, 2], "data": [1, 5, 2, 9]}
+    claim = {"shapes": {"x": [2, 2]}, **FOLLOWS}
+    if source is LOOKS_IDS_UP:  # what it returns is a float, so the claim is none of this example
+        source = LOOKS_IDS_UP.replace("TABLE[x]", "TABLE.long()[x]")
+    kept = claimed(source, claim, example_inputs=[ids])
+
+    assert forward(kept).inputs[0].datatypes == (["INT64", "INT32"] if holds else [])
+    assert forward(kept).outputs[0].datatype_of == ("x" if holds else None)
+    assert kept.check.verdict is Verdict.VERIFIED
+
+
+def test_of_claimed_datatypes_those_that_hold_are_the_contracts(claimed: Claimed) -> None:
+    source = "def Net(x):\n    return x * (3 if x.dtype is torch.float16 else 2)\n"
+    claim = {
+        **BATCH_AND_LENGTH,
+        "regions": [region("proven", batch=[span(1, 8)], seq=[span(1, 12)])],
+        "datatypes": {"x": ["FP32", "FP64", "FP16", "BF16"]},
+        "datatype_of": {"output": "x"},
+    }
+    kept = claimed(source, claim)
+
+    assert forward(kept).inputs[0].datatypes == ["FP32", "FP64", "BF16"]
+    assert forward(kept).outputs[0].datatype_of == "x"
+
+
+def test_a_datatype_that_is_wrong_at_large_sizes_is_found_out(claimed: Claimed) -> None:
+    source = "def Net(x):\n    return x * (3 if x.dtype is torch.float16 and len(x) > 6 else 2)\n"
+    claim = {
+        **BATCH_AND_LENGTH,
+        "regions": [region("proven", batch=[span(1, 8)], seq=[span(1, 12)])],
+        "datatypes": {"x": ["FP32", "FP16"]},
+        "datatype_of": {"output": "x"},
+    }
+
+    assert forward(claimed(source, claim)).inputs[0].datatypes == []
+
+
+def test_an_output_that_follows_no_such_input_is_a_fault_of_the_process(work: Work) -> None:
+    claim = {"shapes": {"x": [2, 4]}, "datatypes": {"x": ["FP32", "FP64"]}, "datatype_of": {"output": "y"}}
+
+    assert_crashed(work(submitted(DOUBLES, claim)))
+
+
+def test_a_call_of_another_datatype_and_size_takes_no_region_away(claimed: Claimed) -> None:
+    """The output has the datatype of the input there, which is not the example's."""
+    claim = {
+        **BATCH_AND_LENGTH,
+        "regions": [region("proven", batch=[span(1, 8)], seq=[span(1, 12)])],
+        "datatypes": {"x": ["FP32", "FP64"]},
+        "datatype_of": {"output": "x"},
+    }
+    wide = tensor([[1.0, 2.0, 3.0]] * 5, "FP64")
+    kept = claimed(DOUBLES, claim, check={"check_inputs": [[wide]]})
+
+    assert regions(kept) == ["proven: batch 1 to 8, seq 1 to 12"]
+    assert forward(kept).inputs[0].datatypes == ["FP32", "FP64"]
+    assert next(one for one in kept.check.comparisons if one.case == "check_inputs[0]").in_contract

@@ -1,0 +1,65 @@
+"""The proof with other datatypes: the sizes that were proven with the example's must be proven with them as well.
+
+The model may do something else from a size on where its input has another datatype. A few calls do not show that.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tracehouse.check.evidence import Evidence
+from tracehouse.check.prove.prover import prove
+from tracehouse.check.target import Target
+from tracehouse.contract.contract import MethodClaim
+from tracehouse.contract.regions import Region, Span
+from tracehouse.differential.budget import Budget
+from tracehouse.eager.call import Call
+
+
+class DatatypeProver:
+    """Proves the sizes that a claim has proven once more, on inputs of other datatypes."""
+
+    def __init__(self, target: Target, evidence: Evidence, claim: MethodClaim, budget: Budget) -> None:
+        self._target = target
+        self._evidence = evidence
+        self._regions = [region for region in claim.regions if region.basis in ("proven", "sampled")]
+        self._budget = budget
+
+    def holds(self, call: Call) -> bool:
+        """Whether all that the claim has proven is proven as well for this call, which has the example's sizes.
+
+        What is sampled may be either. True if the claim has nothing that is proven.
+        """
+        groups, observation = self._evidence.groups, self._evidence.observe.observation
+        if not self._regions or groups is None or observation is None:
+            return not self._regions
+        wanted = {symbol: self._wanted(symbol) for region in self._regions[:1] for symbol in region.spans}
+        reads = [one.read for one in self._evidence.flip.judged if one.effect == "harmless"]
+        numbers = observation.numbers | {
+            number for read in reads for number in (*read.numbers, *read.comparands.numbers)
+        }
+        lines = {read.line for read in reads}
+        proof = prove(replace(self._target, call=call), groups, wanted, self._budget, lines, numbers)
+        every = [*proof.regions, *proof.proven_on_symbols, *proof.sampled]
+        return all(
+            any(
+                _contains(one, region, groups.example) for one in (proof.regions if region.basis == "proven" else every)
+            )
+            for region in self._regions
+        )
+
+    def _wanted(self, symbol: str) -> Sequence[int]:
+        spans = {span for region in self._regions for span in region.spans[symbol]}
+        return sorted({size for span in spans for size in range(span.low, span.high + 1, span.step)})
+
+
+def _contains(region: Region, other: Region, example: Mapping[str, int]) -> bool:
+    """Whether the region has all sizes of the other, and the example's of each symbol that the other lacks."""
+    fixed = {symbol: [Span(low=size, high=size)] for symbol, size in example.items() if symbol not in other.spans}
+    return all(
+        all(any(_covers(one, span) for one in region.spans[symbol]) for span in spans)
+        for symbol, spans in {**fixed, **other.spans}.items()
+    )
+
+
+def _covers(span: Span, other: Span) -> bool:
+    return other.low in span and other.high in span and other.step % span.step == 0
