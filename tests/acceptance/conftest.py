@@ -126,9 +126,9 @@ def start_service(tmp_path: Path) -> Iterator[StartService]:
         yield start
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service for a module whose tests leave it as they found it."""
+    """One service, with nothing set, for all tests that leave it to the others as a service that works."""
     running = Service(tmp_path_factory.mktemp("service") / "state")
     yield running
     running.close()

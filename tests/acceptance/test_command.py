@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, StartService
+from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service
 from tests.pictures import noise
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -255,11 +255,10 @@ def test_a_request_that_no_worker_takes_says_so_and_can_be_interrupted(service: 
     assert (waiting.wait(), "Cancelled" in said) == (130, True), said
 
 
-def test_an_interrupt_cancels_the_request(start_service: StartService, here: Path) -> None:
-    service = start_service()
+def test_an_interrupt_cancels_the_request(service: Service, here: Path) -> None:
     (here / "slow.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
     tracing = subprocess.Popen(
-        [TRACEHOUSE, "trace", "slow.py:Net", "--input", "1x2", "--url", service.address],
+        [TRACEHOUSE, "trace", "slow.py:Net", "--input", "1x2", "--name", "interrupted", "--url", service.address],
         cwd=here,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -270,5 +269,5 @@ def test_an_interrupt_cancels_the_request(start_service: StartService, here: Pat
     tracing.send_signal(signal.SIGINT)
     said = tracing.stderr.read()
     assert (tracing.wait(), "Cancelled" in said) == (130, True), said
-    [request] = httpx.get(f"{service.address}/trace").json()["trace_requests"]
+    [request] = httpx.get(f"{service.address}/trace?model=interrupted").json()["trace_requests"]
     assert request["state"] == "cancelled"

@@ -5,7 +5,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.acceptance.conftest import StartService, ended
+from tests.acceptance.conftest import Service, ended
 
 OPENED_S = 120
 LAYERS = """\
@@ -33,8 +33,7 @@ def shown(browser: webdriver.Chrome) -> list[str]:
     return [text.text for text in browser.find_elements(By.CSS_SELECTOR, "text:not(.type)")]
 
 
-def test_a_click_opens_a_folded_submodule(start_service: StartService, browser: webdriver.Chrome) -> None:
-    service = start_service()
+def test_a_click_opens_a_folded_submodule(service: Service, browser: webdriver.Chrome) -> None:
     with service.client() as client:
         [artifact] = ended(client, client.post("/trace", json=SUBMISSION))["artifacts"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.conftest import TRACEHOUSE, StartService, ended, linear
+from tests.acceptance.conftest import TRACEHOUSE, Service, StartService, ended, linear
 
 
 def keys(state: Path, *arguments: str) -> str:
@@ -62,9 +62,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_where_only_this_machine_can_ask_nobody_needs_one(start_service: StartService) -> None:
-    service = start_service()
-
+def test_where_only_this_machine_can_ask_nobody_needs_one(service: Service) -> None:
     assert '"API keys are off' in service.log.read_text()
     with service.client() as client:
         assert client.get("/trace").status_code == 200

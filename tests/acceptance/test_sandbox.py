@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, StartService, ended
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended
 
 SECRET = "nobody's business"
 THIEF = """
@@ -33,8 +33,7 @@ def theft(tmp_path: Path) -> dict[str, object]:
     }
 
 
-def test_it_confines_by_itself_and_says_how(start_service: StartService, theft: dict[str, object]) -> None:
-    service = start_service()
+def test_it_confines_by_itself_and_says_how(service: Service, theft: dict[str, object]) -> None:
     with service.client() as client:
         sandbox = client.get("/readyz").json()["sandbox"]
         request = ended(client, client.post("/trace", json=theft))

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import psutil
 
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, StartService, ended, linear
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, linear
 from tests.acceptance.test_kill import slow_source, wait_until_running
 
 SLOW_GRAPH = """\
@@ -43,6 +43,7 @@ def test_inference_in_flight_is_answered(start_service: StartService) -> None:
             model="slow",
             source={"files": {"net.py": SLOW_GRAPH}, "entrypoint": "net:Net"},
             example_inputs=[{"datatype": "FP32", "shape": size, "random": {"seed": 0}}],
+            check={"probes": "off"},  # its layers would call a slow graph some hundred times
         )
         assert ended(client, client.post("/trace", json=spec))["verdict"] == "verified"
         body: dict[str, Any] = {"args": [[[0.01] * size[1]] * size[0]]}
@@ -78,8 +79,7 @@ def test_no_process_stays_behind(start_service: StartService) -> None:
     assert alive == []
 
 
-def test_a_second_service_on_the_same_state_is_refused(start_service: StartService) -> None:
-    service = start_service()
+def test_a_second_service_on_the_same_state_is_refused(service: Service) -> None:
     second = subprocess.run(
         [TRACEHOUSE, "serve", "--port", "0", "--state", service.state], capture_output=True, check=False, text=True
     )
