@@ -23,9 +23,9 @@ demo: .venv/.models ## Trace and serve three well-known models, and leave the se
 serve: .venv/.service ## Run the service on http://127.0.0.1:8000
 	$(BIN)/tracehouse serve
 
-# Two processes, a file at a time: what the tests of a file share is made once.
+# A file at a time: what the tests of a file share is made once. On two processors a third process fills the waits.
 test: .venv/.dev ## Run the tests that need nothing but this machine's Python
-	$(BIN)/pytest -q -m 'not slow' --numprocesses 2 --dist loadfile $(SLOW:%=--ignore=%)
+	$(BIN)/pytest -q -m 'not slow' --numprocesses 3 --dist loadfile $(SLOW:%=--ignore=%)
 
 test-all: .venv/.dev ## Run all tests, the slow ones too
 	$(BIN)/pytest -q
