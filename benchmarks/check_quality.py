@@ -72,7 +72,7 @@ class Ours:
     closed: list[str] = field(default_factory=list)
     check_s: float = 0.0
     total_s: float = 0.0
-    layers_s: list[float] = field(default_factory=list)
+    layers_s: list[float] = field(default_factory=list)  # of the budget
     is_cut: bool = False
 
 
@@ -155,7 +155,7 @@ def judge(one: Specimen, done: Done) -> Ours:
     judged = (_judge_wrong if is_wrong else _judge_right)(one, done, check, contract)
     judged.proven = proven(contract)
     judged.check_s = sum(layer.seconds for layer in check.layers)
-    judged.layers_s = [layer.seconds for layer in check.layers]
+    judged.layers_s = [layer.budget_s or 0.0 for layer in check.layers]
     judged.is_cut = any(layer.is_cut for layer in check.layers)
     judged.total_s = done.seconds
     return judged

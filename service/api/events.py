@@ -49,8 +49,8 @@ async def watch(
     ] = None,
 ) -> Response:
     """The kinds are `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, summary, left_out,
-    is_cut}: a layer of the check that is done, how many of its steps it left out, and whether a limit cut it), `log`
-    ({text}), and last `end` ({state, verdict}).
+    is_cut, budget_s}: a layer of the check that is done, how many of its steps it left out, whether a limit cut it, and
+    how many seconds it took of the check's budget), `log` ({text}), and last `end` ({state, verdict}).
 
     The stream begins with the first event, or after the given one, so that no watcher misses any.
     """

@@ -268,6 +268,7 @@ LAYER = {
     "summary": "tried 9 inputs",
     "left_out": ["sizes above 64"],
     "is_cut": True,
+    "budget_s": 0.25,
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.submissions import spec, tensor
-from tests.workers.conftest import Told
+from tests.workers.conftest import BUDGET_S, Told
 from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
@@ -28,6 +28,14 @@ def test_layers_say_what_they_did_in_plain_sentences(run: Run) -> None:
     assert summary["observe"].startswith("1 read of values")
     assert summary["flip"] == "1 read: 1 harmful"
     assert summary["probe"] == "other values at the example's sizes"
+
+
+def test_layers_say_what_they_took_of_the_budget(run: Run) -> None:
+    told = run(spec("branches_on_data", example_inputs=[X]))
+
+    took_s = [layer.budget_s or 0.0 for layer in told.layers]
+    assert min(took_s) >= 0.0
+    assert 0.0 < sum(took_s) <= BUDGET_S
 
 
 def test_reads_of_sizes_are_told_apart_from_those_of_values(run: Run) -> None:

@@ -131,7 +131,7 @@ class Pipeline:
     ) -> Evidence:
         """Return the evidence with what one layer adds to it."""
         budget = self._budget.share(_SHARES[name])
-        started = time.monotonic()
+        started, left_s = time.monotonic(), self._budget.left_s
         summary = ""
         try:
             for result in layer(evidence, budget):
@@ -151,6 +151,7 @@ class Pipeline:
                 summary=summary,
                 left_out=left_out,
                 is_cut=is_cut,
+                budget_s=round(left_s - self._budget.left_s, 4),
             )
         )
         return evidence

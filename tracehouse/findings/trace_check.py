@@ -31,6 +31,11 @@ class Layer(Frozen):
         False,
         description="Whether the time or another limit cut it. If not, what it left out could not be done in any time.",
     )
+    budget_s: float | None = Field(
+        None,
+        description="The seconds that it took of `check.budget_s`: of processor time or, if that is more, a quarter of "
+        "those by the clock. Null in a check by an earlier release.",
+    )
 
     @model_validator(mode="before")
     @classmethod
