@@ -1,11 +1,13 @@
 """Counterexamples: arrays that numpy reads, and a pytest file that fails with torch alone until the model is mended."""
 
 import io
+import json
 import os
 import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,27 @@ BRANCH = "        if x.sum() > 0:\n            return x + 1\n        return x - 
 MENDED = "        return torch.where(x.sum() > 0, x + 1, x - 1)\n"
 
 
+# It has imported what takes longest, and so each test is run in a fork of it.
+RUNS_TESTS = """
+import json, os, sys
+import pytest
+import torch._dynamo
+
+for line in sys.stdin:
+    folder, file, output = json.loads(line)
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(folder)
+        written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(written, 1)
+        os.dup2(written, 2)
+        code = pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", ".", file])
+        sys.stdout.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
 def submitted(source: str, **members: Any) -> dict[str, Any]:
     inline = {"files": {"net.py": source}, "entrypoint": "net:Net"}
     given = {"model": "net", "source": inline, "example_inputs": [X], "accept_unsound": True, **members}
@@ -46,11 +69,39 @@ def read(store: Store, digest: str) -> bytes:
         return file.read()
 
 
+class PytestProcess:
+    """A process that finds torch, and nothing of the service, and runs files of tests in forks of itself."""
+
+    def __init__(self) -> None:
+        self._popen = subprocess.Popen(
+            [sys.executable, "-P", "-c", RUNS_TESTS],
+            cwd="/",
+            # Without bytecode: a test that is mended within a second may be as long as before.
+            env=os.environ
+            | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, file: Path) -> tuple[int, str]:
+        """The exit status, and what was printed."""
+        output = file.with_suffix(".output")
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
+        print(json.dumps([str(file.parent), file.name, str(output)]), file=self._popen.stdin, flush=True)
+        return int(self._popen.stdout.readline()), output.read_text()
+
+    def close(self) -> None:
+        self._popen.communicate()
+
+
 class Shown:
     """An artifact's first counterexample, in a folder of its own."""
 
-    def __init__(self, kept: Artifact, store: Store, folder: Path) -> None:
+    def __init__(self, kept: Artifact, store: Store, folder: Path, process: PytestProcess) -> None:
         self.kept = kept
+        self.process = process
         self.text = read(store, kept.counterexamples[0].test.digest).decode()
         self.arrays = np.load(io.BytesIO(read(store, kept.counterexamples[0].arrays.digest)), allow_pickle=False)
         self.folder = folder
@@ -63,31 +114,29 @@ class Shown:
         return code == 0
 
     def run(self, text: str | None = None) -> int:
-        """In a process that finds torch, and nothing of the service."""
         file = self.folder / "test_counterexample_0.py"
         file.write_text(text or self.text)
-        ran = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", file.name],
-            cwd=self.folder,
-            env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # they take longer to load than torch
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        self.output = ran.stdout + ran.stderr
-        return ran.returncode
+        code, self.output = self.process.run(file)
+        return code
 
     def shows_it(self) -> bool:
         """It fails, and by the difference."""
         return not self.passes() and "AssertionError: Tensor-likes are not" in self.output
 
 
+@pytest.fixture(scope="module")
+def process() -> Iterator[PytestProcess]:
+    process = PytestProcess()
+    yield process
+    process.close()
+
+
 @pytest.fixture
-def shown(artifact: ArtifactOf, store: Store, tmp_path: Path) -> Any:
+def shown(artifact: ArtifactOf, store: Store, tmp_path: Path, process: PytestProcess) -> Any:
     def shown(spec: dict[str, Any], files: dict[str, bytes] | None = None) -> Shown:
         folder = tmp_path / "shown"
         folder.mkdir()
-        return Shown(artifact(spec, files), store, folder)
+        return Shown(artifact(spec, files), store, folder, process)
 
     return shown
 
