@@ -24,6 +24,8 @@ from tracehouse.check.prove.tensor_memory import storage_of
 _Run = Callable[[Any, Sequence[Any], dict[str, Any]], Any]
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format, type(None))
 
+_CHANGING_LAYOUTS = {"aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_"}
+
 
 class _NoKey(Exception):
     """The operands are more than layouts and numbers."""
@@ -64,11 +66,22 @@ class _View:
 
 
 @dataclass(frozen=True)
+class _Operand:
+    """The result is an operand, into which the operator wrote, and which has the layout that it had before."""
+
+    place: int
+
+    def make(self, _: Any, operands: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the operand."""
+        return operands[self.place]
+
+
+@dataclass(frozen=True)
 class _Results:
     """The layouts of an operator's results: of one tensor, or of those in a tuple or a list."""
 
     kind: type[Any]
-    each: Sequence[_Layout | _View]
+    each: Sequence[_Layout | _View | _Operand]
 
     def make(self, mode: Any, operands: Sequence[torch.Tensor]) -> Any:
         """Return new tensors without values of these layouts."""
@@ -87,20 +100,36 @@ class KnownLayouts:
     def run(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any], run: _Run) -> Any:
         """Return the operator's results by the layouts that are known, or those of `run`."""
         try:
-            key = func, _key_of(args), tuple((name, _key_of(value)) for name, value in sorted(kwargs.items()))
+            key = _call_key(func, args, kwargs)
         except _NoKey:
             return run(func, args, kwargs)
         operands = [*tensors_in([*args, *kwargs.values()])]
-        known = self._known.get(key)
+        offsets = tuple(_key_of(one.storage_offset()) for one in operands)
+        known = self._known.get(key) or self._known.get((key, offsets))
         if known is not None:
             return known.make(self._mode, operands)
         result = run(func, args, kwargs)
         results = result if isinstance(result, list | tuple) else [result]
         if all(isinstance(one, torch.Tensor) and has_only_a_layout(one) for one in results):
-            layouts = _views(results, operands) or _layouts(results, operands)
-            if layouts:
+            if any(result is one for one in operands):
+                # An `out` that was too small has another layout now.
+                if func._schema.name not in _CHANGING_LAYOUTS and _call_key(func, args, kwargs) == key:
+                    self._known[key] = _Results(type(result), [_Operand(_place_of(result, operands))])
+            elif views := _views(results, operands):
+                self._known[key, offsets] = _Results(type(result), views)
+            elif layouts := _layouts(results, operands):
+                # Where an operand begins in its memory says nothing of the layout of a result in a memory of its own.
                 self._known[key] = _Results(type(result), layouts)
         return result
+
+
+def _call_key(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Hashable:
+    """Return what the layouts of a call's results follow from. Raises _NoKey."""
+    return func, _key_of(args), tuple((name, _key_of(value)) for name, value in sorted(kwargs.items()))
+
+
+def _place_of(result: torch.Tensor, operands: Sequence[torch.Tensor]) -> int:
+    return next(place for place, one in enumerate(operands) if one is result)
 
 
 def _key_of(value: Any) -> Hashable:
@@ -108,8 +137,7 @@ def _key_of(value: Any) -> Hashable:
     if isinstance(value, torch.Tensor):
         if not has_only_a_layout(value):
             raise _NoKey
-        layout = [*value.shape, *value.stride(), value.storage_offset()]
-        return value.dtype, value.device, value.dim(), tuple(map(_key_of, layout))
+        return value.dtype, value.device, tuple(map(_key_of, value.shape)), tuple(map(_key_of, value.stride()))
     if isinstance(value, SYMBOLIC):
         return type(value), expression_of(value)
     if isinstance(value, list | tuple):

@@ -1,5 +1,6 @@
 """Known layouts: what an operator gives the second time is laid out as torch laid it out the first time."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -117,3 +118,27 @@ def test_an_operator_that_writes_gives_its_operand_back(setting: Setting) -> Non
 
     assert setting.run(aten.add_.Tensor, tensor, 1) is tensor
     assert setting.run(aten.add_.Tensor, other, 1) is other
+    assert setting.worked_out == 1
+
+
+def test_a_result_in_a_memory_of_its_own_is_known_wherever_its_operand_begins(setting: Setting) -> None:
+    tensor = setting.input("batch", 8)
+    with run_without_values(setting.symbols.mode):
+        columns = [tensor[:, place] for place in range(3)]
+
+    products = [setting.run(aten.mul.Tensor, column, 2) for column in columns]
+    views = [setting.run(aten.unsqueeze.default, column, 0) for column in columns]
+
+    assert {one.storage_offset() for one in products} == {0}
+    assert [one.storage_offset() for one in views] == [0, 1, 2]
+    assert setting.worked_out == 1 + len(columns)
+
+
+def test_an_operand_that_got_another_layout_is_worked_out_anew(setting: Setting) -> None:
+    results = []
+    for _ in range(2):
+        out = setting.input(0)
+        with warnings.catch_warnings(action="ignore"):  # torch warns that the result does not fit
+            results.append(setting.run(aten.mul.out, setting.input("batch"), setting.input("batch"), out=out))
+
+    assert [layout(one) for one in results] == [layout(setting.input("batch"))] * 2
