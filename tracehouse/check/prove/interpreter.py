@@ -1,6 +1,6 @@
 """The interpreter: it runs the artifact's graph node by node, on tensors without values whose sizes are symbols."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,28 +39,12 @@ class Program:
     def __init__(self, artifact: torch.jit.ScriptModule, method: str) -> None:
         """Read the method's graph. Raises Unsupported if a constant in it has no value in Python."""
         self._artifact = artifact
-        compiled = script_graphs.methods(artifact)[method]
-        self.schema = compiled.schema
-        self._graph = compiled.inlined_graph  # nodes are valid only as long as their graph lives
-        torch._C._jit_pass_inline(self._graph)
-        torch._C._jit_pass_dce(self._graph)
-        self._slots: dict[str, int] = {}  # each value's place among the values of a run
-        self._constants: dict[int, Any] = {}
-        self._main = self._read_block(self._graph, self._graph.inputs(), self._graph.return_node())
+        self._compiled = CompiledProgram(script_graphs.methods(artifact)[method])
+        self.schema = self._compiled.schema
 
     def run(self, arguments: Mapping[str, Any], recorder: Recorder) -> Any:
-        """Return the method's outputs for these arguments, by name.
-
-        Raises Unsupported if the graph has a node that is not run here, GraphError if a node refuses these sizes, and
-        whatever the recorder raises.
-        """
-        values = dict(self._constants)
-        inputs = [self._artifact, *self._bind(arguments)]
-        if len(inputs) != len(self._main.parameters):
-            raise Unsupported("it takes other arguments than it was given")
-        values.update(zip(self._main.parameters, inputs, strict=True))
-        results = self._run_block(self._main, values, recorder)
-        return to_plain_values(results[0] if len(results) == 1 else tuple(results))
+        """Return the method's outputs for these arguments, by name. Raises what `CompiledProgram.run` raises."""
+        return self._compiled.run([self._artifact, *self._bind(arguments)], recorder)
 
     def _bind(self, arguments: Mapping[str, Any]) -> list[Any]:
         """Return the arguments in the order of the schema. The parameters of a trace may have other names."""
@@ -76,6 +60,33 @@ class Program:
             else:
                 raise Unsupported(f"its parameter {parameter.name!r} is given by position")
         return bound
+
+
+class CompiledProgram:
+    """A compiled method or function, whose graph is read once and can be run many times."""
+
+    def __init__(self, compiled: Any) -> None:
+        """Read the graph. Raises Unsupported if a constant in it has no value in Python."""
+        self.schema = compiled.schema
+        self._graph = compiled.inlined_graph  # nodes are valid only as long as their graph lives
+        torch._C._jit_pass_inline(self._graph)
+        torch._C._jit_pass_dce(self._graph)
+        self._slots: dict[str, int] = {}  # each value's place among the values of a run
+        self._constants: dict[int, Any] = {}
+        self._main = self._read_block(self._graph, self._graph.inputs(), self._graph.return_node())
+
+    def run(self, inputs: Sequence[Any], recorder: Recorder) -> Any:
+        """Return the outputs for these inputs, of which a method's owner is the first.
+
+        Raises Unsupported if the graph has a node that is not run here, GraphError if a node refuses these sizes, and
+        whatever the recorder raises.
+        """
+        values = dict(self._constants)
+        if len(inputs) != len(self._main.parameters):
+            raise Unsupported("it takes other arguments than it was given")
+        values.update(zip(self._main.parameters, inputs, strict=True))
+        results = self._run_block(self._main, values, recorder)
+        return to_plain_values(results[0] if len(results) == 1 else tuple(results))
 
     def _run_block(self, block: _Block, values: dict[int, Any], recorder: Recorder) -> list[Any]:
         for step in block.steps:

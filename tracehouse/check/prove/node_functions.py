@@ -5,7 +5,7 @@ Sizes stay symbolic numbers, and scalar tensors stand for tensors without dims t
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +37,8 @@ def node_function(kind: str, node: script_graphs.Node) -> Callable[..., Any]:
         return lambda owner: _attribute(owner, name)
     if kind in _OWN_FUNCTIONS:
         return _OWN_FUNCTIONS[kind]
+    if kind in _LIST_FUNCTIONS and _takes_list(node):
+        return _LIST_FUNCTIONS[kind]
     namespace, _, name = kind.partition("::")
     if name in _NUMBER_FUNCTIONS and namespace == "aten":
         return _number_function(name, _overload(node))
@@ -159,6 +161,10 @@ def _divide_and_floor(value: Any, by: Any) -> Any:
     return value // by
 
 
+def _takes_list(node: script_graphs.Node) -> bool:
+    return any(isinstance(value.type(), torch.ListType) for value in node.inputs())
+
+
 def _both(first: Any, second: Any) -> Any:
     return first & second if _is_integer(first) else first and second
 
@@ -252,6 +258,17 @@ def _slice(values: Any, start: Any = None, end: Any = None, step: Any = 1) -> An
     return values[start:end:step]
 
 
+def _len(value: Any) -> Any:
+    return _size(value, 0) if isinstance(value, torch.Tensor) else len(value)
+
+
+def _pop(values: list[Any], place: int = -1) -> Any:
+    try:
+        return values.pop(place)
+    except (IndexError, KeyError) as error:
+        raise GraphError(f"it has no item {place}") from error
+
+
 def _make_dict(*values: Any) -> dict[Any, Any]:
     return dict(zip(values[::2], values[1::2], strict=True))
 
@@ -332,6 +349,12 @@ _OWN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::_set_item": _set_item,
     "aten::append": _append,
     "aten::extend": _extend,
+    "aten::insert": lambda values, place, value: values.insert(place, value),
+    "aten::pop": _pop,
+    "aten::reverse": lambda values: values.reverse(),
+    "aten::copy": lambda values: dict(values) if isinstance(values, Mapping) else list(values),
+    "aten::clear": lambda values: values.clear(),
+    "aten::len": _len,
     "aten::list": list,
     "aten::keys": lambda values: [*values.keys()],
     "aten::values": lambda values: [*values.values()],
@@ -342,14 +365,18 @@ _OWN_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::format": lambda text, *values: text.format(*values),
     "aten::is_floating_point": lambda tensor: tensor.dtype.is_floating_point,
 }
+# These take a list, whatever is in it, and give a list.
+_LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "aten::slice": _slice,
+    "aten::add": lambda first, second: [*first, *second],
+    "aten::mul": lambda first, second: first * second,
+}
 _GROWING = {"add", "sub", "mul", "pow", "neg", "abs", "floordiv"}  # their result may be too large for 64 bits
 _AS_ON_TENSORS = "add sub mul div floor_divide remainder neg pow eq ne lt le gt ge"
 # These compute with numbers, if no tensor is among the inputs.
 _NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: scalar_tensors.ARITHMETIC[name] for name in _AS_ON_TENSORS.split()},
     "floordiv": _divide_and_floor,
-    "len": len,
-    "slice": _slice,
     "floor": math.floor,
     "ceil": math.ceil,
     "sqrt": math.sqrt,

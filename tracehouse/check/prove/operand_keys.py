@@ -28,6 +28,8 @@ _PROMOTING = set(
 _FILLING = {"fill", "fill_", "masked_fill", "masked_fill_"}
 # The result says these as well. A trace writes them out where Python leaves them to their defaults.
 _SAID_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "implicit", "non_blocking"}
+# Of these, x and -x are as exact as each other where a number is added to them: float16 numbers are rounded first.
+_EXACT_NEGATIVES = {torch.float32, torch.float64, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 _SLICE_TO_THE_END = 2**62  # the end of a slice, from this number on, is the end of the dim
 
 Operands = Sequence[tuple[Any, Any]]  # each argument of an operator's schema, and its value
@@ -49,12 +51,16 @@ class OperandKeys:
             value for argument, value in operands if not (argument.kwarg_only and argument.name in _SAID_BY_RESULT)
         ]
         if name in _PROMOTING and len(values) >= 2:
-            return (name, *self._promoted_keys(values))
+            keys = self._promoted_keys(values)
+            subtracted = self._find_subtracted(values) if name == "add" else None
+            return (name, *keys) if subtracted is None else ("rsub", subtracted, *keys[1:])
         if name == "cat":
             return self._cat_key(values)
         if name == "as_strided":  # it reads memory, which may differ between copies of the same values
             layout = *values[0].stride(), values[0].storage_offset()
             return (name, *map(self.operand_key, [*values, layout]))
+        if name == "slice":
+            return (name, *map(self.operand_key, _write_out_ends(values)))
         if name in _FILLING:
             *others, filling = values
             return (name, *map(self.operand_key, others), self._filling_key(filling, values[0].dtype))
@@ -116,6 +122,20 @@ class OperandKeys:
         ]
         return (*keys, *map(self.operand_key, others), str(dtype))
 
+    def _find_subtracted(self, values: Sequence[Any]) -> int | None:
+        """Return the number of `x` if these are the operands of an addition of -x and a number a, which is a - x.
+
+        A script computes `a - x` so. In another datatype than that of `x`, the two are not the same: -x may overflow.
+        """
+        negative, number, *alpha = values
+        if alpha != [1] or self._scalar_or_none(number) is None or not isinstance(negative, torch.Tensor):
+            return None
+        if negative.dtype not in _EXACT_NEGATIVES or negative.dtype != torch.result_type(negative, _example_of(number)):
+            return None
+        made = self._numbers.key(self._memory.number(negative))
+        call = self._numbers.key(made[1]) if made[0] == "result" else made
+        return call[1] if call[0] == "neg" else None
+
     def _filling_key(self, value: Any, dtype: torch.dtype) -> Any:
         """Return the key of what fills a tensor of this datatype."""
         scalar = self._scalar_or_none(value)
@@ -158,6 +178,13 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from tensors_in(item)
+
+
+def _write_out_ends(values: Sequence[Any]) -> list[Any]:
+    """Return the operands of `slice` with the start and the end that it takes where a script gives None."""
+    tensor, dim, start, end, *step = values
+    is_to_the_end = end is None or (isinstance(end, int) and end >= _SLICE_TO_THE_END)
+    return [tensor, dim, 0 if start is None else start, "end" if is_to_the_end else end, *step]
 
 
 def has_symbols(value: Any) -> bool:

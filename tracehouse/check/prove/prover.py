@@ -27,6 +27,8 @@ from tracehouse.introspection import user_lines
 # Cases in which no symbol has size 0 or 1, and cases at all: with sizes of 1, k symbols have up to 2**k.
 CASES_MAX = 24
 _ALL_CASES_MAX = 40
+# Proofs in which a symbol has one size, such as one for each number of turns of a loop: the time ends them before.
+_SINGLE_SIZE_PROOFS_MAX = 1000
 _EMPTY_CASES_MAX = 8  # of cases in which a symbol has size 0
 FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
@@ -219,10 +221,20 @@ class _Prover:
         """Return the limit that was met, if one was."""
         if self._count("refuted", "unproven") >= FAILED_CASES_MAX:
             return "failed"
-        usual = [result for result in self._results if min(result.sizes.values(), default=LEAST) >= LEAST]
+        single = [self._is_single_size_proof(result) for result in self._results]
+        others = [result for result, is_single in zip(self._results, single, strict=True) if not is_single]
+        usual = [result for result in others if min(result.sizes.values(), default=LEAST) >= LEAST]
         if sum(result.status == "refused" for result in usual) >= REFUSED_CASES_MAX:
             return "refused"
-        return "narrow" if len(usual) >= CASES_MAX or len(self._results) >= _ALL_CASES_MAX else None
+        is_narrow = len(usual) >= CASES_MAX or len(others) >= _ALL_CASES_MAX or sum(single) >= _SINGLE_SIZE_PROOFS_MAX
+        return "narrow" if is_narrow else None
+
+    def _is_single_size_proof(self, result: CaseResult) -> bool:
+        """Whether it is a proof for one size of a symbol of which more sizes are wanted."""
+        return result.status == "proven" and any(
+            result.sizes[symbol] >= LEAST and symbol not in result.free and len(axis) > 1
+            for symbol, axis in zip(self._division.grid.symbols, self._division.grid.axes, strict=True)
+        )
 
     def _count(self, *statuses: CaseStatus) -> int:
         return sum(result.status in statuses for result in self._results)
@@ -230,7 +242,9 @@ class _Prover:
     def _next_sizes(self) -> Sizes:
         """Return the sizes at which the next case begins: the first that are left, or those nearest to the example's.
 
-        Each case that failed doubles the sizes to be near to, so that the next one begins farther away.
+        Each case that failed doubles the sizes to be near to, so that the next one begins farther away. Where each size
+        of a symbol is a case of its own, as where a loop turns once for each element, the smallest come first: they
+        cost least.
         """
         grid, left = self._division.grid, self._left()
         for sizes in self._first_sizes:
@@ -238,7 +252,9 @@ class _Prover:
             if cell is not None and left[cell]:
                 return sizes
         failed = self._count("refuted", "unproven")
-        near = {name: size << failed for name, size in self._groups.example.items()}
+        near = {
+            name: 1 if self._has_single_size(name) else size << failed for name, size in self._groups.example.items()
+        }
         return grid.nearest(left, near, self._batches)
 
     def _run_case(self, cases: SymbolicCases, sizes: Sizes) -> CaseResult | None:
@@ -267,9 +283,9 @@ class _Prover:
 
     def _has_single_size(self, symbol: str) -> bool:
         """Whether in each of the last cases the symbol was left one size. A run is saved if it is a number at once."""
-        last = self._results[-_SINGLE_SIZE_CASES:]
+        last = [result for result in self._results if result.sizes[symbol] >= LEAST][-_SINGLE_SIZE_CASES:]
         return len(last) == _SINGLE_SIZE_CASES and all(
-            result.status == "proven" and result.sizes[symbol] >= LEAST and symbol not in result.free for result in last
+            result.status == "proven" and symbol not in result.free for result in last
         )
 
     def _apply(self, result: CaseResult) -> None:

@@ -4,6 +4,7 @@ The result of a case holds for all sizes that satisfy the conditions which the r
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -29,6 +30,7 @@ from tracehouse.check.prove.operator_path import (
 from tracehouse.check.prove.read_variations import RecordedRead, vary_reads
 from tracehouse.check.prove.recorder import Recorder, ReplayRead, find_line_of_caller
 from tracehouse.check.prove.scalar_tensors import Unsupported
+from tracehouse.check.prove.scripted_calls import ScriptedCalls, ScriptNotFollowed
 from tracehouse.check.prove.size_follower import SizeFollower
 from tracehouse.check.prove.symbols import LEAST, Condition, SmallDataSizes, Symbols, share_views
 from tracehouse.check.prove.unprovable import FindLine, ModelRaisesOnSymbols, ReadsValue, Unprovable
@@ -98,7 +100,9 @@ class SymbolicCases:
         """
         copies = ModelCopies(target)
         questions = ValueQuestions(target, copies.take)
-        self._setting = _Setting(target, groups, program, harmless, numbers, HeldTensors(), copies, follower, questions)
+        self._setting = _Setting(
+            target, groups, program, harmless, numbers, HeldTensors(), copies, follower, questions, ScriptedCalls()
+        )
 
     def run(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> CaseResult:
         """Run the case that begins at these sizes, which the call's inputs have.
@@ -121,6 +125,7 @@ class _Setting:
     copies: ModelCopies
     follower: SizeFollower
     questions: ValueQuestions
+    scripted: ScriptedCalls
 
 
 class _SymbolicCase:
@@ -266,6 +271,8 @@ class _SymbolicCase:
         """Return what other values than those that were read change; None where they change nothing."""
         try:
             run = self._run_on_symbols(replay)
+        except ScriptNotFollowed:
+            return "where it reads another value, it calls a script that is not run on symbols"
         except ModelRaisesOnSymbols as error:
             is_checked = error.__cause__ is not None and is_check(error.__cause__)
             return None if is_checked else f"where it reads another value, {error.reason}"
@@ -336,11 +343,13 @@ class _SymbolicCase:
 
     def _run_eager(self, path: OperatorPath) -> Run:
         """Run the model on symbols. Raises Unprovable if the run cannot be completed or followed."""
-        self._begin()
-        replay = ReadReplay(path, self._setting.harmless)
-        run = self._run_on_symbols(replay)
-        self._reads = replay.answered
-        return run
+        while True:
+            self._begin()
+            replay = ReadReplay(path, self._setting.harmless)
+            with suppress(ScriptNotFollowed):  # each time, one more script is left to torch
+                run = self._run_on_symbols(replay)
+                self._reads = replay.answered
+                return run
 
     def _run_on_symbols(self, replay: ReadReplay) -> Run:
         """Run the model, which reads what `replay` answers. Raises Unprovable."""
@@ -352,7 +361,8 @@ class _SymbolicCase:
         seed_all(self._target.eager.seed)
         self._setting.follower.take_caught()
         try:
-            with symbols.activate(), disguise(), recorder, self._setting.follower.symbolic():
+            scripted = self._setting.scripted.follow(recorder)
+            with symbols.activate(), disguise(), recorder, scripted, self._setting.follower.symbolic():
                 outputs = fix_numbers(self._call.with_tensors(inputs).run(module))
                 self._check_caught()
                 operators = [*recorder.operators]
