@@ -72,3 +72,11 @@ def test_a_sample_that_the_contract_refuses_restricts_and_is_named() -> None:
 def test_samples_that_are_no_calls_are_refused() -> None:
     with pytest.raises(TypeError, match="samples is a Tensor: give a list of calls"):
         tracehouse.check(Doubles(), X, samples=X)
+
+
+def test_a_check_input_of_another_rank_that_differs_restricts_the_artifact() -> None:
+    report = tracehouse.check(
+        nn.Conv1d(2, 2, 1), torch.ones(3, 2, 5), check_inputs=[torch.ones(2, 5)], budget_s=BUDGET_S
+    )
+
+    assert report.verdict is Verdict.RESTRICTED

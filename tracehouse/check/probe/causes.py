@@ -159,6 +159,8 @@ class CauseTester:
         tensors, example = call.tensors, self._target.call.tensors
         if tensors.keys() != example.keys():
             return _OTHER_SHAPE
+        if any(tensor.dim() != example[path].dim() for path, tensor in tensors.items()):
+            return _OTHER_SHAPE
         if all(tensor.shape == example[path].shape for path, tensor in tensors.items()):
             return frozenset()
         sizes = self.groups and solve([(shape, tensors[path].shape) for path, shape in self.groups.shapes.items()])
