@@ -21,7 +21,7 @@ from service.sandbox.child import Child
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary
-from tracehouse.contract.contract import Contract
+from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.differential import golden
 from tracehouse.errors import GoldenCaseFailed
 from tracehouse.findings.verdict import Verdict
@@ -129,7 +129,21 @@ class ArchiveCheck:
             if example is None:
                 yield CheckLine("FAIL", name, "no golden case shows what it is called with")
                 continue
-            yield from MethodCheck(name, method, example, child, self._limits.infer_s).run()
+            own, *others = method.by_ranks
+            yield from MethodCheck(name, own, example, child, self._limits.infer_s).run()
+            for other in others:
+                yield from self._check_ranks(name, other, cases, child)
+
+    def _check_ranks(
+        self, name: str, contract: MethodContract, cases: Sequence[golden.GoldenCase], child: Child
+    ) -> Iterator[CheckLine]:
+        """Check a method on inputs of other ranks than the example's, if a golden case has these ranks."""
+        for case in cases:
+            if case.method == name and {one.name: len(one.shape) for one in case.inputs} == contract.ranks:
+                yield from MethodCheck(name, contract, case.inputs, child, self._limits.infer_s).run()
+                return
+        dims = ", ".join(f"{name!r} with {rank} dims" for name, rank in contract.ranks.items())
+        yield CheckLine("WARN", name, f"no golden case has {dims}, which the contract accepts: it was not called so")
 
     @contextmanager
     def _fork(self, program: str, *files: int) -> Iterator[Child]:

@@ -57,7 +57,8 @@ _PROTOCOL_MEMBERS: dict[str, Any] = {
 }
 _NESTED = (
     "A tensor is an object as in the protocol's form, or nested lists: then the contract gives the datatype, and the "
-    "lists' nesting gives the shape. "
+    "lists' nesting gives the shape. Where the contract has `other_ranks`, flat `data` without a `shape`, and lists "
+    "that end at a dim of size 0, are of the example's rank. "
     "An object that stands for a dict may have its members in any order: the model gets them in the example's order."
 )
 _NAMED_MEMBERS: dict[str, Any] = {

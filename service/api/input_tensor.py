@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from service.api.json_members import describe
 from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.dims import SymbolicShape
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.violations import datatype_mismatch, shape_mismatch
 from tracehouse.errors import InvalidTensor
@@ -20,17 +21,23 @@ _DIMS_MAX = 32
 
 @dataclass(frozen=True, slots=True)
 class ExpectedInput:
-    """What the contract says of an input. A dim is None if it may have several sizes, or buckets differ in it."""
+    """What the contract says of an input. A dim is None if it may have several sizes, or buckets differ in it.
+
+    `others` are the shapes of other ranks that it may have.
+    """
 
     spec: InputSpec
     dims: tuple[int | None, ...]
+    others: Sequence[SymbolicShape] = ()
 
 
 def expected_inputs(contracts: Sequence[MethodContract]) -> dict[str, ExpectedInput]:
     """Return the inputs of a method by name; `contracts` has one contract, or one for each bucket."""
     return {
         specs[0].name: ExpectedInput(
-            specs[0], tuple(_only_size(dims) for dims in zip(*(spec.shape for spec in specs), strict=True))
+            specs[0],
+            tuple(_only_size(dims) for dims in zip(*(spec.shape for spec in specs), strict=True)),
+            contracts[0].other_shapes(specs[0].name),  # with buckets, there are none
         )
         for specs in zip(*(contract.inputs for contract in contracts), strict=True)
     }
@@ -56,7 +63,7 @@ def read_tensor(value: JsonValue, expected: ExpectedInput) -> Tensor:
     except InvalidTensor as error:
         if "datatype" in error.facts:
             raise InvalidTensor(f"input {name!r}: {error.detail}", input=name, **error.facts) from error
-        raise shape_mismatch(expected.spec, "ragged") from error
+        raise shape_mismatch(expected.spec, "ragged", expected.others) from error
 
 
 def read_object(members: Mapping[str, JsonValue], expected: ExpectedInput) -> Tensor:
@@ -87,7 +94,7 @@ def _shape(value: JsonValue, name: str) -> tuple[int, ...]:
 
 
 def _shape_of_data(data: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
-    """Nested data spells its shape. Flat data has the contract's, where one dim may follow from the count."""
+    """Nested data spells its shape. Flat data has that of the example, where one dim may follow from the count."""
     if isinstance(data, list) and data and isinstance(data[0], list):
         return _shape_of_lists(data, expected)
     dims = list(expected.dims)
@@ -99,13 +106,18 @@ def _shape_of_data(data: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
 
 
 def _shape_of_lists(value: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
-    """The shape that nested lists spell. Lists end at a dim of size 0; the contract gives the dims after it."""
+    """The shape that nested lists spell. Lists end at a dim of size 0; the contract gives the dims after it.
+
+    Where the lists end so, they are read in the rank of the example if they can be, whatever other ranks there are.
+    """
     shape = infer_shape(value)
     rank = len(expected.dims)
     if len(shape) == rank:
         return shape
     if len(shape) > rank or 0 not in shape:
-        raise shape_mismatch(expected.spec, list(shape))
+        if len(shape) in map(len, expected.others):
+            return shape
+        raise shape_mismatch(expected.spec, list(shape), expected.others)
     return _whole_shape(shape + expected.dims[len(shape) :], expected)
 
 

@@ -21,22 +21,25 @@ def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = 
     for heading in ("method", "", "name", "datatype", "shape"):
         table.add_column(heading, overflow="fold")
     for name, method in contract["methods"].items():
-        for side in ("inputs", "outputs"):
-            for spec in method[side]:
-                cells = (name, side[:-1], spec["name"], _datatypes(spec), _shape(spec["shape"]))
-                table.add_row(
-                    *(Text(printable(cell)) for cell in cells)
-                )  # a name may have brackets, which rich takes for markup
+        for ranks in _by_ranks(method):
+            for side in ("inputs", "outputs"):
+                for spec in ranks[side]:
+                    cells = (name, side[:-1], spec["name"], _datatypes(spec), _shape(spec["shape"]))
+                    table.add_row(
+                        *(Text(printable(cell)) for cell in cells)
+                    )  # a name may have brackets, which rich takes for markup
     return table
 
 
 def size_lines(contract: dict[str, Any]) -> Iterator[str]:
     """Yield lines for the regions of each method, for random draws, and for inputs with dims whose size is baked in."""
     for name, method in contract["methods"].items():
-        regions, others = list_regions([Region.model_validate(region) for region in method["regions"]])
-        yield from (f"sizes of {name}: {region} ({region.basis})" for region in regions)
-        if others:
-            yield f"sizes of {name}: {others}"
+        for ranks in _by_ranks(method):
+            regions, others = list_regions([Region.model_validate(region) for region in ranks["regions"]])
+            which = name if ranks is method else f"{name}, {_shapes(ranks)}"
+            yield from (f"sizes of {which}: {region} ({region.basis})" for region in regions)
+            if others:
+                yield f"sizes of {which}: {others}"
         if method.get("stochastic"):
             yield f"stochastic: {name} draws random numbers; `parameters.seed` gives the same answer again"
         for spec in method["inputs"]:
@@ -69,6 +72,15 @@ def _datatypes(spec: dict[str, Any]) -> str:
     if spec.get("datatype_of") is not None:
         return f"as {spec['datatype_of']}"
     return " or ".join(spec.get("datatypes") or [spec["datatype"]])
+
+
+def _by_ranks(method: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the contract for the ranks of the example, and then those for other ranks."""
+    return [method, *method.get("other_ranks", [])]
+
+
+def _shapes(ranks: dict[str, Any]) -> str:
+    return printable(", ".join(f"{spec['name']} {_shape(spec['shape'])}" for spec in ranks["inputs"]))
 
 
 def _shape(dims: list[int | str]) -> str:

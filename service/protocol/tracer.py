@@ -9,7 +9,7 @@ from service.protocol.bounds import cut_check
 from service.protocol.messages import FailureReply, not_too_large
 from tracehouse.artifact.exportability import ExportAttempt
 from tracehouse.artifact.manifest import Form, ModuleAttributes, Submodule, TensorConstants, Versions
-from tracehouse.contract.contract import Contract, MethodClaim
+from tracehouse.contract.contract import OTHER_RANKS_MAX, Contract, MethodClaim, RankClaim
 from tracehouse.contract.devices import FixedDevices
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.findings.trace_check import Layer, TraceCheck
@@ -82,6 +82,7 @@ class Traced(Frozen):
     form: Form
     contract: Contract  # as the examples show it
     claims: dict[str, MethodClaim]  # what the check found beyond them, by methods
+    other_ranks: dict[str, Annotated[list[RankClaim], Field(max_length=OTHER_RANKS_MAX)]] = {}  # by methods
     check: Annotated[TraceCheck, AfterValidator(_within_bounds)]
     submodules: list[Submodule]
     parameters: list[TensorSpec]

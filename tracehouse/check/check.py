@@ -18,6 +18,7 @@ from tracehouse.check.evidence import Evidence
 from tracehouse.check.fast_path_trials import pad_ends, try_fast_paths
 from tracehouse.check.ledger import Ledger, OfferedCall, select_offered
 from tracehouse.check.oracle import CallObservation, EagerOracle
+from tracehouse.check.other_ranks import CheckedRanks, RankCheck, group_by_ranks
 from tracehouse.check.pipeline import Pipeline, ReportLayer, RequestedSizes
 from tracehouse.check.probe.probing import Probing
 from tracehouse.check.target import Target
@@ -59,7 +60,8 @@ class CheckResult:
     """The check, and the calls that are worth comparing again; by method, a claim and the eager model's answers.
 
     A claim says for which sizes the artifact is right. `answers` has the shapes of the eager model's outputs at other
-    sizes than the example's. `stochastic` are the methods of which the artifact drew random numbers.
+    sizes than the example's. `stochastic` are the methods of which the artifact drew random numbers. `other_ranks` says
+    for which other ranks of the inputs it is right.
     """
 
     check: TraceCheck
@@ -68,6 +70,7 @@ class CheckResult:
     answers: Mapping[str, Answers] = field(default_factory=dict)
     differing: list[OfferedCall] = field(default_factory=list)  # the check inputs and samples on which both differ
     stochastic: frozenset[str] = frozenset()
+    other_ranks: Mapping[str, Sequence[CheckedRanks]] = field(default_factory=dict)
 
 
 class Check:
@@ -155,6 +158,8 @@ class Check:
         targets = self._targets(candidate)
         layers: list[Layer] = []
         evidence: dict[str, Evidence] = {}
+        groups = {method: group_by_ranks(call, check_calls) for method, call in self._calls.items()}
+        budget = Budget(options.budget_s)
         if options.probes != "off":
             probing = self._probing(traced, ledger, comparer, determinism, deep=options.probes == "deep")
 
@@ -162,7 +167,9 @@ class Check:
                 layers.append(layer)
                 report(layer)
 
-            evidence = self._evidence(candidate, targets, probing, Budget(options.budget_s), requested, keep)
+            # A group of other ranks takes as much time as a method.
+            share = len(targets) / (len(targets) + sum(map(len, groups.values())))
+            evidence = self._evidence(candidate, targets, probing, budget.share(share), requested, keep)
         _blame_lines(traced, targets, evidence, ledger)
         for call in self._calls.values():
             determinism.check_still_ends(call)
@@ -179,6 +186,10 @@ class Check:
             *_findings_of_layers(evidence, ledger),
             *ledger.findings,
         ]
+        ranks: dict[str, list[CheckedRanks]] = {}
+        if options.probes != "off" and verdict_of(ledger.comparisons, every) is not Verdict.REJECTED:
+            ranks, not_covered = self._check_ranks(candidate, targets, groups, ledger, budget, options)
+            every += not_covered
         check = TraceCheck(
             verdict=verdict_of(ledger.comparisons, every),
             tolerance=self._tolerance,
@@ -202,7 +213,33 @@ class Check:
         differing = [OfferedCall(one.name, one.call, agrees=False) for one in check_calls
                      if (one.call.method, one.name) in differs]  # fmt: skip
         stochastic = frozenset(ledger.stochastic_methods)
-        return CheckResult(check, offered, claims, answers, differing, stochastic)
+        return CheckResult(check, offered, claims, answers, differing, stochastic, ranks)
+
+    def _check_ranks(
+        self,
+        candidate: Candidate,
+        targets: Mapping[str, Target],
+        groups: Mapping[str, Sequence[Sequence[CheckCall]]],
+        ledger: Ledger,
+        budget: Budget,
+        options: CheckOptions,
+    ) -> tuple[dict[str, list[CheckedRanks]], list[Finding]]:
+        """Return by method what is known of inputs of other ranks, and findings on those that are not accepted."""
+        checked: dict[str, list[CheckedRanks]] = {}
+        not_covered: list[Finding] = []
+        left = sum(map(len, groups.values()))
+        for method, of_method in groups.items():
+            agrees = {one.case: one.agrees for one in ledger.comparisons if one.method == method}
+            warned = [one for one in candidate.traced.warnings if one.method in (method, None)]
+            check = RankCheck(targets[method], candidate.traced, warned, agrees, deep=options.probes == "deep")
+            share = budget.share(len(of_method) / left) if of_method else budget
+            for one in check.run(of_method, share):
+                if isinstance(one, Finding):
+                    not_covered.append(one)
+                else:
+                    checked.setdefault(method, []).append(one)
+            left -= len(of_method)
+        return checked, not_covered
 
     def _try_fast_paths(self, check_calls: Sequence[CheckCall], ledger: Ledger) -> None:
         """Report that fast paths are off, and whether the model answers otherwise with them."""

@@ -87,7 +87,8 @@ def check_live(
     - `example_inputs`, `example_kwarg_inputs`: the call that the trace is recorded on, as torch.jit.trace takes them.
     - `check_inputs`: further calls to compare on, each a tuple of positional or a dict of keyword arguments.
     - `samples`: real inputs, given as `check_inputs` are. The check tries their sizes too, and the report says whether
-      the contract accepts each of them.
+      the contract accepts each of them. A tensor may have another rank than in the example, here and in `check_inputs`:
+      then the check finds out whether the trace is right for that rank too.
     - `dynamic`: which dims are to vary, as `{"ids": {1: "seq"}}`; by itself the check finds those that may.
     - `sizes`: by symbol of `dynamic`, the sizes that are wanted: a range, or the first and the last of them.
     - `budget_s`: seconds of processor time that the check may take beside the trace.
@@ -154,6 +155,8 @@ def check_live(
         findings = link_findings(checked.check.findings, found)
         findings += [dict_order_fixed(_METHOD, one.order, one.reason) for one in fixed_orders]
         contract = check.contract.with_claims(checked.claims, checked.answers)
+        ranks = {method: [one.contract for one in found] for method, found in checked.other_ranks.items()}
+        contract = contract.with_other_ranks(ranks)
         contract = contract.with_key_orders({_METHOD: [one.order for one in fixed_orders]})
         contract = contract.with_stochastic(checked.stochastic)
         contract = contract.with_devices(find_fixed_devices(candidate.traced.module))

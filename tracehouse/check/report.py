@@ -160,12 +160,7 @@ class Report:
 
 
 def _contract_lines(method: MethodContract) -> Iterator[str]:
-    for spec in method.inputs:
-        yield f"{spec.name}: {' or '.join(spec.accepted_datatypes)} {_shape(spec.shape)}"
-    regions, others = list_regions(method.regions)
-    yield from (f"for {region} ({region.basis})" for region in regions)
-    if others:
-        yield others
+    yield from _input_lines(method)
     if method.stochastic:
         yield "stochastic: random numbers are drawn, and the same seed gives the same answer"
     for path, keys in method.key_orders.items():
@@ -173,6 +168,22 @@ def _contract_lines(method: MethodContract) -> Iterator[str]:
     if method.devices:
         more = f" and {len(method.devices) - 1} more" if len(method.devices) > 1 else ""
         yield f"always on one device: {method.devices[0]}{more}"
+    yield from _output_lines(method)
+    for other in method.by_ranks[1:]:
+        yield "also in other ranks"
+        yield from (_INDENT + line for line in (*_input_lines(other), *_output_lines(other)))
+
+
+def _input_lines(method: MethodContract) -> Iterator[str]:
+    for spec in method.inputs:
+        yield f"{spec.name}: {' or '.join(spec.accepted_datatypes)} {_shape(spec.shape)}"
+    regions, others = list_regions(method.regions)
+    yield from (f"for {region} ({region.basis})" for region in regions)
+    if others:
+        yield others
+
+
+def _output_lines(method: MethodContract) -> Iterator[str]:
     for output in method.outputs:
         dims = ["any" if dim == -1 else dim for dim in output.shape]
         yield f"→ {output.name}: {output.datatype_text} {_shape(dims)}"

@@ -88,6 +88,40 @@ class Violation:
     is_untried: bool
 
 
+# How many other combinations of ranks a method's contract may have. Chosen: each is checked as the example is.
+OTHER_RANKS_MAX = 4
+
+
+class RankClaim(Frozen):
+    """What a check claims about inputs of other ranks than the example's: those of the check input or sample `case`."""
+
+    case: str
+    claim: MethodClaim
+
+
+class OtherRanks(Frozen):
+    """A method's contract for inputs of other ranks than the example's, with sizes of their own.
+
+    The inputs have the same names, and nest as the example's do; `example` has the shapes of a check input or sample.
+    """
+
+    inputs: list[InputSpec]
+    outputs: list[OutputSpec]
+    regions: Regions = []
+    wrong: WrongSizes = []
+    batch: Batch | None = None
+
+    @classmethod
+    def of(cls, method: "MethodContract") -> Self:
+        """Return what the contract of a method with such an example says of its inputs."""
+        return cls.model_validate({name: getattr(method, name) for name in cls.model_fields})
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The number of dims of each input."""
+        return {spec.name: len(spec.shape) for spec in self.inputs}
+
+
 class MethodContract(Frozen):
     """The inputs and outputs of one method, as flat lists of tensors.
 
@@ -119,6 +153,12 @@ class MethodContract(Frozen):
         None,
         description="The operators whose results are always on one device, wherever the artifact is loaded; the first "
         "twenty. Empty if the method computes on the device that it is loaded on; null if that is not known.",
+    )
+    other_ranks: list[OtherRanks] = Field(
+        [],
+        max_length=OTHER_RANKS_MAX,
+        description="The other ranks that the inputs may have, because a check input or a sample had them and the "
+        "artifact was found to be right for them, each with shapes and regions of its own.",
     )
 
     @model_validator(mode="after")
@@ -165,6 +205,38 @@ class MethodContract(Frozen):
             raise PydanticCustomError("batch", "rows that draw random numbers together get others than alone")
         return self
 
+    @model_validator(mode="after")
+    def _check_other_ranks(self) -> Self:
+        seen, own = [self.ranks], [(spec.name, spec.datatype) for spec in self.inputs]
+        for other in self.other_ranks:
+            if [(spec.name, spec.datatype) for spec in other.inputs] != own or other.ranks in seen:
+                raise PydanticCustomError("ranks", "other ranks are of other inputs, or occur twice")
+            seen.append(other.ranks)
+            type(self).model_validate(dict(self._at(other)))
+        if self.other_ranks and self.stochastic:
+            raise PydanticCustomError("ranks", "a method that draws random numbers takes one rank of each input")
+        return self
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The number of dims of each input of the example."""
+        return {spec.name: len(spec.shape) for spec in self.inputs}
+
+    @property
+    def by_ranks(self) -> list[Self]:
+        """The contracts for each combination of ranks, the example's first; none of them has other ranks."""
+        return [self.model_copy(update={"other_ranks": []}), *map(self._at, self.other_ranks)]
+
+    def at_ranks(self, inputs: Iterable[Tensor | TensorSpec]) -> Self:
+        """Return the contract for inputs of these ranks; this one if they have the example's, or are not accepted."""
+        if not self.other_ranks:
+            return self
+        ranks = {one.name: len(one.shape) for one in inputs}
+        return next((self._at(other) for other in self.other_ranks if other.ranks == ranks), self)
+
+    def _at(self, other: OtherRanks) -> Self:
+        return self.model_copy(update={**dict(other), "other_ranks": []})
+
     @property
     def symbols(self) -> set[str]:
         """The symbols in the inputs' shapes."""
@@ -182,6 +254,9 @@ class MethodContract(Frozen):
         An open contract accepts sizes that were never tried, with a warning, if no other clause is broken.
         """
         sent = {tensor.name: tensor for tensor in tensors}
+        at_ranks = self.at_ranks(sent.values())
+        if at_ranks is not self:
+            return at_ranks.accept(sent.values(), is_open=is_open)
         known = {spec.name for spec in self.inputs}
         for name in sent:
             if name not in known:
@@ -207,7 +282,7 @@ class MethodContract(Frozen):
         """Return the size of each symbol in inputs with these names, datatypes and shapes, in any order.
 
         The sizes need not lie in a region. None if the inputs' names, datatypes, ranks or fixed dims differ from the
-        contract's, or if the shapes give a symbol two sizes.
+        contract's, or if the shapes give a symbol two sizes. Inputs of `other_ranks` have other symbols: None too.
         """
         by_name = {spec.name: spec for spec in specs}
         if by_name.keys() != {spec.name for spec in self.inputs}:
@@ -230,15 +305,18 @@ class MethodContract(Frozen):
 
     def takes(self, specs: Iterable[TensorSpec]) -> bool:
         """Whether inputs of these datatypes and shapes lie in a region. Neither values nor `open` count."""
-        sizes = self.sizes_of(specs)
-        return sizes is not None and self._has(sizes)
+        given = [*specs]
+        at_ranks = self.at_ranks(given)
+        sizes = at_ranks.sizes_of(given)
+        return sizes is not None and at_ranks._has(sizes)
 
     def refusal_of(self, specs: Iterable[TensorSpec]) -> str | None:
         """Return why a closed contract refuses inputs of these names, datatypes and shapes; None if it takes them.
 
         Raises a ContractViolation if a name, datatype or rank is wrong.
         """
-        violation = next(self._violations({spec.name: spec for spec in specs}), None)
+        given = {spec.name: spec for spec in specs}
+        violation = next(self.at_ranks(given.values())._violations(given), None)
         return None if violation is None else violation.error.detail
 
     def with_claim(self, claim: MethodClaim, answers: Answers = ()) -> Self:
@@ -267,7 +345,7 @@ class MethodContract(Frozen):
         """Yield the broken clauses about sizes. Raises the ContractViolation if a name, datatype or rank is wrong."""
         shapes = []
         for spec in self.inputs:
-            shape = _require_fit(spec, sent.get(spec.name)).shape
+            shape = self._require_fit(spec, sent.get(spec.name)).shape
             for dim in _mismatched_fixed_dims(spec, shape):
                 yield Violation(fixed_dim_mismatch(spec, dim, shape), is_untried=spec.reason(dim) == "untried")
             shapes.append(shape)
@@ -278,6 +356,19 @@ class MethodContract(Frozen):
             yield Violation(wrong_sizes(self.inputs, sizes), is_untried=False)
         elif not self._has(sizes):
             yield Violation(size_out_of_range(self.inputs, self.regions, sizes), is_untried=True)
+
+    def _require_fit(self, spec: InputSpec, tensor: Tensor | TensorSpec | None) -> Tensor | TensorSpec:
+        if tensor is None:
+            raise MissingInput(f"input {spec.name!r} is missing", input=spec.name)
+        if tensor.datatype not in spec.accepted_datatypes:
+            raise datatype_mismatch(spec, tensor.datatype.value)
+        if len(tensor.shape) != len(spec.shape):
+            raise shape_mismatch(spec, list(tensor.shape), self.other_shapes(spec.name))
+        return tensor
+
+    def other_shapes(self, name: str) -> list[SymbolicShape]:
+        """Return the shapes of other ranks than the example's that an input may have."""
+        return [spec.shape for other in self.other_ranks for spec in other.inputs if spec.name == name]
 
     def _solution(self, shapes: Iterable[Sequence[int]]) -> dict[str, int] | SizeConflict:
         return solve_or_conflict([(spec.shape, shape) for spec, shape in zip(self.inputs, shapes, strict=True)])
@@ -333,10 +424,18 @@ class Contract(Frozen):
         }
         return self.model_copy(update={"methods": {**self.methods, **changed}})
 
+    def with_other_ranks(self, ranks: Mapping[str, Sequence[OtherRanks]]) -> Self:
+        """Return this contract with these other ranks of inputs, given by method."""
+        widened = {
+            name: MethodContract.model_validate({**dict(self.methods[name]), "other_ranks": [*found]})
+            for name, found in ranks.items()
+        }
+        return self.model_copy(update={"methods": {**self.methods, **widened}})
+
     def with_stochastic(self, methods: Collection[str]) -> Self:
-        """Return this contract, which says that these methods draw random numbers and have no batch."""
+        """Return this contract, which says that these methods draw random numbers: no batch, and no other ranks."""
         drawing = {
-            name: self.methods[name].model_copy(update={"stochastic": True, "batch": None})
+            name: self.methods[name].model_copy(update={"stochastic": True, "batch": None, "other_ranks": []})
             for name in self.methods
             if name in methods
         }
@@ -360,16 +459,6 @@ def _check_same_names(leaves: list[str], specs: Sequence[InputSpec | OutputSpec]
     """Raise PydanticCustomError unless the specs have exactly these names, each once."""
     if len(set(leaves)) < len(leaves) or sorted(leaves) != sorted(spec.name for spec in specs):
         raise PydanticCustomError("structure", otherwise)
-
-
-def _require_fit(spec: InputSpec, tensor: Tensor | TensorSpec | None) -> Tensor | TensorSpec:
-    if tensor is None:
-        raise MissingInput(f"input {spec.name!r} is missing", input=spec.name)
-    if tensor.datatype not in spec.accepted_datatypes:
-        raise datatype_mismatch(spec, tensor.datatype.value)
-    if len(tensor.shape) != len(spec.shape):
-        raise shape_mismatch(spec, list(tensor.shape))
-    return tensor
 
 
 def _mismatched_fixed_dims(spec: InputSpec, shape: Sequence[int]) -> Iterator[int]:

@@ -61,10 +61,27 @@ def _uncovered_of_method(name: str, old: Iterable[Contract], new: Sequence[Contr
             return
         try:
             yield from list_uncovered_sizes(before, now, effort)
+            yield from _uncovered_ranks(before, now, effort)
         except TooManySizes:
             yield "the contracts have too many sizes to be compared"
             return
         yield from (what for method in now for what in _batch_differences(before, method))
+
+
+def _uncovered_ranks(old: MethodContract, new: Sequence[MethodContract], effort: Effort) -> Iterator[str]:
+    """Yield what the old contract accepts in other ranks than its example's. Raises TooManySizes."""
+    for before in old.by_ranks[1:]:
+        shapes = " with ".join(f"{spec.name!r} as [{', '.join(map(str, spec.shape))}]" for spec in before.inputs)
+        now = [each for method in new for each in method.by_ranks if each.ranks == before.ranks]
+        if len(now) < len(new):
+            yield f"{shapes} is no longer accepted"
+            continue
+        differences = dict.fromkeys(what for method in now for what in _differences(before, method))
+        uncovered = differences or [
+            *list_uncovered_sizes(before, now, effort),
+            *(what for method in now for what in _batch_differences(before, method)),
+        ]
+        yield from (f"of {shapes}: {what}" for what in uncovered)
 
 
 def _differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
@@ -230,6 +247,8 @@ def _treat_untried_sizes_alike(old: Sequence[Contract], new: Sequence[Contract])
 
 def _are_alike_if_open(old: MethodContract, new: MethodContract) -> bool:
     now = _by_name(new.inputs)
+    if old.other_ranks and old.other_ranks != new.other_ranks:
+        return False
     return all(sizes in old.wrong for sizes in new.wrong) and all(
         (spec.shape, spec.example, spec.fixed) == (now[spec.name].shape, now[spec.name].example, now[spec.name].fixed)
         for spec in old.inputs

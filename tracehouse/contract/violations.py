@@ -6,7 +6,7 @@ Each function returns the error; the caller raises it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tracehouse.contract.dims import SizeConflict, format_sizes
+from tracehouse.contract.dims import SizeConflict, SymbolicShape, format_sizes
 from tracehouse.contract.input_spec import InputSpec, Reason
 from tracehouse.contract.regions import Basis, Region, Span
 from tracehouse.errors import DatatypeMismatch, ShapeMismatch, SizeOutOfRange, SizesDisagree, ValueOutOfRange
@@ -31,6 +31,11 @@ _REMEDIES: dict[Reason, str] = {
     "another size in `check.check_inputs`.",
 }
 
+_ANOTHER_RANK = (
+    " If the model takes another rank, trace it again with an input of that rank in `check.samples` or "
+    "`check.check_inputs`."
+)
+
 
 def datatype_mismatch(spec: InputSpec, actual: str) -> DatatypeMismatch:
     """Describe an input with another datatype than the contract's."""
@@ -40,12 +45,21 @@ def datatype_mismatch(spec: InputSpec, actual: str) -> DatatypeMismatch:
     )  # fmt: skip
 
 
-def shape_mismatch(spec: InputSpec, actual: list[int] | str) -> ShapeMismatch:
-    """Describe a shape with another number of dims, or nested lists of unequal lengths (then `actual` is a text)."""
+def shape_mismatch(spec: InputSpec, actual: list[int] | str, others: Sequence[SymbolicShape] = ()) -> ShapeMismatch:
+    """Describe a shape with another number of dims, or nested lists of unequal lengths (then `actual` is a text).
+
+    `others` are the shapes of other ranks that the input may have. If `actual` has one of these ranks, the other inputs
+    have ranks that do not go with it.
+    """
+    apart = [shape for shape in others if isinstance(actual, str) or len(shape) != len(actual)]
+    beside = ": it may have that rank only beside other ranks of the other inputs" if len(apart) < len(others) else ""
+    shapes = dict.fromkeys([_format_dims(spec.shape), *map(_format_dims, apart)])
+    ranks = sorted({len(spec.shape), *map(len, apart)})
+    remedy = f"Send {' or '.join(map(str, ranks))} dims, as {'the example' if len(ranks) == 1 else 'the examples'} of "
     return ShapeMismatch(
-        f"input {spec.name!r} is {actual}, not {_format_shape(spec)}",
+        f"input {spec.name!r} is {actual}, not {' or '.join(shapes)}{beside}",
         input=spec.name, expected=list(spec.shape), actual=actual, basis="observed",
-        remedy=f"Send {len(spec.shape)} dims, as the example of the trace had.",
+        remedy=f"{remedy}the trace had.{_ANOTHER_RANK}",
     )  # fmt: skip
 
 
@@ -208,4 +222,8 @@ def _and_more(number: int) -> str:
 
 
 def _format_shape(spec: InputSpec) -> str:
-    return f"[{', '.join(map(str, spec.shape))}]"
+    return _format_dims(spec.shape)
+
+
+def _format_dims(shape: SymbolicShape) -> str:
+    return f"[{', '.join(map(str, shape))}]"

@@ -30,6 +30,11 @@ def name_random_inputs(what: str) -> str:
     return f"fresh {what}"
 
 
+def name_for_ranks_of(case: str, of: str) -> str:
+    """Return the name of a case that is drawn like a check input or sample of other ranks than the example."""
+    return f"{case}, in the ranks of {of}"
+
+
 def name_draw(case: str, number: int) -> str:
     """Return the case's name of the same inputs under other random numbers: `example, other random numbers 1`."""
     return f"{case}, other random numbers {number}"

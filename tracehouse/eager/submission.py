@@ -167,7 +167,7 @@ class SubmissionLoader:
 def _read_sample(example: Call, file: SampleFile, number: int, uploaded: inputs.InputFiles, device: str) -> Call:
     """Return the example's call with the tensors of a sample.
 
-    Raises InputsUnreadable if the file lacks one, and ArgumentMismatch if one has another datatype or rank.
+    Raises InputsUnreadable if the file lacks one, and ArgumentMismatch if one has another datatype.
     """
     if file.image_reading is not None:
         return read_image_sample(example, file.file, file.image_reading, uploaded, device)
@@ -176,10 +176,9 @@ def _read_sample(example: Call, file: SampleFile, number: int, uploaded: inputs.
         given = uploaded.tensor(FileTensor(file=file.file, key=f"{number}/{name}")).to(device)
         if tensor.is_floating_point() and given.is_floating_point():
             given = given.to(tensor.dtype)  # what options.precision asks for
-        if given.dtype != tensor.dtype or given.dim() != tensor.dim():
+        if given.dtype != tensor.dtype:
             raise ArgumentMismatch(
-                f"sample {number} of {file.file!r} has {name!r} as {given.dtype} with {given.dim()} dims, and the "
-                f"example as {tensor.dtype} with {tensor.dim()}",
+                f"sample {number} of {file.file!r} has {name!r} as {given.dtype}, and the example as {tensor.dtype}",
                 method=example.method, input=name, case=f"{number}/{name}",
             )  # fmt: skip
         tensors[name] = given

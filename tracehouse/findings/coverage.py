@@ -16,10 +16,14 @@ from tracehouse.findings.remedies import (
     FIX_CHECK_INPUT,
     READ_BY_KEY,
     RETURN_SAME_OUTPUTS,
+    TRACE_ANOTHER_RANK,
     VARY_INPUTS,
 )
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.tensors.tensor import TensorSpec
+
+_SHAPES_LISTED_MAX = 4
+_REASON_MAX_CHARACTERS = 500
 
 
 def check_input_refused(case: str, failure: Failure) -> Finding:
@@ -160,6 +164,21 @@ def sample_not_covered(method: str, case: str, reason: str) -> Finding:
         confirmed=True,
         evidence={"method": method, "case": case},
         remedy=COVER_SAMPLE,
+    )
+
+
+def ranks_not_covered(
+    method: str, case: str, shapes: Mapping[str, Sequence[int]], reason: str, line: SourceLine = UNKNOWN_LINE
+) -> Finding:
+    """Return the finding that the contract accepts no inputs of the ranks that a check input or sample has."""
+    listed = ", ".join(f"{name!r} as {list(shape)}" for name, shape in [*shapes.items()][:_SHAPES_LISTED_MAX])
+    text = reason if len(reason) <= _REASON_MAX_CHARACTERS else f"{reason[:_REASON_MAX_CHARACTERS]} ..."
+    return Finding(
+        kind=Kind.RANKS_NOT_COVERED,
+        detail=f"{case} has {listed}, and the contract of {method} does not accept these ranks: {text}",
+        evidence={"method": method, "case": case},
+        remedy=TRACE_ANOTHER_RANK,
+        **line,
     )
 
 

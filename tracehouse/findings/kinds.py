@@ -38,6 +38,7 @@ from tracehouse.findings.remedies import (
     RETURN_SAME_OUTPUTS,
     SEND_A_SEED,
     SEND_WEIGHTS,
+    TRACE_ANOTHER_RANK,
     USE_EVAL_MODE,
     VARY_INPUTS,
     WRITE_WITH_TORCH,
@@ -87,6 +88,7 @@ class Kind(StrEnum):
     PROOF_VOID = "proof-void"
     PYTHON_INT_IS_64_BIT = "python-int-is-64-bit"
     RANGE_REFUSED = "range-refused"
+    RANKS_NOT_COVERED = "ranks-not-covered"
     ROUNDING_DECIDES = "rounding-decides"
     ROUNDING_NOT_MEASURED = "rounding-not-measured"
     ROWS_DEPEND = "rows-depend"
@@ -658,6 +660,19 @@ _ENTRIES = (
         remedy=_sentence(COVER_SIZES),
         example=Example(
             before='"sizes": {"seq": {"low": 1, "high": 100000}}', after='"sizes": {"seq": {"low": 1, "high": 512}}'
+        ),
+    ),
+    FindingKind(
+        kind=Kind.RANKS_NOT_COVERED,
+        title="The contract does not accept the ranks of a check input or sample",
+        weight=Weight.INFORMS,
+        meaning="A check input or a sample has a tensor with another number of dims than the example. A trace records "
+        "the operators of one rank. So another rank is accepted only if a trace of that input has the same graph, and "
+        "the whole check finds nothing wrong there. The finding says what stood against it. Such inputs are refused.",
+        remedy=_sentence(TRACE_ANOTHER_RANK),
+        example=Example(
+            before="nn.Conv2d(3, 8, 3)  # the example has 4 dims, a sample has 3: a trace of it adds and drops a batch",
+            after="nn.Linear(3, 8)  # the same operator for every rank",
         ),
     ),
     FindingKind(

@@ -141,6 +141,11 @@ NAME_STATE_DICT = "name the state dict that is meant in weights.key"
 
 COVER_SAMPLE = "raise check.budget_s, so that more sizes are proven or tried, or trace on an example of this size"
 
+TRACE_ANOTHER_RANK = (
+    "trace the model once more with this input as its example, as a model of its own; a script (`mode` auto or script) "
+    "may take all ranks in one artifact"
+)
+
 COVER_SIZES = (
     "request the sizes that you need and that the model accepts, raise check.budget_s, or list the sizes in `buckets`"
 )

@@ -182,6 +182,10 @@ def _served_form(artifact: Artifact) -> str:
     return "as it is" if artifact.served_form is None else f"as torch.jit.{artifact.served_form} makes it"
 
 
+_INPUT_HEADINGS = ("Input", "Datatype", "Shape", "Traced on", "Why sizes are fixed", "Values")
+_OUTPUT_HEADINGS = ("Output", "Datatype", "Shape")
+
+
 def _contract(page: ReportPage) -> Iterator[Html]:
     yield element("p", page.contract_note, class_="note")
     if page.contract.without_fast_paths:
@@ -189,8 +193,7 @@ def _contract(page: ReportPage) -> Iterator[Html]:
     yield from _coverage(page.check.coverage)
     for name, method in page.contract.methods.items():
         yield element("h3", "Method ", code(name))
-        headings = ("Input", "Datatype", "Shape", "Traced on", "Why sizes are fixed", "Values")
-        yield table(f"Inputs of {name}", headings, map(_input, method.inputs))
+        yield table(f"Inputs of {name}", _INPUT_HEADINGS, map(_input, method.inputs))
         yield _regions(name, method)
         yield from _batch(method)
         if method.stochastic:
@@ -198,7 +201,18 @@ def _contract(page: ReportPage) -> Iterator[Html]:
         yield from _baked_arguments(method.arguments)
         yield from _key_orders(method)
         yield from _devices(method)
-        yield table(f"Outputs of {name}", ("Output", "Datatype", "Shape"), map(_output, method.outputs))
+        yield table(f"Outputs of {name}", _OUTPUT_HEADINGS, map(_output, method.outputs))
+        for other in method.by_ranks[1:]:
+            yield from _other_ranks(name, other)
+
+
+def _other_ranks(name: str, method: MethodContract) -> Iterator[Html]:
+    """Yield what is accepted beside the example's ranks, because a check input or sample had these."""
+    yield element("p", f"{name} also accepts inputs of these ranks, for which it was checked in the same way:")
+    yield table(f"Inputs of {name} in other ranks", _INPUT_HEADINGS, map(_input, method.inputs))
+    yield _regions(f"{name}, in these ranks,", method)
+    yield from _batch(method)
+    yield table(f"Outputs of {name} in these ranks", _OUTPUT_HEADINGS, map(_output, method.outputs))
 
 
 def _coverage(coverage: Sequence[SizeCoverage]) -> Iterator[Html]:

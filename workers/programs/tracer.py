@@ -22,6 +22,7 @@ from tracehouse.artifact.manifest import Versions
 from tracehouse.check.ledger import OfferedCall
 from tracehouse.check.model_check import ModelCheck
 from tracehouse.check.pipeline import RequestedSizes
+from tracehouse.contract.contract import RankClaim
 from tracehouse.eager import source_excerpts
 from tracehouse.exported.export import Export
 from tracehouse.findings import submissions
@@ -105,6 +106,10 @@ class Tracing:
             entrypoint=self._spec.source.entrypoint,
             contract=check.contract,
             claims=result.claims,
+            other_ranks={
+                method: [RankClaim(case=one.case, claim=one.claim) for one in found]
+                for method, found in result.other_ranks.items()
+            },
             check=cut_check(trace_check),
             submodules=metadata.submodules(module),
             parameters=metadata.tensors(module.named_parameters()),

@@ -14,6 +14,7 @@ from tracehouse.byte_units import MIB
 from tracehouse.differential import golden, out_of_memory, random_inputs
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.differential.case_names import EXAMPLE, name_for_ranks_of
 from tracehouse.differential.comparison import Answer, Outcome, compare
 from tracehouse.differential.differential_run import DifferentialRun, DivergingAnswers, IntegerRanges
 from tracehouse.differential.form_comparisons import FormComparisons
@@ -64,6 +65,7 @@ class DifferentialTester:
         With `keep`, the run may become a golden case if both agree.
         """
         seed = self._seed if seed is None else seed
+        case = case if call.case in (EXAMPLE, case) else name_for_ranks_of(case, call.case)
         run, golden_case = self._ask(call, case, inputs, seed)
         if run.differs_by_rounding and case != call.case:
             run, golden_case = self._ask_near(call, case, inputs, seed) or (run, None)
@@ -128,9 +130,9 @@ class DifferentialTester:
         return self._processes.artifact.answer()
 
     def golden_cases(self, runs: Iterable[DifferentialRun]) -> list[golden.GoldenCase]:
-        """Return the golden cases among these runs."""
-        wanted = {id(run) for run in runs}
-        return [case for run, case in self._golden_cases if id(run) in wanted]
+        """Return the golden cases among these runs, in their order."""
+        cases = {id(run): case for run, case in self._golden_cases}
+        return [cases[id(run)] for run in runs if id(run) in cases]
 
     def limit_s(self, method: str) -> float:
         """Return how long the eager model may take for a call that is not its example."""

@@ -5,23 +5,19 @@ favour. It is gone, and the archive is fixed by its hash, before any input is dr
 asked share nothing but the inputs; and their answers are compared here, by their bytes.
 """
 
-import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-
-import numpy as np
 
 from service.protocol.bounds import text_of
 from service.protocol.tracer import Traced
 from tracehouse.byte_units import MIB
-from tracehouse.contract.contract import Contract, MethodClaim, MethodContract
+from tracehouse.contract.contract import Contract, MethodClaim, MethodContract, OtherRanks
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
-from tracehouse.differential.case_names import EXAMPLE, is_sample, name_draw, name_random_inputs
+from tracehouse.differential.budget import Budget
+from tracehouse.differential.case_names import EXAMPLE, is_sample, name_draw
 from tracehouse.differential.comparison import Answer, ComparisonResult, Difference, compare, compare_baked_arguments
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
@@ -41,14 +37,10 @@ from workers.verification.check_record import CheckRecord
 from workers.verification.claims import VerifiedClaim, verify_claim
 from workers.verification.differential_runs import DifferentialTester, make_golden_case
 from workers.verification.examples import ExampleRuns
+from workers.verification.fresh_rounds import ask_fresh, draw_seed
 from workers.verification.key_orders import verify_key_orders
+from workers.verification.rank_claims import RankVerifier
 
-# Least and greatest number of rounds of fresh inputs that are compared, the further ones within the time; and how many
-# rounds are drawn, for the eager model may refuse some.
-ROUNDS_LEAST, ROUNDS_MOST, ROUNDS_DRAWN = 2, 6, 12
-# Each round tells less than the one before it: a small model has them all in this time, and only the least number of
-# rounds may make a large model's request longer.
-ROUNDS_S = 0.1
 # How many times the example is compared under other random numbers, if some are drawn. A choice: a draw that a model
 # makes now and then may be missed.
 DRAWS = 4
@@ -59,6 +51,7 @@ GOLDEN_CASES = 4
 GOLDEN_BYTES = 16 * MIB
 # How many cases that differ at other sizes are asked once more at the example's sizes, by their values.
 VALUES_ASKED = 4
+_BUCKETS = "with buckets, each artifact accepts the ranks of its example alone"
 _TWO_CALLS = ("the first call", "the last one")
 
 
@@ -94,7 +87,9 @@ class Verification:
             self._ask_check_input(call)
         for case in offered:
             self._ask_offered(case)
-        claims = self._verify_claims(observed)
+        budget = self._processes.budget(self._spec.check.budget_s * (1.0 if self._is_deep else SHARE_OF_BUDGET))
+        claims = self._verify_claims(observed, budget.share(self._share_of_methods))
+        ranks = self._verify_ranks(observed, budget)
         self._ask_by_values()
         for method in self._examples.examples:
             self._ask_fresh(method)
@@ -102,7 +97,7 @@ class Verification:
         key_orders = self._find_key_orders()
         contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
         contract = contract.with_key_orders(key_orders).with_devices(self._traced.devices)
-        contract = contract.with_stochastic(self._tester.stochastic_methods)
+        contract = contract.with_other_ranks(ranks).with_stochastic(self._tester.stochastic_methods)
         if contract.without_fast_paths:
             self._record.add_finding(fast_paths_off())
         self._record_runs(contract)
@@ -140,24 +135,54 @@ class Verification:
             raise malformed_message("it offered inputs that the contract does not take")
         self._tester.ask(example, case.name, case.inputs, keep=True)
 
-    def _verify_claims(self, observed: Contract) -> dict[str, VerifiedClaim]:
+    def _verify_claims(self, observed: Contract, budget: Budget) -> dict[str, VerifiedClaim]:
         """Return what is left of the claims, by methods."""
         claims = self._traced.claims
         if self._spec.check.probes == "off":
             return {}
         if not claims.keys() <= observed.methods.keys():
             raise malformed_message("it claims something of a method that there is not")
-        deep = self._spec.check.probes == "deep"
-        budget = self._processes.budget(self._spec.check.budget_s * (1.0 if deep else SHARE_OF_BUDGET))
         verified = {}
         for place, (method, claim) in enumerate(claims.items()):
             share = budget.share(1 / (len(claims) - place))
             call = self._examples.examples[method]
             contract = _apply_claim(observed.methods[method], claim)
-            verified[method] = verify_claim(self._tester, call, contract, claim, share, deep=deep)
+            verified[method] = verify_claim(self._tester, call, contract, claim, share, deep=self._is_deep)
             for finding in verified[method].findings:
                 self._record.add_finding(finding)
         return verified
+
+    def _verify_ranks(self, observed: Contract, budget: Budget) -> dict[str, list[OtherRanks]]:
+        """Return by method the other ranks of inputs for which the artifact is right, of those that are claimed."""
+        claimed = self._traced.other_ranks
+        if self._spec.check.probes == "off":
+            return {}
+        if not claimed.keys() <= observed.methods.keys():
+            raise malformed_message("it claims other ranks of a method that there is not")
+        found: dict[str, list[OtherRanks]] = {}
+        left = sum(map(len, claimed.values()))
+        for method, claims in claimed.items():
+            own = observed.methods[method]
+            verifier = RankVerifier(self._tester, self._examples, own, method, deep=self._is_deep)
+            for claim in claims:
+                share = budget.share(1 / left)
+                left -= 1
+                verified = verifier.refuse(claim, _BUCKETS) if self._spec.buckets else verifier.verify(claim, share)
+                for finding in verified.findings:
+                    self._record.add_finding(finding)
+                if verified.contract is not None:
+                    found.setdefault(method, []).append(verified.contract)
+        return found
+
+    @property
+    def _is_deep(self) -> bool:
+        return self._spec.check.probes == "deep"
+
+    @property
+    def _share_of_methods(self) -> float:
+        """The part of the budget for the ranks of the examples: other ranks take as much as a method."""
+        methods, ranks = len(self._traced.claims), sum(map(len, self._traced.other_ranks.values()))
+        return methods / max(1, methods + ranks)
 
     def _ask_by_values(self) -> None:
         """Ask cases that differ at other sizes at the example's too: they differ there if the values are the cause."""
@@ -175,41 +200,18 @@ class Verification:
             self._tester.ask(example, case, random_inputs.tile(run.diverging.inputs, shapes))
 
     def _ask_fresh(self, method: str) -> None:
-        example = self._examples.examples[method]
-        rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
-        until = time.monotonic() + ROUNDS_S
-        compared = 0
-        refusals: list[Failure] = []
-        for inputs in islice(random_inputs.draw_rounds(example.inputs, rng), ROUNDS_DRAWN):
-            if compared == ROUNDS_MOST or (compared >= ROUNDS_LEAST and time.monotonic() > until):
-                break
-            case = name_random_inputs(f"{compared + 1}")
-            seed = _draw_seed()
-            run = self._tester.ask(example, case, inputs, seed=seed)
-            if run.refusal is not None:
-                run = self._ask_like_example(example, case, inputs, seed) or run
-            if run.refusal is not None:
-                refusals.append(run.refusal)
-            else:
-                compared += run.comparisons is not None
+        compared, refusals = ask_fresh(self._tester, self._examples.examples[method])
         if not compared:
             self._record.append_finding(
                 coverage.fresh_inputs_refused(method, refusals[-1]) if refusals else coverage.fresh_inputs_none(method)
             )
-
-    def _ask_like_example(
-        self, example: BoundCall, case: str, inputs: Sequence[Tensor], seed: int
-    ) -> DifferentialRun | None:
-        """Ask inputs that were refused once more, with the patterns of the example's values; None if these are kept."""
-        kept = random_inputs.keep_patterns(example.inputs, inputs)
-        return None if kept == [*inputs] else self._tester.ask(example, case, kept, seed=seed)
 
     def _ask_other_draws(self, method: str) -> None:
         """Ask the example under seeds that are drawn here, if random numbers are drawn for it."""
         if self._examples.answers[method].drew or method in self._tester.stochastic_methods:
             for number in range(1, DRAWS + 1):
                 example = self._examples.examples[method]
-                self._tester.ask(example, name_draw(EXAMPLE, number), example.inputs, seed=_draw_seed())
+                self._tester.ask(example, name_draw(EXAMPLE, number), example.inputs, seed=draw_seed())
 
     def _find_key_orders(self) -> dict[str, list[KeyOrder]]:
         """Return the orders of keys that the contract fixes, by method, and record a finding for each."""
@@ -239,7 +241,7 @@ class Verification:
                 self._record.add_finding(coverage.check_input_refused(run.case, run.refusal))
 
     def _takes(self, contract: Contract, run: DifferentialRun) -> bool:
-        method = contract.methods[run.method]
+        method = contract.methods[run.method].at_ranks(run.inputs)
         if not run.nests_as(self._examples.examples[run.method]) or not method.takes(run.inputs):
             return False
         return all(_lie_within(spec.values, run.ranges.get(spec.name)) for spec in method.inputs)
@@ -270,7 +272,7 @@ class Verification:
         """Record a finding if the eager model answers the example differently with other random numbers."""
         call = self._examples.examples[method]
         for _ in range(DRAWS):
-            self._processes.eager.ask(call, call.inputs, seed=_draw_seed(), within_s=None)
+            self._processes.eager.ask(call, call.inputs, seed=draw_seed(), within_s=None)
             again = self._processes.eager.answer()
             if isinstance(again, Failure):
                 return
@@ -312,6 +314,8 @@ class Verification:
         ]
         left_bytes = GOLDEN_BYTES
         taken = [run for run in self._tester.runs if self._takes(contract, run)]
+        # `tracehouse verify` calls each combination of ranks, as far as a case shows it.
+        taken.sort(key=lambda run: run.shapes not in _examples_of_ranks(contract.methods[run.method]))
         for case in self._tester.golden_cases(taken):
             if len(cases) < len(examples.examples) + GOLDEN_CASES and case.byte_size <= left_bytes:
                 cases.append(case)
@@ -333,6 +337,10 @@ def _contract(observed: Contract, verified: Mapping[str, VerifiedClaim], *, is_o
     return observed.model_copy(update={"open": is_open}).with_claims(claims, answers)
 
 
+def _examples_of_ranks(method: MethodContract) -> list[dict[str, tuple[int, ...]]]:
+    return [{spec.name: spec.example for spec in other.inputs} for other in method.other_ranks]
+
+
 def _signature(inputs: Iterable[Tensor | TensorSpec]) -> list[tuple[str, Datatype, int]]:
     """Return the inputs' names, datatypes and ranks, which no size changes."""
     return [(tensor.name, tensor.datatype, len(tensor.shape)) for tensor in inputs]
@@ -344,11 +352,6 @@ def _lie_within(values: ValueRange | None, seen: tuple[int, int] | None) -> bool
 
 def _first_difference(comparisons: Sequence[FormComparisons]) -> FormComparisons:
     return next((one for one in comparisons if not one.agrees), comparisons[0])
-
-
-def _draw_seed() -> int:
-    """Return a seed that nobody could know beforehand."""
-    return int.from_bytes(os.urandom(8)) >> 1
 
 
 def _describe_change(actual: Contract, claimed: Contract) -> str:

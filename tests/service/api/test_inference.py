@@ -32,13 +32,13 @@ from tests.service.api.conftest import (
     start_engine,
 )
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.contract.contract import Contract, MethodClaim
-from tracehouse.contract.input_spec import ValueRange
+from tracehouse.contract.contract import Contract, MethodClaim, OtherRanks
+from tracehouse.contract.input_spec import InputSpec, ValueRange
 from tracehouse.contract.regions import Region, Span
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
-from tracehouse.tensors.tensor import Datatype
+from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 X = [[1.0, 2.0], [3.0, 4.0]]
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [2, 2], "data": [1.0, 2.0, 3.0, 4.0]}
@@ -684,3 +684,25 @@ def test_a_version_of_one_device_is_asked_there_unless_another_is_named(
     assert_problem(asked(body, "/infer/elsewhere"), 503, "device-unavailable")
     assert assert_problem(asked(body, "/infer/elsewhere?device=cpu"), 404, "artifact-not-found")["devices"] == ["cuda"]
     assert assert_problem(asked(body, "/infer/net?device=cuda"), 404, "artifact-not-found")["devices"] == ["cpu"]
+
+
+def test_inputs_of_another_rank_are_answered_where_the_contract_has_them(
+    client: TestClient, store: Store, trace, register: Register
+) -> None:
+    import torch
+
+    made = trace(store.blobs, torch.nn.Hardtanh(-9.0, 9.0), torch.zeros(2, 2))
+    method = made.contract.method("forward")
+    rows = [TensorSpec(name=one.name, datatype=one.datatype, shape=(2,)) for one in method.inputs]
+    inputs = [InputSpec.from_example(one) for one in rows]
+    outputs = [one.model_copy(update={"shape": (2,)}) for one in method.outputs]
+    ranks = {"forward": [OtherRanks(inputs=inputs, outputs=outputs)]}
+    register("ranks", made.model_copy(update={"contract": made.contract.with_other_ranks(ranks)}))
+    asked = asking(client)
+
+    answers = [asked({"args": [data]}, "/infer/ranks").json()["outputs"][0] for data in (X, [3.0, 40.0])]
+    refused = asked({"args": [[X]]}, "/infer/ranks")
+
+    assert [(one["shape"], one["data"]) for one in answers] == [([2, 2], [1.0, 2.0, 3.0, 4.0]), ([2], [3.0, 9.0])]
+    assert_problem(refused, 422, "shape-mismatch")
+    assert "[2, 2] or [2]" in refused.json()["detail"]

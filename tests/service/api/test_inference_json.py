@@ -8,12 +8,12 @@ import pytest
 from service.api import inference_json
 from service.serving import buckets
 from service.serving.buckets import BucketContract
-from tracehouse.contract.contract import AcceptedInputs, MethodContract
+from tracehouse.contract.contract import AcceptedInputs, MethodContract, OtherRanks
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, DictNode, FixedLeaf, ListNode, TensorLeaf, TupleNode
-from tracehouse.errors import BakedArgument, KeyOrderMismatch, NoBucket, ServiceError
+from tracehouse.errors import BakedArgument, KeyOrderMismatch, NoBucket, ServiceError, ShapeMismatch
 from tracehouse.tensors.tensor import Datatype, unpack
 
 
@@ -525,3 +525,38 @@ def test_an_open_contract_opens_no_bucket_for_another_size_than_its_own(reason: 
 
     assert place == 1
     assert "batch is 5" in accepted.warnings[0]
+
+
+# def forward(self, x): traced on x 2×2, and checked on x 3×2×2 and on x 2 too
+RANKS = METHOD.model_copy(
+    update={
+        "arguments": METHOD.arguments[:1],
+        "inputs": [spec("x", Datatype.FP32, 2, 2)],
+        "other_ranks": [
+            OtherRanks(inputs=[spec("x", Datatype.FP32, 3, 2, 2)], outputs=METHOD.outputs),
+            OtherRanks(inputs=[spec("x", Datatype.FP32, 2)], outputs=METHOD.outputs),
+        ],
+    }
+)
+
+
+def shape_of(body: dict[str, Any]) -> tuple[int, ...]:
+    (one,) = accept(body, RANKS).tensors
+    return one.shape
+
+
+@pytest.mark.parametrize(("data", "shape"), [(X, (2, 2)), ([X, X, X], (3, 2, 2)), ([1.0, 2.0], (2,))])
+def test_nested_lists_may_have_any_rank_that_the_contract_accepts(data: list[Any], shape: tuple[int, ...]) -> None:
+    assert shape_of({"args": [data]}) == shape
+    assert shape_of({"inputs": {"x": data}}) == shape
+
+
+def test_flat_data_without_a_shape_has_the_rank_of_the_example() -> None:
+    assert shape_of({"inputs": {"x": {"data": [1.0, 2.0, 3.0, 4.0]}}}) == (2, 2)
+    assert shape_of({"inputs": {"x": {"data": [1.0, 2.0], "shape": [2]}}}) == (2,)
+
+
+def test_lists_of_no_accepted_rank_are_answered_with_those_that_are() -> None:
+    with pytest.raises(ShapeMismatch) as refused:
+        accept({"args": [[[[X]]]]}, RANKS)
+    assert "[2, 2] or [3, 2, 2] or [2]" in refused.value.detail

@@ -21,7 +21,7 @@ from service.storage.blobs import Blobs
 from tests.conftest import Trace
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
 from tracehouse.artifact.manifest import Versions
-from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.contract import MethodContract, OtherRanks
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
@@ -141,6 +141,21 @@ def test_an_archive_that_keeps_its_contract_is_verified(packed: Callable[..., Pa
         "ok    forward              6 drawn inputs of 3 sizes are answered with the contract's datatypes and shapes"
         in ended.stdout
     )
+
+
+def open_ranks(method: MethodContract) -> MethodContract:
+    """It takes x as [batch, 2] and, as no golden case shows, as [2]."""
+    opened = open_batch(method)
+    inputs = [one.model_copy(update={"shape": (2,), "example": (2,)}) for one in opened.inputs]
+    outputs = [one.model_copy(update={"shape": (2,)}) for one in opened.outputs]
+    return opened.model_copy(update={"other_ranks": [OtherRanks(inputs=inputs, outputs=outputs)]})
+
+
+def test_ranks_that_no_golden_case_has_are_named(packed: Callable[..., Path]) -> None:
+    ended = verify(packed(Doubled(), contract=open_ranks))
+
+    assert ended.exit_code == 0, ended.output
+    assert "no golden case has 'x' with 1 dims" in ended.stdout
 
 
 def test_an_archive_that_breaks_its_contract_at_another_size_fails(packed: Callable[..., Path]) -> None:

@@ -22,7 +22,7 @@ from tracehouse.findings import differences
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 from tracehouse.torch_values.tensors import unpack
-from workers.verification.verification import ROUNDS_MOST
+from workers.verification.fresh_rounds import ROUNDS_MOST
 from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
