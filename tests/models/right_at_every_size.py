@@ -344,3 +344,32 @@ class ScalesByAColumn(nn.Module):
     def forward(self, x):
         column = torch.tensor([[2.0, 3.0]])[:, 0]
         return x * column
+
+
+class PoolsTheLargest(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.MaxPool1d(2, ceil_mode=True)
+
+    def forward(self, x):
+        return torch.nn.functional.max_pool1d(self.down(x.transpose(1, 2)), 3, stride=2, padding=1)
+
+
+class Derives(nn.Module):
+    """Derives a line along its length, by its frequencies."""
+
+    def forward(self, x):
+        frequencies = torch.fft.fftfreq(x.shape[1], d=0.5)
+        positive = torch.fft.rfftfreq(x.shape[1])
+        derived = torch.fft.ifft(torch.fft.fft(x) * frequencies).real
+        return derived + torch.fft.irfft(torch.fft.rfft(x) * positive, n=x.shape[1])
+
+
+class GoesToASpectrumAndBack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.ones(4))
+
+    def forward(self, x):
+        spectrum = torch.stft(x, 4, 2, window=self.window, return_complex=True)
+        return torch.istft(spectrum, 4, 2, window=self.window, length=x.shape[1])

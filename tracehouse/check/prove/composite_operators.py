@@ -62,7 +62,14 @@ def _with_sizes(operator: Any) -> Callable[..., Any]:
     return run
 
 
+def _max_pool1d(*args: Any, **kwargs: Any) -> torch.Tensor:
+    """Pool as torch does for tensors that dispatch modes see; its own way there makes the sizes plain numbers first."""
+    pooled: torch.Tensor = _aten.max_pool1d_with_indices(*args, **kwargs)[0]
+    return pooled
+
+
 _KERNELS = {
     **{operator: _below_autograd(operator) for operator in _COMPOSITE},
     **{operator.vec: _with_sizes(operator.default) for operator in _UPSAMPLING},
+    _aten.max_pool1d.default: _max_pool1d,
 }

@@ -9,7 +9,7 @@ import torch
 from tracehouse.check.prove.node_functions import GraphError, node_function, to_bool, to_plain_values
 from tracehouse.check.prove.recorder import Recorder
 from tracehouse.check.prove.scalar_tensors import Unsupported
-from tracehouse.check.prove.size_operators import size_operator_call
+from tracehouse.check.prove.size_operators import run_node
 from tracehouse.introspection import script_graphs, user_lines
 
 _TURNS_MAX = 100_000  # of one prim::Loop
@@ -109,8 +109,8 @@ class CompiledProgram:
             case "prim::Loop":
                 outputs = self._run_loop(step.blocks[0], inputs, values, recorder)
                 return outputs[0] if len(step.outputs) == 1 else outputs
-        call = size_operator_call(step.kind, inputs)
-        return step.run(*inputs) if call is None else recorder.record_size_operator(call)
+        result = run_node(step.kind, inputs, recorder.record_size_operator)
+        return step.run(*inputs) if result is None else result
 
     def _run_loop(self, body: _Block, inputs: list[Any], values: dict[int, Any], recorder: Recorder) -> list[Any]:
         turns_max, goes_on, *carried = inputs

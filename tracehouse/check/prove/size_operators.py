@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import _refs
 
 from tracehouse.check.prove.symbols import SYMBOLIC
 
@@ -29,14 +30,22 @@ class SizeOperatorCall:
     device: torch.device
 
 
-def size_operator_call(kind: str, operands: Sequence[Any]) -> SizeOperatorCall | None:
-    """Return the call that a graph's node makes; None where torch itself gives the right result."""
+Record = Callable[[SizeOperatorCall], torch.Tensor]
+# Returns the call, or its result where other operators of torch give it, or None where the operator itself does.
+ReadCall = Callable[..., SizeOperatorCall | torch.Tensor | None]
+
+
+def run_node(kind: str, operands: Sequence[Any], record: Record) -> torch.Tensor | None:
+    """Return the result of a graph's node; None where torch itself gives the right one."""
     read = _BY_KIND.get(kind)
-    return read(*operands) if read is not None and _has_symbol(operands) else None
+    if read is None or not _has_symbol(operands):
+        return None
+    call = read(*operands)
+    return record(call) if isinstance(call, SizeOperatorCall) else call
 
 
 @contextmanager
-def record_size_operators(record: Callable[[SizeOperatorCall], torch.Tensor]) -> Iterator[None]:
+def record_size_operators(record: Record) -> Iterator[None]:
     """Within it, torch's functions for size operators return what `record` returns, if an operand is a symbol."""
     originals = [getattr(owner, name) for owner, name, _ in _FUNCTIONS]
     for (owner, name, read), function in zip(_FUNCTIONS, originals, strict=True):
@@ -48,12 +57,7 @@ def record_size_operators(record: Callable[[SizeOperatorCall], torch.Tensor]) ->
             setattr(owner, name, function)
 
 
-ReadCall = Callable[..., SizeOperatorCall | None]
-
-
-def _recording(
-    record: Callable[[SizeOperatorCall], torch.Tensor], function: Callable[..., Any], read: ReadCall
-) -> Callable[..., Any]:
+def _recording(record: Record, function: Callable[..., Any], read: ReadCall) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if not _has_symbol([*args, *kwargs.values()]):
             return function(*args, **kwargs)
@@ -61,7 +65,9 @@ def _recording(
             call = read(*args, **kwargs)
         except TypeError:  # the arguments are wrong: torch raises its own error for them
             call = None
-        return function(*args, **kwargs) if call is None else record(call)
+        if isinstance(call, SizeOperatorCall):
+            return record(call)
+        return function(*args, **kwargs) if call is None else call
 
     return run
 
@@ -75,13 +81,58 @@ def _read_linspace(
     device: torch.device | str | None = None,
     pin_memory: Any = None,  # noqa: ARG001 - a node has this operand
 ) -> SizeOperatorCall | None:
-    dtype = torch.get_default_dtype() if dtype is None else DTYPES.get(dtype) if isinstance(dtype, int) else dtype
+    dtype = _read_dtype(dtype)
     are_numbers = all(isinstance(bound, int | float | torch.SymInt | torch.SymFloat) for bound in (start, end))
     if not are_numbers or not isinstance(dtype, torch.dtype) or layout not in (None, 0, torch.strided):
         return None
     if not isinstance(steps, int | torch.SymInt) or steps < 0:
         return None
     return SizeOperatorCall("linspace", (start, end, steps), [steps], dtype, torch.device(device or "cpu"))
+
+
+def _read_fftfreq(
+    n: Any,
+    d: Any = 1.0,
+    dtype: torch.dtype | int | None = None,
+    layout: Any = None,
+    device: torch.device | str | None = None,
+    pin_memory: Any = None,  # noqa: ARG001 - a node has this operand
+) -> SizeOperatorCall | None:
+    return _read_frequencies("fft_fftfreq", n, n, d, _read_dtype(dtype), layout, device)
+
+
+def _read_rfftfreq(
+    n: Any,
+    d: Any = 1.0,
+    dtype: torch.dtype | int | None = None,
+    layout: Any = None,
+    device: torch.device | str | None = None,
+    pin_memory: Any = None,  # noqa: ARG001 - a node has this operand
+) -> SizeOperatorCall | None:
+    return _read_frequencies("fft_rfftfreq", n, n // 2 + 1, d, _read_dtype(dtype), layout, device)
+
+
+def _read_frequencies(
+    name: str, n: Any, count: Any, d: Any, dtype: Any, layout: Any, device: torch.device | str | None
+) -> SizeOperatorCall | None:
+    if not isinstance(n, torch.SymInt) or not isinstance(d, int | float) or not isinstance(dtype, torch.dtype):
+        return None
+    if layout not in (None, 0, torch.strided) or n < 1:
+        return None
+    return SizeOperatorCall(name, (n, float(d)), [count], dtype, torch.device(device or "cpu"))
+
+
+def _read_dtype(dtype: torch.dtype | int | None) -> torch.dtype | None:
+    """Return the datatype that a call or a node names, or the default one; None for a number that is not known."""
+    if dtype is None:
+        return torch.get_default_dtype()
+    return DTYPES.get(dtype) if isinstance(dtype, int) else dtype
+
+
+def _run_istft(*args: Any, **kwargs: Any) -> torch.Tensor:
+    """Run the operators that torch's own Python code has for `istft`; that takes a symbol as the length."""
+    signal: torch.Tensor = _refs.istft(*args, **kwargs)
+    return signal
 
 
 def _read_avg_pool2d(
@@ -124,8 +175,17 @@ def _has_symbol(operands: Sequence[Any]) -> bool:
     )
 
 
-_BY_KIND: dict[str, ReadCall] = {"aten::linspace": _read_linspace, "aten::avg_pool2d": _read_avg_pool2d}
+_BY_KIND: dict[str, ReadCall] = {
+    "aten::linspace": _read_linspace,
+    "aten::fft_fftfreq": _read_fftfreq,
+    "aten::fft_rfftfreq": _read_rfftfreq,
+    "aten::istft": _run_istft,
+    "aten::avg_pool2d": _read_avg_pool2d,
+}
 _FUNCTIONS: tuple[tuple[Any, str, ReadCall], ...] = (
     (torch, "linspace", _read_linspace),
+    (torch.fft, "fftfreq", _read_fftfreq),
+    (torch.fft, "rfftfreq", _read_rfftfreq),
+    (torch, "istft", _run_istft),
     (F, "avg_pool2d", _read_avg_pool2d),
 )

@@ -39,8 +39,10 @@ RIGHT = {
     "KeepsATable": FOURS, "Upsamples": IMAGE, "PadsToAMultiple": LINE, "Einsum": FOURS, "Grouped": LINE,
     "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
     "PoolsByItsShape": FOURS, "Samples": FOURS, "Draws": LINE, "DrawsInTrainingAlone": LINE,
-    "PadsTheSame": IMAGE,
+    "PadsTheSame": IMAGE, "PoolsTheLargest": FOURS, "Derives": LINE, "GoesToASpectrumAndBack": LINE,
 }  # fmt: skip
+# Of these, one or two runs hold for all sizes from 3 on.
+IN_FEW_RUNS = ["PoolsTheLargest", "Derives", "GoesToASpectrumAndBack"]
 WRONG = {
     "BakesZeros": LINE, "AddsAsManyOnes": LINE, "Loops": LINE, "BakesPositions": FOURS, "BranchesAtALength": LINE,
     "BranchesAtOneLength": LINE, "BranchesOnSquares": LINE, "PoolsToHalf": FOURS | {"x": ("batch", 4, "length")},
@@ -50,6 +52,7 @@ WRONG = {
     "RollsByAThird": LINE, "CutsAShare": LINE, "AnswersOtherwiseInOneRow": LINE,
     "CatchesItsReads": LINE, "GoesThroughNumpy": LINE, "SharesMemory": LINE, "KeepsItsFirstLength": LINE,
     "SpacesToItsLength": LINE, "PoolsOverItsLength": FOURS, "UnrollsItsCells": FOURS,
+    "DerivesByItsExample": LINE, "GoesBackToItsFirstLength": LINE,
 }  # fmt: skip
 
 
@@ -110,6 +113,17 @@ def test_what_is_proven_of_a_right_model_is_so_and_is_all_that_eager_takes(load:
     assert proof.gaps == []
     assert proof.proven + proof.refused == proof.points
     assert sum(len(points(region)) for region in proof.regions) == proof.proven > 1
+
+
+@pytest.mark.parametrize("name", IN_FEW_RUNS)
+def test_no_run_ends_at_one_size(load: Load, name: str) -> None:
+    shapes = RIGHT[name]
+    target = make_target(load("right_at_every_size", name).module, *tensors(shapes, SIZES))
+
+    proof = prove(target, groups_of(shapes), {dim: range(3, 300) for dim in symbols(shapes)}, Budget(60))
+
+    assert proof.proven == proof.points
+    assert proof.cases <= 2
 
 
 @pytest.mark.slow
