@@ -14,6 +14,8 @@ MakeSize = Callable[[Sequence[Any], Any], Any]
 _Rule = Callable[[MakeSize, Sequence[Any]], Any]
 
 _aten = torch.ops.aten
+# No tensor has more elements.
+LARGEST = 2**40
 
 
 def has_rule(func: Any) -> bool:
@@ -71,7 +73,15 @@ def _unique(make_size: MakeSize, args: Sequence[Any]) -> Any:
 
 def _repeat_interleave(make_size: MakeSize, args: Sequence[Any]) -> Any:
     """Return as many positions as the repeats say together; None for a call that gives their number."""
-    return args[0].new_empty([make_size(["sum", args[0]], _LARGEST)]) if len(args) == 1 else None
+    return args[0].new_empty([make_size(["sum", args[0]], LARGEST)]) if len(args) == 1 else None
+
+
+def _bincount(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    """Return a count for each integer from 0 to the largest, and at least `minlength` of them."""
+    tensor, weights, least = [*args, *(None, 0)[len(args) - 1 :]]
+    further = make_size(["bins beyond", tensor, least], LARGEST)
+    dtype = torch.int64 if weights is None else torch.float32 if weights.dtype is torch.float32 else torch.float64
+    return tensor.new_empty([least + further], dtype=dtype)
 
 
 def _count(make_size: MakeSize, mask: torch.Tensor) -> Any:
@@ -89,8 +99,6 @@ def _product(sizes: Sequence[Any]) -> Any:
     return product
 
 
-# No tensor has more elements.
-_LARGEST = 2**40
 _RULES: dict[Any, _Rule] = {
     _aten.nonzero.default: _nonzero,
     _aten.index.Tensor: _index,
@@ -98,5 +106,6 @@ _RULES: dict[Any, _Rule] = {
     _aten.index_put_.default: _index_put_in_place,
     _aten.masked_select.default: _masked_select,
     _aten._unique2.default: _unique,
+    _aten.bincount.default: _bincount,
     _aten.repeat_interleave.Tensor: _repeat_interleave,
 }

@@ -15,7 +15,7 @@ import torch
 from tracehouse.check.prove import scalar_tensors
 from tracehouse.check.prove.scalar_tensors import ScalarTensor, Unsupported, as_tensor
 from tracehouse.check.prove.size_arithmetic import SCRIPT_FLOOR_DIVISION
-from tracehouse.check.prove.size_operators import DTYPES
+from tracehouse.check.prove.size_operators import DTYPES, is_unread_integer
 from tracehouse.check.prove.symbols import compute, is_fake
 from tracehouse.introspection import script_graphs
 
@@ -35,6 +35,8 @@ def node_function(kind: str, node: script_graphs.Node) -> Callable[..., Any]:
     if kind == "prim::GetAttr":
         name = node.s("name")
         return lambda owner: _attribute(owner, name)
+    if kind == "aten::ScalarImplicit" and _ends_ranges(node):
+        return _keep_unread
     if kind in _OWN_FUNCTIONS:
         return _OWN_FUNCTIONS[kind]
     if kind in _LIST_FUNCTIONS and _takes_list(node):
@@ -234,6 +236,16 @@ def _to_number(value: Any) -> Any:
     if isinstance(value, ScalarTensor):
         return value.value
     return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def _ends_ranges(node: script_graphs.Node) -> bool:
+    """Whether the number that the node takes out of a tensor is used for nothing but bounds of ranges."""
+    return all(use.user.kind() == "aten::arange" for use in node.output().uses())
+
+
+def _keep_unread(value: Any) -> Any:
+    """Return an integer that is not known as the tensor that it is in: the range follows from its value."""
+    return value if is_unread_integer(value) else _to_number(value)
 
 
 def _to_float(value: Any) -> Any:

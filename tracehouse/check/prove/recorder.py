@@ -15,7 +15,7 @@ from tracehouse.check.instrumentation.random_operators import DrawRecorder, draw
 from tracehouse.check.prove import constant_folding, data_sizes, shape_rules
 from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
-from tracehouse.check.prove.size_operators import SizeOperatorCall, record_size_operators
+from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCall, record_size_operators
 from tracehouse.check.prove.stopping import stop_if_late
 from tracehouse.check.prove.symbols import Symbols, compute_for_real
 from tracehouse.check.prove.tensor_memory import TensorMemory, storage_of
@@ -89,9 +89,11 @@ class Recorder(TorchDispatchMode):
         self._open_contexts.close()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
 
-    def record_size_operator(self, call: SizeOperatorCall) -> torch.Tensor:
+    def record_size_operator(self, call: SizeOperatorCall | DataRangeCall) -> torch.Tensor:
         """Number the operator's result, and return a tensor of its shape without running the operator."""
         self._run_stop.check()
+        if isinstance(call, DataRangeCall):
+            return call.run(call.start + self._make_size(["steps", call.start, call.end], data_sizes.LARGEST))
         self.operators.append(call.name)
         number = self._numbers.number(call.name, *map(self._keys.operand_key, call.operands))
         with _disable_current_modes(), self._symbols.mode:

@@ -1,4 +1,4 @@
-"""Size operators: they take a size as a plain number.
+"""Size operators: they take a size, or the end of a range, as a plain number.
 
 On a symbol, torch would go on with the number that the symbol stands for now. So their results are worked out here.
 """
@@ -12,11 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import _refs
 
-from tracehouse.check.prove.symbols import SYMBOLIC
+from tracehouse.check.prove.symbols import SYMBOLIC, is_fake
 
 # The datatypes by their numbers in a graph (c10::ScalarType).
 DTYPES = {0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16,
           6: torch.float32, 7: torch.float64, 11: torch.bool, 15: torch.bfloat16}  # fmt: skip
+
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 @dataclass(frozen=True)
@@ -30,18 +33,30 @@ class SizeOperatorCall:
     device: torch.device
 
 
-Record = Callable[[SizeOperatorCall], torch.Tensor]
+@dataclass(frozen=True)
+class DataRangeCall:
+    """A call of `arange` from a number to a tensor's value. `run` returns its result for a number as the end.
+
+    torch refuses a range that ends before it begins, so that the end is the start and a size that follows from values.
+    """
+
+    start: int
+    end: torch.Tensor
+    run: Callable[[Any], torch.Tensor]
+
+
+Record = Callable[[SizeOperatorCall | DataRangeCall], torch.Tensor]
 # Returns the call, or its result where other operators of torch give it, or None where the operator itself does.
-ReadCall = Callable[..., SizeOperatorCall | torch.Tensor | None]
+ReadCall = Callable[..., SizeOperatorCall | DataRangeCall | torch.Tensor | None]
 
 
 def run_node(kind: str, operands: Sequence[Any], record: Record) -> torch.Tensor | None:
     """Return the result of a graph's node; None where torch itself gives the right one."""
     read = _BY_KIND.get(kind)
-    if read is None or not _has_symbol(operands):
+    if read is None or not _has_symbol_or_value(operands):
         return None
     call = read(*operands)
-    return record(call) if isinstance(call, SizeOperatorCall) else call
+    return record(call) if isinstance(call, SizeOperatorCall | DataRangeCall) else call
 
 
 @contextmanager
@@ -59,17 +74,41 @@ def record_size_operators(record: Record) -> Iterator[None]:
 
 def _recording(record: Record, function: Callable[..., Any], read: ReadCall) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        if not _has_symbol([*args, *kwargs.values()]):
+        if not _has_symbol_or_value([*args, *kwargs.values()]):
             return function(*args, **kwargs)
         try:
             call = read(*args, **kwargs)
         except TypeError:  # the arguments are wrong: torch raises its own error for them
             call = None
-        if isinstance(call, SizeOperatorCall):
+        if isinstance(call, SizeOperatorCall | DataRangeCall):
             return record(call)
         return function(*args, **kwargs) if call is None else call
 
     return run
+
+
+def _read_arange(*bounds: Any, **options: Any) -> DataRangeCall | None:
+    """Read a call that counts up by ones, from a whole number to the value of a tensor of integers."""
+    if not options.keys() <= {"dtype", "device"}:
+        return None
+    match bounds:
+        case [torch.Tensor() as end] if is_unread_integer(end):
+            return DataRangeCall(0, end, lambda number: torch.arange(number, **options))
+        case [int(start), torch.Tensor() as end] if is_unread_integer(end):
+            return DataRangeCall(start, end, lambda number: torch.arange(start, number, **options))
+    return None
+
+
+def _read_arange_node(*operands: Any) -> DataRangeCall | None:
+    *bounds, dtype, _, device, __ = operands
+    if dtype is not None and dtype not in DTYPES:
+        return None
+    return _read_arange(*bounds, dtype=DTYPES.get(dtype), device=device)
+
+
+def is_unread_integer(value: Any) -> bool:
+    """Whether the value is a tensor of one integer, without dims, that is not known."""
+    return is_fake(value) and value.dim() == 0 and value.dtype in _INTEGERS
 
 
 def _read_linspace(
@@ -168,14 +207,18 @@ def _pair(value: Any) -> Sequence[Any]:
     return numbers * 2 if len(numbers) == 1 else numbers
 
 
-def _has_symbol(operands: Sequence[Any]) -> bool:
+def _has_symbol_or_value(operands: Sequence[Any]) -> bool:
+    """Whether one of the operands is a symbol, or a tensor of one integer in its place."""
     return any(
-        _has_symbol(operand) if isinstance(operand, list | tuple) else isinstance(operand, SYMBOLIC)
+        _has_symbol_or_value(operand)
+        if isinstance(operand, list | tuple)
+        else isinstance(operand, SYMBOLIC) or is_unread_integer(operand)
         for operand in operands
     )
 
 
 _BY_KIND: dict[str, ReadCall] = {
+    "aten::arange": _read_arange_node,
     "aten::linspace": _read_linspace,
     "aten::fft_fftfreq": _read_fftfreq,
     "aten::fft_rfftfreq": _read_rfftfreq,
@@ -183,6 +226,7 @@ _BY_KIND: dict[str, ReadCall] = {
     "aten::avg_pool2d": _read_avg_pool2d,
 }
 _FUNCTIONS: tuple[tuple[Any, str, ReadCall], ...] = (
+    (torch, "arange", _read_arange),
     (torch, "linspace", _read_linspace),
     (torch.fft, "fftfreq", _read_fftfreq),
     (torch.fft, "rfftfreq", _read_rfftfreq),

@@ -32,6 +32,26 @@ class Counts(nn.Module):
         return counts, torch.repeat_interleave(found, counts)
 
 
+class CountsBins(nn.Module):
+    def forward(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weighted = torch.bincount(ids, weights=ids * 0.5)
+        return torch.bincount(ids), torch.bincount(ids, minlength=10).cumsum(0), weighted * 2
+
+
+class CountsUpToItsLargest(nn.Module):
+    """Makes a mask of lengths, as long as the largest of them."""
+
+    def forward(self, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        steps = torch.arange(lengths.max(), device=lengths.device)
+        return steps[None] < lengths[:, None], torch.arange(1, lengths.max() + 1) * 2
+
+
+class NumbersWhatItRepeats(nn.Module):
+    def forward(self, counts: Tensor) -> Tensor:
+        owners = torch.repeat_interleave(torch.arange(counts.shape[0]), counts)
+        return owners * 100 + torch.arange(owners.shape[0])
+
+
 class LeavesWhenNothingIsSelected(nn.Module):
     """Leaves early without a row. The trace goes on, and computes nothing of nothing."""
 
@@ -60,6 +80,18 @@ class KeepsItsCount(nn.Module):
         return x / (int(x[x.sum(1) > 0].shape[0]) + 1)
 
 
+class CountsUpToItsExamplesLargest(nn.Module):
+    def forward(self, lengths: Tensor) -> Tensor:
+        return torch.arange(int(lengths.max()))[None] < lengths[:, None]
+
+
+class KeepsItsBins(nn.Module):
+    """Divides by the number of bins, which the trace keeps as it was on the example."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return torch.bincount(ids, minlength=3) / int(torch.bincount(ids).shape[0])
+
+
 class AsksForTwo(nn.Module):
     """Takes another way if fewer than two rows are selected."""
 
@@ -82,6 +114,9 @@ class TakesOneForMany(nn.Module):
         (Selects(), (ROWS,), ["batch 1 to 256, n0 1 to 1024"]),
         (Writes(), (ROWS,), ["batch 1 to 256, n0 2 to 1024"]),
         (Counts(), (EDGES[0],), ["n0 1 to 256"]),
+        (CountsBins(), (EDGES[0],), ["n0 1 to 256"]),
+        (CountsUpToItsLargest(), (EDGES[0],), ["n0 1 to 256"]),
+        (NumbersWhatItRepeats(), (EDGES[0],), ["n0 1 to 256"]),
         (LeavesWhenNothingIsSelected(), (ROWS,), ["batch 1 to 256, n0 1 to 1024"]),
         (AddsLoops(), (ROWS, EDGES), ["batch 1 to 1024, n0 1 to 1024, seq 0 to 1024"]),
     ],
@@ -98,9 +133,17 @@ def test_a_size_that_values_decide_is_proven_for_all_values(
 
 
 @pytest.mark.parametrize(
-    "model", [KeepsItsCount(), AsksForTwo(), TakesOneForMany()], ids=lambda one: type(one).__name__
+    ("model", "example"),
+    [
+        (KeepsItsCount(), ROWS),
+        (AsksForTwo(), ROWS),
+        (TakesOneForMany(), ROWS),
+        (CountsUpToItsExamplesLargest(), EDGES[0]),
+        (KeepsItsBins(), EDGES[0]),
+    ],
+    ids=lambda one: type(one).__name__,
 )
-def test_what_follows_from_a_size_that_values_decide_is_not_proven(model: nn.Module) -> None:
-    report = tracehouse.check(model, (ROWS,), budget_s=BUDGET_S)
+def test_what_follows_from_a_size_that_values_decide_is_not_proven(model: nn.Module, example: Tensor) -> None:
+    report = tracehouse.check(model, (example,), budget_s=BUDGET_S)
 
     assert report.verdict is Verdict.REJECTED
