@@ -373,3 +373,18 @@ class GoesToASpectrumAndBack(nn.Module):
     def forward(self, x):
         spectrum = torch.stft(x, 4, 2, window=self.window, return_complex=True)
         return torch.istft(spectrum, 4, 2, window=self.window, length=x.shape[1])
+
+
+class MakesTensorsOfSizes(nn.Module):
+    def forward(self, x):
+        length = torch.tensor(x.shape[1])
+        rows = torch.as_tensor(x.size(0), dtype=torch.float32)
+        mean = x / (length.float() + 1).sqrt() / rows
+        return mean * x.new_tensor(x.shape[1]) + torch.stack([torch.as_tensor(size) for size in x.shape]).sum()
+
+
+class AsksATensorOfItsLength(nn.Module):
+    def forward(self, x):
+        if torch.as_tensor(x.shape[1]) < 1:
+            raise ValueError("it is empty")
+        return x / torch.as_tensor(x.shape[1]).expand(x.shape[1])

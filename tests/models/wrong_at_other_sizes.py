@@ -220,3 +220,23 @@ class GoesBackToItsFirstLength(nn.Module):
     def forward(self, x):
         spectrum = torch.stft(x, 4, 2, window=self.window, return_complex=True)
         return torch.istft(spectrum, 4, 2, window=self.window, length=int(x.shape[1]))
+
+
+class MakesOneTensorOfItsSizes(nn.Module):
+    def forward(self, x):
+        return x.sum() * torch.tensor([x.shape[0], x.shape[1]])
+
+
+class ReadsATensorOfItsLength(nn.Module):
+    def forward(self, x):
+        return x * int(torch.as_tensor(x.shape[1]))
+
+
+class BranchesOnATensorOfItsLength(nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.tensor(x.shape[1]) * 2 > 14 else x
+
+
+class TakesTheLargestOfOneLength(nn.Module):
+    def forward(self, x):
+        return x * (torch.as_tensor(x.shape[1]).max(0).values + x.shape[1]).clamp(max=int(x.shape[1]) + 8)

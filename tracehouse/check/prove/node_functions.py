@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from tracehouse.check.prove import scalar_tensors
+from tracehouse.check.prove.operand_keys import WITH_NUMBER_SECOND
 from tracehouse.check.prove.scalar_tensors import ScalarTensor, Unsupported, as_tensor
 from tracehouse.check.prove.size_arithmetic import SCRIPT_FLOOR_DIVISION
 from tracehouse.check.prove.size_operators import DTYPES, is_unread_integer
@@ -113,12 +114,14 @@ def _operator_function(kind: str, overload: Any) -> Callable[..., Any]:
     def run(*inputs: Any) -> Any:
         values: Sequence[Any] = inputs
         if any(isinstance(value, ScalarTensor) for value in values) and not any(map(_has_tensor, values)):
-            return scalar_tensors.compute(kind, values)
+            if kind not in _RESHAPING:
+                return scalar_tensors.compute(kind, values)
+            return _call(overload, [to_plain_values(value) for value in values], kind)
         if any(isinstance(value, ScalarTensor) for value in _written(overload, values)):
             raise Unsupported(f"{kind} of a size")
         if _is_number_first(kind, values):
             first, second, *others = values
-            name = _WITH_NUMBER_SECOND[kind]
+            name = WITH_NUMBER_SECOND[kind.removeprefix("aten::")]
             return getattr(torch.ops.aten, name)(second, _number_beside(first, second), *others)
         if promotes:
             values = _prepare_promotion(values)
@@ -191,7 +194,7 @@ def _call(overload: Any, values: Sequence[Any], kind: str) -> Any:
 
 def _is_number_first(kind: str, values: Sequence[Any]) -> bool:
     """Whether eager runs the operator with its operands the other way round: Python puts a tensor before a number."""
-    if kind not in _WITH_NUMBER_SECOND:
+    if kind.removeprefix("aten::") not in WITH_NUMBER_SECOND:
         return False
     first, second, *others = values
     return isinstance(first, ScalarTensor) and isinstance(second, torch.Tensor) and others in ([], [1])
@@ -303,22 +306,11 @@ def _raise(*values: Any) -> Any:
     raise GraphError(str(next((value for value in values if isinstance(value, str)), "prim::RaiseException")))
 
 
+_RESHAPING = {"aten::expand", "aten::unsqueeze", "aten::reshape", "aten::view", "aten::repeat"}
 _NUMBERS_OF_DTYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 _PROMOTING = {
     f"aten::{name}" for name in "add sub rsub mul div true_divide floor_divide remainder pow eq ne lt le gt ge".split()
-}
-# What Tensor.__radd__ and its like run, by the operator that a trace records for `number + tensor`.
-_WITH_NUMBER_SECOND = {
-    "aten::add": "add",
-    "aten::mul": "mul",
-    "aten::sub": "rsub",
-    "aten::eq": "eq",
-    "aten::ne": "ne",
-    "aten::lt": "gt",
-    "aten::le": "ge",
-    "aten::gt": "lt",
-    "aten::ge": "le",
 }
 # These need no operator of torch.
 _OWN_FUNCTIONS: dict[str, Callable[..., Any]] = {

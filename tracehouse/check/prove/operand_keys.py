@@ -25,6 +25,18 @@ _PROMOTING = set(
     "bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor __and__ __or__ __xor__ "
     "add_ sub_ mul_ div_ atan2".split()
 )
+# With its operands the other way round, an operator is another one. Python puts a tensor before a number so.
+WITH_NUMBER_SECOND = {
+    "add": "add",
+    "mul": "mul",
+    "sub": "rsub",
+    "eq": "eq",
+    "ne": "ne",
+    "lt": "gt",
+    "le": "ge",
+    "gt": "lt",
+    "ge": "le",
+}
 _FILLING = {"fill", "fill_", "masked_fill", "masked_fill_"}
 # The result says these as well. A trace writes them out where Python leaves them to their defaults.
 _SAID_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "implicit", "non_blocking"}
@@ -50,6 +62,9 @@ class OperandKeys:
         values = [
             value for argument, value in operands if not (argument.kwarg_only and argument.name in _SAID_BY_RESULT)
         ]
+        if name in WITH_NUMBER_SECOND and self._is_number_first(values):
+            name = WITH_NUMBER_SECOND[name]
+            values = [values[1], values[0], *values[2:]]
         if name in _PROMOTING and len(values) >= 2:
             keys = self._promoted_keys(values)
             subtracted = self._find_subtracted(values) if name == "add" else None
@@ -141,11 +156,21 @@ class OperandKeys:
         scalar = self._scalar_or_none(value)
         return self.operand_key(value) if scalar is None else self._numbers.operand_scalar_key(scalar, dtype)
 
+    def _is_number_first(self, values: Sequence[Any]) -> bool:
+        """Whether a tensor without dims, of a number that is known, stands before one of other values."""
+        first, second, *others = values
+        if not all(isinstance(one, torch.Tensor) for one in (first, second)) or others not in ([], [1]):
+            return False
+        return self._scalar_or_none(first) is not None and self._scalar_or_none(second) is None
+
     def _scalar_or_none(self, value: Any) -> Any:
         """Return the number that an operand is, or that a tensor without dims is known to have; None for any other."""
         if isinstance(value, bool | int | float | torch.SymInt | torch.SymFloat | torch.SymBool):
             return value
         if isinstance(value, torch.Tensor) and value.dim() == 0:
+            scalar = self._numbers.scalar(self._memory.number(value))
+            if scalar is not None:
+                return scalar.value
             constant = self._memory.constant(value)
             if constant is not None and constant.device.type == "cpu" and not constant.is_complex():
                 with compute_for_real():

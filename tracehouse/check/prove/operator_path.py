@@ -23,7 +23,7 @@ _READS = {"_local_scalar_dense", "equal"}
 _NOT_COMPARED = set(
     "detach alias lift lift_fresh detach_ lift_fresh_copy device slice view _unsafe_view expand clone _to_copy reshape "
     "_reshape_alias contiguous is_nonzero transpose t permute squeeze unsqueeze select as_strided copy_ "
-    "_local_scalar_dense equal sym_size sym_stride sym_numel sym_storage_offset is_contiguous".split()
+    "_local_scalar_dense equal sym_size sym_stride sym_numel sym_storage_offset is_contiguous scalar_tensor".split()
 )
 _COMMON_NAMES = {
     "_convolution": "convolution",

@@ -12,12 +12,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tracehouse.check.instrumentation.random_operators import DrawRecorder, draws_random_numbers
-from tracehouse.check.prove import constant_folding, data_sizes, shape_rules
+from tracehouse.check.prove import constant_folding, data_sizes, scalar_tensors, shape_rules
+from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
+from tracehouse.check.prove.scalar_tensors import ScalarTensor
 from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCall, record_size_operators
 from tracehouse.check.prove.stopping import stop_if_late
-from tracehouse.check.prove.symbols import Symbols, compute_for_real
+from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute_for_real
 from tracehouse.check.prove.tensor_memory import TensorMemory, storage_of
 from tracehouse.check.prove.unprovable import FindLine, RunStop, Unprovable
 from tracehouse.check.prove.value_numbers import Key, ValueNumbers
@@ -61,7 +63,7 @@ class Recorder(TorchDispatchMode):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
-        self.results: dict[tuple[Key, tuple[int, ...]], list[Any]] = {}
+        self.results: dict[tuple[Key, tuple[int | str, ...]], list[Any]] = {}
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
         self.first_positions: dict[int, Any] = {}  # by value number: the position at which it was made first
@@ -161,7 +163,10 @@ class Recorder(TorchDispatchMode):
         written = [tensor for argument, value in operands if is_written(argument) for tensor in tensors_in(value)]
         if torch.Tag.inplace_view in func.tags or name in ("resize_", "set_"):
             self.changes_shapes_in_place = True
+        scalar = None if written or draws else self._compute_scalar(name, operands)
         result = self._run(func, args, kwargs, key, written)
+        if scalar is not None and isinstance(result, torch.Tensor) and scalar.dtype is result.dtype:
+            return self._assign_scalar(result, scalar)
         if name == "clone":
             return self._memory.assign_copy(result, args[0])
         number = self._keys.call_number(name, key, result)
@@ -181,7 +186,8 @@ class Recorder(TorchDispatchMode):
         """
         if written:
             return self._run_anew(func, args, kwargs)
-        call = (key, tuple(map(id, tensors_in([*args, *kwargs.values()]))))
+        # The key leaves the datatype to the result, which isn't there yet.
+        call = (key, (*map(id, tensors_in([*args, *kwargs.values()])), str(kwargs.get("dtype"))))
         if self._earlier_results is not None and (unused := self._earlier_results.get(call)):
             return unused.pop(0)
         result = self._run_anew(func, args, kwargs)
@@ -195,6 +201,33 @@ class Recorder(TorchDispatchMode):
             if outputs is not None:
                 return outputs
         return self._layouts.run(func, args, kwargs, shape_rules.run_operator)
+
+    def _compute_scalar(self, name: str, operands: Operands) -> ScalarTensor | None:
+        """Return the number that an operator gives if its tensors are numbers computed from sizes; else None.
+
+        A trace computes with such numbers as with those that stand beside no tensor, and so does this.
+        """
+        values = [value for _, value in operands]
+        tensors = [*tensors_in(values)]
+        try:
+            if name == "scalar_tensor" and isinstance(values[0], SYMBOLIC):
+                dtype = next(value for argument, value in operands if argument.name == "dtype")
+                return scalar_tensors.from_symbol(values[0], dtype or torch.get_default_dtype())
+            scalars = {id(one): self._numbers.scalar(self._memory.number(one)) for one in tensors if one.dim() == 0}
+            if len(scalars) < len({*map(id, tensors)}) or None in scalars.values() or not scalars:
+                return None
+            given = [scalars[id(value)] if isinstance(value, torch.Tensor) else value for value in values]
+            return scalar_tensors.compute(f"aten::{name}", given)
+        except (scalar_tensors.Unsupported, TypeError):  # TypeError: `max` of one number, for example
+            return None
+
+    def _assign_scalar(self, result: torch.Tensor, scalar: ScalarTensor) -> torch.Tensor:
+        """Give the result the number that a tensor made of this number has, and return it."""
+        number = self._numbers.number("scalar_tensor", self._keys.operand_key(scalar.value))
+        own = self._numbers.number("result", number, 0, str(result.dtype), str(result.device))
+        self._numbers.note_scalar(own, scalar)
+        self._note_position(self._memory.assign(result, own))
+        return result
 
     def _make_size(self, decided_by: Sequence[Any], largest: Any) -> Any:
         """Return the size that follows from these operands: the same one for equal operands, also in the other run."""
@@ -233,7 +266,13 @@ class Recorder(TorchDispatchMode):
             raise
 
     def _constant_read(self, name: str, args: Sequence[Any]) -> Any:
-        """Return the value that is read, where it is read from constants alone; else None."""
+        """Return the value that is read, where it is read from constants alone; else None.
+
+        A number that is computed from sizes is what it is now, under the condition that it is that.
+        """
+        scalar = self._numbers.scalar(self._memory.number(args[0]))
+        if scalar is not None and name == "_local_scalar_dense":
+            return number_of(scalar.value) if isinstance(scalar.value, SYMBOLIC) else scalar.value
         constants = [self._memory.constant(tensor) for tensor in tensors_in(args)]
         if any(constant is None for constant in constants):
             return None

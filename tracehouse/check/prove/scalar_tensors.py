@@ -94,6 +94,11 @@ def from_number(value: Any) -> ScalarTensor:
     return ScalarTensor(value, torch.float64 if isinstance(value, float | torch.SymFloat) else _dtype_of(value))
 
 
+def from_symbol(value: Any, dtype: torch.dtype) -> ScalarTensor:
+    """Return the scalar tensor of this datatype for a symbolic number. Raises Unsupported."""
+    return replace(_cast([from_number(value), dtype]), is_number=False)
+
+
 def to_integer(number: ScalarTensor) -> Any:
     """Return the scalar tensor's value as an integer, as aten::Int does."""
     if number.dtype is torch.bool:

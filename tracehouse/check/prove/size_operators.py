@@ -129,6 +129,23 @@ def _read_linspace(
     return SizeOperatorCall("linspace", (start, end, steps), [steps], dtype, torch.device(device or "cpu"))
 
 
+def _make_scalar(
+    data: Any, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+) -> torch.Tensor | None:
+    """Return the tensor without dims that torch makes of one number; None for other data, which a trace bakes in."""
+    if not isinstance(data, torch.SymInt | torch.SymFloat):
+        return None
+    usual = torch.int64 if isinstance(data, torch.SymInt) else torch.get_default_dtype()
+    made: torch.Tensor = torch.ops.aten.scalar_tensor.default(data, dtype=dtype or usual, device=device)
+    return made
+
+
+def _make_scalar_like(
+    tensor: torch.Tensor, data: Any, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+) -> torch.Tensor | None:
+    return _make_scalar(data, dtype or tensor.dtype, device or tensor.device)
+
+
 def _read_fftfreq(
     n: Any,
     d: Any = 1.0,
@@ -227,6 +244,9 @@ _BY_KIND: dict[str, ReadCall] = {
 }
 _FUNCTIONS: tuple[tuple[Any, str, ReadCall], ...] = (
     (torch, "arange", _read_arange),
+    (torch, "tensor", _make_scalar),
+    (torch, "as_tensor", _make_scalar),
+    (torch.Tensor, "new_tensor", _make_scalar_like),
     (torch, "linspace", _read_linspace),
     (torch.fft, "fftfreq", _read_fftfreq),
     (torch.fft, "rfftfreq", _read_rfftfreq),

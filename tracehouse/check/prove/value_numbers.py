@@ -91,6 +91,7 @@ class ValueNumbers:
         self._numbers: dict[Key, int] = {}
         self._keys: list[Key] = []
         self._data_sizes: dict[int, Any] = {}
+        self._scalars: dict[int, Any] = {}
         self._parts: dict[tuple[int, int], Sequence[int]] = {}
         self._expressions: dict[sympy.Basic, Key] = {}
         self._by_sample_values: dict[tuple[Any, ...], sympy.Basic] = {}
@@ -117,6 +118,14 @@ class ValueNumbers:
         if number not in self._data_sizes:
             self._data_sizes[number] = make()
         return self._data_sizes[number]
+
+    def note_scalar(self, number: int, scalar: Any) -> None:
+        """Note the ScalarTensor that the value with this number is: a number that is computed from sizes."""
+        self._scalars.setdefault(number, scalar)
+
+    def scalar(self, number: int) -> Any:
+        """Return the ScalarTensor that a value is; None where none is known."""
+        return self._scalars.get(number)
 
     def note_parts(self, number: int, dim: int, parts: Sequence[int]) -> None:
         """Note that the value with this number is made of these, joined along the dim."""

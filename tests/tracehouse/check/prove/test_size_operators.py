@@ -40,9 +40,10 @@ RIGHT = {
     "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
     "PoolsByItsShape": FOURS, "Samples": FOURS, "Draws": LINE, "DrawsInTrainingAlone": LINE,
     "PadsTheSame": IMAGE, "PoolsTheLargest": FOURS, "Derives": LINE, "GoesToASpectrumAndBack": LINE,
+    "MakesTensorsOfSizes": LINE, "AsksATensorOfItsLength": LINE,
 }  # fmt: skip
 # Of these, one or two runs hold for all sizes from 3 on.
-IN_FEW_RUNS = ["PoolsTheLargest", "Derives", "GoesToASpectrumAndBack"]
+IN_FEW_RUNS = ["PoolsTheLargest", "Derives", "GoesToASpectrumAndBack", "MakesTensorsOfSizes"]
 WRONG = {
     "BakesZeros": LINE, "AddsAsManyOnes": LINE, "Loops": LINE, "BakesPositions": FOURS, "BranchesAtALength": LINE,
     "BranchesAtOneLength": LINE, "BranchesOnSquares": LINE, "PoolsToHalf": FOURS | {"x": ("batch", 4, "length")},
@@ -53,6 +54,8 @@ WRONG = {
     "CatchesItsReads": LINE, "GoesThroughNumpy": LINE, "SharesMemory": LINE, "KeepsItsFirstLength": LINE,
     "SpacesToItsLength": LINE, "PoolsOverItsLength": FOURS, "UnrollsItsCells": FOURS,
     "DerivesByItsExample": LINE, "GoesBackToItsFirstLength": LINE,
+    "MakesOneTensorOfItsSizes": LINE, "ReadsATensorOfItsLength": LINE, "BranchesOnATensorOfItsLength": LINE,
+    "TakesTheLargestOfOneLength": LINE,
 }  # fmt: skip
 
 
