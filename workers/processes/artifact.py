@@ -24,7 +24,7 @@ from workers.processes.client import (
     parse_answer,
     parse_gradients,
 )
-from workers.processes.exits import explain_archive_exit
+from workers.processes.exits import explain_archive_exit, explain_unloadable
 
 RUNNER = "workers.programs.runner"
 
@@ -82,7 +82,7 @@ class ArtifactProcess(ModelProcess):
                 case RunnerReady(), _:
                     return
                 case FailureReply() as message, _:
-                    raise self._name_form(ArchiveUnusable(message.failure.detail))
+                    raise self._name_form(explain_unloadable(message.failure.detail))
             raise MalformedFrame("it answered before it was asked")
 
     def ask(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int) -> None:
@@ -124,7 +124,7 @@ class ArtifactProcess(ModelProcess):
 
     def _name_form(self, error: TraceError) -> TraceError:
         """Add the form that was asked for to the error: without it the archive may be sound."""
-        if self._form is not None and isinstance(error, ArchiveUnusable):
+        if self._form is not None and isinstance(error, ArchiveUnusable) and "remedy" not in error.facts:
             remedy = f"leave out options.{self._form}: the artifact is served as it was traced then"
             error.facts = {**error.facts, "form": self._form, "remedy": remedy}
         return error

@@ -31,6 +31,12 @@ from workers.limits import TraceLimits
 EXIT_S = 5.0
 _WHY_MAX_CHARACTERS = 1000
 
+_FLOAT_IS_MISREAD = "Expected a value of type 'Optional[float]'"
+_FLOAT_REMEDY = (
+    "write `torch.constant_pad_nd(x, pad, value)` in place of `F.pad(x, pad, value=value)`, or pad with `math.inf`, "
+    "with `torch.finfo(x.dtype).max` or with a number below 1e10. `value=float(...)` changes nothing"
+)
+
 ExplainExit = Callable[[Exit, TraceLimits], TraceError]
 
 log = logging.getLogger(__name__)
@@ -77,6 +83,18 @@ def explain_archive_exit(end: Exit, limits: TraceLimits) -> TraceError:
         return error
     how = _exit_text(end)
     return ArchiveUnusable(f"the archive ended the process that ran it {how}", ended=how)
+
+
+def explain_unloadable(detail: str) -> ArchiveUnusable:
+    """Return the error for an archive that torch does not load, for the reason that torch gives.
+
+    torch.jit.save writes a whole float from 1e10 on without a dot. Where an operator takes a float or None,
+    torch.jit.load then finds an integer. Of such operators, people call `pad` with such numbers.
+    """
+    if _FLOAT_IS_MISREAD not in detail:
+        return ArchiveUnusable(detail)
+    cause = "torch.jit.save wrote a float of 1e10 or more without a dot, and torch.jit.load took it for an integer"
+    return ArchiveUnusable(f"{cause}: {detail}", remedy=_FLOAT_REMEDY)
 
 
 def explain_upload_exit(end: Exit, limits: TraceLimits) -> TraceError:

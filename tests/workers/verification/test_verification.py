@@ -740,6 +740,29 @@ def test_an_archive_that_cannot_be_loaded_is_not_blamed_on_the_form(work: Work) 
     assert "form" not in request.failure.facts
 
 
+PADS = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return PADDED
+"""
+
+
+def test_a_large_number_that_torch_saves_as_an_integer_has_a_remedy(work: Work) -> None:
+    request = work(hostile(PADS.replace("PADDED", "torch.nn.functional.pad(x, (0, 1), value=1e10)")))
+
+    assert request.failure is not None
+    assert request.failure.slug == "archive-unusable"
+    assert "without a dot" in request.failure.detail
+    assert "torch.constant_pad_nd(x, pad, value)" in str(request.failure.facts["remedy"])
+
+
+def test_that_remedy_helps(work: Work) -> None:
+    request = work(hostile(PADS.replace("PADDED", "torch.constant_pad_nd(x, (0, 1), 1e10)")))
+
+    assert end_of(request) == "verified"
+
+
 @pytest.mark.parametrize("form", ["freeze", "optimize_for_inference"])
 def test_if_only_the_served_form_differs_the_finding_says_so(artifact: ArtifactOf, form: str) -> None:
     # Nothing but the same bits is this close, and what is folded into one operator has others.
