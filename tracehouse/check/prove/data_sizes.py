@@ -78,7 +78,8 @@ def _repeat_interleave(make_size: MakeSize, args: Sequence[Any]) -> Any:
 
 def _bincount(make_size: MakeSize, args: Sequence[Any]) -> Any:
     """Return a count for each integer from 0 to the largest, and at least `minlength` of them."""
-    tensor, weights, least = [*args, *(None, 0)[len(args) - 1 :]]
+    defaults: list[Any] = [None, 0]
+    tensor, weights, least = [*args, *defaults[len(args) - 1 :]]
     further = make_size(["bins beyond", tensor, least], LARGEST)
     dtype = torch.int64 if weights is None else torch.float32 if weights.dtype is torch.float32 else torch.float64
     return tensor.new_empty([least + further], dtype=dtype)

@@ -63,7 +63,7 @@ class Recorder(TorchDispatchMode):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
-        self.results: dict[tuple[Key, tuple[int | str, ...]], list[Any]] = {}
+        self.results: dict[tuple[Key, tuple[int, ...], str], list[Any]] = {}
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
         self.first_positions: dict[int, Any] = {}  # by value number: the position at which it was made first
@@ -187,7 +187,7 @@ class Recorder(TorchDispatchMode):
         if written:
             return self._run_anew(func, args, kwargs)
         # The key leaves the datatype to the result, which isn't there yet.
-        call = (key, (*map(id, tensors_in([*args, *kwargs.values()])), str(kwargs.get("dtype"))))
+        call = (key, tuple(map(id, tensors_in([*args, *kwargs.values()]))), str(kwargs.get("dtype")))
         if self._earlier_results is not None and (unused := self._earlier_results.get(call)):
             return unused.pop(0)
         result = self._run_anew(func, args, kwargs)
@@ -203,9 +203,9 @@ class Recorder(TorchDispatchMode):
         return self._layouts.run(func, args, kwargs, shape_rules.run_operator)
 
     def _compute_scalar(self, name: str, operands: Operands) -> ScalarTensor | None:
-        """Return the number that an operator gives if its tensors are numbers computed from sizes; else None.
+        """Return the number that an operator gives if all its tensors are numbers computed from sizes; else None.
 
-        A trace computes with such numbers as with those that stand beside no tensor, and so does this.
+        The run of the artifact computes with such numbers too, and not with tensors.
         """
         values = [value for _, value in operands]
         tensors = [*tensors_in(values)]
@@ -217,9 +217,10 @@ class Recorder(TorchDispatchMode):
             if len(scalars) < len({*map(id, tensors)}) or None in scalars.values() or not scalars:
                 return None
             given = [scalars[id(value)] if isinstance(value, torch.Tensor) else value for value in values]
-            return scalar_tensors.compute(f"aten::{name}", given)
+            computed: ScalarTensor = scalar_tensors.compute(f"aten::{name}", given)
         except (scalar_tensors.Unsupported, TypeError):  # TypeError: `max` of one number, for example
             return None
+        return computed
 
     def _assign_scalar(self, result: torch.Tensor, scalar: ScalarTensor) -> torch.Tensor:
         """Give the result the number that a tensor made of this number has, and return it."""

@@ -14,6 +14,7 @@ import sympy
 import torch
 
 from tracehouse.check.prove.evaluation import Evaluation
+from tracehouse.check.prove.scalar_tensors import ScalarTensor
 from tracehouse.check.prove.size_arithmetic import CannotEvaluate, conversion
 from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute, compute_for_real, expression_of
 from tracehouse.torch_values.tensors import to_bytes
@@ -91,7 +92,7 @@ class ValueNumbers:
         self._numbers: dict[Key, int] = {}
         self._keys: list[Key] = []
         self._data_sizes: dict[int, Any] = {}
-        self._scalars: dict[int, Any] = {}
+        self._scalars: dict[int, ScalarTensor] = {}
         self._parts: dict[tuple[int, int], Sequence[int]] = {}
         self._expressions: dict[sympy.Basic, Key] = {}
         self._by_sample_values: dict[tuple[Any, ...], sympy.Basic] = {}
@@ -119,11 +120,11 @@ class ValueNumbers:
             self._data_sizes[number] = make()
         return self._data_sizes[number]
 
-    def note_scalar(self, number: int, scalar: Any) -> None:
+    def note_scalar(self, number: int, scalar: ScalarTensor) -> None:
         """Note the ScalarTensor that the value with this number is: a number that is computed from sizes."""
         self._scalars.setdefault(number, scalar)
 
-    def scalar(self, number: int) -> Any:
+    def scalar(self, number: int) -> ScalarTensor | None:
         """Return the ScalarTensor that a value is; None where none is known."""
         return self._scalars.get(number)
 
