@@ -11,8 +11,7 @@ from typing import Any
 from tracehouse.check import conclusions, findings, scripted_graphs
 from tracehouse.check.blame import BlamedLine, find_blamed_line
 from tracehouse.check.comparer import Comparer
-from tracehouse.check.datatype_proof import DatatypeProver
-from tracehouse.check.datatypes import find_datatypes
+from tracehouse.check.datatypes import with_datatypes
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
 from tracehouse.check.fast_path_trials import pad_ends, try_fast_paths
@@ -28,7 +27,6 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CallLimit, submitted_call
 from tracehouse.differential.case_names import EXAMPLE, is_sample
 from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
-from tracehouse.differential.size_samples import choose_telling_points
 from tracehouse.eager import fast_paths
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.model import LoadedModel
@@ -202,9 +200,9 @@ class Check:
         )
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         if check.verdict is not Verdict.REJECTED:
-            share = Budget(options.budget_s * _DATATYPES_SHARE)
+            for_datatypes = Budget(options.budget_s * _DATATYPES_SHARE)
             claims = {
-                method: _with_datatypes(claim, targets[method], evidence[method], share)
+                method: with_datatypes(claim, targets[method], evidence[method], for_datatypes)
                 for method, claim in claims.items()
             }
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
@@ -311,15 +309,6 @@ class Check:
             )
             for method, call in self._calls.items()
         }
-
-
-def _with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budget: Budget) -> MethodClaim:
-    """Return the claim with the datatypes that inputs may have, and the outputs that follow them."""
-    agreed = {tuple(sorted(one.sizes.items())): one.call for one in reversed(evidence.size_calls) if one.agrees}
-    telling = choose_telling_points(dict(sizes) for sizes in agreed)
-    others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
-    found = find_datatypes(target, others, DatatypeProver(target, evidence, claim, budget), budget)
-    return claim.model_copy(update={"datatypes": found.inputs, "datatype_of": found.datatype_of})
 
 
 def _blame_lines(

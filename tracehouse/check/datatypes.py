@@ -2,8 +2,8 @@
 
 A trace may keep a datatype of its example, as in `torch.zeros(n, dtype=x.dtype)`. So a trace with the other datatype
 must have the same graph, both must agree on it at the example's size and at others, and what is proven of the sizes
-must be proven with it too. An output must always have the
-datatype of the example, or that of one and the same input, because the contract can say nothing else.
+must be proven with it too. An output must always have the datatype of the example, or that of one and the same input,
+because the contract can say nothing else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 import torch
 
 from tracehouse.check.datatype_proof import DatatypeProver
+from tracehouse.check.evidence import Evidence
 from tracehouse.check.graph_diff.canonical import find_divergences
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
+from tracehouse.contract.contract import MethodClaim
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.datatype_combinations import Combination, find_accepted
+from tracehouse.differential.size_samples import choose_telling_points
 from tracehouse.eager.call import Call
 from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.tensors.tensor import Datatype
@@ -55,6 +58,15 @@ class _Answered:
 
     inputs: _Named
     outputs: _Named
+
+
+def with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budget: Budget) -> MethodClaim:
+    """Return the claim with the datatypes that inputs may have, and the outputs that follow them."""
+    agreed = {tuple(sorted(one.sizes.items())): one.call for one in reversed(evidence.size_calls) if one.agrees}
+    telling = choose_telling_points(dict(sizes) for sizes in agreed)
+    others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
+    found = find_datatypes(target, others, DatatypeProver(target, evidence, claim, budget), budget)
+    return claim.model_copy(update={"datatypes": found.inputs, "datatype_of": found.datatype_of})
 
 
 def find_datatypes(target: Target, others: Sequence[Call], prover: DatatypeProver, budget: Budget) -> FoundDatatypes:

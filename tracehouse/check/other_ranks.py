@@ -11,7 +11,7 @@ from typing import Any
 
 from tracehouse.check import conclusions
 from tracehouse.check.comparer import Comparer
-from tracehouse.check.datatypes import find_datatypes
+from tracehouse.check.datatypes import with_datatypes
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
 from tracehouse.check.graph_diff.canonical import find_divergences
@@ -134,7 +134,7 @@ class RankCheck:
         pipeline = Pipeline(target, RequestedSizes(), budget, probing.run, lambda _: None, samples)
         evidence = pipeline.run(self.warned)
         _require_right(ledger, evidence)
-        return _claim(first, target, observed.answers[0].outputs, evidence)
+        return _claim(first, target, observed.answers[0].outputs, evidence, budget)
 
     def _require_candidates(self, calls: Sequence[CheckCall]) -> None:
         """Raise _NotRight if the artifact differs on one of the calls, or if orders of keys would have to be tried."""
@@ -183,13 +183,12 @@ def _require_right(ledger: Ledger, evidence: Evidence) -> None:
             raise _NotRight(f"in these ranks, the artifact and the model differ on {one.case}")
 
 
-def _claim(first: CheckCall, target: Target, outputs: Any, evidence: Evidence) -> CheckedRanks:
+def _claim(first: CheckCall, target: Target, outputs: Any, evidence: Evidence, budget: Budget) -> CheckedRanks:
     """Return what the evidence shows. Raises _NotRight if it shows too little."""
     claim = conclusions.claim_of(evidence)
     if claim is None:
         raise _NotRight(_NOT_CHECKED)
-    other_size = next((one.call for one in evidence.size_calls if one.agrees), None)
-    claim = claim.model_copy(update={"datatypes": find_datatypes(target, other_size)})
+    claim = with_datatypes(claim, target, evidence, budget)
     shown = observed_contract.observe({target.method: first.call}, {target.method: outputs}).method(target.method)
     if shown.returns != target.call.returns:
         raise _NotRight(_RETURNS_OTHERS)
