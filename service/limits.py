@@ -9,6 +9,9 @@ from service.settings import Settings
 from tracehouse.byte_units import MIB
 from workers.limits import TraceLimits
 
+# Of a runner's address space. Chosen: torch maps less than 1 GiB of the usual 8, and the weights are there once.
+_SHARE_OF_CALL = 0.5
+
 
 def request_limits(settings: Settings) -> RequestLimits:
     return RequestLimits(
@@ -45,6 +48,11 @@ def pool_limits(settings: Settings) -> PoolLimits:
         memory_max_bytes=settings.pool_memory_mib * MIB,
         waiting_max=settings.pool_waiting,
     )
+
+
+def call_memory_bytes(settings: Settings) -> int:
+    """Return what the tensors of one call may take: the rest is for torch, weights and what addresses are lost."""
+    return int(settings.runner_memory_mib * MIB * _SHARE_OF_CALL)
 
 
 def _runner_limits(settings: Settings) -> RunnerLimits:

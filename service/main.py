@@ -117,7 +117,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         store=store,
         engine=engine,
         environments=environments,
-        inference=Inference(store, pool),
+        inference=Inference(store, pool, memory_max_bytes=limits.call_memory_bytes(settings)),
         limits=limits.request_limits(settings),
         keys_required=keys_required,
         sandbox_alive=lambda: zygote.alive,

@@ -144,9 +144,9 @@ def _goes_with_all(method: MethodContract, symbol: str, size: int) -> bool:
 def _beside(method: MethodContract, symbol: str, size: int) -> list[Sizes]:
     """Return the other symbols' sizes in the regions that have this size."""
     return [
-        {other: spans for other, spans in region.spans.items() if other != symbol}
+        {other: spans for other, spans in region.whole_spans.items() if other != symbol}
         for region in method.regions
-        if any(size in span for span in region.spans.get(symbol, []))
+        if any(size in span for span in region.whole_spans.get(symbol, []))
     ]
 
 

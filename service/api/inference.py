@@ -51,6 +51,7 @@ from tracehouse.errors import (
     SizeOutOfRange,
     SizesDisagree,
     StructureMismatch,
+    TooMuchMemory,
     UnexpectedInput,
     ValueOutOfRange,
 )
@@ -119,6 +120,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         DatatypeMismatch,
         ShapeMismatch,
         SizesDisagree,
+        TooMuchMemory,
         SizeOutOfRange,
         NoBucket,
         ValueOutOfRange,

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
-from tracehouse.contract.regions import Region, list_regions
+from tracehouse.contract.memory import Memory
+from tracehouse.contract.regions import Region, describe_beyond, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.findings.comparison import Comparison, outcome_lines
 
@@ -35,11 +36,15 @@ def size_lines(contract: dict[str, Any]) -> Iterator[str]:
     """Yield lines for the regions of each method, for random draws, and for inputs with dims whose size is baked in."""
     for name, method in contract["methods"].items():
         for ranks in _by_ranks(method):
-            regions, others = list_regions([Region.model_validate(region) for region in ranks["regions"]])
+            every = [Region.model_validate(region) for region in ranks["regions"]]
+            regions, others = list_regions(every)
             which = name if ranks is method else f"{name}, {_shapes(ranks)}"
             yield from (f"sizes of {which}: {region} ({region.basis})" for region in regions)
             if others:
                 yield f"sizes of {which}: {others}"
+            if ranks.get("memory"):
+                memory = Memory.model_validate(ranks["memory"])
+                yield f"sizes of {which} beyond these: {describe_beyond(every)} (proven; a call needs {memory})"
         if method.get("stochastic"):
             yield f"stochastic: {name} draws random numbers; `parameters.seed` gives the same answer again"
         for spec in method["inputs"]:

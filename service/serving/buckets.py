@@ -24,15 +24,19 @@ class BucketContract:
     method: MethodContract
 
 
-def accept(sent: Sequence[Tensor], buckets: Sequence[BucketContract], *, is_open: bool) -> tuple[int, AcceptedInputs]:
+def accept(
+    sent: Sequence[Tensor], buckets: Sequence[BucketContract], *, is_open: bool, memory_max_bytes: int | None = None
+) -> tuple[int, AcceptedInputs]:
     """Return the place of the first bucket that takes the tensors, and the tensors as its contract orders them.
+
+    Beyond the sizes that were called, a call may need `memory_max_bytes`; None sets no limit.
 
     Raises NoBucket if other sizes would be taken, and another ContractViolation if no bucket takes such inputs.
 
     An open contract lets untried sizes through, but never sizes that belong to another bucket: those are baked in.
     """
     place = _choose(sent, buckets, is_open=is_open) if len(buckets) > 1 else 0
-    return place, buckets[place].method.accept(sent, is_open=is_open)
+    return place, buckets[place].method.accept(sent, is_open=is_open, memory_max_bytes=memory_max_bytes)
 
 
 def _choose(sent: Sequence[Tensor], buckets: Sequence[BucketContract], *, is_open: bool) -> int:

@@ -85,7 +85,9 @@ class InferenceResult:
 class Inference:
     """Answers named tensors with a model's outputs, or refuses them with the clause of the contract that they break."""
 
-    def __init__(self, store: Store, pool: Pool) -> None:
+    def __init__(self, store: Store, pool: Pool, *, memory_max_bytes: int | None = None) -> None:
+        """`memory_max_bytes` is what a call may need whose sizes are beyond those that were called; None: any."""
+        self._memory_max_bytes = memory_max_bytes
         self._store = store
         self._pool = pool
         # Artifacts never change, and the tenant is part of the key: what another tenant has stays hidden.
@@ -157,8 +159,10 @@ class Inference:
         ]
         is_open = model.artifacts[0].contract.open
         if sum(len(tensor.data) for tensor in tensors) <= _CHECKED_HERE_MAX_BYTES:
-            return accept(tensors, buckets, is_open=is_open)
-        return await asyncio.to_thread(accept, tensors, buckets, is_open=is_open)
+            return accept(tensors, buckets, is_open=is_open, memory_max_bytes=self._memory_max_bytes)
+        return await asyncio.to_thread(
+            accept, tensors, buckets, is_open=is_open, memory_max_bytes=self._memory_max_bytes
+        )
 
 
 def _warnings(version: ModelVersion, artifact: Artifact, accepted: AcceptedInputs) -> list[AnswerWarning]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.contract import Batch, MethodClaim
 from tracehouse.contract.input_spec import Reason, ValueRange
+from tracehouse.contract.memory import Memory
 from tracehouse.contract.regions import REGIONS_MAX, Region
 from tracehouse.differential import size_samples
 from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, fix_shape
@@ -35,11 +36,12 @@ def make_claim(
     *,
     values: Mapping[str, ValueRange] | None = None,
     batch: Batch | None = None,
+    memory: Memory | None = None,
 ) -> MethodClaim:
     """Return the claim: the proven regions that no call contradicts, and the single sizes at which a call agreed.
 
     A symbol for which only the example's size is known to be right is fixed at that size, with the reason. `values` has
-    the accepted integers by input. At most REGIONS_MAX regions are kept.
+    the accepted integers by input, and `memory` what a call needs. At most REGIONS_MAX regions are kept.
     """
     contradicted = [region for region, _ in find_contradicted(proven, compared)]
     uncontradicted = [region for region in proven if region not in contradicted]
@@ -64,6 +66,7 @@ def make_claim(
         values=dict(values or {}),
         regions=regions[:REGIONS_MAX],
         batch=batch if batch is not None and batch.symbol in free else None,
+        memory=None if memory is None else memory.at_fixed(own),
     )
 
 

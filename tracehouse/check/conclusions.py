@@ -57,7 +57,8 @@ def claim_of(evidence: Evidence) -> MethodClaim | None:
     proven = [*proof.regions, *proof.sampled, *_sampled_regions(evidence, proof)] if proof is not None else []
     values, batch = evidence.probe.values.ranges, evidence.batch.batch
     compared = [one for one in evidence.compared_sizes if not (one.agrees and _is_doubtful(one.sizes, evidence))]
-    return make_claim(groups, compared, proven, values=values, batch=batch)
+    memory = proof.memory if proof is not None else None
+    return make_claim(groups, compared, proven, values=values, batch=batch, memory=memory)
 
 
 def answers_of(evidence: Evidence, claim: MethodClaim) -> Answers:

@@ -66,7 +66,14 @@ def with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budge
     telling = choose_telling_points(dict(sizes) for sizes in agreed)
     others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
     found = find_datatypes(target, others, DatatypeProver(target, evidence, claim, budget), budget)
-    return claim.model_copy(update={"datatypes": found.inputs, "datatype_of": found.datatype_of})
+    memory = claim.memory and claim.memory.enlarged(_growth(found.inputs), 0)
+    return claim.model_copy(update={"datatypes": found.inputs, "datatype_of": found.datatype_of, "memory": memory})
+
+
+def _growth(datatypes: Mapping[str, Sequence[Datatype]]) -> float:
+    """Return how many times as large a tensor may be as with the example's datatypes, each input's first."""
+    return max((one.item_bytes / own.item_bytes for own, *others in datatypes.values() for one in (own, *others)),
+               default=1.0)  # fmt: skip
 
 
 def find_datatypes(target: Target, others: Sequence[Call], prover: DatatypeProver, budget: Budget) -> FoundDatatypes:

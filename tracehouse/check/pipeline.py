@@ -40,10 +40,12 @@ from tracehouse.check.graphs.size_tests import (
     run_witnesses_at,
 )
 from tracehouse.check.inputs.probes import ValueBounds
+from tracehouse.check.memory_calls import measure_memory
 from tracehouse.check.observe import observe
 from tracehouse.check.probe.causes import Cause, CauseTester
 from tracehouse.check.probe.shrink import shrink
 from tracehouse.check.probe.value_ranges import find_value_ranges
+from tracehouse.check.prove.beyond import BEYOND_MAX
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.prove.wanted_sizes import default_sizes, limit_sizes
 from tracehouse.check.size_groups import Groups
@@ -52,6 +54,7 @@ from tracehouse.check.time_limit import TooSlow
 from tracehouse.check.witness_sizes import border_sizes, doubtful_sizes, is_proven, stand_in_sizes
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
+from tracehouse.contract.memory import Memory
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_counterexample, name_sizes, name_value_read
@@ -219,6 +222,8 @@ class Pipeline:
                 yield (result := replace(result, size_state=state))
         if proof is None:
             return
+        proof = _with_measured_memory(proof, measure_memory(self._target, groups, proof, budget))
+        yield (result := replace(result, proof=proof))
         compared = replace(evidence, prove=result).compared_sizes
         yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))
         _note_gaps(proof, budget)
@@ -235,7 +240,8 @@ class Pipeline:
         numbers = {number for read in reads for number in (*read.numbers, *read.comparands.numbers)}
         wanted = self._choose_wanted_sizes(evidence, groups)
         self._note_unproven_sizes(wanted, budget)
-        return prove(self._target, groups, wanted, budget, {read.line for read in reads}, numbers | observation.numbers)
+        lines, every = {read.line for read in reads}, numbers | observation.numbers
+        return prove(self._target, groups, wanted, budget, lines, every, self._choose_reach(wanted))
 
     def _call_other_sizes(
         self, evidence: Evidence, groups: Groups, proof: Proof | None, budget: Budget
@@ -335,6 +341,14 @@ class Pipeline:
                 wanted[symbol] = limit_sizes(range(one.low, one.high + 1, one.step), groups.example[symbol])
         return wanted | {symbol: [groups.example[symbol]] for symbol in baked}
 
+    def _choose_reach(self, wanted: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """Return for symbols how large they may become beyond the wanted sizes: those whose sizes nobody named."""
+        return {
+            symbol: BEYOND_MAX
+            for symbol, sizes in wanted.items()
+            if symbol not in self._requested.sizes and len(sizes) > 1
+        }
+
     def _note_unproven_sizes(self, wanted: Mapping[str, Sequence[int]], budget: Budget) -> None:
         """Report the requested sizes that are too many to be proven."""
         for symbol, one in self._requested.sizes.items():
@@ -392,6 +406,14 @@ def _why_nothing_to_claim(evidence: Evidence) -> str | None:
 
 def _counterexamples_of(proof: Proof) -> list[tuple[Mapping[str, int], Call]]:
     return [(one.sizes, one.call) for one in proof.refutations if one.call is not None]
+
+
+def _with_measured_memory(proof: Proof, memory: Memory | None) -> Proof:
+    """Return the proof with this memory; without one, its regions end at the wanted sizes."""
+    if memory is not None:
+        return replace(proof, memory=memory)
+    regions = [region.model_copy(update={"beyond": {}}) for region in proof.regions]
+    return replace(proof, regions=regions, memory=None)
 
 
 def _note_gaps(proof: Proof, budget: Budget) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tracehouse.artifact.manifest import Form, Versions
 from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
 from tracehouse.contract.key_orders import KeyOrder
-from tracehouse.contract.regions import list_regions
+from tracehouse.contract.regions import describe_beyond, list_regions
 from tracehouse.findings.comparison import inputs_sentence, outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
@@ -181,6 +181,8 @@ def _input_lines(method: MethodContract) -> Iterator[str]:
     yield from (f"for {region} ({region.basis})" for region in regions)
     if others:
         yield others
+    if method.memory is not None:
+        yield f"and beyond, if memory allows: {describe_beyond(method.regions)} (proven; a call needs {method.memory})"
 
 
 def _output_lines(method: MethodContract) -> Iterator[str]:

@@ -12,6 +12,7 @@ from tracehouse.contract.devices import FixedDevice, FixedDevices
 from tracehouse.contract.dims import SIZE_MAX, SizeConflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
 from tracehouse.contract.input_spec import Datatypes, InputSpec, Reason, ValueRange
 from tracehouse.contract.key_orders import KeyOrder
+from tracehouse.contract.memory import ELEMENTS_MAX, Memory
 from tracehouse.contract.output_spec import Answers, OutputSpec, fit_outputs
 from tracehouse.contract.regions import REGIONS_MAX, Region, Regions, Span
 from tracehouse.contract.structure import Argument, Structure, tensors_of
@@ -21,6 +22,7 @@ from tracehouse.contract.violations import (
     shape_mismatch,
     size_out_of_range,
     sizes_disagree,
+    too_much_memory,
     value_out_of_range,
     wrong_sizes,
 )
@@ -67,6 +69,7 @@ class MethodClaim(Frozen):
     regions: Regions = []
     wrong: WrongSizes = []
     batch: Batch | None = None
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ class OtherRanks(Frozen):
     outputs: list[OutputSpec]
     regions: Regions = []
     wrong: WrongSizes = []
+    memory: Memory | None = None
     batch: Batch | None = None
 
     @classmethod
@@ -136,6 +140,11 @@ class MethodContract(Frozen):
     regions: Regions = []
     wrong: WrongSizes = Field(
         [], description="Sizes that the artifact answers wrongly. An open contract refuses them too."
+    )
+    memory: Memory | None = Field(
+        None,
+        description="How much memory a call needs at most, if a region has sizes `beyond` those that were called. "
+        "Beyond them, `/infer` refuses a call that needs more than a runner may use, as `too-much-memory`.",
     )
     batch: Batch | None = None
     stochastic: bool = Field(
@@ -199,6 +208,12 @@ class MethodContract(Frozen):
             raise PydanticCustomError("symbols", "the sizes of the symbols do not follow from the inputs' shapes")
         if not self._has(sizes):
             raise PydanticCustomError("regions", "the example's sizes lie in no region")
+        if any(region.beyond for region in self.regions) != (self.memory is not None):
+            raise PydanticCustomError(
+                "memory", "sizes go on beyond those that were called, or memory is bounded, alone"
+            )
+        if self.memory is not None and not self.memory.symbols <= symbols:
+            raise PydanticCustomError("memory", "the memory has a symbol that no input has")
         if self.batch is not None and not self._has_rows(self.batch):
             raise PydanticCustomError("batch", "the batch names tensors or dims that are not there")
         if self.batch is not None and self.stochastic:
@@ -248,10 +263,13 @@ class MethodContract(Frozen):
         found = solve_or_conflict([(spec.shape, spec.example) for spec in self.inputs])
         return found if isinstance(found, dict) else None
 
-    def accept(self, tensors: Iterable[Tensor], *, is_open: bool = False) -> AcceptedInputs:
+    def accept(
+        self, tensors: Iterable[Tensor], *, is_open: bool = False, memory_max_bytes: int | None = None
+    ) -> AcceptedInputs:
         """Return the tensors in the contract's order. Raises a ContractViolation that says which clause is broken.
 
-        An open contract accepts sizes that were never tried, with a warning, if no other clause is broken.
+        An open contract accepts sizes that were never tried, with a warning, if no other clause is broken. Beyond the
+        sizes that were called, a call may need `memory_max_bytes`; None sets no limit.
         """
         sent = {tensor.name: tensor for tensor in tensors}
         at_ranks = self.at_ranks(sent.values())
@@ -262,7 +280,7 @@ class MethodContract(Frozen):
             if name not in known:
                 raise UnexpectedInput(f"there is no input {name!r}", input=name, inputs=sorted(known))
         warnings = []
-        for violation in self._violations(sent):
+        for violation in self._violations(sent, memory_max_bytes):
             if not (is_open and violation.is_untried):
                 raise violation.error
             warnings.append(violation.error.detail)
@@ -338,10 +356,14 @@ class MethodContract(Frozen):
         following = [spec.model_copy(update={"datatype_of": claim.datatype_of.get(spec.name)}) for spec in self.outputs]
         outputs = fit_outputs(following, _varying_symbols(example, regions), [(example, self.outputs), *answers])
         wrong = [sizes for sizes in claim.wrong if sizes != example]
-        changed = {"inputs": inputs, "outputs": outputs, "regions": regions, "wrong": wrong, "batch": claim.batch}
+        memory = claim.memory if any(region.beyond for region in regions) else None
+        changed = {"inputs": inputs, "outputs": outputs, "regions": regions, "wrong": wrong, "batch": claim.batch,
+                   "memory": memory}  # fmt: skip
         return type(self).model_validate({**dict(self), **changed})
 
-    def _violations(self, sent: Mapping[str, Tensor | TensorSpec]) -> Iterator[Violation]:
+    def _violations(
+        self, sent: Mapping[str, Tensor | TensorSpec], memory_max_bytes: int | None = None
+    ) -> Iterator[Violation]:
         """Yield the broken clauses about sizes. Raises the ContractViolation if a name, datatype or rank is wrong."""
         shapes = []
         for spec in self.inputs:
@@ -356,6 +378,17 @@ class MethodContract(Frozen):
             yield Violation(wrong_sizes(self.inputs, sizes), is_untried=False)
         elif not self._has(sizes):
             yield Violation(size_out_of_range(self.inputs, self.regions, sizes), is_untried=True)
+        elif self._needs_too_much(sizes, memory_max_bytes):
+            assert self.memory is not None
+            yield Violation(too_much_memory(self.inputs, self.memory, sizes, memory_max_bytes), is_untried=False)
+
+    def _needs_too_much(self, sizes: Mapping[str, int], memory_max_bytes: int | None) -> bool:
+        """Whether sizes beyond those that were called need more memory than there is."""
+        if self.memory is None or any(region.contains_within_calls(sizes) for region in self.regions):
+            return False
+        needed = self.memory.needed_bytes(sizes)
+        too_many = self.memory.largest_elements(sizes) > ELEMENTS_MAX
+        return too_many or (memory_max_bytes is not None and needed > memory_max_bytes)
 
     def _require_fit(self, spec: InputSpec, tensor: Tensor | TensorSpec | None) -> Tensor | TensorSpec:
         if tensor is None:

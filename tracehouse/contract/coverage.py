@@ -60,12 +60,18 @@ def _uncovered_of_method(name: str, old: Iterable[Contract], new: Sequence[Contr
         if differences:
             return
         try:
-            yield from list_uncovered_sizes(before, now, effort)
+            yield from _uncovered_sizes(before, now, effort)
             yield from _uncovered_ranks(before, now, effort)
         except TooManySizes:
             yield "the contracts have too many sizes to be compared"
             return
         yield from (what for method in now for what in _batch_differences(before, method))
+        yield from (what for method in now for what in _memory_differences(before, method))
+
+
+def _uncovered_sizes(old: MethodContract, new: Sequence[MethodContract], effort: Effort) -> list[str]:
+    """Return the sizes that the new contracts lack, or if they lack none, those that need enough memory now."""
+    return [*list_uncovered_sizes(old, new, effort)] or [*_newly_bounded_sizes(old, new, effort)]
 
 
 def _uncovered_ranks(old: MethodContract, new: Sequence[MethodContract], effort: Effort) -> Iterator[str]:
@@ -78,8 +84,9 @@ def _uncovered_ranks(old: MethodContract, new: Sequence[MethodContract], effort:
             continue
         differences = dict.fromkeys(what for method in now for what in _differences(before, method))
         uncovered = differences or [
-            *list_uncovered_sizes(before, now, effort),
+            *_uncovered_sizes(before, now, effort),
             *(what for method in now for what in _batch_differences(before, method)),
+            *(what for method in now for what in _memory_differences(before, method)),
         ]
         yield from (f"of {shapes}: {what}" for what in uncovered)
 
@@ -230,6 +237,24 @@ def _batch_differences(old: MethodContract, new: MethodContract) -> Iterator[str
         yield "rows are known to be independent in other dims"
     elif new.batch.up_to < old.batch.up_to:
         yield f"one call may have {new.batch.up_to} rows, and might have {old.batch.up_to}"
+
+
+def _memory_differences(old: MethodContract, new: MethodContract) -> Iterator[str]:
+    """Yield that sizes beyond the called ones need more memory, so that a limit refuses some that it took before."""
+    if old.memory is not None and new.memory is not None and not new.memory.is_within(old.memory):
+        yield f"a call of large sizes may need {new.memory}, and needed {old.memory}"
+
+
+def _newly_bounded_sizes(old: MethodContract, new: Sequence[MethodContract], effort: Effort) -> Iterator[str]:
+    """Yield the sizes that the old contract accepts whatever memory they need, and the new ones only with enough."""
+    if any(method.memory is not None for method in new):
+        always = list_uncovered_sizes(_without_beyond(old), [_without_beyond(method) for method in new], effort)
+        yield from (f"{what} whatever memory they need" for what in always)
+
+
+def _without_beyond(method: MethodContract) -> MethodContract:
+    regions = [region.model_copy(update={"beyond": {}}) for region in method.regions]
+    return method.model_copy(update={"regions": regions, "memory": None})
 
 
 def _treat_untried_sizes_alike(old: Sequence[Contract], new: Sequence[Contract]) -> bool:

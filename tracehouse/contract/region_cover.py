@@ -74,7 +74,7 @@ def limits_of_regions(
 def _uncovered_of_region(
     old: MethodContract, region: Region, new: Iterable[MethodContract], effort: Effort
 ) -> Iterator[str]:
-    box = {symbol: [*map(_range, spans)] for symbol, spans in region.spans.items()}
+    box = {symbol: [*map(_range, spans)] for symbol, spans in region.whole_spans.items()}
     numbers = {symbol: sizes[0][0] for symbol, sizes in box.items() if len(sizes) == len(sizes[0]) == 1}
     constants = {symbol: Affine({}, Fraction(size)) for symbol, size in numbers.items()}
     cover: list[Limits] = []
@@ -107,8 +107,9 @@ def _conditions_of_regions(
                 problem = f"dim {place} of output {spec.name!r} is {dim}, and was {before}"
                 conditions.append(_Condition(left_over, [range(1)], problem))
     for region in new.regions or [_WITHOUT_SYMBOLS]:
+        whole = region.whole_spans
         inside = [
-            _Condition(follows.value, [*map(_range, region.spans[symbol])], follows.problem)
+            _Condition(follows.value, [*map(_range, whole[symbol])], follows.problem)
             for symbol, follows in symbols.items()
         ]
         yield conditions + inside

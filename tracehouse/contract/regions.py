@@ -1,7 +1,7 @@
 """Regions: the boxes of sizes that a contract accepts."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -67,24 +67,55 @@ class Region(Frozen):
         "`observed`: only the example was called."
     )
 
+    beyond: dict[Symbol, Annotated[int, Field(ge=0, le=SIZE_MAX)]] = Field(
+        {},
+        max_length=64,
+        description="Symbols whose last span goes on in the same steps, up to this size. These sizes are proven too, "
+        "but no call was made of them. `memory` of the method bounds them: a call whose sizes need more than the "
+        "service allows is refused.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _read_old_name(cls, document: Any) -> Any:
         return with_new_names(document, {"known": "basis"})
 
+    @model_validator(mode="after")
+    def _check_beyond(self) -> Self:
+        if any(symbol not in self.spans or high < self.spans[symbol][-1].high for symbol, high in self.beyond.items()):
+            raise PydanticCustomError("beyond", "sizes go on beyond spans that the region does not have")
+        if self.beyond and self.basis != "proven":
+            raise PydanticCustomError("beyond", "only sizes that are proven go on beyond those that were called")
+        return self
+
+    @property
+    def whole_spans(self) -> dict[str, list[Span]]:
+        """The spans with all sizes: those that were called, and those beyond."""
+        whole = {symbol: [*spans] for symbol, spans in self.spans.items()}
+        for symbol, high in self.beyond.items():
+            whole[symbol][-1] = whole[symbol][-1].model_copy(update={"high": high})
+        return whole
+
     def contains(self, sizes: Mapping[str, int]) -> bool:
         """Whether these sizes lie in the region. Raises KeyError if a symbol of the region has no size."""
         return next(self.symbols_outside(sizes), None) is None
 
+    def contains_within_calls(self, sizes: Mapping[str, int]) -> bool:
+        """Whether these sizes lie in the region, none of them beyond the sizes that were called."""
+        return all(any(sizes[symbol] in span for span in spans) for symbol, spans in self.spans.items())
+
     def symbols_outside(self, sizes: Mapping[str, int]) -> Iterator[str]:
         """Yield the symbols whose sizes lie outside the region."""
-        return (symbol for symbol, spans in self.spans.items() if not any(sizes[symbol] in span for span in spans))
+        whole = self.whole_spans if self.beyond else self.spans
+        return (symbol for symbol, spans in whole.items() if not any(sizes[symbol] in span for span in spans))
 
     def count(self) -> int:
         """Return how many combinations of sizes it has. Spans have no size in common."""
-        return prod(sum(len(range(one.low, one.high + 1, one.step)) for one in spans) for spans in self.spans.values())
+        whole = self.whole_spans.values()
+        return prod(sum(len(range(one.low, one.high + 1, one.step)) for one in spans) for spans in whole)
 
     def __str__(self) -> str:
+        """Return the sizes in words, without those beyond."""
         return ", ".join(f"{symbol} {' or '.join(map(str, spans))}" for symbol, spans in self.spans.items())
 
 
@@ -97,6 +128,15 @@ def list_regions(regions: Sequence[Region]) -> tuple[list[Region], str]:
     counts = Counter(one.basis for one in left)
     kinds = ", ".join(f"{number} {basis}" for basis, number in counts.items())
     return ranked[: LISTED_MAX - 1], f"and {len(left)} smaller or less sure regions: {kinds}"
+
+
+def describe_beyond(regions: Iterable[Region]) -> str:
+    """Return the sizes beyond the spans in words: `batch to 16777216, seq to 4096`; nothing if there are none."""
+    farthest: dict[str, int] = {}
+    for region in regions:
+        for symbol, high in region.beyond.items():
+            farthest[symbol] = max(high, farthest.get(symbol, 0))
+    return ", ".join(f"{symbol} to {high}" for symbol, high in farthest.items())
 
 
 Regions = Annotated[list[Region], Field(max_length=REGIONS_MAX)]

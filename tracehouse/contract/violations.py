@@ -8,8 +8,16 @@ from typing import Any
 
 from tracehouse.contract.dims import SizeConflict, SymbolicShape, format_sizes
 from tracehouse.contract.input_spec import InputSpec, Reason
+from tracehouse.contract.memory import ELEMENTS_MAX, Memory, format_mib
 from tracehouse.contract.regions import Basis, Region, Span
-from tracehouse.errors import DatatypeMismatch, ShapeMismatch, SizeOutOfRange, SizesDisagree, ValueOutOfRange
+from tracehouse.errors import (
+    DatatypeMismatch,
+    ShapeMismatch,
+    SizeOutOfRange,
+    SizesDisagree,
+    TooMuchMemory,
+    ValueOutOfRange,
+)
 
 # A problem document lists only this much of what is allowed; the manifest has all of it. Chosen, to keep a reply short.
 _SPANS_SHOWN = 8
@@ -127,6 +135,23 @@ def wrong_sizes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> SizeOu
     )  # fmt: skip
 
 
+def too_much_memory(
+    inputs: Sequence[InputSpec], memory: Memory, sizes: Mapping[str, int], memory_max_bytes: int | None
+) -> TooMuchMemory:
+    """Describe sizes that are proven, and at which a call needs more memory than it may use."""
+    needed, elements = memory.needed_bytes(sizes), memory.largest_elements(sizes)
+    if memory_max_bytes is not None and needed > memory_max_bytes:
+        why = f"needs up to {format_mib(needed)} of memory, and may use {format_mib(memory_max_bytes)}"
+    else:
+        why = f"may make a tensor of {elements} elements, and {ELEMENTS_MAX} are allowed"
+    return TooMuchMemory(
+        f"a call with {format_sizes(sizes)} {why}: by the contract's clause `memory` it needs {memory}",
+        sizes=dict(sizes), dims=[dim for symbol in sizes for dim in _dims_of(inputs, symbol, sizes)],
+        clause="memory", needed_bytes=needed, limit_bytes=memory_max_bytes,
+        elements=elements, elements_max=ELEMENTS_MAX, basis="proven",
+    )  # fmt: skip
+
+
 def value_out_of_range(spec: InputSpec, place: list[int], value: int) -> ValueOutOfRange:
     """Describe a value that the model raises on. `place` is its index in each dim of the input."""
     assert spec.values is not None
@@ -151,7 +176,7 @@ def _one_out_of_range(
     """Describe one symbol whose size lies outside the regions. `others_fit`: the sizes of all others lie inside."""
     size, dims = sizes[symbol], _dims_of(inputs, symbol, sizes)
     others = {other: size for other, size in sizes.items() if other != symbol}
-    allowed = _merge_spans((span, region.basis) for region in regions for span in region.spans[symbol])
+    allowed = _merge_spans((span, region.basis) for region in regions for span in region.whole_spans[symbol])
     given = f" with {format_sizes(others)}" if others and others_fit else ""
     wanted = f'`sizes` {{"{symbol}": {{"low": {size}, "high": {size}}}}}'
     return SizeOutOfRange(

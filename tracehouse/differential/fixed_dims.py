@@ -18,7 +18,8 @@ def fix_shape(shape: SymbolicShape, sizes: Mapping[str, int]) -> SymbolicShape:
 def fix_region(region: Region, fixing: Collection[str]) -> Region:
     """Return the region without these symbols."""
     spans = {symbol: spans for symbol, spans in region.spans.items() if symbol not in fixing}
-    return Region(spans=spans, basis=region.basis)
+    beyond = {symbol: high for symbol, high in region.beyond.items() if symbol not in fixing}
+    return Region(spans=spans, basis=region.basis, beyond=beyond)
 
 
 def collect_fixed_dims(

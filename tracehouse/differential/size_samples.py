@@ -39,6 +39,20 @@ def border_sizes(region: Region, example: Sizes) -> list[dict[str, int]]:
     return drop_duplicates([middle, *moved])
 
 
+def beyond_sizes(region: Region, example: Sizes, rng: np.random.Generator) -> list[dict[str, int]]:
+    """Return for each symbol whose sizes go on the first size beyond its spans, and a random one up to twice as large.
+
+    The other symbols have sizes at or nearest to the example's.
+    """
+    middle = {symbol: nearest_size(spans, example[symbol]) for symbol, spans in region.spans.items()}
+    found = []
+    for symbol, end in region.beyond.items():
+        last = region.spans[symbol][-1]
+        further = Span(low=last.high + last.step, high=min(end, 2 * last.high + last.step), step=last.step)
+        found += [{**middle, symbol: size} for size in (further.low, _draw([further], rng))]
+    return drop_duplicates(found)
+
+
 def draw_sizes(region: Region, rng: np.random.Generator) -> Iterator[dict[str, int]]:
     """Yield random points of the region without end. Sizes are log-uniform: 1 to 8 comes as often as 8 to 64."""
     while True:

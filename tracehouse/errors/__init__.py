@@ -25,6 +25,7 @@ from tracehouse.errors.contract import (
     SizeOutOfRange,
     SizesDisagree,
     StructureMismatch,
+    TooMuchMemory,
     UnexpectedInput,
     ValueOutOfRange,
 )
@@ -147,6 +148,7 @@ __all__ = [
     "SourceUnsafe",
     "StructureMismatch",
     "StubbedPackageUsed",
+    "TooMuchMemory",
     "TraceError",
     "TraceMethodNotFound",
     "TracerLost",

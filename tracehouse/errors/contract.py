@@ -63,6 +63,13 @@ class SizeOutOfRange(ContractViolation):
     """
 
 
+class TooMuchMemory(ContractViolation):
+    """A call of these sizes needs too much memory
+
+    Send fewer rows or shorter inputs at a time. Whoever runs the service can raise the limit with RUNNER_MEMORY_MIB.
+    """
+
+
 class NoBucket(ContractViolation):
     """The model has no bucket for these sizes
 

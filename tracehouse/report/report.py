@@ -18,7 +18,7 @@ from tracehouse.contract.devices import FOLLOW_INPUTS
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
-from tracehouse.contract.regions import list_regions
+from tracehouse.contract.regions import describe_beyond, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from tracehouse.differential.comparison import Outcome
@@ -264,6 +264,8 @@ def _regions(name: str, method: MethodContract) -> Html:
     rows = [(str(region), _BASIS[region.basis]) for region in regions]
     if others:
         rows.append((others, "see the contract's regions"))
+    if method.memory is not None:
+        rows.append((f"and beyond: {describe_beyond(method.regions)}", f"proven; a call needs {method.memory}"))
     return table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
 
 

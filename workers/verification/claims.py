@@ -199,6 +199,7 @@ def _fix_symbols(claim: MethodClaim, regions: Sequence[Region], example_sizes: S
             "regions": [] if all_fixed else [one for place, one in enumerate(left) if one not in left[:place]],
             "wrong": [] if all_fixed else wrong,
             "batch": claim.batch if claim.batch is not None and claim.batch.symbol not in fixed else None,
+            "memory": claim.memory.at_fixed(own) if claim.memory is not None else None,
         }
     )
 

@@ -84,7 +84,8 @@ class SizeTester:
         corners, borders = size_samples.corner_sizes(region), size_samples.border_sizes(region, self._example_sizes)
         chosen = size_samples.sort_sizes([*corners, *borders])
         drawn = list(islice(size_samples.draw_sizes(region, self._rng), self._drawn_sizes))
-        return [chosen[0], drawn[0]], [*chosen[1:], *drawn[1:]]
+        beyond = size_samples.beyond_sizes(region, self._example_sizes, self._rng)
+        return [chosen[0], drawn[0]], [*chosen[1:], *drawn[1:], *beyond]
 
     def _ask(self, sizes: Sizes) -> None:
         self._tested.add(_key(sizes))

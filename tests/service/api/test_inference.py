@@ -32,8 +32,10 @@ from tests.service.api.conftest import (
     start_engine,
 )
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Contract, MethodClaim, OtherRanks
 from tracehouse.contract.input_spec import InputSpec, ValueRange
+from tracehouse.contract.memory import Memory, SizeProduct
 from tracehouse.contract.regions import Region, Span
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
@@ -74,7 +76,7 @@ def pool(store: Store, torch_zygote: Zygote) -> Pool:
 
 @pytest.fixture(scope="module")
 def context(store: Store, engine: EmbeddedEngine, state_dir: Path, pool: Pool) -> AppContext:
-    return replace(make_context(store, engine, state_dir), inference=Inference(store, pool))
+    return replace(make_context(store, engine, state_dir), inference=Inference(store, pool, memory_max_bytes=MIB))
 
 
 @pytest.fixture(scope="module")
@@ -386,6 +388,12 @@ BATCHED = MethodClaim(
     fixed={"input": {"1": "model"}},
     regions=[Region(spans={"batch": [Span(low=1, high=4)]}, basis="proven")],
 )
+BEYOND = BATCHED.model_copy(
+    update={
+        "regions": [BATCHED.regions[0].model_copy(update={"beyond": {"batch": 2**24}})],
+        "memory": Memory(bytes=[SizeProduct(times=16 * 1024, powers={"batch": 1})], elements=[]),
+    }
+)
 ROW = [-2.0, 3.0]
 
 
@@ -397,6 +405,7 @@ def batched(store: Store, trace, register: Register) -> Artifact:
     artifact: Artifact = trace(store.blobs, torch.nn.ReLU(), torch.zeros(2, 2))
     register("batched", claimed(artifact, BATCHED))
     register("open", claimed(artifact, BATCHED, is_open=True))
+    register("beyond", claimed(artifact, BEYOND))
     return artifact
 
 
@@ -418,6 +427,16 @@ def test_a_size_that_the_contract_does_not_take_is_refused_with_those_that_it_do
     assert document["allowed"] == [{"low": 1, "high": 4, "step": 1, "basis": "proven"}]
     assert document["dims"] == [{"input": "input", "dim": 0, "size": 5}]
     assert '"batch": {"low": 5, "high": 5}' in document["remedy"]
+
+
+@pytest.mark.usefixtures("batched")
+def test_sizes_beyond_those_that_were_called_are_answered_as_far_as_memory_allows(asked: Asked) -> None:
+    (output,) = asked({"args": [[ROW] * 64]}, "/infer/beyond").json()["outputs"]
+    document = assert_problem(asked({"args": [[ROW] * 65]}, "/infer/beyond"), 422, "too-much-memory")
+
+    assert output["data"] == [0.0, 3.0] * 64
+    assert (document["clause"], document["sizes"]) == ("memory", {"batch": 65})
+    assert (document["needed_bytes"], document["limit_bytes"]) == (65 * 16 * 1024, MIB)
 
 
 @pytest.mark.usefixtures("batched")

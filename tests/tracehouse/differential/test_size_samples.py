@@ -101,3 +101,13 @@ def test_telling_points_are_the_largest_and_sizes_that_are_no_powers_of_two() ->
     assert size_samples.choose_telling_points(points) == [{"a": 64, "b": 128}, {"a": 3, "b": 2}, {"a": 2, "b": 5}]
     assert size_samples.choose_telling_points([*points, {"a": 99, "b": 300}]) == [{"a": 99, "b": 300}]
     assert size_samples.choose_telling_points([]) == []
+
+
+def test_sizes_beyond_are_the_first_ones_and_random_ones_up_to_twice_as_large() -> None:
+    going_on = Region(spans=HOLED.spans, basis="proven", beyond={"seq": 100})
+
+    [first, drawn] = size_samples.beyond_sizes(going_on, {"batch": 3, "seq": 5}, np.random.default_rng(1))
+
+    assert first == {"batch": 3, "seq": 13}
+    assert 13 < drawn["seq"] <= 25
+    assert size_samples.beyond_sizes(HOLED, {"batch": 3, "seq": 5}, np.random.default_rng(0)) == []

@@ -7,6 +7,7 @@ from math import prod
 import sympy
 
 Bounds = tuple[int, int]  # the smallest and the largest value of an integer
+_POWER_MAX = 64
 BoundsOf = Callable[[sympy.Basic], Bounds | None]
 
 
@@ -73,6 +74,28 @@ def _multiply(factors: Iterable[Bounds]) -> Bounds:
     return min(products), max(products)
 
 
+def _divide(operands: list[Bounds]) -> Bounds | None:
+    """Return the bounds of a quotient that is rounded down; None unless the divisor is above 0."""
+    (low, high), divisor = operands
+    if divisor[0] <= 0:
+        return None
+    quotients = [end // by for end in (low, high) for by in divisor]
+    return min(quotients), max(quotients)
+
+
+def _find_rest(operands: list[Bounds]) -> Bounds | None:
+    """Return the bounds of what a division leaves; None unless the divisor is above 0."""
+    (low, high), divisor = operands
+    if divisor[0] <= 0:
+        return None
+    return (low, high) if low >= 0 and high < divisor[0] else (0, divisor[1] - 1)
+
+
+def _raise_to_power(operands: list[Bounds]) -> Bounds | None:
+    (low, high), (power, same) = operands
+    return (low**power, high**power) if power == same and 0 <= power <= _POWER_MAX and low >= 0 else None
+
+
 def _on_both_ends(function: Callable[[Iterable[int]], int]) -> Callable[[list[Bounds]], Bounds]:
     return lambda operands: (function(low for low, _ in operands), function(high for _, high in operands))
 
@@ -86,7 +109,14 @@ _RELATIONS: dict[str, Callable[[Bounds, Bounds], bool | None]] = {
     "StrictGreaterThan": lambda first, second: _less(second, first),
     "GreaterThan": lambda first, second: _negate(_less(first, second)),
 }
-_OPERATIONS: dict[str, Callable[[list[Bounds]], Bounds]] = {
+_OPERATIONS: dict[str, Callable[[list[Bounds]], Bounds | None]] = {
+    "FloorDiv": _divide,
+    "CleanDiv": _divide,
+    "Mod": _find_rest,
+    "PythonMod": _find_rest,
+    "Pow": _raise_to_power,
+    "PowByNatural": _raise_to_power,
+    "Identity": lambda operands: operands[0],
     "Add": _on_both_ends(sum),
     "Mul": _multiply,
     "Max": _on_both_ends(max),

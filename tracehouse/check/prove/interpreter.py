@@ -93,6 +93,7 @@ class CompiledProgram:
             recorder.position = step.node
             inputs = [values[slot] for slot in step.inputs]
             outputs = self._run_step(step, inputs, values, recorder)
+            recorder.trail.end_step(inputs, outputs)
             if len(step.outputs) == 1:
                 values[step.outputs[0]] = outputs
             elif step.outputs:

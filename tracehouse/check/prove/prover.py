@@ -8,8 +8,10 @@ from typing import Literal
 import numpy as np
 
 from tracehouse.check.instrumentation.followed_code import follow_code
+from tracehouse.check.prove.beyond import BeyondSearch
 from tracehouse.check.prove.case_cover import Cover, SizeThreshold, find_cover
 from tracehouse.check.prove.interpreter import Program
+from tracehouse.check.prove.memory_need import join
 from tracehouse.check.prove.size_division import SizeDivision
 from tracehouse.check.prove.size_follower import SizeFollower
 from tracehouse.check.prove.size_grid import CELLS_MAX, Mask, Sizes, SizeSet, TooManyCells, plane_of_sizes
@@ -19,6 +21,7 @@ from tracehouse.check.prove.wanted_sizes import is_batch
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import alarm
+from tracehouse.contract.memory import Memory
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
@@ -36,6 +39,10 @@ _REPEAT_S = 0.1
 # The fraction of the time left that a case with free symbols may take: one with fewer is hardly quicker. A choice.
 _FREE_SHARE = 0.85
 _REGIONS_NAMED = 2
+# Of the time left, what it may take to find how far proven regions go on beyond the wanted sizes, and how many of them
+# are tried, the weightiest first. Choices.
+_BEYOND_SHARE = 0.1
+_BEYOND_REGIONS_MAX = 8
 # After so many proofs in a row in which a symbol had only one size, the next case begins with that symbol as a number.
 _SINGLE_SIZE_CASES = 3
 # Why a proof ends before all sizes are covered, as a person reads it.
@@ -100,6 +107,8 @@ class Proof:
     thresholds: list[SizeThreshold] = field(default_factory=list)
     borders: list[tuple[Sizes, Sizes]] = field(default_factory=list)  # the first and last sizes that each case covers
     cases: int = 0
+    # What memory a call needs at most; None if no region has sizes beyond the wanted ones.
+    memory: Memory | None = None
 
 
 class _TimeIsOver(BaseException):
@@ -113,14 +122,16 @@ def prove(
     budget: Budget,
     harmless: Collection[user_lines.Line] = (),
     numbers: Collection[float] = (),
+    reach: Mapping[str, int] | None = None,
 ) -> Proof:
     """Prove for as many of the wanted sizes as possible that the artifact computes what the eager model computes.
 
     `wanted` has sizes by symbol; a symbol that it lacks keeps the example's size. `harmless` are lines that read
     values which change nothing in the result at the example's sizes; `numbers` are those that such a value may be
-    compared with.
+    compared with. `reach` has for symbols how large their sizes may become beyond the wanted ones, where the proof
+    holds for all of these.
     """
-    prover = _Prover(target, groups, wanted, budget)
+    prover = _Prover(target, groups, wanted, budget, reach or {})
     try:
         program = Program(target.artifact, target.method)
     except Exception as error:  # noqa: BLE001 - a graph that cannot be read
@@ -129,7 +140,7 @@ def prove(
     try:
         follower = SizeFollower()
         with follow_code(follower):
-            prover.run_cases(SymbolicCases(target, groups, program, harmless, numbers, follower))
+            prover.run_cases(SymbolicCases(target, groups, program, harmless, numbers, follower, reach))
     finally:
         target.model.shared.restore()
     return prover.proof()
@@ -138,8 +149,16 @@ def prove(
 class _Prover:
     """The wanted sizes, divided into what is proven, refused, failed, and left."""
 
-    def __init__(self, target: Target, groups: Groups, wanted: Mapping[str, Sequence[int]], budget: Budget) -> None:
+    def __init__(
+        self,
+        target: Target,
+        groups: Groups,
+        wanted: Mapping[str, Sequence[int]],
+        budget: Budget,
+        reach: Mapping[str, int],
+    ) -> None:
         self._target = target
+        self._reach = reach
         self._groups = groups
         self._budget = budget
         self._division = SizeDivision({symbol: wanted.get(symbol, [size]) for symbol, size in groups.example.items()})
@@ -200,8 +219,9 @@ class _Prover:
     def proof(self) -> Proof:
         """Return what the cases have shown so far."""
         division, grid = self._division, self._division.grid
+        regions, memory = self._find_beyond(grid.regions(division.mask("proven"), "proven"))
         return Proof(
-            grid.regions(division.mask("proven"), "proven"),
+            regions,
             grid.regions(division.mask("proven-on-symbols"), "sampled"),
             grid.regions(division.mask("sampled"), "sampled"),
             division.decided,
@@ -215,7 +235,17 @@ class _Prover:
             thresholds=list(self._thresholds.values()),
             borders=self._borders,
             cases=len(self._results),
+            memory=memory,
         )
+
+    def _find_beyond(self, regions: list[Region]) -> tuple[list[Region], Memory | None]:
+        """Return the regions with the sizes beyond the wanted ones for which they are proven, and their memory."""
+        steps = {symbol: self._groups.step(symbol) for symbol in self._groups.symbols}
+        search = BeyondSearch(self._division, self._results, steps, self._reach, self._budget.share(_BEYOND_SHARE))
+        tried = regions[:_BEYOND_REGIONS_MAX] if self._reach else []
+        extended = [search.extend(region) for region in tried]
+        needs = [memory for region, memory in extended if memory is not None]
+        return [*(region for region, _ in extended), *regions[len(tried) :]], join(needs) if needs else None
 
     def _limit(self) -> _Limit | None:
         """Return the limit that was met, if one was."""
@@ -306,7 +336,7 @@ class _Prover:
                     division.put(covered, "sampled")
                     self._note_gap(ProofGap(grid.nearest(covered & ~exact, result.sizes), None, _ROUNDED))
                 else:
-                    division.put(covered, "proven")
+                    division.put(covered, "proven", len(self._results) - 1)
             case "proven-on-symbols" | "sampled":
                 division.put(covered, result.status)
                 self._note_gap(gap)

@@ -15,6 +15,7 @@ from tracehouse.check.instrumentation.random_operators import DrawRecorder, draw
 from tracehouse.check.prove import constant_folding, data_sizes, scalar_tensors, shape_rules
 from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
+from tracehouse.check.prove.memory_need import Trail
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
 from tracehouse.check.prove.scalar_tensors import ScalarTensor
 from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCall, record_size_operators
@@ -67,6 +68,7 @@ class Recorder(TorchDispatchMode):
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
         self.first_positions: dict[int, Any] = {}  # by value number: the position at which it was made first
+        self.trail = Trail()
         self._numbers = numbers
         self._symbols = symbols
         self._layouts = layouts
@@ -165,6 +167,7 @@ class Recorder(TorchDispatchMode):
             self.changes_shapes_in_place = True
         scalar = None if written or draws else self._compute_scalar(name, operands)
         result = self._run(func, args, kwargs, key, written)
+        self.trail.note_operator(name, args, result)
         if scalar is not None and isinstance(result, torch.Tensor) and scalar.dtype is result.dtype:
             return self._assign_scalar(result, scalar)
         if name == "clone":

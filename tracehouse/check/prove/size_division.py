@@ -19,20 +19,23 @@ class SizeDivision:
         self.grid = Grid(wanted)
         self._parts = np.zeros(self.grid.shape, dtype=np.int8)
         self._decided = self.grid.empty_mask()
+        self.owners: Numbers = np.full(self.grid.shape, -1, dtype=np.int64)  # the number of the case that was put there
 
     def split(self, grid: Grid, old_places: Sequence[Numbers]) -> None:
         """Take this grid in place of the present one, given along each axis the present places."""
         self.grid = grid
         self._parts = self._parts[np.ix_(*old_places)]
         self._decided = self._decided[np.ix_(*old_places)]
+        self.owners = self.owners[np.ix_(*old_places)]
 
     def mask(self, *parts: Part) -> Mask:
         """Return the cells of these parts."""
         return np.isin(self._parts, [_NUMBERS[part] for part in parts])
 
-    def put(self, cells: Mask, part: Part) -> None:
-        """Put these cells into the part."""
+    def put(self, cells: Mask, part: Part, owner: int = -1) -> None:
+        """Put these cells into the part. `owner` is the number of the case that did it."""
         self._parts[cells] = _NUMBERS[part]
+        self.owners[cells] = owner
 
     def note_decided(self, cells: Mask) -> None:
         """Note that values decide at these cells."""

@@ -79,6 +79,10 @@ class Grid:
         """Return all sizes of the symbol."""
         return self.axes[self.symbols.index(symbol)]
 
+    def cells(self, symbol: str) -> Numbers:
+        """Return the cell along the symbol's axis of each size of the symbol."""
+        return self._cells[self.symbols.index(symbol)]
+
     def split(self, planes: Collection[Plane], most: int = CELLS_MAX) -> tuple["Grid", list[Numbers]]:
         """Return a grid in whose cells each plane holds everywhere or nowhere, and along each axis the old places.
 

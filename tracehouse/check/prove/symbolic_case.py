@@ -79,6 +79,8 @@ class CaseResult:
     counterexample: Call | None = None
     # The same case where sizes that follow from values are 0 or 1: the result holds only where their conditions do.
     others: list["CaseResult"] = field(default_factory=list)
+    # What the artifact's run made, from which follows what memory a call needs; None where there was no such run.
+    artifact_run: Run | None = None
     state_changes_answers: bool = False  # a call changes what later calls answer, so that no proof holds
 
 
@@ -93,15 +95,27 @@ class SymbolicCases:
         harmless: Collection[user_lines.Line],
         numbers: Collection[float],
         follower: SizeFollower,
+        reach: Mapping[str, int] | None = None,
     ) -> None:
         """`harmless` are lines that read values which change nothing in the result at the example's sizes.
 
-        `numbers` are those that such a value may be compared with. `follower` follows the model.
+        `numbers` are those that such a value may be compared with. `follower` follows the model. `reach` has for names
+        of sizes how large they may become beyond those that are wanted.
         """
         copies = ModelCopies(target)
         questions = ValueQuestions(target, copies.take)
         self._setting = _Setting(
-            target, groups, program, harmless, numbers, HeldTensors(), copies, follower, questions, ScriptedCalls()
+            target,
+            groups,
+            program,
+            harmless,
+            numbers,
+            HeldTensors(),
+            copies,
+            follower,
+            questions,
+            ScriptedCalls(),
+            dict(reach or {}),
         )
 
     def run(self, call: Call, sizes: Mapping[str, int], free: Mapping[str, int]) -> CaseResult:
@@ -126,6 +140,7 @@ class _Setting:
     follower: SizeFollower
     questions: ValueQuestions
     scripted: ScriptedCalls
+    reach: Mapping[str, int]
 
 
 class _SymbolicCase:
@@ -143,6 +158,7 @@ class _SymbolicCase:
         self._numbers: ValueNumbers | None = None
         self._reads: list[RecordedRead] = []  # the values that eager's run took from a real run
         self._caught: list[str] | None = None  # the errors that the model catches on real tensors; None if it raises
+        self._artifact_run: Run | None = None
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
         self._small: SmallDataSizes = ()  # of the sizes that follow from values, those that are 0 or 1
 
@@ -217,7 +233,7 @@ class _SymbolicCase:
         """
         if self._reads:
             raise ReadsValue("the model reads values, and others decide a size", self._reads[0].line)
-        first = self._symbols, self._numbers
+        first = self._symbols, self._numbers, self._artifact_run
         results: list[CaseResult] = []
         runs: list[Run] = []
         left = [*_smaller((), self._open_symbols().data_sizes)]
@@ -229,7 +245,7 @@ class _SymbolicCase:
             results.append(self._result("proven"))
             left += _smaller(self._small, self._open_symbols().data_sizes)
         self._small = ()
-        self._symbols, self._numbers = first
+        self._symbols, self._numbers, self._artifact_run = first
         return results, runs
 
     def _refuse_conditions_on_data(self) -> None:
@@ -305,7 +321,8 @@ class _SymbolicCase:
     # The runs.
 
     def _begin(self) -> None:
-        self._symbols = Symbols(self._sizes, self._free, self._small)
+        largest = {name: max(size, self._setting.reach.get(name, size)) for name, size in self._free.items()}
+        self._symbols = Symbols(self._sizes, largest, self._small)
         self._layouts = KnownLayouts(self._symbols.mode)
         samples = [
             self._sizes,
@@ -426,7 +443,8 @@ class _SymbolicCase:
             raise RunsDiffer(f"the artifact raises {_describe_error(error)}", line, kind) from error
         recorder.end()
         self._eager_count = eager_count
-        return Run(outputs, recorder, inputs, recorder.operators)
+        self._artifact_run = Run(outputs, recorder, inputs, recorder.operators)
+        return self._artifact_run
 
     # The results.
 
@@ -467,6 +485,7 @@ class _SymbolicCase:
             reason,
             line,
             operator,
+            artifact_run=self._artifact_run,
         )
 
 

@@ -46,14 +46,14 @@ class _Environment(ShapeEnv):
         # How each float was computed that is a symbol. sympy knows nothing of it, and so reorders no operations.
         self.computations: dict[sympy.Symbol, Computation] = {}
         self._floats: dict[tuple[str, tuple[sympy.Basic, ...]], torch.SymFloat] = {}
-        self.data_sizes: set[sympy.Symbol] = set()
+        self.data_sizes: dict[sympy.Symbol, Any] = {}  # each with the largest that it may be
 
     def make_data_size(self, largest: Any) -> Any:
         """Return a new size that follows from values, from LEAST to `largest`, of which nothing more is known."""
         bound = int(self.bound_sympy(expression_of(largest)).upper) if isinstance(largest, torch.SymInt) else largest
         source = ConstantSource(f"data_size{len(self.data_sizes)}")
         symbol = self.create_symbol(LEAST, source=source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
-        self.data_sizes.add(symbol)
+        self.data_sizes[symbol] = largest
         self.constrain_symbol_range(symbol, LEAST, max(LEAST, bound))
         return self.create_symintnode(symbol, hint=LEAST, source=source)
 
@@ -160,6 +160,10 @@ class Symbols:
         small = self._small[self.data_sizes] if self.data_sizes < len(self._small) else None
         self.data_sizes += 1
         return self.environment.make_data_size(largest) if small is None else small
+
+    def largest_of(self, data_size: sympy.Symbol) -> Any:
+        """Return the largest that a size may be that follows from values. Raises KeyError for another symbol."""
+        return self.environment.data_sizes[data_size]
 
     def find_condition_on_data(self) -> Condition | None:
         """Return the first condition on a size that follows from values; None if there is none."""
