@@ -38,7 +38,7 @@ class DatatypeProver:
             number for read in reads for number in (*read.numbers, *read.comparands.numbers)
         }
         lines = {read.line for read in reads}
-        proof = prove(replace(self._target, call=call), groups, wanted, self._budget, lines, numbers)
+        proof = prove(replace(self._target, call=call), groups, wanted, self._budget, lines, numbers, self._reach())
         every = [*proof.regions, *proof.proven_on_symbols, *proof.sampled]
         return all(
             any(
@@ -47,15 +47,21 @@ class DatatypeProver:
             for region in self._regions
         )
 
+    def _reach(self) -> dict[str, int]:
+        """Return how far the sizes go on that the claim has beyond those that were called."""
+        every = [one for region in self._regions for one in region.beyond.items()]
+        return {symbol: max(end for one, end in every if one == symbol) for symbol, _ in every}
+
     def _wanted(self, symbol: str) -> Sequence[int]:
         spans = {span for region in self._regions for span in region.spans[symbol]}
         return sorted({size for span in spans for size in range(span.low, span.high + 1, span.step)})
 
 
 def _contains(region: Region, other: Region, example: Mapping[str, int]) -> bool:
-    """Whether the region has all sizes of the other, and the example's of each symbol that the other lacks."""
+    """Whether the region has all sizes of the other, also beyond, and the example's of each symbol that it lacks."""
     fixed = {symbol: [Span(low=size, high=size)] for symbol, size in example.items() if symbol not in other.spans}
-    return all(
+    goes_on = all(region.beyond.get(symbol, 0) >= end for symbol, end in other.beyond.items())
+    return goes_on and all(
         all(any(_covers(one, span) for one in region.spans[symbol]) for span in spans)
         for symbol, spans in {**fixed, **other.spans}.items()
     )

@@ -74,8 +74,12 @@ class ScalesBySize(nn.Module):
 class DoublesManyHalves(nn.Module):
     """What is right for one datatype at a size is not so for another one at a larger size."""
 
+    def __init__(self, many: int) -> None:
+        super().__init__()
+        self.many = many
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 2 if x.dtype == torch.float16 and x.shape[0] > 40 else x * 3
+        return x * 2 if x.dtype == torch.float16 and x.shape[0] > self.many else x * 3
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,8 @@ class DoublesManyHalves(nn.Module):
         (AnswersInKind(), (X.bfloat16(),), {"x": ["BF16", "FP32", "FP16"]}),
         (Joins(), (X, X + 1), {"x": ["FP32", "FP64"], "y": ["FP32", "FP16", "BF16"]}),
         (ScalesBySize(), (torch.ones(2, 4),), {"x": ["FP32", "FP16", "BF16"]}),
-        (DoublesManyHalves(), (X,), {"x": ["FP32", "FP64", "BF16"]}),
+        (DoublesManyHalves(40), (X,), {"x": ["FP32", "FP64", "BF16"]}),
+        (DoublesManyHalves(5000), (X,), {"x": ["FP32", "FP64", "BF16"]}),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, nn.Module) else None,
 )
