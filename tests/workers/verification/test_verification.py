@@ -22,7 +22,7 @@ from tracehouse.findings import differences
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 from tracehouse.torch_values.tensors import unpack
-from workers.verification.fresh_rounds import ROUNDS_MOST
+from workers.verification.fresh_rounds import ROUNDS_LEAST, ROUNDS_MOST
 from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
@@ -518,9 +518,11 @@ def test_the_comparisons_that_are_kept_are_of_the_two_sides(artifact: ArtifactOf
 
     cases = [one.case for one in check.comparisons]
     at_sizes = [case for case in cases if case.startswith("fresh at batch")]
+    rounds = len([case for case in cases if case.startswith("fresh ")]) - len(at_sizes)
     assert at_sizes
+    assert ROUNDS_LEAST <= rounds <= ROUNDS_MOST  # a busy machine has time for fewer of them
     assert [case for case in cases if case not in at_sizes] == [
-        "example", "probe: negated", *(f"fresh {n + 1}" for n in range(ROUNDS_MOST)), "example, again",
+        "example", "probe: negated", *(f"fresh {n + 1}" for n in range(rounds)), "example, again",
     ]  # fmt: skip
     assert all(one.agrees and one.in_contract for one in check.comparisons)
     assert [finding.kind for finding in check.findings] == ["weights-not-sent"]
