@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.prove.symbols import SYMBOLIC, compute_for_real
+from tracehouse.check.prove.symbols import SYMBOLIC, are_equal_sizes, compute_for_real
 from tracehouse.check.prove.tensor_memory import TensorMemory
 from tracehouse.check.prove.value_numbers import Key, ValueNumbers
 
@@ -104,7 +104,11 @@ class OperandKeys:
         return self._numbers.scalar_key(value)
 
     def is_whole_slice(self, operands: Operands) -> bool:
-        """Whether the operands of `slice` take all of a dim: eager leaves such a slice out, and a trace keeps it."""
+        """Whether the operands of `slice` take all of a dim: eager leaves such a slice out, and a trace keeps it.
+
+        Where they take all at the case's own sizes, and not at others, that is a condition: eager leaves the slice out
+        as soon as torch concludes from other conditions that it takes all, which a later run may know and it did not.
+        """
         (_, tensor), (_, dim), (_, start), (_, end), (_, step) = operands
         if start not in (0, None) or step != 1 or isinstance(start, SYMBOLIC) or isinstance(step, SYMBOLIC):
             return False
@@ -113,7 +117,7 @@ class OperandKeys:
         size = tensor.shape[dim]
         if isinstance(end, int) and isinstance(size, int):
             return end >= size
-        return self._numbers.scalar_key(end) == self._numbers.scalar_key(size)
+        return self._numbers.scalar_key(end) == self._numbers.scalar_key(size) or are_equal_sizes(end, size)
 
     def _cat_key(self, values: Sequence[Any]) -> Key:
         """Return the key of joined tensors, in which a part that was joined along the same dim stands as its own parts.

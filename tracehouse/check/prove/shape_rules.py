@@ -6,6 +6,7 @@ other operators would broadcast, and an elementwise operator might.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -13,7 +14,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.prove.composite_operators import UPSAMPLING
 from tracehouse.check.prove.stopping import stop_if_late
-from tracehouse.check.prove.symbols import empty_like, have_same_expression, is_fake
+from tracehouse.check.prove.symbols import (
+    are_equal_sizes,
+    empty_like,
+    has_only_a_layout,
+    have_same_expression,
+    is_fake,
+    view_of_layout,
+)
 
 _aten = torch.ops.aten
 # An attribute of tensors without values: whether they are contiguous, whatever the sizes.
@@ -153,6 +161,31 @@ def _upsample(tensor: torch.Tensor, sizes: Sequence[int], *_: Any) -> torch.Tens
     if tensor.dim() != len(sizes) + 2 or not _is_contiguous_float(tensor) or any(size < 1 for size in sizes):
         return None
     return _new_contiguous(tensor, [*tensor.shape[:2], *sizes])
+
+
+def _view(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor | None:
+    """Return the contiguous tensor in other sizes, on the one condition that they have as many elements.
+
+    torch's own rule goes through the dims one by one, with conditions at each: seconds, for long expressions.
+    """
+    if not has_only_a_layout(tensor) or not is_contiguous(tensor):
+        return None
+    count = prod(tensor.shape)
+    if any(map(_is_left_open, sizes)):
+        written = prod(size for size in sizes if not _is_left_open(size))
+        if written < 1:
+            return None
+        sizes = [count // written if _is_left_open(size) else size for size in sizes]
+    if not are_equal_sizes(prod(sizes), count):
+        return None
+    strides = [prod(torch.sym_max(size, 1) for size in sizes[place + 1 :]) for place in range(len(sizes))]
+    viewed = view_of_layout(tensor, sizes, strides, tensor.storage_offset())
+    note_contiguous(viewed)
+    return viewed
+
+
+def _is_left_open(size: Any) -> bool:
+    return type(size) is int and size == -1
 
 
 def _keeps_dtype_and_layout(first: torch.Tensor, second: Any) -> bool:
@@ -322,5 +355,6 @@ _RULES: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _pairwise_in_place),
     _aten._softmax.default: _elementwise,
     _aten.cat.default: _cat,
+    **dict.fromkeys(_overloads("view _unsafe_view"), _view),
     **dict.fromkeys(UPSAMPLING, _upsample),
 }

@@ -47,6 +47,7 @@ class _Environment(ShapeEnv):
         self.computations: dict[sympy.Symbol, Computation] = {}
         self._floats: dict[tuple[str, tuple[sympy.Basic, ...]], torch.SymFloat] = {}
         self.data_sizes: dict[sympy.Symbol, Any] = {}  # each with the largest that it may be
+        self.equations: dict[sympy.Basic, user_lines.Line | None] = {}  # conditions from which torch concludes nothing
 
     def make_data_size(self, largest: Any) -> Any:
         """Return a new size that follows from values, from LEAST to `largest`, of which nothing more is known."""
@@ -150,10 +151,11 @@ class Symbols:
     def conditions(self) -> list[Condition]:
         """Return the conditions on the symbols that were met so far, in their order."""
         lines = self.environment.lines
-        return [
+        guards = [
             Condition(guard.expr, lines[place] if place < len(lines) else None)
             for place, guard in enumerate(self.environment.guards)
         ]
+        return [*guards, *(Condition(*one) for one in self.environment.equations.items())]
 
     def make_data_size(self, largest: Any) -> Any:
         """Return a size that follows from values, and is at most `largest`."""
@@ -270,6 +272,20 @@ def have_same_expression(one: int | torch.SymInt, other: int | torch.SymInt) -> 
     if isinstance(one, torch.SymInt) and isinstance(other, torch.SymInt):
         return bool(one.node.expr == other.node.expr)
     return type(one) is type(other) and bool(one == other)
+
+
+def are_equal_sizes(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
+    """Whether two sizes are equal; if they are now and need not be, that is a condition.
+
+    torch concludes nothing from it: unlike `==`, it takes no time where the expressions are long.
+    """
+    if have_same_expression(one, other) or _value_now(one) != _value_now(other):
+        return have_same_expression(one, other)
+    environment = next(size for size in (one, other) if isinstance(size, torch.SymInt)).node.shape_env
+    equation = sympy.Eq(_expression_or_number(one), _expression_or_number(other))
+    if equation is not sympy.true:
+        environment.equations.setdefault(equation, environment.find_line())
+    return True
 
 
 def empty_like(tensor: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> torch.Tensor:

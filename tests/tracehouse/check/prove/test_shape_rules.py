@@ -82,6 +82,22 @@ class UpsampledByPython(torch.nn.Module):
         return torch.nn.functional.interpolate(x, size=sizes)
 
 
+class Windows(torch.nn.Module):
+    """Each window of 4 by 4 by itself, as in Swin: the image is padded to whole windows, and cut again."""
+
+    def __init__(self, counted: int | None = None) -> None:
+        super().__init__()
+        self.counted = counted
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, channels, height, width = x.shape
+        x = torch.nn.functional.pad(x, (0, -width % 4, 0, -height % 4))
+        down, across = x.shape[2] // 4, self.counted or x.shape[3] // 4
+        x = x.view(batch, channels, down, 4, across, 4).permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, channels)
+        x = x.softmax(1).view(batch, down, across, 4, 4, channels)
+        return x.permute(0, 5, 1, 3, 2, 4).reshape(batch, channels, 4 * down, 4 * across)[:, :, :height, :width]
+
+
 def proof_of(module: torch.nn.Module) -> Proof:
     target = make_target(module, torch.randn(2, 2, 12, 12))
     (name,) = target.call.tensors
@@ -215,6 +231,37 @@ def test_a_network_is_proven_in_one_run_for_each_combination_of_sizes_of_one(net
 
     assert [str(region) for region in proof.regions] == ["batch 1 to 8, height 1 to 64, width 1 to 64"]
     assert proof.cases == 2**3
+
+
+def test_windows_are_proven_of_sizes_that_are_padded_too() -> None:
+    proof = proof_of(Windows())
+
+    for sizes in ((2, 12, 12), (5, 36, 48), (3, 13, 12), (8, 12, 47), (4, 61, 63)):
+        named = dict(zip(("batch", "height", "width"), sizes, strict=True))
+        assert any(region.contains(named) for region in proof.regions)
+
+
+def test_a_number_of_windows_that_is_counted_by_hand_is_proven_of_no_other() -> None:
+    proof = proof_of(Windows(counted=3))
+
+    assert proof.regions
+    for region in proof.regions:
+        assert not any(region.contains({"batch": 2, "height": 12, "width": width}) for width in (4, 8, 13, 16, 24))
+
+
+@pytest.mark.parametrize("sizes", [[-1], [-1, 2], [1, -1, 4], [2, -1]])
+def test_a_contiguous_tensor_is_viewed_in_other_sizes_without_a_condition(sizes: list[int]) -> None:
+    made, conditions = run_on_symbols(aten.view.default, ("image", sizes), {})
+
+    assert (layout_of(made), conditions) == (layout_of(real_tensor("image").view(sizes)), 0)
+
+
+def test_a_view_of_as_many_elements_at_some_sizes_has_that_condition() -> None:
+    made, conditions = run_on_symbols(aten.view.default, ("image", [-1, 9]), {})
+
+    assert (layout_of(made), conditions) == (layout_of(real_tensor("image").view(-1, 9)), 1)
+    with pytest.raises(RuntimeError):
+        run_on_symbols(aten.view.default, ("image", [-1, 7]), {})
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
