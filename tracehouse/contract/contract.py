@@ -274,7 +274,7 @@ class MethodContract(Frozen):
         sent = {tensor.name: tensor for tensor in tensors}
         at_ranks = self.at_ranks(sent.values())
         if at_ranks is not self:
-            return at_ranks.accept(sent.values(), is_open=is_open)
+            return at_ranks.accept(sent.values(), is_open=is_open, memory_max_bytes=memory_max_bytes)
         known = {spec.name for spec in self.inputs}
         for name in sent:
             if name not in known:
@@ -316,9 +316,11 @@ class MethodContract(Frozen):
 
     def output_datatypes(self, inputs: Iterable[Tensor | TensorSpec]) -> dict[str, Datatype]:
         """Return the outputs' datatypes by name, in the contract's order, for inputs that the contract accepts."""
-        given = {one.name: one.datatype for one in inputs}
+        tensors = [*inputs]
+        given = {one.name: one.datatype for one in tensors}
         return {
-            spec.name: spec.datatype if spec.datatype_of is None else given[spec.datatype_of] for spec in self.outputs
+            spec.name: spec.datatype if spec.datatype_of is None else given[spec.datatype_of]
+            for spec in self.at_ranks(tensors).outputs
         }
 
     def takes(self, specs: Iterable[TensorSpec]) -> bool:

@@ -8,7 +8,10 @@ from pydantic import ValidationError
 from tests.contracts import Shape, method
 from tracehouse.contract.contract import Contract, MethodContract, OtherRanks
 from tracehouse.contract.coverage import list_uncovered
-from tracehouse.errors import ShapeMismatch, SizeOutOfRange
+from tracehouse.contract.memory import Memory, SizeProduct
+from tracehouse.contract.output_spec import OutputSpec
+from tracehouse.contract.regions import Region, Span
+from tracehouse.errors import ShapeMismatch, SizeOutOfRange, TooMuchMemory
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
 
 PAGES: dict[str, Shape] = {"ids": ("batch", "seq"), "mask": ("batch", "seq")}
@@ -47,6 +50,23 @@ def test_sizes_outside_the_regions_of_these_ranks_are_refused_by_them() -> None:
 
     assert refused.value.facts["sizes"] == {"seq": 33}
     assert [(one["low"], one["high"]) for one in refused.value.facts["allowed"]] == [(1, 32)]
+
+
+def test_sizes_beyond_the_called_ones_are_bounded_by_the_memory_of_these_ranks() -> None:
+    region = Region(spans={"seq": [Span(low=1, high=32)]}, basis="proven", beyond={"seq": 1000})
+    memory = Memory(bytes=[SizeProduct(times=8, powers={"seq": 1})], elements=[])
+    lines = ranks(LINES, {"seq": "1..32"}).model_copy(update={"regions": [region], "memory": memory})
+
+    assert with_ranks(lines).accept(sent((33,), (33,)), memory_max_bytes=8 * 33)
+    with pytest.raises(TooMuchMemory):
+        with_ranks(lines).accept(sent((34,), (34,)), memory_max_bytes=8 * 33)
+
+
+def test_an_output_may_have_another_datatype_in_other_ranks() -> None:
+    lines = ranks(LINES, {"seq": "1..32"}, outputs=[OutputSpec(name="output", datatype=Datatype.FP64, shape=(-1,))])
+
+    assert with_ranks(lines).output_datatypes(sent((4,), (4,))) == {"output": Datatype.FP64}
+    assert with_ranks(lines).output_datatypes(sent((2, 4), (2, 4))) == {"output": Datatype.FP32}
 
 
 def test_a_rank_that_is_nowhere_is_refused_with_all_shapes_that_are_accepted() -> None:
