@@ -22,6 +22,7 @@ from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary
 from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.input_spec import ranks_of
 from tracehouse.differential import golden
 from tracehouse.errors import GoldenCaseFailed
 from tracehouse.findings.verdict import Verdict
@@ -139,7 +140,7 @@ class ArchiveCheck:
     ) -> Iterator[CheckLine]:
         """Check a method on inputs of other ranks than the example's, if a golden case has these ranks."""
         for case in cases:
-            if case.method == name and {one.name: len(one.shape) for one in case.inputs} == contract.ranks:
+            if case.method == name and ranks_of(case.inputs) == contract.ranks:
                 yield from MethodCheck(name, contract, case.inputs, child, self._limits.infer_s).run()
                 return
         dims = ", ".join(f"{name!r} with {rank} dims" for name, rank in contract.ranks.items())

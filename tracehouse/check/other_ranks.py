@@ -28,15 +28,13 @@ from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.errors import LimitExceeded, ModelRaised
-from tracehouse.findings.coverage import ranks_not_covered
+from tracehouse.findings.coverage import RANKS_DRAW, RANKS_TAKE_DICTS, ranks_not_covered
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict, verdict_of
 from tracehouse.introspection import user_lines
 from tracehouse.torchscript.torch_check import RecordedWarning
 from tracehouse.torchscript.trace import TraceResult
 
-_TAKES_DICTS = "the method takes dicts, and other orders of their keys are tried in the ranks of the example alone"
-_DRAWS = "random numbers are drawn"
 _RETURNS_OTHERS = "what the model returns nests otherwise, or has other constants, than on the example"
 _TWO_CALLS = ("the first call", "a later one")
 _NOT_CHECKED = "the check of these ranks did not come to an end"
@@ -141,8 +139,8 @@ class RankCheck:
         call = calls[0].call
         if differing := [one.name for one in calls if not self.agrees[one.name]]:
             raise _NotRight(f"the artifact and the model differ on {differing[0]}")
-        if any(True for _ in key_orders_of(observed_contract.describe_arguments(call), call.keywords)):
-            raise _NotRight(_TAKES_DICTS)
+        if [*key_orders_of(observed_contract.describe_arguments(call), call.keywords)]:
+            raise _NotRight(RANKS_TAKE_DICTS)
 
     def _require_no_aftereffect(self, call: Call) -> None:
         """Raise _NotRight if the model answers one of the two ranks otherwise after a call of the other one."""
@@ -172,7 +170,7 @@ def _require_same_graph(target: Target) -> None:
 def _require_right(ledger: Ledger, evidence: Evidence) -> None:
     """Raise _NotRight if a layer found anything that restricts or rejects the artifact, or did not come to its end."""
     if ledger.random_methods or ledger.stochastic_methods:
-        raise _NotRight(_DRAWS)
+        raise _NotRight(RANKS_DRAW)
     if evidence.failures:
         raise _NotRight(next(iter(evidence.failures.values())).detail)
     for finding in [*ledger.findings, *conclusions.findings_of(evidence)]:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from tracehouse.contract.devices import FixedDevice, FixedDevices
 from tracehouse.contract.dims import SIZE_MAX, SizeConflict, Symbol, SymbolicShape, solve_or_conflict, symbols_of
-from tracehouse.contract.input_spec import Datatypes, InputSpec, Reason, ValueRange
+from tracehouse.contract.input_spec import Datatypes, InputSpec, Reason, ValueRange, ranks_of
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.memory import ELEMENTS_MAX, Memory
 from tracehouse.contract.output_spec import Answers, OutputSpec, fit_outputs
@@ -123,7 +123,7 @@ class OtherRanks(Frozen):
     @property
     def ranks(self) -> dict[str, int]:
         """The number of dims of each input."""
-        return {spec.name: len(spec.shape) for spec in self.inputs}
+        return ranks_of(self.inputs)
 
 
 class MethodContract(Frozen):
@@ -235,7 +235,7 @@ class MethodContract(Frozen):
     @property
     def ranks(self) -> dict[str, int]:
         """The number of dims of each input of the example."""
-        return {spec.name: len(spec.shape) for spec in self.inputs}
+        return ranks_of(self.inputs)
 
     @property
     def by_ranks(self) -> list[Self]:
@@ -246,7 +246,7 @@ class MethodContract(Frozen):
         """Return the contract for inputs of these ranks; this one if they have the example's, or are not accepted."""
         if not self.other_ranks:
             return self
-        ranks = {one.name: len(one.shape) for one in inputs}
+        ranks = ranks_of(inputs)
         return next((self._at(other) for other in self.other_ranks if other.ranks == ranks), self)
 
     def _at(self, other: OtherRanks) -> Self:

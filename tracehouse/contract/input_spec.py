@@ -1,5 +1,6 @@
 """An input spec: one input tensor's datatype, symbolic shape, reasons why dims are fixed, and range of values."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -8,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from tracehouse.contract.dims import Linear, SymbolicShape, parse_dim
 from tracehouse.contract.regions import Basis
 from tracehouse.frozen import Frozen, with_new_names
-from tracehouse.tensors.tensor import Datatype, Shape, TensorSpec
+from tracehouse.tensors.tensor import Datatype, Shape, Tensor, TensorSpec
 
 # Why a dim has only one size. model: the eager model refuses other sizes. trace: the artifact answers another size
 # differently from the eager model. untried: no other size was tried.
@@ -112,3 +113,8 @@ class InputSpec(Frozen):
     def expressions(self) -> dict[int, Linear]:
         """The dims that are expressions, by their indices."""
         return {place: parse_dim(dim) for place, dim in enumerate(self.shape) if isinstance(dim, str)}
+
+
+def ranks_of(inputs: Iterable[InputSpec | Tensor | TensorSpec]) -> dict[str, int]:
+    """Return the number of dims of each input by name."""
+    return {one.name: len(one.shape) for one in inputs}

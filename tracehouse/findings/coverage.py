@@ -22,6 +22,10 @@ from tracehouse.findings.remedies import (
 from tracehouse.findings.source_lines import UNKNOWN_LINE, SourceLine, line_of_failure
 from tracehouse.tensors.tensor import TensorSpec
 
+# Why other ranks are not accepted, where the check and the verification say the same.
+RANKS_DRAW = "random numbers are drawn"
+RANKS_TAKE_DICTS = "the method takes dicts, and other orders of their keys are tried in the ranks of the example alone"
+
 _SHAPES_LISTED_MAX = 4
 _REASON_MAX_CHARACTERS = 500
 

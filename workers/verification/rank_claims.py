@@ -4,30 +4,27 @@ The check input or sample that has these ranks stands in for the example: both m
 shapes that are drawn here, and at the claimed sizes. If they differ once in these ranks, the contract refuses them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from service.protocol.bounds import text_of
 from tracehouse.contract.contract import MethodClaim, MethodContract, OtherRanks, RankClaim
-from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.input_spec import InputSpec, ranks_of
 from tracehouse.contract.key_orders import key_orders_of
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.structure import same_arguments
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.differential_run import DifferentialRun
-from tracehouse.findings.coverage import ranks_not_covered
+from tracehouse.findings.coverage import RANKS_DRAW, RANKS_TAKE_DICTS, ranks_not_covered
 from tracehouse.findings.finding import Finding
-from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
+from tracehouse.tensors.tensor import Datatype
 from workers.processes.exits import malformed_message
 from workers.verification.claims import verify_claim
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.examples import ExampleRuns
 from workers.verification.fresh_rounds import ask_fresh
 
-_DRAWS = "random numbers are drawn"
 _REFUSES_DRAWN = "the model refuses all inputs that were drawn in these ranks"
-_TAKES_DICTS = "the method takes dicts, and other orders of their keys are tried in the ranks of the example alone"
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class RankVerifier:
         self._observed = observed
         self._method = method
         self._deep = deep
-        self._seen = [_ranks(examples.examples[method].inputs)]
+        self._seen = [ranks_of(examples.examples[method].inputs)]
 
     def refuse(self, claimed: RankClaim, why: str) -> VerifiedRanks:
         """Return that nothing is left of the claim, for this reason. Raises what `verify` raises."""
@@ -75,7 +72,7 @@ class RankVerifier:
         """Return the check input or sample of this name. Raises ModelCrashed if the example has its ranks, say."""
         example = self._examples.examples[self._method]
         found = [one for one in self._examples.check_inputs if (one.case, one.method) == (case, self._method)]
-        if not found or not _nests_alike(example, found[0]) or (ranks := _ranks(found[0].inputs)) in self._seen:
+        if not found or not _nests_alike(example, found[0]) or (ranks := ranks_of(found[0].inputs)) in self._seen:
             raise malformed_message("it claims other ranks of what has none")
         self._seen.append(ranks)
         return found[0]
@@ -95,11 +92,11 @@ class RankVerifier:
     def _why_not_right(self, call: BoundCall) -> str | None:
         """Return what speaks against the artifact in these ranks; None if nothing does."""
         of_method = [run for run in self._tester.runs if run.method == self._method and run.nests_as(call)]
-        alike = [run for run in of_method if _ranks(run.inputs) == _ranks(call.inputs)]
+        alike = [run for run in of_method if ranks_of(run.inputs) == ranks_of(call.inputs)]
         if any(run.drew for run in alike) or self._method in self._tester.stochastic_methods:
-            return _DRAWS
-        if any(True for _ in key_orders_of(call.arguments, call.keywords)):
-            return _TAKES_DICTS
+            return RANKS_DRAW
+        if [*key_orders_of(call.arguments, call.keywords)]:
+            return RANKS_TAKE_DICTS
         differing = next((run for run in alike if run.differs), None)
         return None if differing is None else f"the artifact and the model differ on {differing.case}"
 
@@ -114,7 +111,3 @@ def _nests_alike(example: BoundCall, call: BoundCall) -> bool:
 
 def _datatypes(call: BoundCall) -> list[tuple[str, Datatype]]:
     return [(tensor.name, tensor.datatype) for tensor in call.inputs]
-
-
-def _ranks(inputs: Sequence[Tensor | TensorSpec]) -> list[int]:
-    return [len(tensor.shape) for tensor in inputs]
