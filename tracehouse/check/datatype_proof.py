@@ -33,11 +33,8 @@ class DatatypeProver:
         if not self._regions or groups is None or observation is None:
             return not self._regions
         wanted = {symbol: self._wanted(symbol) for region in self._regions[:1] for symbol in region.spans}
-        reads = [one.read for one in self._evidence.flip.judged if one.effect == "harmless"]
-        numbers = observation.numbers | {
-            number for read in reads for number in (*read.numbers, *read.comparands.numbers)
-        }
-        lines = {read.line for read in reads}
+        flip = self._evidence.flip
+        lines, numbers = flip.harmless_lines, flip.harmless_numbers | observation.numbers
         proof = prove(replace(self._target, call=call), groups, wanted, self._budget, lines, numbers, self._reach())
         every = [*proof.regions, *proof.proven_on_symbols, *proof.sampled]
         return all(

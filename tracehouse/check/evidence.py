@@ -1,6 +1,6 @@
 """The evidence of one method: what each layer of the check found out. Findings and claim follow from it alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -10,6 +10,7 @@ from tracehouse.check.flip.flip import ReadEffect
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.graphs.size_tests import SizeTest
+from tracehouse.check.instrumentation.value_reads import ValueRead
 from tracehouse.check.observe import Observation
 from tracehouse.check.probe.causes import Cause
 from tracehouse.check.probe.value_ranges import ValueRangeResult
@@ -80,6 +81,19 @@ class FlipEvidence:
     explained: Sequence[BakedValue] = ()
     counterexamples: Sequence[Counterexample] = ()
     summary: str = ""
+
+    @property
+    def harmless_lines(self) -> set[Line]:
+        """The lines that read values which change nothing in the result."""
+        return {read.line for read in self._harmless_reads()}
+
+    @property
+    def harmless_numbers(self) -> set[float]:
+        """The numbers that such values are, and those that they are compared with."""
+        return {number for read in self._harmless_reads() for number in (*read.numbers, *read.comparands.numbers)}
+
+    def _harmless_reads(self) -> Iterator[ValueRead]:
+        return (one.read for one in self.judged if one.effect == "harmless")
 
 
 @dataclass(frozen=True)

@@ -236,12 +236,10 @@ class Pipeline:
         groups, observation = evidence.groups, evidence.observe.observation
         assert groups is not None  # or there is nothing to prove
         assert observation is not None
-        reads = [one.read for one in evidence.flip.judged if one.effect == "harmless"]
-        numbers = {number for read in reads for number in (*read.numbers, *read.comparands.numbers)}
         wanted = self._choose_wanted_sizes(evidence, groups)
         self._note_unproven_sizes(wanted, budget)
-        lines, every = {read.line for read in reads}, numbers | observation.numbers
-        return prove(self._target, groups, wanted, budget, lines, every, self._choose_reach(wanted))
+        lines, numbers = evidence.flip.harmless_lines, evidence.flip.harmless_numbers | observation.numbers
+        return prove(self._target, groups, wanted, budget, lines, numbers, self._choose_reach(wanted))
 
     def _call_other_sizes(
         self, evidence: Evidence, groups: Groups, proof: Proof | None, budget: Budget
