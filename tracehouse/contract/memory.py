@@ -19,11 +19,20 @@ ELEMENTS_MAX = 2**31 - 1
 _TERMS_SHOWN = 4
 
 
+# Each symbol of a product with its power, sorted.
+Powers = tuple[tuple[str, int], ...]
+
+
 class SizeProduct(Frozen):
     """A number times sizes: `times` 16 and `powers` {"batch": 1, "seq": 2} are 16 * batch * seq * seq."""
 
     times: float = Field(gt=0, allow_inf_nan=False)
     powers: dict[Symbol, Annotated[int, Field(ge=1, le=64)]] = Field(max_length=64)
+
+    @property
+    def key(self) -> Powers:
+        """The powers in a form that can be a key."""
+        return tuple(sorted(self.powers.items()))
 
     def at(self, sizes: Mapping[str, int]) -> float:
         """Return the product. Raises KeyError if a symbol has no size."""
@@ -61,7 +70,7 @@ class Memory(Frozen):
 
     def enlarged(self, factor: float, more_bytes: int) -> "Memory":
         """Return the same with so many times the bytes, and so many more in each call."""
-        terms = {tuple(sorted(one.powers.items())): factor * one.times for one in self.bytes}
+        terms = {one.key: factor * one.times for one in self.bytes}
         terms[()] = terms.get((), 0.0) + more_bytes
         return Memory(bytes=_products(terms), elements=self.elements)
 
@@ -99,12 +108,12 @@ def _sum(products: Sequence[SizeProduct], sizes: Mapping[str, int]) -> int:
     return ceil(sum(one.at(sizes) for one in products))
 
 
-def _products(terms: Mapping[tuple[tuple[str, int], ...], float]) -> list[SizeProduct]:
+def _products(terms: Mapping[Powers, float]) -> list[SizeProduct]:
     return [SizeProduct(times=times, powers=dict(powers)) for powers, times in terms.items() if times > 0]
 
 
 def _fix(products: Sequence[SizeProduct], sizes: Mapping[str, int]) -> list[SizeProduct]:
-    terms: dict[tuple[tuple[str, int], ...], float] = {}
+    terms: dict[Powers, float] = {}
     for one in products:
         left = {symbol: power for symbol, power in one.powers.items() if symbol not in sizes}
         fixed = {symbol: power for symbol, power in one.powers.items() if symbol in sizes}
@@ -115,8 +124,8 @@ def _fix(products: Sequence[SizeProduct], sizes: Mapping[str, int]) -> list[Size
 
 
 def _are_within(own: Sequence[SizeProduct], others: Sequence[SizeProduct]) -> bool:
-    most = {tuple(sorted(one.powers.items())): one.times for one in others}
-    return all(one.times <= most.get(tuple(sorted(one.powers.items())), 0.0) for one in own)
+    most = {one.key: one.times for one in others}
+    return all(one.times <= most.get(one.key, 0.0) for one in own)
 
 
 def _power(symbol: str, power: int) -> str:

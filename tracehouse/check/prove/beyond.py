@@ -12,7 +12,8 @@ import numpy as np
 import sympy
 
 from tracehouse.check.prove.condition_bounds import Bounds, decide
-from tracehouse.check.prove.memory_need import Unbounded, join, memory_of
+from tracehouse.check.prove.memory_need import join, memory_of
+from tracehouse.check.prove.size_bounds import Unbounded
 from tracehouse.check.prove.size_division import SizeDivision
 from tracehouse.check.prove.size_grid import Mask, Numbers
 from tracehouse.check.prove.symbolic_case import CaseResult
@@ -39,8 +40,12 @@ _RELATIONS = {
 
 @dataclass(frozen=True)
 class _Part:
-    """Sizes of a region that one case covers: by symbol the smallest and the largest, and the symbols that go on."""
+    """Sizes of a region that one case covers: by symbol the smallest and the largest, and the symbols that go on.
 
+    `owner` is the number of the case.
+    """
+
+    owner: int
     case: CaseResult
     bounds: Mapping[str, Bounds]
     going_on: frozenset[str]
@@ -126,7 +131,7 @@ class BeyondSearch:
                 bounds[symbol] = min(low for low, _ in spans), max(high for _, high in spans)
             bounds |= {symbol: (region.spans[symbol][-1].high + self._steps[symbol], end)
                        for symbol, end in ends.items()}  # fmt: skip
-            yield _Part(self._results[owner], bounds, frozenset(ends))
+            yield _Part(int(owner), self._results[owner], bounds, frozenset(ends))
 
     def _part_holds(self, part: _Part) -> bool:
         return all(self._case_holds(one, part) for one in (part.case, *part.case.others))
@@ -172,7 +177,9 @@ class BeyondSearch:
 
     def _memory(self, region: Region) -> Memory | None:
         """Return what a call of the region's sizes needs, in all cases that cover it; None if that is not known."""
-        owners = sorted({*self._owners_of(region)}, key=lambda owner: -len(self._results[owner].free))
+        owners = sorted(
+            {part.owner for part in self._parts(region, {})}, key=lambda owner: -len(self._results[owner].free)
+        )
         total: Memory | None = None
         for owner in owners:
             need = self._need_of(owner)
@@ -182,13 +189,9 @@ class BeyondSearch:
             own = {symbol: size for symbol, size in case.sizes.items() if symbol not in case.free}
             if total is None:
                 total = need
-            elif not need.is_within(total.at_fixed(own)):
-                total = join([total, need])
+            elif not need.is_within(total.at_fixed(own)) and (total := join([total, need])) is None:
+                return None
         return total
-
-    def _owners_of(self, region: Region) -> Iterator[int]:
-        for part in self._parts(region, {}):
-            yield next(place for place, result in enumerate(self._results) if result is part.case)
 
     def _need_of(self, owner: int) -> Memory | None:
         if owner not in self._needs:

@@ -245,7 +245,10 @@ class _Prover:
         tried = regions[:_BEYOND_REGIONS_MAX] if self._reach else []
         extended = [search.extend(region) for region in tried]
         needs = [memory for region, memory in extended if memory is not None]
-        return [*(region for region, _ in extended), *regions[len(tried) :]], join(needs) if needs else None
+        needed = join(needs) if needs else None
+        if needed is None:
+            return regions, None
+        return [*(region for region, _ in extended), *regions[len(tried) :]], needed
 
     def _limit(self) -> _Limit | None:
         """Return the limit that was met, if one was."""

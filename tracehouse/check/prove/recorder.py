@@ -15,13 +15,13 @@ from tracehouse.check.instrumentation.random_operators import DrawRecorder, draw
 from tracehouse.check.prove import constant_folding, data_sizes, scalar_tensors, shape_rules
 from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
-from tracehouse.check.prove.memory_need import Trail
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
 from tracehouse.check.prove.scalar_tensors import ScalarTensor
 from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCall, record_size_operators
 from tracehouse.check.prove.stopping import stop_if_late
 from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute_for_real
 from tracehouse.check.prove.tensor_memory import TensorMemory, storage_of
+from tracehouse.check.prove.trail import Trail
 from tracehouse.check.prove.unprovable import FindLine, RunStop, Unprovable
 from tracehouse.check.prove.value_numbers import Key, ValueNumbers
 from tracehouse.introspection import user_lines

@@ -1,0 +1,56 @@
+"""The trail of a run of the graph: which tensors each step took, made and returned."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tracehouse.check.prove.operand_keys import tensors_in
+from tracehouse.check.prove.symbols import is_fake
+
+# These operators may compute a number for each pair of positions, which no result of theirs shows: their own tensors
+# of these sizes are so many. Counted where attention runs in one kernel; in a kernel that needs none, too.
+_SCORES_AT_ONCE = 3
+# At which place an operator takes the number of heads.
+_HEADS_AT = {"_native_multi_head_attention": 4, "_transformer_encoder_layer_fwd": 2}
+_ATTENTION = {
+    *_HEADS_AT,
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_attention_math_for_mps",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "scaled_dot_product_attention",
+}
+
+
+@dataclass
+class Trail:
+    """What a run of the graph made, step by step, and the tensors that each step took and returned."""
+
+    steps: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = field(default_factory=list)
+    # By the number of the step: the results of operators that ran in it, and elements that no result shows.
+    made: dict[int, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
+    hidden: dict[int, list[tuple[Sequence[Any], int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def note_operator(self, name: str, args: Sequence[Any], result: Any) -> None:
+        """Note what an operator of the present step made."""
+        self.made[len(self.steps)] += tensors_in(result if isinstance(result, list | tuple) else [result])
+        if name in _ATTENTION:
+            query, key = args[0], args[0] if name in _HEADS_AT and _HEADS_AT[name] == 2 else args[1]
+            heads = args[_HEADS_AT[name]] if name in _HEADS_AT else 1  # elsewhere they are a dim
+            shape = [*query.shape[:-1], key.shape[-2], heads, _SCORES_AT_ONCE]
+            self.hidden[len(self.steps)].append((shape, query.element_size()))
+
+    def end_step(self, inputs: Sequence[Any], outputs: Any) -> None:
+        """Note that a step ended."""
+        self.steps.append((_fakes(inputs), _fakes(outputs)))
+
+
+def _fakes(values: Any) -> list[torch.Tensor]:
+    return [
+        tensor for tensor in tensors_in(values if isinstance(values, list | tuple) else [values]) if is_fake(tensor)
+    ]
