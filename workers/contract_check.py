@@ -83,14 +83,15 @@ class MethodCheck:
         try:
             for each in sizes:
                 answered += [each] * self._test(each, _OWN)
+            # The example's sizes and the last corner of a region stand for all others.
             for each in size_samples.drop_duplicates([*answered[:1], *answered[-1:]]):
                 answered += [each] * sum(self._test(each, changed) for changed in self._combinations)
         except CheckFailed as failed:
             yield CheckLine("FAIL", self._name, str(failed))
             return
         more = f" and {1 + len(self._combinations)} combinations of datatypes" if self._combinations else ""
-        text = f"{len(answered)} drawn inputs of {len(sizes)} sizes{more} are answered with the contract's datatypes"
-        text += " and shapes"
+        drawn = f"{len(answered)} drawn inputs of {len(sizes)} sizes{more}"
+        text = f"{drawn} are answered with the contract's datatypes and shapes"
         yield CheckLine("ok" if answered else "WARN", self._name, text)
         if self._too_large:
             text = f"{self._too_large} sizes were left out: their inputs have more than {_INPUTS_MAX_BYTES // MIB} MiB"

@@ -91,9 +91,7 @@ def differentiate_model(
 def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int, *, gradients: bool = False) -> CallResult:
     """Return the artifact's answer. The inputs are copied, and `seed` seeds all random generators.
 
-    `gradients` enables them.
-
-    Raises whatever the artifact raises, untranslated.
+    `gradients` enables them. Raises whatever the artifact raises, untranslated.
     """
     cloned = call.clone()
     seed_all(seed)

@@ -101,13 +101,13 @@ class LayoutTrials:
                 return LayoutEffect(case.name, case.with_gradients, compared.difference, read)
         return None
 
-    def _answer_plain(self, call: Call) -> "_PlainAnswer":
+    def _answer_plain(self, call: Call) -> _PlainAnswer:
         if self._plain is None or self._plain.call is not call:
             answer = self._eager.answer(call, within_s=self._within_s)
             self._plain = _PlainAnswer(call, answer, self._ask_artifact(call, answer).agrees)
         return self._plain
 
-    def _compare(self, case: LayoutCase, plain: "_PlainAnswer", answer: CallResult) -> Iterator[ComparisonResult]:
+    def _compare(self, case: LayoutCase, plain: _PlainAnswer, answer: CallResult) -> Iterator[ComparisonResult]:
         """Yield how the artifact's answer compares, and then how eager's does with that on contiguous inputs.
 
         If the artifact is wrong on contiguous inputs too, its answer says nothing of the layout. Random numbers are

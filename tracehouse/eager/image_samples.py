@@ -6,9 +6,7 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.inputs import InputFiles
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.spec.image_reading import ImageReading
-from tracehouse.torch_values.images import ImageFormat
-
-_CHANNELS = (1, 3)
+from tracehouse.torch_values.images import CHANNELS, ImageFormat
 
 
 def read_image_sample(example: Call, file: str, reading: ImageReading, uploaded: InputFiles, device: str) -> Call:
@@ -71,7 +69,7 @@ def _takes_pixels(tensor: torch.Tensor) -> bool:
 
 def _layouts(tensor: torch.Tensor) -> list[str]:
     """Return the layouts that the sizes show."""
-    return [layout for layout, dim in (("NCHW", -3), ("NHWC", -1)) if tensor.shape[dim] in _CHANNELS]
+    return [layout for layout, dim in (("NCHW", -3), ("NHWC", -1)) if tensor.shape[dim] in CHANNELS]
 
 
 def _image_format(tensor: torch.Tensor, reading: ImageReading, problem: _Problem) -> ImageFormat:

@@ -9,7 +9,8 @@ from tracehouse.frozen import Frozen
 
 # What the names of picture files end in, in small letters.
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
-# Chosen: a picture with two sides of this length has as many pixels as are decoded at most.
+# Chosen: a camera's pictures have up to 50 million pixels. Two sides of this length have somewhat more, and no picture
+# with more pixels than that is decoded.
 IMAGE_SIDE_MAX = 8192
 
 
@@ -24,7 +25,7 @@ def _parse_size(value: Any, parse: ValidatorFunctionWrapHandler) -> Any:
 Side = Annotated[int, Field(ge=1, le=IMAGE_SIDE_MAX)]
 HeightAndWidth = Annotated[list[Side], Field(min_length=2, max_length=2)]
 # One number for all channels, or one for each.
-OfChannels = Annotated[list[FiniteFloat], Field(min_length=1, max_length=3)]
+ChannelNumbers = Annotated[list[FiniteFloat], Field(min_length=1, max_length=3)]
 
 
 class ImageReading(Frozen):
@@ -45,10 +46,10 @@ class ImageReading(Frozen):
         description="`example`: the picture is resized to the height and width of the example. `own`: it keeps its "
         "own, so that other sizes are tried. Or height and width: `[224, 224]`. Sides are not kept in proportion.",
     )
-    mean: OfChannels | None = Field(
+    mean: ChannelNumbers | None = Field(
         None, description="What is subtracted from the values 0 to 1: a number, or one for each channel. Floats only."
     )
-    std: OfChannels | None = Field(
+    std: ChannelNumbers | None = Field(
         None, description="What the values are divided by then: a number, or one for each channel. Floats only."
     )
     layout: Literal["NCHW", "NHWC"] | None = Field(

@@ -14,10 +14,13 @@ import torch
 # MpoImagePlugin reads the JPEG files of cameras that store several pictures in one.
 from PIL import Image, ImageFile, MpoImagePlugin, UnidentifiedImageError  # noqa: F401
 
-# Chosen: a camera's pictures have up to 50 million. Decoded, each takes 4 bytes.
-PIXELS_MAX = 2**26
+from tracehouse.spec.image_reading import IMAGE_SIDE_MAX
+
+# Decoded, each takes 4 bytes.
+PIXELS_MAX = IMAGE_SIDE_MAX**2
 _FORMATS = ("PNG", "JPEG")
 _MODES = {1: "L", 3: "RGB"}  # Pillow's names, by the number of channels
+CHANNELS = tuple(_MODES)  # how many an input may have
 
 Image.preinit()
 
@@ -38,7 +41,7 @@ class ImageFormat:
     std: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        assert self.channels in _MODES
+        assert self.channels in CHANNELS
         assert self.dtype.is_floating_point or self.dtype is torch.uint8
 
 
@@ -100,12 +103,13 @@ def _normalise(pixels: torch.Tensor, wanted: ImageFormat) -> torch.Tensor:
         return pixels
     values = pixels.to(torch.float64 if wanted.dtype is torch.float64 else torch.float32) / 255
     if wanted.mean is not None:
-        values = values - _of_channels(wanted.mean, values, wanted)
+        values = values - _beside_pixels(wanted.mean, values, wanted)
     if wanted.std is not None:
-        values = values / _of_channels(wanted.std, values, wanted)
+        values = values / _beside_pixels(wanted.std, values, wanted)
     return values.to(wanted.dtype)
 
 
-def _of_channels(numbers: Sequence[float], values: torch.Tensor, wanted: ImageFormat) -> torch.Tensor:
+def _beside_pixels(numbers: Sequence[float], values: torch.Tensor, wanted: ImageFormat) -> torch.Tensor:
+    """Return one number, or one for each channel, in a shape that goes with the values."""
     tensor = torch.tensor(numbers, dtype=values.dtype, device="cpu")
     return tensor if wanted.channels_last else tensor.reshape(-1, 1, 1)

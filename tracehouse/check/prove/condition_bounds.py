@@ -7,8 +7,9 @@ from math import prod
 import sympy
 
 Bounds = tuple[int, int]  # the smallest and the largest value of an integer
-_POWER_MAX = 64
 BoundsOf = Callable[[sympy.Basic], Bounds | None]
+
+_POWER_MAX = 64  # a higher one would take long. Chosen.
 
 
 def decide(condition: sympy.Basic, bounds_of: BoundsOf) -> bool | None:
