@@ -70,9 +70,9 @@ class Region(Frozen):
     beyond: dict[Symbol, Annotated[int, Field(ge=0, le=SIZE_MAX)]] = Field(
         {},
         max_length=64,
-        description="Symbols whose last span goes on in the same steps, up to this size. These sizes are proven too, "
-        "but no call was made of them. `memory` of the method bounds them: a call whose sizes need more than the "
-        "service allows is refused.",
+        description="Symbols whose last span goes on in the same steps, up to this size. These sizes are proven too; "
+        "called were only some just beyond the span. `memory` of the method bounds them: a call whose sizes need more "
+        "than the service allows is refused.",
     )
 
     @model_validator(mode="before")
