@@ -36,21 +36,25 @@ def size_lines(contract: dict[str, Any]) -> Iterator[str]:
     """Yield lines for the regions of each method, for random draws, and for inputs with dims whose size is baked in."""
     for name, method in contract["methods"].items():
         for ranks in _by_ranks(method):
-            every = [Region.model_validate(region) for region in ranks["regions"]]
-            regions, others = list_regions(every)
             which = name if ranks is method else f"{name}, {_shapes(ranks)}"
-            yield from (f"sizes of {which}: {region} ({region.basis})" for region in regions)
-            if others:
-                yield f"sizes of {which}: {others}"
-            if ranks.get("memory"):
-                memory = Memory.model_validate(ranks["memory"])
-                yield f"sizes of {which} beyond these: {describe_beyond(every)} (proven; a call needs {memory})"
+            yield from _region_lines(which, ranks)
         if method.get("stochastic"):
             yield f"stochastic: {name} draws random numbers; `parameters.seed` gives the same answer again"
         for spec in method["inputs"]:
             baked = [place for place, reason in spec["fixed"].items() if reason == "trace"]
             if baked:
                 yield f"kept by the trace of {name}: the size of {spec['name']} in dim {', '.join(baked)}"
+
+
+def _region_lines(which: str, ranks: dict[str, Any]) -> Iterator[str]:
+    every = [Region.model_validate(region) for region in ranks["regions"]]
+    regions, others = list_regions(every)
+    yield from (f"sizes of {which}: {region} ({region.basis})" for region in regions)
+    if others:
+        yield f"sizes of {which}: {others}"
+    if ranks.get("memory"):
+        memory = Memory.model_validate(ranks["memory"])
+        yield f"sizes of {which} beyond these: {describe_beyond(every)} (proven; a call needs {memory})"
 
 
 def coverage_lines(check: dict[str, Any]) -> Iterator[str]:

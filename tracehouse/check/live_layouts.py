@@ -10,7 +10,7 @@ from tracehouse.check.oracle import EagerOracle
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.case_names import EXAMPLE
 from tracehouse.eager.call import Call, CheckCall
-from tracehouse.findings.coverage import probes_left_out
+from tracehouse.findings.coverage import layouts_left_out
 from tracehouse.findings.finding import Finding
 from tracehouse.torch_values.layouts import copy_laid_out, is_plain
 
@@ -48,7 +48,7 @@ def judge_own_layouts(
     effects = [*trials.run(cases, budget, left_out)]
     findings = [finding_of_own_layouts(example.method, effects)] if effects else []
     if left_out:
-        findings.append(probes_left_out(left_out, f"the calls in other layouts took over {budget.seconds:.3g} s"))
+        findings.append(layouts_left_out(left_out, budget.seconds))
     return findings
 
 

@@ -226,6 +226,12 @@ def probes_left_out(names: Sequence[str], reason: str) -> Finding:
     )
 
 
+def layouts_left_out(names: Sequence[str], seconds: float) -> Finding:
+    """Return the finding that these layouts of the inputs were not tried. Their calls had so many seconds."""
+    reason = f"the calls in other layouts took over {seconds:.3g} s, or more memory than there is"
+    return probes_left_out(names, reason)
+
+
 def layer_failed(layer: str, method: str, error: str, line: SourceLine) -> Finding:
     """Return the finding that a layer of the check stopped with an error. `error` is its type and its text."""
     return Finding(

@@ -171,6 +171,17 @@ def test_probes_that_the_budget_cuts_are_said(run: Run, monkeypatch: pytest.Monk
     assert "forward probe: negated" in told.findings["probes-left-out"].evidence["probes"]
 
 
+def test_layouts_for_which_there_is_no_time_are_said_apart_from_probes(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(layouts=CallLimit(0.0, 0)))
+    told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])]))
+
+    found = told.findings["probes-left-out"]
+    assert "other layouts" in found.detail
+    assert "forward probe: gradients enabled" in found.evidence["probes"]
+
+
 def test_probes_keep_to_what_the_check_has_left_of_its_budget(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probes=CallLimit(0.0, 10**6)))
     told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])], check={"budget_s": 1e-6}))

@@ -14,7 +14,7 @@ from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.probe.sensitivity import Sensitivity
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.call_limits import CALL_LIMITS
+from tracehouse.differential.call_limits import CALL_LIMITS, CallLimit
 from tracehouse.differential.case_names import name_probe
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
@@ -64,8 +64,7 @@ class Probing:
         compare on before the probes. Raises LimitExceeded if the artifact runs out of memory.
         """
         limits = CALL_LIMITS
-        wanted_s = limits.probes.after(self._example_s) * (_TIMES_DEEP if self._deep else 1)
-        own = Budget(min(wanted_s, max(limits.probes.seconds, budget.left_s)))
+        own = self._limit(limits.probes, budget, _TIMES_DEEP if self._deep else 1)
         within_s = max(limits.probe.seconds, min(limits.probe.times * self._example_s, own.seconds))
         method = self._example.method
         left_out: list[str] = []
@@ -78,8 +77,7 @@ class Probing:
                 left_out.append(f"{method} {name}")
             elif (slow := self._compare(name, probe, within_s)) is not None:
                 too_slow.append(f"{method} {slow}")
-        layouts_s = limits.layouts.after(self._example_s)
-        left_out += self._try_layouts(within_s, Budget(min(layouts_s, max(limits.layouts.seconds, budget.left_s))))
+        self._try_layouts(within_s, self._limit(limits.layouts, budget))
         if left_out:
             self._ledger.findings.append(
                 coverage.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")
@@ -88,6 +86,10 @@ class Probing:
             self._ledger.findings.append(
                 coverage.probes_left_out(too_slow, "eager took far longer on them than on the example")
             )
+
+    def _limit(self, limit: CallLimit, budget: Budget, times: float = 1) -> Budget:
+        """Return a budget of the limit, so many times, or of what is left if that is less; at least the usual one."""
+        return Budget(min(limit.after(self._example_s) * times, max(limit.seconds, budget.left_s)))
 
     def _compare(self, name: str, probe: Call, within_s: float, *, refused: bool = False) -> str | None:
         """Compare on one probe. Return the name of what took the eager model too long; None if nothing did.
@@ -122,8 +124,8 @@ class Probing:
             return f"{name}, again"
         return None
 
-    def _try_layouts(self, within_s: float, budget: Budget) -> list[str]:
-        """Try other layouts of the inputs, and return the names of those for which there was no time.
+    def _try_layouts(self, within_s: float, budget: Budget) -> None:
+        """Try other layouts of the inputs.
 
         Nobody can send such inputs over HTTP, but whoever downloads the archive may have them.
         """
@@ -131,4 +133,6 @@ class Probing:
         trials = LayoutTrials(self._eager, self._comparer.artifact, tolerance=self._tolerance, within_s=within_s)
         effects = [*trials.run(vary_layouts(self._example), budget, left_out)]
         self._ledger.findings += findings_of_effects(self._example.method, effects)
-        return [f"{self._example.method} {name}" for name in left_out]
+        if left_out:
+            named = [f"{self._example.method} {name}" for name in left_out]
+            self._ledger.findings.append(coverage.layouts_left_out(named, budget.seconds))
