@@ -10,6 +10,7 @@ import numpy as np
 
 from tracehouse.contract.box_cover import Effort, TooManySizes
 from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.dims import format_shape
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.output_spec import OutputSpec
@@ -77,7 +78,7 @@ def _uncovered_sizes(old: MethodContract, new: Sequence[MethodContract], effort:
 def _uncovered_ranks(old: MethodContract, new: Sequence[MethodContract], effort: Effort) -> Iterator[str]:
     """Yield what the old contract accepts in other ranks than its example's. Raises TooManySizes."""
     for before in old.by_ranks[1:]:
-        shapes = " with ".join(f"{spec.name!r} as [{', '.join(map(str, spec.shape))}]" for spec in before.inputs)
+        shapes = " with ".join(f"{spec.name!r} as {format_shape(spec.shape)}" for spec in before.inputs)
         now = [each for method in new for each in method.by_ranks if each.ranks == before.ranks]
         if len(now) < len(new):
             yield f"{shapes} is no longer accepted"

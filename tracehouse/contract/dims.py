@@ -101,6 +101,11 @@ def symbols_of(shape: Iterable[int | str]) -> set[str]:
     return {symbol for dim in shape if isinstance(dim, str) for symbol, _ in parse_dim(dim).terms}
 
 
+def format_shape(shape: SymbolicShape) -> str:
+    """Format a shape as text: `[batch, 8]`."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
 def format_sizes(sizes: Mapping[str, int]) -> str:
     """Format sizes for a sentence: `batch 3, seq 16`."""
     return ", ".join(f"{symbol} {size}" for symbol, size in sizes.items())

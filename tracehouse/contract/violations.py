@@ -6,7 +6,7 @@ Each function returns the error; the caller raises it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tracehouse.contract.dims import SizeConflict, SymbolicShape, format_sizes
+from tracehouse.contract.dims import SizeConflict, SymbolicShape, format_shape, format_sizes
 from tracehouse.contract.input_spec import InputSpec, Reason
 from tracehouse.contract.memory import ELEMENTS_MAX, Memory, format_mib
 from tracehouse.contract.regions import Basis, Region, Span
@@ -61,7 +61,7 @@ def shape_mismatch(spec: InputSpec, actual: list[int] | str, others: Sequence[Sy
     """
     apart = [shape for shape in others if isinstance(actual, str) or len(shape) != len(actual)]
     beside = ": it may have that rank only beside other ranks of the other inputs" if len(apart) < len(others) else ""
-    shapes = dict.fromkeys([_format_dims(spec.shape), *map(_format_dims, apart)])
+    shapes = dict.fromkeys([format_shape(spec.shape), *map(format_shape, apart)])
     ranks = sorted({len(spec.shape), *map(len, apart)})
     remedy = f"Send {' or '.join(map(str, ranks))} dims, as {'the example' if len(ranks) == 1 else 'the examples'} of "
     return ShapeMismatch(
@@ -77,7 +77,7 @@ def fixed_dim_mismatch(spec: InputSpec, dim: int, actual: Sequence[int]) -> Shap
     basis: Basis = "observed" if reason == "untried" else "tested"
     allowed = Span(low=spec.example[dim], high=spec.example[dim])
     return ShapeMismatch(
-        f"input {spec.name!r} is {list(actual)}, not {_format_shape(spec)}: dim {dim} must be {spec.shape[dim]}, "
+        f"input {spec.name!r} is {list(actual)}, not {format_shape(spec.shape)}: dim {dim} must be {spec.shape[dim]}, "
         f"because {_WHY[reason]}",
         input=spec.name, dim=dim, size=actual[dim], allowed=[_span(allowed, basis)],
         expected=list(spec.shape), actual=list(actual), reason=reason,
@@ -244,11 +244,3 @@ def _span(span: Span, basis: Basis) -> dict[str, Any]:
 
 def _and_more(number: int) -> str:
     return f" and {number} more" if number > 0 else ""
-
-
-def _format_shape(spec: InputSpec) -> str:
-    return _format_dims(spec.shape)
-
-
-def _format_dims(shape: SymbolicShape) -> str:
-    return f"[{', '.join(map(str, shape))}]"
