@@ -222,6 +222,20 @@ class GoesBackToItsFirstLength(nn.Module):
         return torch.istft(spectrum, 4, 2, window=self.window, length=int(x.shape[1]))
 
 
+class RaisesToItsLength(nn.Module):
+    """torch multiplies for the numbers 2 and 3, and takes the root for 0.5; a trace has the number in a tensor."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x ** x.shape[1]
+
+
+class FillsSmallIntegersWithItsLength(nn.Module):
+    """Eager refuses a number that the datatype cannot hold. A trace has it in a tensor, and converts it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.int8).fill_(x.shape[1])
+
+
 class MakesOneTensorOfItsSizes(nn.Module):
     def forward(self, x):
         return x.sum() * torch.tensor([x.shape[0], x.shape[1]])

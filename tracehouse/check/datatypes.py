@@ -66,8 +66,23 @@ def with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budge
     telling = choose_telling_points(dict(sizes) for sizes in agreed)
     others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
     found = find_datatypes(target, others, DatatypeProver(target, evidence, claim, budget), budget)
-    memory = claim.memory and claim.memory.enlarged(_growth(found.inputs), 0)
-    return claim.model_copy(update={"datatypes": found.inputs, "datatype_of": found.datatype_of, "memory": memory})
+    return _with_memory_of(claim, found.inputs, target).model_copy(
+        update={"datatypes": found.inputs, "datatype_of": found.datatype_of}
+    )
+
+
+def _with_memory_of(claim: MethodClaim, datatypes: Mapping[str, Sequence[Datatype]], target: Target) -> MethodClaim:
+    """Return the claim with memory for the widest of these datatypes, or with no sizes beyond those that were called.
+
+    A convolution of another datatype takes another way, and the memory for that was not measured.
+    """
+    if claim.memory is None:
+        return claim
+    has_other_floats = any(one.is_float for _, *others in datatypes.values() for one in others)
+    if has_other_floats and any("conv" in step.operation for step in target.graph.steps):
+        regions = [region.model_copy(update={"beyond": {}}) for region in claim.regions]
+        return claim.model_copy(update={"regions": regions, "memory": None})
+    return claim.model_copy(update={"memory": claim.memory.enlarged(_growth(datatypes), 0)})
 
 
 def _growth(datatypes: Mapping[str, Sequence[Datatype]]) -> float:

@@ -98,6 +98,7 @@ class RankCheck:
 
     def run(self, groups: Sequence[Sequence[CheckCall]], budget: Budget) -> Iterator[CheckedRanks | Finding]:
         """Yield for each group what is known of its ranks, or a finding that says why nothing is."""
+        accepted = [self.target.call]
         for place, group in enumerate(groups):
             calls = [one for one in group if one.name in self.agrees]
             if not calls:
@@ -105,12 +106,16 @@ class RankCheck:
             try:
                 if place >= OTHER_RANKS_MAX:
                     raise _NotRight(_TOO_MANY)
-                yield self._check(calls, budget.share(1 / (len(groups) - place)))
+                yield self._check(calls, accepted, budget.share(1 / (len(groups) - place)))
+                accepted.append(calls[0].call)
             except (_NotRight, ModelRaised, LimitExceeded, TooSlow) as error:
                 yield _not_covered(calls[0], error)
 
-    def _check(self, calls: Sequence[CheckCall], budget: Budget) -> CheckedRanks:
-        """Check the first call as an example is checked; the others are samples of its ranks. Raises _NotRight."""
+    def _check(self, calls: Sequence[CheckCall], accepted: Sequence[Call], budget: Budget) -> CheckedRanks:
+        """Check the first call as an example is checked; the others are samples of its ranks. Raises _NotRight.
+
+        `accepted` has a call of each combination of ranks that is accepted so far.
+        """
         first, ledger = calls[0], Ledger()
         target = replace(self.target, call=first.call)
         self._require_candidates(calls)
@@ -122,7 +127,8 @@ class RankCheck:
         )
         comparer.compare_example(target.call, observed.answers[0])
         determinism.check_example(target.call)
-        self._require_no_aftereffect(target.call)
+        for other in accepted:
+            self._require_no_aftereffect(other, target.call)
         probing = Probing(
             target.call, observed.call_s, target.eager, comparer, determinism, ledger,
             searching=observed.reads_values or any(one.reads_value for one in self.warned),
@@ -142,10 +148,10 @@ class RankCheck:
         if [*key_orders_of(observed_contract.describe_arguments(call), call.keywords)]:
             raise _NotRight(RANKS_TAKE_DICTS)
 
-    def _require_no_aftereffect(self, call: Call) -> None:
-        """Raise _NotRight if the model answers one of the two ranks otherwise after a call of the other one."""
-        eager, example = self.target.eager, self.target.call
-        for earlier, later in ((call, example), (example, call)):
+    def _require_no_aftereffect(self, one: Call, other: Call) -> None:
+        """Raise _NotRight if the model answers one of the two calls otherwise after the other one."""
+        eager = self.target.eager
+        for earlier, later in ((one, other), (other, one)):
             fresh = eager.answer(later)
             eager.answer(earlier)
             after = eager.answer_again(later)

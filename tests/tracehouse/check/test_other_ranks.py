@@ -85,6 +85,18 @@ class KeepsItsFirstRank(nn.Module):
         return x * 2 if self.rank == x.dim() else x * 3
 
 
+class TriplesLinesAfterACube(nn.Module):
+    """Neither a cube nor a line changes what a page is answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.had_cube = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.had_cube = self.had_cube or x.dim() == 3
+        return x * 3 if self.had_cube and x.dim() == 1 else x * 2
+
+
 class ComputesCubesOtherwise(nn.Module):
     """Both ways give the same numbers, as far as anybody tries."""
 
@@ -128,6 +140,13 @@ def test_a_rank_in_which_the_trace_is_wrong_stays_closed_with_the_reason(model: 
 
     assert forward(report).other_ranks == []
     assert why in reason(report)
+
+
+def test_two_other_ranks_of_which_one_changes_the_answer_of_the_next_do_not_both_open() -> None:
+    report = check(TriplesLinesAfterACube(), CUBE, torch.ones(5))
+
+    assert [len(one.inputs[0].shape) for one in forward(report).other_ranks] == [3]
+    assert "after a call of another rank" in reason(report)
 
 
 def test_a_dict_whose_keys_may_matter_in_another_rank_stays_closed() -> None:

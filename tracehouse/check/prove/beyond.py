@@ -17,7 +17,7 @@ from tracehouse.check.prove.size_bounds import Unbounded
 from tracehouse.check.prove.size_division import SizeDivision
 from tracehouse.check.prove.size_grid import Mask, Numbers
 from tracehouse.check.prove.symbolic_case import CaseResult
-from tracehouse.contract.memory import Memory
+from tracehouse.contract.memory import ELEMENTS_MAX, Memory
 from tracehouse.contract.regions import Region, Span
 from tracehouse.differential.budget import Budget
 from tracehouse.torch_values import structure
@@ -81,7 +81,9 @@ class BeyondSearch:
                 if not self._holds(region, beyond):
                     continue
                 memory = self._memory(region)
-                return (region, None) if memory is None else (region.model_copy(update={"beyond": beyond}), memory)
+                if memory is None or _is_too_large_always(memory, region):
+                    return region, None
+                return region.model_copy(update={"beyond": beyond}), memory
         return region, None
 
     def _is_open(self, symbol: str, region: Region) -> bool:
@@ -197,6 +199,12 @@ class BeyondSearch:
         if owner not in self._needs:
             self._needs[owner] = _find_need(self._results[owner])
         return self._needs[owner]
+
+
+def _is_too_large_always(memory: Memory, region: Region) -> bool:
+    """Whether a tensor may be too large even at the smallest sizes, as where only values say how large it is."""
+    smallest = {symbol: spans[0].low for symbol, spans in region.spans.items()}
+    return memory.largest_elements(smallest) > ELEMENTS_MAX
 
 
 def _find_need(case: CaseResult) -> Memory | None:

@@ -125,6 +125,8 @@ def _operator_function(kind: str, overload: Any) -> Callable[..., Any]:
             return getattr(torch.ops.aten, name)(second, _number_beside(first, second), *others)
         if promotes:
             values = _prepare_promotion(values)
+        if kind == "aten::pow":  # torch raises to the power of a number in another way, as eager does
+            values = [as_tensor(value) if isinstance(value, ScalarTensor) else value for value in values]
         return _call(overload, [to_plain_values(value) for value in values], kind)
 
     return run
@@ -310,7 +312,7 @@ _RESHAPING = {"aten::expand", "aten::unsqueeze", "aten::reshape", "aten::view", 
 _NUMBERS_OF_DTYPES = {dtype: number for number, dtype in DTYPES.items()}
 
 _PROMOTING = {
-    f"aten::{name}" for name in "add sub rsub mul div true_divide floor_divide remainder pow eq ne lt le gt ge".split()
+    f"aten::{name}" for name in "add sub rsub mul div true_divide floor_divide remainder eq ne lt le gt ge".split()
 }
 # These need no operator of torch.
 _OWN_FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -19,9 +19,9 @@ _RESHAPING = {"view": "view", "_unsafe_view": "view", "reshape": "view", "_resha
 _CONVOLUTIONS = {"convolution", "_convolution", "convolution_overrideable"}
 _CONVOLUTION_OPERANDS = 9  # the further operands of _convolution only choose a kernel
 # For these, a number and a tensor without dims that has its value are the same operand, if both lead to the same
-# result datatype.
+# result datatype. `pow` is none of them: by the number 2 torch multiplies, and by the number 0.5 it takes the root.
 _PROMOTING = set(
-    "add sub rsub mul div true_divide floor_divide remainder fmod pow eq ne lt le gt ge maximum minimum "
+    "add sub rsub mul div true_divide floor_divide remainder fmod eq ne lt le gt ge maximum minimum "
     "bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor __and__ __or__ __xor__ "
     "add_ sub_ mul_ div_ atan2".split()
 )
@@ -38,6 +38,8 @@ WITH_NUMBER_SECOND = {
     "ge": "le",
 }
 _FILLING = {"fill", "fill_", "masked_fill", "masked_fill_"}
+# These hold every size. A number that the datatype cannot hold is refused, and a tensor of it is converted.
+_HOLD_EVERY_SIZE = {torch.float32, torch.float64, torch.bfloat16, torch.int64}
 # The result says these as well. A trace writes them out where Python leaves them to their defaults.
 _SAID_BY_RESULT = {"dtype", "layout", "device", "pin_memory", "implicit", "non_blocking"}
 # Of these, x and -x are as exact as each other where a number is added to them: float16 numbers are rounded first.
@@ -158,7 +160,11 @@ class OperandKeys:
     def _filling_key(self, value: Any, dtype: torch.dtype) -> Any:
         """Return the key of what fills a tensor of this datatype."""
         scalar = self._scalar_or_none(value)
-        return self.operand_key(value) if scalar is None else self._numbers.operand_scalar_key(scalar, dtype)
+        if scalar is None:
+            return self.operand_key(value)
+        key = self._numbers.operand_scalar_key(scalar, dtype)
+        is_converted = isinstance(value, torch.Tensor) and isinstance(scalar, SYMBOLIC)
+        return ("converted", key) if is_converted and dtype not in _HOLD_EVERY_SIZE else key
 
     def _is_number_first(self, values: Sequence[Any]) -> bool:
         """Whether a tensor without dims, of a number that is known, stands before one of other values."""

@@ -1,7 +1,7 @@
 """The trail of a run of the graph: which tensors each step took, made and returned."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,9 @@ _ATTENTION = {
     "_scaled_dot_product_cudnn_attention",
     "scaled_dot_product_attention",
 }
+_CONVOLUTIONS = {"convolution", "_convolution", "convolution_overrideable"}
+# oneDNN copies images for a convolution of float32 to a multiple of so many channels (its blocked layouts, nChw16c).
+_CHANNELS_TOGETHER = 16
 
 
 @dataclass
@@ -44,10 +47,30 @@ class Trail:
             heads = args[_HEADS_AT[name]] if name in _HEADS_AT else 1  # elsewhere they are a dim
             shape = [*query.shape[:-1], key.shape[-2], heads, _SCORES_AT_ONCE]
             self.hidden[len(self.steps)].append((shape, query.element_size()))
+        if name in _CONVOLUTIONS:
+            self.hidden[len(self.steps)] += _hidden_by_convolution(args[0], args[1], result)
 
     def end_step(self, inputs: Sequence[Any], outputs: Any) -> None:
         """Note that a step ended."""
         self.steps.append((_fakes(inputs), _fakes(outputs)))
+
+
+def _hidden_by_convolution(
+    tensor: torch.Tensor, weight: torch.Tensor, result: torch.Tensor
+) -> Iterator[tuple[Sequence[Any], int]]:
+    """Yield the shapes and the bytes of an element of what a convolution copies, which no result of it shows.
+
+    Of float32, that is the images with more channels; of other datatypes, and of other devices than the CPU, each
+    position of the result with all that the kernel sees from there (`slow_conv2d` in torch).
+    """
+    for one in (tensor, result):
+        yield [_round_up(one.shape[1]), one.shape[0], *one.shape[2:]], one.element_size()
+    if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+        yield [result.shape[0], *result.shape[2:], tensor.shape[1], *weight.shape[2:]], tensor.element_size()
+
+
+def _round_up(channels: Any) -> Any:
+    return (channels + _CHANNELS_TOGETHER - 1) // _CHANNELS_TOGETHER * _CHANNELS_TOGETHER
 
 
 def _fakes(values: Any) -> list[torch.Tensor]:

@@ -55,7 +55,7 @@ WRONG = {
     "SpacesToItsLength": LINE, "PoolsOverItsLength": FOURS, "UnrollsItsCells": FOURS,
     "DerivesByItsExample": LINE, "GoesBackToItsFirstLength": LINE,
     "MakesOneTensorOfItsSizes": LINE, "ReadsATensorOfItsLength": LINE, "BranchesOnATensorOfItsLength": LINE,
-    "TakesTheLargestOfOneLength": LINE,
+    "TakesTheLargestOfOneLength": LINE, "RaisesToItsLength": LINE, "FillsSmallIntegersWithItsLength": LINE,
 }  # fmt: skip
 
 
