@@ -13,7 +13,7 @@ from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 X = tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.5]])
-CUBE = tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.5], [0.0, 1.0, 2.0, 4.0]]])
+CUBE = tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.5], [0.0, 1.0, 2.0, 4.0]]])  # their sum is 43.5
 ROW = tensor([1.0, 2.0, 3.0, 4.5])
 
 DOUBLES = "def Net(x):\n    return x * 2\n"
@@ -27,9 +27,9 @@ TRIPLES_LONG_CUBES = """
 def Net(x):
     return x * 3 if x.dim() == 3 and x.shape[1] > 7 else x * 2
 """
-TRIPLES_NEGATIVE_CUBES = """
+TRIPLES_OTHER_CUBES = """
 def Net(x):
-    return x * 3 if x.dim() == 3 and float(x.sum()) < 0 else x * 2
+    return x * 3 if x.dim() == 3 and float(x.sum()) != 43.5 else x * 2
 """
 DRAWS_FOR_CUBES = "import torch\ndef Net(x):\n    return torch.nn.functional.dropout(x, 0.5, x.dim() == 3)\n"
 RETURNS_THE_RANK = "def Net(x):\n    return x * 2, x.dim()\n"
@@ -140,7 +140,7 @@ def test_drawn_inputs_of_the_rank_are_compared_by_both_processes(artifact: Artif
     [
         (TRIPLES_LONG_CUBES, ALL_CUBES),
         (DRAWS_FOR_CUBES, ALL_CUBES),
-        (TRIPLES_NEGATIVE_CUBES, {"shapes": {"x": [1, 3, 4]}}),  # which only drawn values show
+        (TRIPLES_OTHER_CUBES, {"shapes": {"x": [1, 3, 4]}}),  # which only drawn values show
     ],
 )
 def test_a_claim_that_does_not_come_out_right_in_the_second_process_is_dropped(

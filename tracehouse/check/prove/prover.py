@@ -30,8 +30,8 @@ from tracehouse.introspection import user_lines
 # Cases in which no symbol has size 0 or 1, and cases at all: with sizes of 1, k symbols have up to 2**k.
 CASES_MAX = 24
 _ALL_CASES_MAX = 40
-# Proofs in which a symbol has one size, such as one for each number of turns of a loop: the time ends them before.
-_SINGLE_SIZE_PROOFS_MAX = 1000
+# Proofs in which a symbol has one size, such as one for each number of turns of a loop. Chosen: more take all the time.
+_SINGLE_SIZE_PROOFS_MAX = 32
 _EMPTY_CASES_MAX = 8  # of cases in which a symbol has size 0
 FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
