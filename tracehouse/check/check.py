@@ -49,7 +49,7 @@ from tracehouse.torchscript.trace import TraceResult
 _PARAMETERS_NAMED_MAX = 10  # in one finding
 _FAST_PATH_PROBES_MAX = 4  # probes that are asked again with fast paths. Chosen.
 # Other datatypes of the inputs may take this fraction of the budget, beside it. Chosen: each is proven anew.
-_DATATYPES_SHARE = 0.5
+_DATATYPES_SHARE = 0.25
 _DRAWN = (Kind.NONDETERMINISTIC, Kind.STOCHASTIC, Kind.DRAWS_RANDOM_NUMBERS)
 
 
