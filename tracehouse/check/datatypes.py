@@ -80,7 +80,7 @@ def _with_memory_of(claim: MethodClaim, datatypes: Mapping[str, Sequence[Datatyp
         return claim
     has_other_floats = any(one.is_float for _, *others in datatypes.values() for one in others)
     if has_other_floats and any("conv" in step.operation for step in target.graph.steps):
-        regions = [region.model_copy(update={"beyond": {}}) for region in claim.regions]
+        regions = [region.within_calls for region in claim.regions]
         return claim.model_copy(update={"regions": regions, "memory": None})
     return claim.model_copy(update={"memory": claim.memory.enlarged(_growth(datatypes), 0)})
 

@@ -410,7 +410,7 @@ def _with_measured_memory(proof: Proof, memory: Memory | None) -> Proof:
     """Return the proof with this memory; without one, its regions end at the wanted sizes."""
     if memory is not None:
         return replace(proof, memory=memory)
-    regions = [region.model_copy(update={"beyond": {}}) for region in proof.regions]
+    regions = [region.within_calls for region in proof.regions]
     return replace(proof, regions=regions, memory=None)
 
 

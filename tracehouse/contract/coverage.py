@@ -264,7 +264,7 @@ def _newly_bounded_sizes(old: MethodContract, new: Sequence[MethodContract], eff
 
 
 def _without_beyond(method: MethodContract) -> MethodContract:
-    regions = [region.model_copy(update={"beyond": {}}) for region in method.regions]
+    regions = [region.within_calls for region in method.regions]
     return method.model_copy(update={"regions": regions, "memory": None})
 
 

@@ -89,6 +89,11 @@ class Region(Frozen):
         return self
 
     @property
+    def within_calls(self) -> Self:
+        """The region without the sizes beyond those that were called."""
+        return self.model_copy(update={"beyond": {}})
+
+    @property
     def whole_spans(self) -> dict[str, list[Span]]:
         """The spans with all sizes: those that were called, and those beyond."""
         whole = {symbol: [*spans] for symbol, spans in self.spans.items()}
@@ -106,8 +111,13 @@ class Region(Frozen):
 
     def symbols_outside(self, sizes: Mapping[str, int]) -> Iterator[str]:
         """Yield the symbols whose sizes lie outside the region."""
-        whole = self.whole_spans if self.beyond else self.spans
-        return (symbol for symbol, spans in whole.items() if not any(sizes[symbol] in span for span in spans))
+        return (symbol for symbol in self.spans if not self._has(symbol, sizes[symbol]))
+
+    def _has(self, symbol: str, size: int) -> bool:
+        """Whether the symbol may have the size. Most requests lie within the spans, which is seen at once."""
+        return any(size in span for span in self.spans[symbol]) or (
+            symbol in self.beyond and size in self.whole_spans[symbol][-1]
+        )
 
     def count(self) -> int:
         """Return how many combinations of sizes it has. Spans have no size in common."""

@@ -16,7 +16,7 @@ from tracehouse.check.prove.value_numbers import Key, ValueNumbers
 
 # The resulting shape alone says what these do. Whether they copy memory on the way does not change a value.
 _RESHAPING = {"view": "view", "_unsafe_view": "view", "reshape": "view", "_reshape_alias": "view", "expand": "expand"}
-_CONVOLUTIONS = {"convolution", "_convolution", "convolution_overrideable"}
+CONVOLUTIONS = {"convolution", "_convolution", "convolution_overrideable"}
 _CONVOLUTION_OPERANDS = 9  # the further operands of _convolution only choose a kernel
 # For these, a number and a tensor without dims that has its value are the same operand, if both lead to the same
 # result datatype. `pow` is none of them: by the number 2 torch multiplies, and by the number 0.5 it takes the root.
@@ -58,7 +58,7 @@ class OperandKeys:
 
     def call_key(self, name: str, operands: Operands) -> Key:
         """Return the key of a call: the operator's name and a key for each of its operands."""
-        if name in _CONVOLUTIONS:
+        if name in CONVOLUTIONS:
             operands = operands[:_CONVOLUTION_OPERANDS]
             name = "convolution"
         values = [

@@ -279,8 +279,10 @@ def are_equal_sizes(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
 
     torch concludes nothing from it: unlike `==`, it takes no time where the expressions are long.
     """
-    if have_same_expression(one, other) or _value_now(one) != _value_now(other):
-        return have_same_expression(one, other)
+    if have_same_expression(one, other):
+        return True
+    if _value_now(one) != _value_now(other):
+        return False
     environment = next(size for size in (one, other) if isinstance(size, torch.SymInt)).node.shape_env
     equation = sympy.Eq(_expression_or_number(one), _expression_or_number(other))
     if equation is not sympy.true:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.prove.operand_keys import tensors_in
+from tracehouse.check.prove.operand_keys import CONVOLUTIONS, tensors_in
 from tracehouse.check.prove.symbols import is_fake
 
 # These operators may compute a number for each pair of positions, which no result of theirs shows: their own tensors
@@ -25,7 +25,6 @@ _ATTENTION = {
     "_scaled_dot_product_cudnn_attention",
     "scaled_dot_product_attention",
 }
-_CONVOLUTIONS = {"convolution", "_convolution", "convolution_overrideable"}
 # oneDNN copies images for a convolution of float32 to a multiple of so many channels (its blocked layouts, nChw16c).
 _CHANNELS_TOGETHER = 16
 
@@ -47,7 +46,7 @@ class Trail:
             heads = args[_HEADS_AT[name]] if name in _HEADS_AT else 1  # elsewhere they are a dim
             shape = [*query.shape[:-1], key.shape[-2], heads, _SCORES_AT_ONCE]
             self.hidden[len(self.steps)].append((shape, query.element_size()))
-        if name in _CONVOLUTIONS:
+        if name in CONVOLUTIONS:
             self.hidden[len(self.steps)] += _hidden_by_convolution(args[0], args[1], result)
 
     def end_step(self, inputs: Sequence[Any], outputs: Any) -> None:
