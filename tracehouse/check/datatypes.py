@@ -24,7 +24,7 @@ from tracehouse.differential.size_samples import choose_telling_points
 from tracehouse.eager.call import Call
 from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.tensors.tensor import Datatype
-from tracehouse.torch_values import returned
+from tracehouse.torch_values import low_precision, returned
 from tracehouse.torch_values.tensors import DTYPES, datatype_of
 from tracehouse.torchscript.size_numbers import rounds_numbers_of_sizes
 
@@ -121,9 +121,10 @@ class _Search:
         """Return the datatypes to try in place of an input's own.
 
         A number that the trace computes from sizes in float32, and the model in Python, is not exact in float64. No
-        proof covers that, since it was made with the example's datatype.
+        proof covers that, since it was made with the example's datatype. Datatypes that end the process on this
+        machine are left out.
         """
-        others = _OTHERS.get(own, [])
+        others = [one for one in _OTHERS.get(own, []) if not low_precision.crashes(DTYPES[one])]
         if Datatype.FP64 in others and rounds_numbers_of_sizes(self._target.artifact, self._target.method):
             return [one for one in others if one is not Datatype.FP64]
         return others

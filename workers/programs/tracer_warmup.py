@@ -21,6 +21,7 @@ from service.protocol.tracer import Trace  # noqa: E402
 from service.sandbox.channel import Buffer, Channel, Header  # noqa: E402
 from tracehouse.differential import golden  # noqa: E402
 from tracehouse.spec.trace_spec import TraceSpec  # noqa: E402
+from tracehouse.torch_values import low_precision  # noqa: E402
 from workers.programs.tracer import Tracing  # noqa: E402
 
 # It has the modules that most models are made of, and a branch on a value, for which the check does most work.
@@ -64,6 +65,7 @@ class _ArchiveKeeper(Channel):
 
 
 def _warm() -> None:
+    low_precision.leave_broken_tiles_out()
     spec = TraceSpec.model_validate(SPEC)
     request = Trace(
         spec=spec, conversion=spec.conversion, files={}, device="cpu", threads=1, source_max_bytes=len(SOURCE)
