@@ -388,3 +388,24 @@ class AsksATensorOfItsLength(nn.Module):
         if torch.as_tensor(x.shape[1]) < 1:
             raise ValueError("it is empty")
         return x / torch.as_tensor(x.shape[1]).expand(x.shape[1])
+
+
+class MasksFrames(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(1, 2, 10, stride=5)
+        self.second = nn.Conv1d(2, 3, 3, stride=2)
+
+    def forward(self, sound, mask):
+        return self.second(self.first(sound[:, None])) * mask[:, None]
+
+
+class MasksSpectra(nn.Module):
+    def forward(self, sound, mask):
+        window = torch.ones(16)
+        return torch.stft(sound, 16, 8, window=window, return_complex=True).abs() * mask[:, None]
+
+
+class MasksWindows(nn.Module):
+    def forward(self, sound, mask):
+        return sound.unfold(1, 8, 4) * mask[:, :, None]

@@ -1,12 +1,13 @@
 """Dims: the sizes of an input's dimensions, as numbers or as linear expressions of symbols.
 
-A dim is a number of elements, or an expression such as `batch`, `2*seq`, `past+new`, `seq-1`. Dims with the same symbol
-vary together. `regions` says which sizes the symbols may have.
+A dim is a number of elements, or an expression such as `batch`, `2*seq`, `past+new`, `seq-1`. `(samples-10)//5` is the
+quotient, rounded down, as a convolution with a stride computes it. Dims with the same symbol vary together. `regions`
+says which sizes the symbols may have.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Annotated, Self
@@ -17,22 +18,30 @@ from pydantic_core import PydanticCustomError
 # In elements. Processors of today address 48 bits of memory, so no tensor's dim has more values.
 SIZE_MAX = 2**48
 SYMBOL_PATTERN = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+_QUOTIENT = re.compile(r"\((?P<inside>[^()]+)\)//(?P<over>[1-9]\d{0,8})")
 _TERM = re.compile(rf"(?P<sign>[+-]?)(?:(?P<times>\d{{1,9}})\*)?(?P<symbol>{SYMBOL_PATTERN})|(?P<plus>[+-]?\d{{1,15}})")
 
 
 @dataclass(frozen=True)
 class Linear:
-    """A dim as a linear expression: the sum of `times * symbol` over `terms`, plus the number `plus`."""
+    """A dim as a linear expression: the sum of `times * symbol` over `terms`, plus the number `plus`.
+
+    Where `over` is not 1, the dim is that sum divided by it, rounded down.
+    """
 
     terms: tuple[tuple[str, int], ...]
     plus: int = 0
+    over: int = 1
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse an expression such as `2*seq+1`. Raises ValueError if it is none, or has no symbol."""
+        """Parse an expression such as `2*seq+1` or `(seq+1)//2`. Raises ValueError if it is none, or has no symbol."""
         terms: dict[str, int] = {}
         plus, place = 0, 0
         compact = text.replace(" ", "")
+        quotient = _QUOTIENT.fullmatch(compact)
+        over = int(quotient["over"]) if quotient else 1
+        compact = quotient["inside"] if quotient else compact
         while place < len(compact):
             term = _TERM.match(compact, place)
             if term is None or (place and compact[place] not in "+-"):
@@ -45,19 +54,30 @@ class Linear:
             place = term.end()
         if not any(terms.values()):
             raise ValueError(f"{text!r} names no symbol")
-        return cls(tuple((symbol, times) for symbol, times in terms.items() if times), plus)
+        return cls(tuple((symbol, times) for symbol, times in terms.items() if times), plus, over)
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether several sizes of a symbol give the same dim, so that the dim does not say the symbol's size."""
+        return self.over != 1
+
+    def renamed(self, names: Mapping[str, str]) -> "Linear":
+        """Return the expression with these names for its symbols. Raises KeyError if one has none."""
+        return replace(self, terms=tuple((names[symbol], times) for symbol, times in self.terms))
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """Return the size of the dim if the symbols have these sizes. Raises KeyError if one is missing."""
-        return self.plus + sum(times * sizes[symbol] for symbol, times in self.terms)
+        total = self.plus + sum(times * sizes[symbol] for symbol, times in self.terms)
+        return total // self.over if self.is_rounded else total
 
     def solve_for_unknown(self, size: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
         """Return the one symbol that is not in `sizes`, and its value if the dim has this size.
 
-        None if not exactly one symbol is unknown, or if its value would not be a whole number from 0 on.
+        None if not exactly one symbol is unknown, if its value would not be a whole number from 0 on, or if the dim is
+        rounded.
         """
         unknown = [(symbol, times) for symbol, times in self.terms if symbol not in sizes]
-        if len(unknown) != 1:
+        if len(unknown) != 1 or self.is_rounded:
             return None
         symbol, times = unknown[0]
         known = sum(other_times * sizes[other] for other, other_times in self.terms if other != symbol)
@@ -67,7 +87,8 @@ class Linear:
     def __str__(self) -> str:
         parts = [("" if times == 1 else "-" if times == -1 else f"{times}*") + symbol for symbol, times in self.terms]
         text = "+".join(parts) + (f"{self.plus:+d}" if self.plus else "")
-        return text.replace("+-", "-")
+        text = text.replace("+-", "-")
+        return f"({text})//{self.over}" if self.is_rounded else text
 
 
 @lru_cache(maxsize=4096)
@@ -80,7 +101,9 @@ def _canonical_expression(text: str) -> str:
     try:
         return str(parse_dim(text))
     except ValueError as error:
-        how = "write a size as in `seq`, `2*seq`, `past+new`, with symbols of the letters a to z, digits and _"
+        how = (
+            "write a size as in `seq`, `2*seq`, `past+new`, `(seq+1)//2`, with symbols of letters a to z, digits and _"
+        )
         raise PydanticCustomError("size", how) from error
 
 
@@ -94,6 +117,11 @@ SymbolicShape = Annotated[tuple[SymbolicDim, ...], Field(max_length=32)]
 def shape_at(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return the shape as numbers, if the symbols have these sizes. Raises KeyError if one is missing."""
     return tuple(dim if isinstance(dim, int) else parse_dim(dim).at(sizes) for dim in shape)
+
+
+def is_rounded(dim: int | str) -> bool:
+    """Whether the dim is a quotient that is rounded down."""
+    return isinstance(dim, str) and parse_dim(dim).is_rounded
 
 
 def symbols_of(shape: Iterable[int | str]) -> set[str]:
@@ -132,7 +160,7 @@ def solve_or_conflict(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> 
 
     `shapes` are pairs of a symbolic shape and its sizes, which have the same length. The method is substitution: a dim
     with one unknown symbol gives that symbol's size, which may leave another dim with only one unknown symbol. So every
-    symbol must stand alone in some dim, or beside symbols that can be solved.
+    symbol must stand alone in some dim, or beside symbols that can be solved. A rounded dim gives no symbol's size.
     """
     left = [
         (parse_dim(dim), size, (number, place))
@@ -148,7 +176,7 @@ def solve_or_conflict(shapes: Sequence[tuple[SymbolicShape, Sequence[int]]]) -> 
             unknown = [symbol for symbol, _ in dim.terms if symbol not in found]
             if not unknown and dim.at(found) == size:
                 continue
-            if len(unknown) > 1:
+            if len(unknown) > 1 or (unknown and dim.is_rounded):
                 waiting.append((dim, size, place))
                 continue
             solved = dim.solve_for_unknown(size, found)
@@ -166,6 +194,7 @@ def _conflict(
 ) -> SizeConflict:
     sizes = {symbol: found[symbol] for symbol, _ in dim.terms if symbol in found}
     expected = dim.at(sizes) if len(sizes) == len(dim.terms) else None
+    expected = None if expected is None or expected < 0 else expected
     return SizeConflict(*place, expected, sizes, tuple(where[symbol] for symbol in sizes))
 
 

@@ -10,13 +10,13 @@ from fractions import Fraction
 from tracehouse.contract.affine import Affine
 from tracehouse.contract.box_cover import Effort, Gap, Limits, Sizes, find_gap
 from tracehouse.contract.contract import MethodContract
-from tracehouse.contract.dims import format_sizes, symbols_of
+from tracehouse.contract.dims import format_sizes, is_rounded, parse_dim, symbols_of
 from tracehouse.contract.regions import Region, Span
 
 _RANGES_NAMED_MAX = 4
 # Fractions are slow.
 _STEPS_OF_A_CONDITION = 20
-_ZERO = Affine({}, Fraction(0))
+_ZERO, _ONE = Affine({}, Fraction(0)), Affine({}, Fraction(1))
 _WITHOUT_SYMBOLS = Region(spans={}, basis="observed")
 
 
@@ -128,38 +128,64 @@ def _follow_symbols(
 ) -> tuple[dict[str, _Follows], list[_Condition]]:
     """Return the new contract's symbols as expressions of the old one's, and what must hold of the other dims.
 
-    Every symbol of a contract stands alone in some dim, or beside symbols that do.
+    A symbol stands alone in some dim, or beside symbols that do; a dim that is rounded does not say what size it has.
+    Such a dim must be rounded in the same way in both contracts.
     """
     shapes = {spec.name: spec.shape for spec in old.inputs}
-    left = [
-        (Affine.of_dim(dim), Affine.of_dim(was).substitute(constants), f"dim {place} of input {spec.name!r}")
+    dims = [
+        (dim, was, f"dim {place} of input {spec.name!r}")
         for spec in new.inputs
         for place, (dim, was) in enumerate(zip(spec.shape, shapes[spec.name], strict=True))
+    ]
+    left = [
+        (Affine.of_dim(dim), Affine.of_dim(was).substitute(constants), label)
+        for dim, was, label in dims
+        if not (is_rounded(dim) or is_rounded(was))
     ]
     found: dict[str, _Follows] = {}
     conditions = []
     while left:
         waiting = []
-        for expression, size, dim in left:
+        for expression, size, label in left:
             values = {symbol: follows.value for symbol, follows in found.items()}
             unknown = [symbol for symbol in expression.terms if symbol not in values]
             if len(unknown) > 1:
-                waiting.append((expression, size, dim))
+                waiting.append((expression, size, label))
             elif unknown:
                 rest = size.minus(expression.substitute({**values, unknown[0]: _ZERO}))
                 value = rest.divided_by(expression.terms[unknown[0]])
-                found[unknown[0]] = _Follows(value, _not_accepted(size, dim))
+                found[unknown[0]] = _Follows(value, _not_accepted(size, label))
             else:
                 left_over = size.minus(expression.substitute(values))
-                conditions.append(_Condition(left_over, [range(1)], _not_accepted(size, dim)))
+                conditions.append(_Condition(left_over, [range(1)], _not_accepted(size, label)))
+        if len(waiting) == len(left):  # no sizes are accepted where a symbol's size does not follow
+            conditions += [_Condition(_ONE, [range(1)], _not_shown(label)) for _, _, label in waiting]
+            break
         left = waiting
+    values = {symbol: follows.value for symbol, follows in found.items()}
+    for dim, was, label in dims:
+        if is_rounded(dim) or is_rounded(was):
+            is_known = symbols_of([dim]) <= values.keys()
+            is_same = is_known and _quotient(dim, values) == _quotient(was, constants)
+            conditions.append(_Condition(_ZERO if is_same else _ONE, [range(1)], _not_shown(label)))
     return found, conditions
+
+
+def _quotient(dim: int | str, values: Mapping[str, Affine]) -> tuple[Affine, int]:
+    """Return what is divided, and by what: a number, if it is known, is divided by 1."""
+    inside = Affine.of_dim(dim).substitute(values)
+    over = 1 if isinstance(dim, int) else parse_dim(dim).over
+    return (inside, over) if inside.number is None else (Affine({}, Fraction(inside.number // over)), 1)
 
 
 def _not_accepted(size: Affine, dim: str) -> str:
     if size.number is None:
-        return f"the sizes of {dim} are not shown to be accepted"
+        return _not_shown(dim)
     return f"size {size.number} of {dim} is no longer accepted"
+
+
+def _not_shown(dim: str) -> str:
+    return f"the sizes of {dim} are not shown to be accepted"
 
 
 def _limits(conditions: Iterable[_Condition]) -> Limits:

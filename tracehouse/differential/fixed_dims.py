@@ -1,8 +1,9 @@
 """Fixed dims: if only the example's size is left of a symbol, the symbol becomes that number, with the reason."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from tracehouse.contract.dims import Linear, SymbolicDim, SymbolicShape, parse_dim, symbols_of
+from tracehouse.contract.dims import SymbolicDim, SymbolicShape, parse_dim, symbols_of
 from tracehouse.contract.input_spec import Reason
 from tracehouse.contract.regions import Region
 
@@ -45,4 +46,4 @@ def _fix_dim(dim: SymbolicDim, sizes: Mapping[str, int]) -> SymbolicDim:
     whole = parse_dim(dim)
     left = tuple((symbol, times) for symbol, times in whole.terms if symbol not in sizes)
     plus = whole.plus + sum(times * sizes[symbol] for symbol, times in whole.terms if symbol in sizes)
-    return str(Linear(left, plus)) if left else plus
+    return str(replace(whole, terms=left, plus=plus)) if left else whole.at(sizes)

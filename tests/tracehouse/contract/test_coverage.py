@@ -129,6 +129,32 @@ def test_symbols_are_followed_whatever_they_are_called() -> None:
     assert list_uncovered([before], [narrower]) == ["size 10 of 'n' (dim 0 of input 'x') is no longer accepted"]
 
 
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        ("(rows-5)//10", []),
+        ("(rows-4)//10", ["the sizes of dim 0 of input 'mask' are not shown to be accepted"]),
+        ("(rows-5)//5", ["the sizes of dim 0 of input 'mask' are not shown to be accepted"]),
+        ("rows-20", ["the sizes of dim 0 of input 'mask' are not shown to be accepted"]),
+        ("frames", ["the sizes of dim 0 of input 'mask' are not shown to be accepted"]),
+    ],
+)
+def test_a_dim_that_is_rounded_must_be_rounded_alike(frames: str, said: list[str]) -> None:
+    before = contract({"x": ("samples",), "mask": ("(samples-5)//10",)}, {"samples": "20..90"})
+    now = contract(
+        {"x": ("rows",), "mask": (frames,)}, {"rows": "20..100"} | ({"frames": "0..9"} if frames == "frames" else {})
+    )
+
+    assert list_uncovered([before], [now]) == said
+
+
+def test_of_one_size_a_rounded_dim_is_a_number() -> None:
+    before = contract({"x": ("n",), "mask": (2,)}, {"n": "25"})
+    now = contract({"x": ("n",), "mask": ("(n-5)//10",)}, {"n": "20..30"})
+
+    assert list_uncovered([before], [now]) == []
+
+
 def test_dims_that_must_be_equal_now_are_not_covered() -> None:
     before = contract({"x": ("n",), "y": ("m",)}, {"n": "1..3", "m": "1..3"})
     now = contract({"x": ("n",), "y": ("n",)}, {"n": "1..3"})
@@ -339,7 +365,7 @@ def test_so_is_the_search_among_boxes_that_only_cover_a_size_together() -> None:
         find_gap(sizes, cover, Effort(len(boxes_of_sizes) ** 2 // 4))
 
 
-DIMS: list[int | str] = [1, 2, 3, "a", "b", "2*a", "a+1", "a+b", "b+2"]
+DIMS: list[int | str] = [1, 2, 3, "a", "b", "2*a", "a+1", "a+b", "b+2", "(a+1)//2", "(2*b)//3"]
 
 
 def random_shapes(draw: random.Random) -> dict[str, Shape]:

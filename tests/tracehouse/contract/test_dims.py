@@ -20,6 +20,8 @@ SHAPE: TypeAdapter[SymbolicShape] = TypeAdapter(SymbolicShape)
         ("10-seq", "-seq+10"),
         ("seq+seq", "2*seq"),
         ("a-b", "a-b"),
+        (" (seq - 10) // 5", "(seq-10)//5"),
+        ("(2*seq)//1", "2*seq"),
     ],
 )
 def test_an_expression_is_written_in_one_way(text: str, written: str) -> None:
@@ -27,7 +29,25 @@ def test_an_expression_is_written_in_one_way(text: str, written: str) -> None:
     assert str(Linear.parse(written)) == written
 
 
-@pytest.mark.parametrize("text", ["", "-1", "7", "seq*2", "2seq", "seq+", "seq**2", "seq//2", "a b-", "seq-seq", "é"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-1",
+        "7",
+        "seq*2",
+        "2seq",
+        "seq+",
+        "seq**2",
+        "seq//2",
+        "(seq)//0",
+        "(seq)//2+1",
+        "((seq)//2)//2",
+        "a b-",
+        "seq-seq",
+        "é",
+    ],
+)
 def test_what_is_no_sum_of_symbols_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         SHAPE.validate_python([text])
@@ -39,6 +59,15 @@ def test_each_symbol_is_found_wherever_it_stands() -> None:
     assert solve(shapes) == {"new": 5, "past": 7, "half": 4}
 
 
+def test_a_rounded_dim_follows_and_gives_no_symbol_its_size() -> None:
+    """Of a convolution with a stride of 5, 20 to 24 samples leave 3 frames."""
+    frames = ("(samples-5)//5",)
+    assert [solve([(frames, (3,)), (("samples",), (samples,))]) for samples in (19, 20, 24, 25)] == [
+        None, {"samples": 20}, {"samples": 24}, None,
+    ]  # fmt: skip
+    assert solve([(frames, (3,))]) is None
+
+
 @pytest.mark.parametrize(
     ("shapes", "conflict"),
     [
@@ -46,6 +75,8 @@ def test_each_symbol_is_found_wherever_it_stands() -> None:
         ([(("n", "n+1"), (3, 5))], SizeConflict(0, 1, 4, {"n": 3}, ((0, 0),))),
         ([(("2*half",), (7,))], SizeConflict(0, 0, None, {}, ())),
         ([(("seq+3",), (1,))], SizeConflict(0, 0, None, {}, ())),
+        ([(("n", "(n-5)//5"), (22, 4))], SizeConflict(0, 1, 3, {"n": 22}, ((0, 0),))),
+        ([(("n", "(n-5)//5"), (2, 0))], SizeConflict(0, 1, None, {"n": 2}, ((0, 0),))),
         ([(("past",), (5,)), (("past+new",), (3,))], SizeConflict(1, 0, None, {"past": 5}, ((0, 0),))),
     ],
 )

@@ -210,8 +210,7 @@ class _GroupSearch:
         suggested = {dim: self._own_symbol(dim) for dim in self._dims if dim not in self._relations.dims}
         for dim, relation in self._relations.dims.items():
             if isinstance(relation, Linear):
-                terms = tuple((symbols[symbol], times) for symbol, times in relation.terms)
-                suggested[dim] = Linear(terms, relation.plus)
+                suggested[dim] = relation.renamed(symbols)
         return suggested
 
     def _own_symbol(self, dim: Dim) -> Linear:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tracehouse.check.graphs.size_oracle import Expressions, SizeOracle, dims_of_symbols, is_symbol, symbol_of
 from tracehouse.check.graphs.size_relations import Dim, Relations
 from tracehouse.check.size_groups import Groups, find_reasons, make_symbolic_shape
-from tracehouse.contract.dims import Linear, SymbolicShape
+from tracehouse.contract.dims import SymbolicShape
 from tracehouse.contract.input_spec import Reason
 from tracehouse.eager.call import Call
 
@@ -33,10 +33,7 @@ def name_size_groups(
     fitting = find_fitting({dim: expressions[dim] for dim in sizes if dim in expressions}, sizes)
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     names = _choose_names(fitting, shapes, oracle)
-    named = {
-        dim: Linear(tuple((names[symbol], times) for symbol, times in expression.terms), expression.plus)
-        for dim, expression in fitting.items()
-    }
+    named = {dim: expression.renamed(names) for dim, expression in fitting.items()}
     symbolic: dict[str, SymbolicShape] = {
         name: make_symbolic_shape(named, name, [*shape]) for name, shape in shapes.items()
     }

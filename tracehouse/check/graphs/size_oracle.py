@@ -188,7 +188,7 @@ def _key(groups: Groups, sizes: Mapping[str, int]) -> _Key:
 
 def is_symbol(expression: Linear) -> bool:
     """Whether the expression is one symbol alone, such as `n`, and neither `2*n` nor `n+1`."""
-    return len(expression.terms) == 1 and expression.terms[0][1] == 1 and expression.plus == 0
+    return expression == Linear(((symbol_of(expression), 1),))
 
 
 def symbol_of(expression: Linear) -> str:

@@ -7,7 +7,7 @@ count.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -15,6 +15,7 @@ import torch
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils._sympy.functions import FloorDiv
 
 from tracehouse.check.prove.shape_rules import ShapeRuleMode
 from tracehouse.check.prove.symbols import ENVIRONMENT_SETTINGS, fake_tensor_mode, run_without_values
@@ -36,7 +37,7 @@ class Relations:
     """The relations between the sizes of a model's inputs, on one path through it. Another path may have fewer."""
 
     symbols: dict[Dim, str]  # every dim has one
-    # For each dim that is not free: a sum of other dims' symbols, or its only size.
+    # For each dim that is not free: a sum of other dims' symbols, one of them divided and rounded, or its only size.
     dims: dict[Dim, Linear | int] = field(default_factory=dict)
     # For each dim that has to be a multiple of a number: the number.
     steps: dict[Dim, int] = field(default_factory=dict)
@@ -86,7 +87,13 @@ def _fake(mode: FakeTensorMode, name: str, tensor: torch.Tensor, symbols: dict[D
 def _solve(symbols: dict[Dim, str], shapes: ShapeEnv) -> Relations:
     order = {symbol: number for number, symbol in enumerate(symbols.values())}
     solutions = _eliminate(_equations(shapes, order), order)
+    quotients = {symbol: one for symbol, one in _quotients(shapes, order) if symbol not in solutions}
     dims = {dim: _linear(solutions[symbol]) for dim, symbol in symbols.items() if symbol in solutions}
+    dims |= {
+        dim: quotients[symbol]
+        for dim, symbol in symbols.items()
+        if symbol in quotients and quotients[symbol].terms[0][0] not in {*solutions, *quotients}
+    }
     steps, edges = dict(_steps(shapes)), _edges(shapes, order)
     return Relations(
         symbols,
@@ -118,6 +125,40 @@ def _linear_sum(total: Any, symbols: Mapping[str, int]) -> _Sum | None:
             return None
         terms[name] = terms.get(name, 0) + int(times)
     return terms
+
+
+def _quotients(shapes: ShapeEnv, symbols: Mapping[str, int]) -> Iterator[tuple[str, Linear]]:
+    """Yield each symbol that is another one divided and rounded down, as behind convolutions with strides."""
+    for fact in _facts(shapes):
+        if not isinstance(fact, sympy.Eq):
+            continue
+        for symbol, times in ((one, fact.lhs.coeff(one) - fact.rhs.coeff(one)) for one in fact.free_symbols):
+            rest = fact.lhs - fact.rhs - times * symbol
+            if abs(times) == 1 and str(symbol) in symbols and symbol not in rest.free_symbols:
+                quotient = _quotient(sympy.expand(-times * rest))
+                if quotient is not None and quotient.is_rounded and quotient.terms[0][0] in symbols:
+                    yield str(symbol), quotient
+
+
+def _quotient(expression: Any) -> Linear | None:
+    """Return an expression of one symbol that is divided by numbers and rounded down; None for another one.
+
+    A quotient of a quotient is one, and so is the sum of a quotient and a number: `n // 5 // 2` is `n // 10`, and
+    `n // 5 - 1` is `(n - 5) // 5`.
+    """
+    if expression.is_Symbol:
+        return Linear(((str(expression), 1),))
+    if isinstance(expression, FloorDiv):
+        inside, over = _quotient(expression.args[0]), expression.args[1]
+        is_known = inside is not None and over.is_Integer and over > 0
+        return replace(inside, over=inside.over * int(over)) if inside is not None and is_known else None
+    number, rest = expression.as_coeff_Add()
+    if number and number.is_Integer:
+        inside = _quotient(rest)
+        return replace(inside, plus=inside.plus + int(number) * inside.over) if inside is not None else None
+    times, rest = expression.as_coeff_Mul()
+    inside = _quotient(rest) if rest.is_Symbol and times.is_Integer and times > 0 else None
+    return replace(inside, terms=((str(rest), int(times)),)) if inside is not None else None
 
 
 def _eliminate(equations: Iterable[_Sum], order: Mapping[str, int]) -> dict[str, _Sum]:

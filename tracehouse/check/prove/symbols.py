@@ -140,7 +140,7 @@ class Symbols:
         size: Any = expression.plus
         for symbol, times in expression.terms:
             size = size + times * self._sizes[symbol]
-        return size
+        return size // expression.over if expression.is_rounded else size
 
     @contextmanager
     def activate(self) -> Iterator[None]:

@@ -4,11 +4,11 @@ Conditions are evaluated at the sizes of a symbol, and not at each combination. 
 as one alone has.
 """
 
-from itertools import chain
+from itertools import chain, count
 from math import prod
 
 from tracehouse.check.size_groups import Groups
-from tracehouse.contract.dims import symbols_of
+from tracehouse.contract.dims import parse_dim, symbols_of
 
 # The largest sizes that are wanted where a request names none: of a batch; of a length, which may be the side of an
 # image; of either, so many times the example's size if that is more.
@@ -47,9 +47,15 @@ def is_batch(symbol: str, groups: Groups) -> bool:
 
 def _sizes_of(symbol: str, groups: Groups) -> list[int]:
     example, step = groups.example[symbol], groups.step(symbol)
-    lowest, highest = min(1, example), max(_highest(symbol, groups), example)
+    lowest, highest = max(min(1, example), _least(symbol, groups)), max(_highest(symbol, groups), example)
     empty = [0] if symbol in groups.may_be_empty else []
     return [*empty, *range(lowest + (example - lowest) % step, highest + 1, step)]
+
+
+def _least(symbol: str, groups: Groups) -> int:
+    """Return the first size from 0 on at which no dim that has this symbol alone, such as `(n-10)//5`, is negative."""
+    dims = [parse_dim(dim) for shape in groups.shapes.values() for dim in shape if symbols_of([dim]) == {symbol}]
+    return next(size for size in count() if all(dim.at({symbol: size}) >= 0 for dim in dims if dim.terms[0][1] > 0))
 
 
 def _highest(symbol: str, groups: Groups) -> int:

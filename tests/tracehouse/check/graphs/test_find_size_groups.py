@@ -44,6 +44,22 @@ def test_a_model_that_reads_values_is_asked_by_calls_alone(load: Load) -> None:
     assert groups.shapes == {"x": ("batch", "n0"), "doubled": ("batch", "2*n0"), "switch": ()}
 
 
+@pytest.mark.parametrize(
+    ("name", "samples", "frames", "expression"),
+    [
+        ("MasksFrames", 85, 7, "(n0-10)//10"),
+        ("MasksSpectra", 100, 13, "(n0+8)//8"),
+        ("MasksWindows", 100, 24, "(n0-4)//4"),
+    ],
+)
+def test_a_mask_of_frames_is_as_long_as_the_sound_divided_and_rounded(
+    load: Load, name: str, samples: int, frames: int, expression: str
+) -> None:
+    model = load("right_at_every_size", name)
+    groups = found(make_retraceable(model, torch.randn(2, samples), torch.ones(2, frames)))
+    assert groups.shapes == {"sound": ("batch", "n0"), "mask": ("batch", expression)}
+
+
 def test_sides_that_are_to_be_multiples_have_a_step(load: Load) -> None:
     groups = found(make_retraceable(load("wants_multiples_of_eight"), torch.randn(1, 3, 32, 32)))
     assert groups.shapes["x"] == ("batch", "n0", "height", "width")
