@@ -180,15 +180,17 @@ class _Prover:
             result = self._run_case(cases, sizes)
             if result is None:
                 return
-            self._results.append(result)
-            try:
-                self._apply(result)
-            except TooManyCells:
-                self._note_gap(ProofGap(result.sizes, result.line, _ENTANGLED, is_cut=True))
-                return
-            if result.state_changes_answers:
-                self._withdraw_proofs()
-                return
+            narrower = self._run_narrower(cases, result)
+            for one in filter(None, (narrower, result)):
+                self._results.append(one)
+                try:
+                    self._apply(one)
+                except TooManyCells:
+                    self._note_gap(ProofGap(one.sizes, one.line, _ENTANGLED, is_cut=True))
+                    return
+                if one.state_changes_answers:
+                    self._withdraw_proofs()
+                    return
         limit = self._limit()
         if self._left().any() and limit is not None:
             self._note_what_is_left(limit)
@@ -290,12 +292,31 @@ class _Prover:
         }
         return grid.nearest(left, near, self._batches)
 
-    def _run_case(self, cases: SymbolicCases, sizes: Sizes) -> CaseResult | None:
-        """Run the case that begins at these sizes; if it takes too long, with fewer symbols. None without time left."""
+    def _run_narrower(self, cases: SymbolicCases, failed: CaseResult) -> CaseResult | None:
+        """Run a case that failed at the example's sizes once more, with free rows alone; None if that proves nothing.
+
+        A trace may keep the example's height and width, and be right for any number of images.
+        """
+        rows = [symbol for symbol in failed.free if symbol in self._batches]
+        if failed.sizes != self._groups.example or not 0 < len(rows) < len(failed.free):
+            return None
+        result = self._run_case(cases, failed.sizes, rows) if failed.status in ("refuted", "unproven") else None
+        return result if result is not None and result.status == "proven" else None
+
+    def _run_case(
+        self, cases: SymbolicCases, sizes: Sizes, symbols: Collection[str] | None = None
+    ) -> CaseResult | None:
+        """Run the case that begins at these sizes; if it takes too long, with fewer symbols. None without time left.
+
+        Only these `symbols` may be free; None: all.
+        """
         free = {
             symbol: int(axis[-1])
             for symbol, axis in zip(self._division.grid.symbols, self._division.grid.axes, strict=True)
-            if sizes[symbol] >= LEAST and len(axis) > 1 and not self._has_single_size(symbol)
+            if sizes[symbol] >= LEAST
+            and len(axis) > 1
+            and not self._has_single_size(symbol)
+            and (symbols is None or symbol in symbols)
         }
         while not self._budget.is_spent:
             try:

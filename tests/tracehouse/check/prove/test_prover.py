@@ -96,6 +96,12 @@ def test_a_proof_that_fails_names_the_line(load: Load, name: str, line: str) -> 
     assert proof.proven <= 64 * 12  # of batches with the few lengths that come out alike
 
 
+def test_where_other_lengths_fail_the_examples_own_is_proven_for_all_rows(load: Load) -> None:
+    proof = proof_of(load("wrong_at_other_sizes", "KeepsItsNumberOfPairs").module)
+
+    assert any(region.contains({"batch": 64, "length": LENGTH}) for region in proof.regions), proof.regions
+
+
 def test_a_refutation_has_its_sizes(load: Load) -> None:
     proof = proof_of(load("wrong_at_other_sizes", "BranchesAtOneLength").module)
 
