@@ -17,6 +17,7 @@ from tracehouse.torch_values.tensors import DTYPES, pack
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    torch.set_num_threads(1)  # several processes test side by side: more threads would wait for each other
     low_precision.leave_broken_tiles_out()  # or tests of BF16 end their process on some machines
     config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.")
 
