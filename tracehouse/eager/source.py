@@ -273,9 +273,21 @@ class _Resources(TraversableResources):
 
 def seed_all(seed: int) -> None:
     """Seed the random generators of torch, Python and numpy. numpy takes only 32 bits of the seed."""
-    torch.manual_seed(seed)
+    _seed_torch(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
+
+
+def _seed_torch(seed: int) -> None:
+    """Seed the random generators of torch.
+
+    For each kind of device, torch.manual_seed notes the call with the whole stack as text, until such a device is used
+    first. A build of torch that has only the CPU never uses that.
+    """
+    if torch.accelerator.current_accelerator() is None:
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
 
 
 def _check_not_taken(*names: str) -> None:

@@ -5,17 +5,20 @@ import inspect
 import io
 import linecache
 import pkgutil
+import random
 import stat
 import sys
 import traceback
 import zipfile
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+import torch
 
 from tests.submissions import text
 from tracehouse.byte_units import MIB
-from tracehouse.eager.source import FILES_MAX, Source
+from tracehouse.eager.source import FILES_MAX, Source, seed_all
 from tracehouse.errors import (
     EntrypointNotFound,
     SourceImportFailed,
@@ -328,3 +331,32 @@ def test_a_file_called_as_pythons_own_module_is_to_be_renamed() -> None:
     with pytest.raises(SourceUnsafe) as raised:
         Source.from_text({"types.py": ""})
     assert "rename the file" in raised.value.detail
+
+
+def seed_all_with_torchs_own(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+def draws(seed_with: Callable[[int], None], seed: int) -> list[object]:
+    """Draw from each generator before it is seeded, and after."""
+    torch.rand(3), torch.randn(1), random.random(), np.random.rand()
+    seed_with(seed)
+    return [torch.initial_seed(), torch.rand(3).tolist(), torch.randn(3).tolist(), random.random(), np.random.rand()]
+
+
+@pytest.mark.parametrize("seed", [0, 7, -3, 2**40 + 1, 2**64 - 1, -(2**63)])
+def test_a_seed_gives_the_draws_that_torchs_own_seeding_gives(seed: int) -> None:
+    assert draws(seed_all, seed) == draws(seed_all_with_torchs_own, seed)
+
+
+def test_where_torch_is_built_for_other_devices_they_are_seeded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+
+    seed_all(5)
+
+    assert seeds == [5]
+    assert torch.initial_seed() == 5
