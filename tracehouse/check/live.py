@@ -14,6 +14,7 @@ import torch
 
 from tracehouse.artifact.manifest import Versions
 from tracehouse.check.caller_process import exits_as_errors, refuse_autocast, restore_process, user_modules
+from tracehouse.check.instrumentation.followed_code import set_objects_aside
 from tracehouse.check.live_arguments import (
     Given,
     parse_calls,
@@ -130,7 +131,7 @@ def check_live(
     further = {name_check_input(place): one for place, one in enumerate(parse_calls("check_inputs", check_inputs))}
     further |= {name_sample(place): one for place, one in enumerate(parse_calls("samples", samples))}
     call_s = first_call_s(budget_s)
-    with restore_process(), user_modules(model), exits_as_errors():
+    with restore_process(), set_objects_aside(), user_modules(model), exits_as_errors():
         for name in _IMPORTED_LATE:
             with suppress(ImportError):  # another release of torch may have it elsewhere
                 import_module(name)

@@ -1,5 +1,6 @@
 """`tracehouse.check` on live models: the report, and that the caller's process is as it was."""
 
+import gc
 import itertools
 import random
 import threading
@@ -288,6 +289,7 @@ def _state() -> list[Any]:
         torch.get_float32_matmul_precision(),
         np.geterr(),
         [*warnings.filters],
+        gc.get_freeze_count(),
         int,
     ]
 

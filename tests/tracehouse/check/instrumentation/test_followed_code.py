@@ -1,5 +1,6 @@
 """Followed code does what the code says, at the same places, and passes each operation through the follower."""
 
+import gc
 import importlib.util
 import linecache
 import sys
@@ -10,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from tracehouse.check.instrumentation.followed_code import Follower, follow_code
+from tracehouse.check.instrumentation.followed_code import (
+    Follower,
+    follow_code,
+    is_followed,
+    set_objects_aside,
+)
 from tracehouse.introspection import user_lines
 
 SOURCE = """
@@ -136,6 +142,38 @@ def test_the_code_is_as_it_was_afterwards_and_what_it_made_lives_on(module: Modu
 
     assert module.Thing.everything.__code__ is own
     assert kept(module.Thing()) == "base! 3'x'?"
+
+
+def test_functions_are_followed_that_are_older_than_objects_set_aside_and_that_are_newer(module: ModuleType) -> None:
+    older = module.make()
+    with set_objects_aside():
+        newer = module.make()
+        with follow_code(Follower()):
+            assert is_followed(older.__code__)
+            assert is_followed(newer.__code__)
+            assert is_followed(module.Thing.everything.__code__)
+        newest = module.make()
+        with follow_code(Follower()):
+            assert is_followed(older.__code__)
+            assert is_followed(newest.__code__)
+    with follow_code(Follower()):
+        assert is_followed(newest.__code__)
+
+    assert not is_followed(older.__code__)
+    assert gc.get_freeze_count() == 0
+
+
+def test_objects_that_somebody_else_has_set_aside_stay_there(module: ModuleType) -> None:
+    gc.freeze()
+    try:
+        with set_objects_aside():
+            made = module.make()
+            with follow_code(Follower()):
+                assert is_followed(made.__code__)
+
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_a_read_keeps_its_place(module: ModuleType) -> None:
