@@ -305,22 +305,27 @@ def _is_channels_last(tensor: torch.Tensor) -> bool:
         return False
     if not torch.backends.mkldnn.is_available() or type(tensor.shape[1]) is not int or tensor.shape[1] < 2:
         return False
-    rows = tensor.permute(0, 2, 3, 1)
-    return any(all(_has_stride(*dim) for dim in _dims_with_strides(rows, least)) for least in (0, 1))
+    order = (0, 2, 3, 1)
+    return any(all(_has_stride(*dim) for dim in _dims_with_strides(tensor, least, order)) for least in (0, 1))
 
 
 def _has_stride(size: Any, stride: Any, expected: Any) -> bool:
     return _is_one(size) or have_same_expression(stride, expected)
 
 
-def _dims_with_strides(tensor: torch.Tensor, least: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield each dim's size, its stride, and the stride it has in a contiguous tensor.
+def _dims_with_strides(
+    tensor: torch.Tensor, least: int, order: Sequence[int] | None = None
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield each dim's size, its stride, and the stride it has in a tensor whose dims lie in memory in this order.
 
-    The latter counts a size below `least` as `least`. The last dim comes first.
+    The latter counts a size below `least` as `least`. The last dim comes first. Without an order, it is that of a
+    contiguous tensor.
     """
+    sizes, strides = tensor.shape, tensor.stride()
     expected: Any = 1
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        yield size, stride, expected
+    for place in reversed(range(tensor.dim()) if order is None else order):
+        size = sizes[place]
+        yield size, strides[place], expected
         expected = expected * (torch.sym_max(size, least) if least else size)
 
 

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
 from tracehouse.check.prove.composite_operators import keep_composite_operators
+from tracehouse.check.prove.known_arithmetic import remember_arithmetic
 from tracehouse.check.prove.size_arithmetic import CannotEvaluate, Computation, Operation
 from tracehouse.check.prove.stopping import stop_between_operators
 from tracehouse.check.prove.unprovable import FindLine, Unprovable
@@ -32,6 +33,8 @@ SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 LEAST = 2
 # A size that follows from values is one of these, or LEAST or more: then it is a symbol.
 SmallDataSizes = Sequence[int | None]
+# A storage is used by its tensor, and by the object of Python's through which we look at it.
+_USES_OF_OWN_STORAGE = 2
 # Of a ShapeEnv: dims of size 0 or 1 get symbols as well, and two dims of one size get two.
 ENVIRONMENT_SETTINGS: dict[str, Any] = {"specialize_zero_one": False, "duck_shape": False}
 
@@ -42,12 +45,18 @@ class _Environment(ShapeEnv):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.lines: list[user_lines.Line | None] = []
+        self.bounds: list[sympy.Basic] = []  # of the symbols that `bound` bounds
         self.find_line: FindLine = lambda: None
         # How each float was computed that is a symbol. sympy knows nothing of it, and so reorders no operations.
         self.computations: dict[sympy.Symbol, Computation] = {}
         self._floats: dict[tuple[str, tuple[sympy.Basic, ...]], torch.SymFloat] = {}
         self.data_sizes: dict[sympy.Symbol, Any] = {}  # each with the largest that it may be
         self.equations: dict[sympy.Basic, user_lines.Line | None] = {}  # conditions from which torch concludes nothing
+
+    def bound(self, symbol: sympy.Symbol, highest: int) -> None:
+        """Let the symbol stand for sizes from LEAST to `highest`. It is quicker than conditions that say the same."""
+        self.constrain_symbol_range(symbol, LEAST, highest)
+        self.bounds += [sympy.Ge(symbol, LEAST), sympy.Le(symbol, highest)]
 
     def make_data_size(self, largest: Any) -> Any:
         """Return a new size that follows from values, from LEAST to `largest`, of which nothing more is known."""
@@ -111,6 +120,11 @@ class Symbols:
         self.mode = fake_tensor_mode(self.environment)
         self.names: dict[sympy.Symbol, str] = {}
         self.computations = self.environment.computations
+        # By id of a real tensor: the tensor, which must live as long, and the one without values.
+        self._fakes: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        # By storage of real tensors: a tensor without values that fills it, and those that only torch knows.
+        self._whole_storages: dict[int | None, torch.Tensor] = {}
+        self._storages_of_torch: set[int | None] = set()
         self._sizes: dict[str, Any] = dict(sizes)
         for name, highest in free.items():
             source = ConstantSource(name)
@@ -119,8 +133,7 @@ class Symbols:
             )
             self.names[symbol] = name
             size = self.environment.create_symintnode(symbol, hint=sizes[name], source=source)
-            torch._check(size >= LEAST)
-            torch._check(size <= highest)
+            self.environment.bound(symbol, highest)
             self._sizes[name] = size
 
     def empty(self, shape: SymbolicShape, like: torch.Tensor) -> torch.Tensor:
@@ -131,6 +144,26 @@ class Symbols:
 
     def fake_of(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the tensor without values for a real one, whose sizes stay numbers; each time the same one."""
+        known = self._fakes.get(id(tensor))
+        if known is None:
+            known = self._fakes[id(tensor)] = tensor, self._make_fake(tensor)
+        return known[1]
+
+    def _make_fake(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a new tensor without values. It shares its memory with those of real tensors that share theirs."""
+        storage = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None
+        whole = self._whole_storages.get(storage)
+        if whole is not None and _is_plain(tensor) and whole.dtype is tensor.dtype:
+            return view_of_layout(whole, tensor.shape, tensor.stride(), tensor.storage_offset())
+        if whole is not None:
+            raise Unprovable("a tensor shares its memory with one of another datatype", self.environment.find_line())
+        # torch's way takes several times as long: it describes the tensor in full first.
+        if storage not in self._storages_of_torch and _is_plain(tensor) and _has_its_own_storage(tensor):
+            fake = empty_of_layout(self.mode, tensor.shape, None, tensor.dtype, tensor.device)
+            fake.requires_grad_(tensor.requires_grad)
+            self._whole_storages[storage] = fake
+            return fake
+        self._storages_of_torch.add(storage)
         return self.mode.from_tensor(tensor, static_shapes=True)
 
     def _size(self, dim: int | str) -> Any:
@@ -145,7 +178,7 @@ class Symbols:
     @contextmanager
     def activate(self) -> Iterator[None]:
         """Within it, operators run on tensors without values."""
-        with _silence_refusals(), run_without_values(self.mode):
+        with _silence_refusals(), remember_arithmetic(self.environment), run_without_values(self.mode):
             yield
 
     def conditions(self) -> list[Condition]:
@@ -155,7 +188,8 @@ class Symbols:
             Condition(guard.expr, lines[place] if place < len(lines) else None)
             for place, guard in enumerate(self.environment.guards)
         ]
-        return [*guards, *(Condition(*one) for one in self.environment.equations.items())]
+        bounds = [Condition(bound, None) for bound in self.environment.bounds]
+        return [*bounds, *guards, *(Condition(*one) for one in self.environment.equations.items())]
 
     def make_data_size(self, largest: Any) -> Any:
         """Return a size that follows from values, and is at most `largest`."""
@@ -199,6 +233,27 @@ class Symbols:
             if value.is_Integer:
                 single[name] = int(value)
         return single
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is nothing but values on the CPU, with sizes and strides."""
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout is torch.strided
+        and tensor.device.type == "cpu"
+        and not (tensor.is_quantized or tensor.is_nested or tensor.is_conj() or tensor.is_neg())
+    )
+
+
+def _has_its_own_storage(tensor: torch.Tensor) -> bool:
+    """Whether the tensor fills its storage, which no other tensor has now."""
+    storage = tensor.untyped_storage()
+    return (
+        tensor.is_contiguous()
+        and tensor.storage_offset() == 0
+        and storage.nbytes() // tensor.element_size() == tensor.numel()
+        and torch._C._storage_Use_Count(storage._cdata) <= _USES_OF_OWN_STORAGE
+    )
 
 
 def fake_tensor_mode(environment: ShapeEnv) -> FakeTensorMode:
