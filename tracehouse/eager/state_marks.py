@@ -10,9 +10,8 @@ import random
 import sys
 import threading
 import warnings
-from collections import deque
+from collections import OrderedDict, deque
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import FunctionType, GeneratorType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -37,6 +36,10 @@ _ITERATORS: tuple[type, ...] = (
     itertools.count, GeneratorType, ContextVar, *_COMPOSED_ITERATORS,
 )  # fmt: skip
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+_TENSORS = (torch.nn.Parameter, torch.Tensor)
+_DICTS = (dict, OrderedDict)
+_TRUE, _FALSE = (id(bool), 1), (id(bool), 0)
+_EMPTY_DICT: Any = (0, [], [])
 
 # The marks by their keys: the path of the module, class or function that has the value, and the value's name there.
 Marks = dict[tuple[str, str], Any]
@@ -70,6 +73,14 @@ def is_submitted(module: Any) -> bool:
 def mark_value(value: Any, depth: int = DEPTH) -> Any:
     """Return the value's mark, which looks into containers and objects `depth` levels deep."""
     try:
+        # A module has hundreds of these, each call of a model marks them twice, and no match statement is as fast.
+        kind = type(value)
+        if kind is bool:
+            return _TRUE if value else _FALSE
+        if kind in _TENSORS:
+            return _mark_tensor(value)
+        if kind in _DICTS and depth and not dict.__len__(value):
+            return _EMPTY_DICT
         return _mark_plain(value, depth)
     except Exception:  # noqa: BLE001 - submitted code: it refuses to be looked at
         return id(value)
@@ -90,11 +101,13 @@ def _mark_plain(value: Any, depth: int) -> Any:
     return _mark_holder(value, depth)
 
 
-@dataclass(frozen=True, eq=False)
 class _SameTensor:
     """A mark of one tensor. It keeps the tensor: else a new tensor could get its address and have the same version."""
 
-    tensor: torch.Tensor
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _SameTensor) and self.tensor is other.tensor
@@ -103,11 +116,15 @@ class _SameTensor:
         return id(self.tensor)
 
 
+def _mark_tensor(tensor: torch.Tensor) -> Any:
+    return _SameTensor(tensor), None if tensor.is_inference() else tensor._version
+
+
 def _mark_holder(value: Any, depth: int) -> Any:
     """Return the mark of a value that can contain other values, or whose content can change."""
     match value:
         case torch.Tensor():
-            return _SameTensor(value), None if value.is_inference() else value._version
+            return _mark_tensor(value)
         case torch.ScriptObject():
             return type(value)  # each reading of the attribute returns another object; its content is not looked at
         case functools._lru_cache_wrapper():
@@ -123,7 +140,7 @@ def _mark_holder(value: Any, depth: int) -> Any:
     match value:
         case dict():
             keys, values = list(dict.keys(value)), list(dict.values(value))
-            return len(keys), _mark_items(keys, 1), _mark_items(values, depth - 1)
+            return len(keys), _mark_keys(keys), _mark_items(values, depth - 1)
         case list() | tuple() | deque():
             items = list(value)
             return len(items), _mark_items(items, depth - 1)
@@ -182,6 +199,11 @@ def _slots(kind: type) -> list[str]:
     return [name for name in names if type(name) is str and not name.startswith("__")]
 
 
+def _mark_keys(keys: list[Any]) -> Any:
+    looked_at = keys[:_PLAIN_ITEMS_MAX]
+    return tuple(looked_at) if all(type(key) is str for key in looked_at) else _mark_items(keys, 1)
+
+
 def _mark_items(items: list[Any], depth: int) -> list[Any]:
-    looked_at = enumerate(items[:_PLAIN_ITEMS_MAX])
-    return [mark_value(item, depth) for place, item in looked_at if place < _ITEMS_MAX or type(item) in _PLAIN]
+    marks = [mark_value(item, depth) for item in items[:_ITEMS_MAX]]
+    return marks + [mark_value(item, depth) for item in items[_ITEMS_MAX:_PLAIN_ITEMS_MAX] if type(item) in _PLAIN]

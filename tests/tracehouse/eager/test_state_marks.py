@@ -1,9 +1,11 @@
 """Marks see that an iterator has gone on, and stay equal as long as it has not."""
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from tracehouse.eager.state_marks import mark_value
 
@@ -24,3 +26,30 @@ def test_an_iterator_is_marked_by_how_far_it_has_come(name: str) -> None:
         assert mark_value(iterator) == before
         next(iterator)
         assert mark_value(iterator) != before
+
+
+def test_a_container_that_gets_its_first_item_is_marked_anew() -> None:
+    holder: dict[object, object] = {}
+    before = mark_value(holder)
+    assert before == mark_value(OrderedDict())
+
+    holder["a"] = 1
+    assert mark_value(holder) != before
+
+
+def test_a_key_and_a_value_of_another_type_or_name_are_marked_otherwise() -> None:
+    marks = [
+        mark_value({key: value}) for key, value in [("a", 1), ("b", 1), (1, 1), (True, 1), ("a", True), ("a", 1.0)]
+    ]
+    assert all(one != other for one, other in itertools.combinations(marks, 2))
+
+
+def test_a_tensor_is_marked_by_itself_and_by_how_often_it_was_written_to() -> None:
+    tensor = torch.nn.Parameter(torch.zeros(2))
+    before = mark_value(tensor)
+    assert mark_value(tensor) == before
+    assert mark_value(tensor.clone()) != before
+
+    with torch.no_grad():
+        tensor.add_(1)
+    assert mark_value(tensor) != before
