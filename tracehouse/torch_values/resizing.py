@@ -8,6 +8,7 @@ import torch
 _NOISE = 0.01
 # torch has few operators for its larger unsigned integers.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+_FIRST = 64  # elements: most floats that are no mask show it in so many
 _SORTED_MAX = 2**16  # elements: larger tensors are taken for data, and not searched
 
 
@@ -18,7 +19,8 @@ def resize(tensor: torch.Tensor, shape: Sequence[int], seed: int) -> torch.Tenso
     tensor stays sorted. `seed` decides the noise.
     """
     resized = tensor.detach()
-    for place, size in enumerate(shape):
+    # The dims that become smaller come first: a hundred rows of a large image may not fit, nor be needed.
+    for place, size in sorted(enumerate(shape), key=lambda dim: dim[1] > tensor.shape[dim[0]]):
         if size != resized.shape[place]:
             resized = resize_dim(resized, place, size)
     if resized is tensor or tuple(shape) == tuple(tensor.shape):
@@ -57,10 +59,14 @@ def take(tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> torch.Tens
 def is_mask(tensor: torch.Tensor) -> bool:
     """Whether a float tensor holds only zeros, ones, infinities and lowest values, and not all of them are equal."""
     values = tensor.flatten()
-    if not len(values):
+    if not len(values) or not _has_marks_alone(values[:_FIRST]) or not _has_marks_alone(values):
         return False
-    marks = (values == 0) | (values == 1) | values.isinf() | (values <= torch.finfo(tensor.dtype).min / 2)
-    return bool(marks.all()) and not bool((values == values[0]).all())
+    return not bool((values == values[0]).all())
+
+
+def _has_marks_alone(values: torch.Tensor) -> bool:
+    marks = (values == 0) | (values == 1) | values.isinf() | (values <= torch.finfo(values.dtype).min / 2)
+    return bool(marks.all())
 
 
 def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
@@ -77,7 +83,8 @@ def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
 
 def _add_noise(values: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
     """Return `values` with normal noise, clamped to the range of `like`; a mask stays as it is."""
-    finite = like[like.isfinite()].double()
+    is_finite = like.isfinite()
+    finite = (like if bool(is_finite.all()) else like[is_finite]).double()
     if finite.numel() == 0 or is_mask(like):
         return values
     low, high = finite.min(), finite.max()
