@@ -25,8 +25,8 @@ def join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def methods(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """Return the compiled methods by their names."""
+def methods(module: Any) -> dict[str, Any]:
+    """Return the compiled methods of a ScriptModule, or of what else has a module of C++, by their names."""
     return {name: module._c._get_method(name) for name in module._c._method_names()}
 
 

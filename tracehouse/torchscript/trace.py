@@ -25,6 +25,7 @@ from tracehouse.torchscript import torch_check
 from tracehouse.torchscript.autograd_functions import InlinedFunction, inline_autograd_functions
 from tracehouse.torchscript.torch_check import RecordedWarning
 from tracehouse.torchscript.trace_errors import translate_refusal
+from tracehouse.torchscript.trace_shells import TraceShell
 from tracehouse.torchscript.tracing_state import keep_tracing_state
 
 
@@ -41,12 +42,12 @@ class TraceResult:
 
 @dataclass(frozen=True)
 class Retraced:
-    """A method that was traced once more.
+    """The graph of a method that was traced once more.
 
     `returns` is how what it returned nests, with the constants; None if the trace itself returns all of it.
     """
 
-    module: torch.jit.ScriptModule
+    module: TraceShell
     returns: Structure | None = None
 
 
@@ -98,7 +99,7 @@ def retrace(
     """Trace one method again with the same options, inside the context `within`. Raises whatever tracing raises."""
     recording = _Recording(model, {call.method: call}, (), options, 1.0, gradients)
     with warnings.catch_warnings(action="ignore"):
-        module = recording.trace(check=False, within=within)
+        module = recording.record(TraceShell, check=False, within=within)
     return Retraced(module, recording.returned.get(call.method))
 
 
@@ -131,10 +132,23 @@ class _Recording:
     inlined: dict[str, InlinedFunction] = field(default_factory=dict)
     returned: dict[str, Structure] = field(default_factory=dict)  # by the methods of which a trace keeps tensors alone
 
-    def trace(
-        self, *, check: bool, gradients: bool | None = None, within: AbstractContextManager[Any] | None = None
-    ) -> torch.jit.ScriptModule:
-        """Trace the calls' methods inside the context `within`. Raises whatever tracing or torch's check raises."""
+    def trace(self, *, check: bool, gradients: bool | None = None) -> torch.jit.ScriptModule:
+        """Trace the calls' methods. Raises whatever tracing or torch's check raises."""
+        traced: torch.jit.ScriptModule = self.record(None, check=check, gradients=gradients)
+        return traced
+
+    def record(
+        self,
+        module_class: type[TraceShell] | None,
+        *,
+        check: bool,
+        gradients: bool | None = None,
+        within: AbstractContextManager[Any] | None = None,
+    ) -> Any:
+        """Trace the calls' methods inside the context `within`, and return a `module_class`, or torch's own class.
+
+        Raises whatever tracing or torch's check raises.
+        """
         module = self.model.copy_module()
         bake(module, self.calls, self.returned)
         keep_tracing_state(module, self.calls)
@@ -145,7 +159,7 @@ class _Recording:
         gradients = self.gradients if gradients is None else gradients
         inlining = inline_autograd_functions(self.inlined)
         with torch.set_grad_enabled(gradients), within or nullcontext(), inlining:
-            traced: torch.jit.ScriptModule = torch.jit.trace_module(
+            return torch.jit.trace_module(
                 module,
                 _artifact_args(self.calls),
                 check_trace=check,
@@ -154,8 +168,8 @@ class _Recording:
                 strict=self.options.strict,
                 _force_outplace=self.options.force_outplace,
                 _store_inputs=self.options.store_inputs,
+                _module_class=module_class,
             )
-        return traced
 
     def _check_inputs(self) -> list[dict[str, tuple[Any, ...]]]:
         """Return inputs for torch's check, each for all methods. Inputs that do not fit the trace are left out."""

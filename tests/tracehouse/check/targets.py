@@ -50,8 +50,8 @@ def make_retraceable(model: LoadedModel, *args: Any, **kwargs: Any) -> Target:
     def retrace(again: Call, within: AbstractContextManager[Any]) -> trace.Retraced:
         return trace.retrace(model, again, options, within, gradients=False)
 
-    artifact = trace.retrace(model, call, options, torch.no_grad(), gradients=False).module
-    return Target(model, call, EagerOracle(model, 0), artifact, "traced", retrace, TOLERANCE, 0)
+    traced = trace.trace(model, {"forward": call}, options, outputs={}, check=False, tolerance=TOLERANCE)
+    return Target(model, call, EagerOracle(model, 0), traced.module, "traced", retrace, TOLERANCE, 0)
 
 
 def trace_target(model: LoadedModel, *args: Any) -> tuple[Target, list[RecordedWarning]]:

@@ -21,6 +21,7 @@ from tracehouse.contract.structure import BakedLeaf, Structure, leaves_of
 from tracehouse.introspection import script_graphs, user_lines
 from tracehouse.torch_values.tensors import to_bytes
 from tracehouse.torchscript import tensor_constants
+from tracehouse.torchscript.trace_shells import TraceShell
 
 _SHOWN_MAX_CHARACTERS = 80
 # If the differing parts of two graphs have more pairs of nodes than this, they are not aligned, and only the first
@@ -104,7 +105,9 @@ class CanonicalGraph:
         return self
 
 
-def canonicalize(module: torch.jit.ScriptModule, method: str, returns: Structure | None = None) -> CanonicalGraph:
+def canonicalize(
+    module: torch.jit.ScriptModule | TraceShell, method: str, returns: Structure | None = None
+) -> CanonicalGraph:
     """Return the canonical graph of a module's method: inlined and, by torch's own pass, without dead code.
 
     `returns` is how what the model returned nests, if the graph returns the tensors of it alone: then the last step has
