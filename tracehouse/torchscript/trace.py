@@ -25,7 +25,7 @@ from tracehouse.torchscript import torch_check
 from tracehouse.torchscript.autograd_functions import InlinedFunction, inline_autograd_functions
 from tracehouse.torchscript.torch_check import RecordedWarning
 from tracehouse.torchscript.trace_errors import translate_refusal
-from tracehouse.torchscript.trace_shells import TraceShell
+from tracehouse.torchscript.trace_shells import TraceShell, whole_then_shells
 from tracehouse.torchscript.tracing_state import keep_tracing_state
 
 
@@ -134,12 +134,13 @@ class _Recording:
 
     def trace(self, *, check: bool, gradients: bool | None = None) -> torch.jit.ScriptModule:
         """Trace the calls' methods. Raises whatever tracing or torch's check raises."""
-        traced: torch.jit.ScriptModule = self.record(None, check=check, gradients=gradients)
+        module_class = whole_then_shells() if check else None
+        traced: torch.jit.ScriptModule = self.record(module_class, check=check, gradients=gradients)
         return traced
 
     def record(
         self,
-        module_class: type[TraceShell] | None,
+        module_class: Callable[..., Any] | None,
         *,
         check: bool,
         gradients: bool | None = None,

@@ -4,6 +4,8 @@ torch.jit.trace_module makes a ScriptModule of each submodule, with all that a u
 ten times as long as the traced call. The tracer itself looks up parameters, buffers and submodules by their names.
 """
 
+from collections.abc import Callable
+from itertools import chain, repeat
 from types import FunctionType
 from typing import Any
 
@@ -32,6 +34,12 @@ class TraceShell:
             self._c, _ = _compile(module, {})
         except (_NotPlain, RuntimeError):
             self._c = TopLevelTracedModule(module, _compilation_unit=_compilation_unit)._c
+
+
+def whole_then_shells() -> Callable[..., Any]:
+    """Return a `_module_class` for a trace that torch checks: torch's own, and then shells for its check's traces."""
+    kinds = chain([TopLevelTracedModule], repeat(TraceShell))
+    return lambda module, _compilation_unit=None: next(kinds)(module, _compilation_unit=_compilation_unit)
 
 
 def _compile(module: torch.nn.Module, kinds: dict[type, type]) -> _Compiled:
