@@ -15,9 +15,12 @@ from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import translate_errors
 from tracehouse.eager.source import seed_all
 from tracehouse.errors import AnswerTooLarge, ModelRaised
+from tracehouse.tensors.tensor import TensorSpec
+from tracehouse.torch_values import returned
 from tracehouse.torch_values.compare import copy_outputs
 from tracehouse.torch_values.generators import read_generators
 from tracehouse.torch_values.gradients import Gradients, differentiate
+from tracehouse.torch_values.tensors import spec_of
 
 _SAVED_MAX_BYTES = 2**16  # of a result that is kept for a way back where nobody is known to go it; chosen
 
@@ -34,6 +37,12 @@ class CallResult:
     drew: bool = False  # the call drew a random number
     drew_in_python: bool = False  # it drew one from Python's or NumPy's generator, which no trace records
     left_state: bool = False  # the call changed the model, or what the model shares with its copies
+
+    @property
+    def output_specs(self) -> list[TensorSpec]:
+        """The shapes and datatypes of the outputs, without those that have no datatype."""
+        named = returned.tensors(self.outputs)
+        return [spec for name, tensor in named.items() if (spec := spec_of(name, tensor)) is not None]
 
 
 def call_model(

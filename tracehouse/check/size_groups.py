@@ -9,6 +9,7 @@ from tracehouse.contract.dims import Linear, SymbolicShape, format_sizes, shape_
 from tracehouse.contract.input_spec import Reason
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
+from tracehouse.tensors.tensor import TensorSpec
 from tracehouse.torch_values import resizing
 
 # An input is made no larger than BYTES_MAX, and no larger than TIMES_EXAMPLE_MAX times the example's unless it stays
@@ -37,6 +38,8 @@ class Groups:
     between: dict[str, list[int]] = field(default_factory=dict)
     # Calls that the eager model answers, and the artifact wrongly, because dims that have these symbols change apart.
     apart: list[tuple[tuple[str, ...], Call]] = field(default_factory=list)
+    # Calls of other sizes on which the artifact was found right, with the shapes and datatypes of the outputs.
+    agreed: list[tuple[Call, Sequence[TensorSpec]]] = field(default_factory=list)
     # Sizes that the eager model compares a symbol with.
     edges: dict[str, list[int]] = field(default_factory=dict)
     # Integer inputs whose values describe a size, such as lengths, and the symbol of that size: they change with it.

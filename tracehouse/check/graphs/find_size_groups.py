@@ -35,6 +35,9 @@ _FAR = (2, 4, 8, 16, 32)
 _OTHER_THAN_ONE = (2, 3)
 # Sizes to begin from in place of 1: one that no other dim has, for two dims may have equal sizes by chance.
 _IN_PLACE_OF_ONE = (3, 5, 7, 11)
+# Sizes above _LARGE of inputs with more elements than _LARGE_ELEMENTS become about _SMALLER. They change by a multiple
+# of _PERIOD, so that a model that takes each eighth size, say, takes them too. Chosen.
+_LARGE, _LARGE_ELEMENTS, _SMALLER, _PERIOD = 64, 2**15, 64, 32
 _SUBSETS_MAX = 5  # with more dims of size 1 than this, not every subset of them is tried
 _PAIRS_MAX = 30  # so many pairs of dims are tried together; a choice
 _FITTING_SHARE = 0.8  # the fraction of the rest of the budget that fitting to the artifact may take; a choice
@@ -84,6 +87,7 @@ def _search(oracle: SizeOracle) -> Groups:
         if dims
         else Relations({})
     )
+    _shrink_large(oracle)  # after the run on symbols, which takes no longer for large sizes
     search = _GroupSearch(oracle, dims, relations)
     try:
         search.run()
@@ -128,8 +132,8 @@ def _begin_above_one(oracle: SizeOracle, expressions: Expressions) -> bool:
     if not all(oracle.accepts(expressions, {"one": size}) for size in _OTHER_THAN_ONE):
         return False
     others = {size for dim, size in oracle.sizes.items() if dim not in expressions}
-    unused = [size for size in _IN_PLACE_OF_ONE if size not in others and oracle.accepts(expressions, {"one": size})]
-    size = next(iter(unused), _OTHER_THAN_ONE[-1])
+    unused = (size for size in _IN_PLACE_OF_ONE if size not in others and oracle.accepts(expressions, {"one": size}))
+    size = next(unused, _OTHER_THAN_ONE[-1])
     oracle.begin_from(oracle.groups(expressions).resize(oracle.call, {"one": size}, oracle.target.seed))
     return True
 
@@ -144,6 +148,27 @@ def _subsets_of_ones(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
     for place in sorted({place for _, place in ones}):
         yield [dim for dim in ones if dim[1] == place]
     yield from ([dim] for dim in ones)
+
+
+def _shrink_large(oracle: SizeOracle) -> None:
+    """Begin from smaller sizes of large inputs of floats, such as images, where the artifact is right on them too."""
+    tensors = oracle.call.tensors
+    large = {dim for dim, size in oracle.sizes.items() if size > _LARGE and tensors[dim[0]].numel() > _LARGE_ELEMENTS}
+    if not large or not all(tensor.is_floating_point() for tensor in tensors.values()):
+        return
+    # Dims of one size keep one size, and dims of different sizes keep different ones.
+    taken = {size for dim, size in oracle.sizes.items() if dim not in large}
+    sizes: dict[str, int] = {}
+    for size in sorted({oracle.sizes[dim] for dim in large}):
+        free = (one for one in range(_SMALLER + size % _PERIOD, size, _PERIOD) if one not in taken)
+        sizes[f"s{size}"] = next(free, size)
+        taken.add(sizes[f"s{size}"])
+    expressions = {dim: Linear(((f"s{oracle.sizes[dim]}", 1),)) for dim in large}
+    try:
+        if oracle.accepts(expressions, sizes) and not oracle.is_wrong(expressions, sizes):
+            oracle.begin_from(oracle.call_at(expressions, sizes))
+    except OutOfTime:
+        return
 
 
 class _GroupSearch:

@@ -50,6 +50,7 @@ def name_size_groups(
         apart=[
             (tuple(names[symbol] for symbol in symbols), call) for symbols, call in apart if names.keys() >= {*symbols}
         ],
+        agreed=oracle.agreed,
         edges={symbol: edges for symbol, edges in _edges_by_symbol(relations, named).items() if edges},
         may_be_empty=frozenset(names[symbol] for symbol in may_be_empty if symbol in names),
         lengths={leaf: symbol_of(named[dim]) for leaf, dim in oracle.dims_of_lengths.items() if dim in named},

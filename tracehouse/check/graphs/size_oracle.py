@@ -1,6 +1,6 @@
 """The size oracle: whether the eager model accepts a call of other sizes. Each set of sizes is called only once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tracehouse.check.calls import CallResult, call_artifact
@@ -13,11 +13,14 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
+from tracehouse.tensors.tensor import TensorSpec
 from tracehouse.torch_values import resizing, structure
 
 # The dims whose sizes change, each as a sum of symbols. A dim that is missing keeps its size.
 Expressions = dict[Dim, Linear]
 _Key = tuple[tuple[str, tuple[int, ...]], ...]  # the shape of each input
+_Answers = dict[_Key, tuple[Call, CallResult]]
+_KEPT_MAX = 8  # answers that are kept, in case the same is asked again; chosen
 
 
 class OutOfTime(Exception):
@@ -36,7 +39,10 @@ class SizeOracle:
         self._accepted: dict[_Key, bool] = {}
         self._too_slow: set[_Key] = set()
         self._wrong: dict[_Key, bool] = {}
-        self._latest: dict[_Key, tuple[Call, CallResult]] = {}  # the call that eager answered last
+        self._latest: _Answers = {}  # the call that eager answered last
+        self._of_example: _Answers = {}  # the first calls that eager answered, of those that resize the example
+        # Calls on which the artifact was found right, with the shapes and datatypes of its outputs.
+        self.agreed: list[tuple[Call, Sequence[TensorSpec]]] = []
 
     @property
     def sizes(self) -> dict[Dim, int]:
@@ -53,6 +59,7 @@ class SizeOracle:
         """Return an oracle that changes the sizes of the example itself, and has this share of the budget left."""
         oracle = SizeOracle(self.target, self.budget.share(share))
         oracle.dims_of_lengths = {**self.dims_of_lengths}
+        oracle.agreed, oracle._of_example = self.agreed, self._of_example
         return oracle
 
     def accepts(self, expressions: Expressions, sizes: Mapping[str, int]) -> bool:
@@ -132,6 +139,8 @@ class SizeOracle:
             try:
                 call, answer = self._latest.get(key) or self._ask(expressions, sizes)
                 self._wrong[key] = not self.target.ask_artifact(call, answer).compared.agrees
+                if not (self._wrong[key] or answer.left_state):
+                    self.agreed.append((call, answer.output_specs))
             except (ModelRaised, TooSlow):
                 self._wrong[key] = False
         return self._wrong[key]
@@ -145,12 +154,19 @@ class SizeOracle:
 
         Raises TooSlow if the call takes longer than the target's `call_s` seconds or the budget, whichever is less.
         """
+        key = _key(groups, sizes)
+        resizes_example = self.call is self.target.call and not groups.lengths
+        if resizes_example and key in self._of_example:
+            self._latest = {key: self._of_example[key]}
+            return None
         try:
             call = groups.resize(self.call, sizes, self.target.seed)
             within_s = min(self.target.call_s, max(self.budget.left_s, CALL_LIMITS.resized_least_s))
-            self._latest = {_key(groups, sizes): (call, self.target.eager.answer(call, within_s=within_s))}
+            self._latest = {key: (call, self.target.eager.answer(call, within_s=within_s))}
         except ModelRaised as error:
             return error
+        if resizes_example and len(self._of_example) < _KEPT_MAX:
+            self._of_example |= self._latest
         return None
 
     def _ask(self, expressions: Expressions, sizes: Mapping[str, int]) -> tuple[Call, CallResult]:

@@ -1,6 +1,7 @@
 """Size tests: the artifact is compared with the eager model at other sizes than the example's."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
@@ -14,6 +15,7 @@ from tracehouse.check.inputs.value_changes import WITNESS_CHANGES, Change
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
+from tracehouse.contract.dims import format_sizes
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import Difference
@@ -21,10 +23,8 @@ from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.tensors.tensor import TensorSpec
-from tracehouse.torch_values import returned
 from tracehouse.torch_values.compare import compare
 from tracehouse.torch_values.resizing import is_mask
-from tracehouse.torch_values.tensors import spec_of
 
 # agrees, differs and raised: what the artifact did. refused and too-slow: what eager did, which is no fault of the
 # trace. unsure: eager gives two different answers to the call, for instance if an operator reads memory past its end.
@@ -80,14 +80,28 @@ def run_first_size_tests(
 ) -> list[SizeTest]:
     """Compare at sizes of one symbol after the other until the artifact agrees at enough, and return the tests.
 
-    `wanted` limits the sizes of the symbols that it names. Sizes for which the budget leaves no time are left out.
+    The calls at these sizes on which it was found right before are not made again. `wanted` limits the sizes of the
+    symbols that it names. Sizes for which the budget leaves no time are left out.
     """
+    samples = [*choose_single_sizes(groups, wanted)]
+    agreed = {format_sizes(test.sizes): test for test in _list_agreed(groups, samples)}
+    found = Counter(test.changed_symbols(groups) for test in agreed.values())
     tester = _SizeTester(target, groups, budget)
-    for sizes in choose_single_sizes(groups, wanted):
-        if not tester.agrees_often_at(sizes):
+    for sizes in samples:
+        is_known = format_sizes({**groups.example, **sizes}) in agreed
+        if not is_known and not tester.agrees_often_at(sizes, found[tuple(sizes)]):
             tester.run(sizes)
     tester.report_omissions()
-    return tester.tests
+    return [*agreed.values(), *tester.tests]
+
+
+def _list_agreed(groups: Groups, samples: Sequence[Mapping[str, int]]) -> Iterator[SizeTest]:
+    """Yield the calls at one of these sizes on which the artifact was found right while the groups were searched."""
+    chosen = [{**groups.example, **sizes} for sizes in samples]
+    for call, outputs in groups.agreed:
+        sizes = groups.sizes_of(call)
+        if sizes is not None and sizes in chosen:
+            yield SizeTest(sizes, call, "agrees", outputs=outputs)
 
 
 def run_size_tests(
@@ -262,9 +276,9 @@ class _SizeTester:
         tests = self._tests_of(sizes)
         return sum(test.is_wrong for test in tests) >= _WRONG_MAX and not any(test.agrees for test in tests)
 
-    def agrees_often_at(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the artifact agrees at enough sizes of these symbols alone."""
-        return sum(test.agrees for test in self._tests_of(sizes)) >= _AGREES_MIN
+    def agrees_often_at(self, sizes: Mapping[str, int], before: int) -> bool:
+        """Whether the artifact agrees at enough sizes of these symbols alone, with those `before`."""
+        return before + sum(test.agrees for test in self._tests_of(sizes)) >= _AGREES_MIN
 
     def _tests_of(self, sizes: Mapping[str, int]) -> list[SizeTest]:
         """Return the tests in which these symbols alone have other sizes than the example's."""
@@ -296,7 +310,7 @@ class _SizeTester:
             return SizeTest(sizes, call, "raised", error=error, aftereffect=aftereffect)
         compared = target.eager.compare(call, eager, artifact, target.tolerance)
         if compared.agrees:
-            return SizeTest(sizes, call, "agrees", aftereffect=aftereffect, outputs=_specs_of(eager))
+            return SizeTest(sizes, call, "agrees", aftereffect=aftereffect, outputs=eager.output_specs)
         if not target.eager.is_repeatable(call, eager, tolerance=target.tolerance, within_s=target.call_s):
             return SizeTest(sizes, call, "unsure")
         return SizeTest(
@@ -344,8 +358,3 @@ def _nudge(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.clone()
     places = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
     return torch.where(places % 2 == 0, tensor * (1 + torch.finfo(tensor.dtype).eps), tensor)
-
-
-def _specs_of(answer: CallResult) -> list[TensorSpec]:
-    outputs = returned.tensors(answer.outputs)
-    return [spec for name, tensor in outputs.items() if (spec := spec_of(name, tensor)) is not None]

@@ -9,12 +9,15 @@ import torch
 from tests.tracehouse.check.targets import make_retraceable
 from tracehouse.check.graphs.find_size_groups import find_size_groups
 from tracehouse.check.graphs.size_oracle import SizeOracle
+from tracehouse.check.graphs.size_tests import run_first_size_tests
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
+from tracehouse.eager.call import Call
 from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import ModelRaised
+from tracehouse.spec.trace_spec import WantedSizes
 
 Load = Callable[..., LoadedModel]
 
@@ -170,3 +173,86 @@ class _Tensors:
 
     def with_tensors(self, tensors: dict[str, torch.Tensor]) -> "_Tensors":
         return _Tensors(tensors)
+
+
+class Pools(torch.nn.Module):
+    """It takes images of all sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x).mean((2, 3))
+
+
+class Patches(Pools):
+    """Its trace has the number of patches of its example, and eager takes sides of each 16th size."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, columns = int(x.shape[2]) // 16, int(x.shape[3]) // 16
+        return super().forward(x).sum(1) + x.reshape(x.shape[0], 3, rows, 16, columns, 16).sum((1, 2, 3, 4, 5))
+
+
+def shapes_called(target: Target) -> list[tuple[int, ...]]:
+    """Return a list that gets the shape of each call of the eager model from here on."""
+    shapes: list[tuple[int, ...]] = []
+    answer = target.eager.answer
+
+    def note(call: Call, **options: Any) -> Any:
+        shapes.append(tuple(call.tensors["x"].shape))
+        return answer(call, **options)
+
+    target.eager.answer = note  # type: ignore[method-assign]
+    return shapes
+
+
+def test_the_sizes_of_a_large_image_are_searched_on_a_smaller_one() -> None:
+    target = make_retraceable(LoadedModel(Pools().eval()), torch.randn(2, 3, 160, 192))
+    shapes = shapes_called(target)
+
+    groups = found(target)
+
+    assert groups.shapes == {"x": ("batch", 3, "height", "width")}
+    assert groups.example == {"batch": 2, "height": 160, "width": 192}
+    assert not groups.steps
+    assert all(max(shape[2:]) < 100 for shape in shapes if shape[1] != 3)
+    assert any(shape[1] != 3 for shape in shapes)
+    # The artifact is compared beside the example's own sizes.
+    assert {(2, 3, 161, 192), (2, 3, 160, 193)} <= {*shapes}
+
+
+def test_a_large_image_stays_as_it_is_where_a_smaller_one_is_answered_wrongly() -> None:
+    target = make_retraceable(LoadedModel(Patches().eval()), torch.randn(2, 3, 160, 192))
+    shapes = shapes_called(target)
+
+    groups = found(target)
+
+    assert groups.steps == {"height": 16, "width": 16}
+    assert (2, 3, 64, 96) in shapes  # tried, and given up
+    assert (2, 3, 176, 192) in shapes
+
+
+def test_a_call_that_was_made_to_find_the_sizes_is_not_made_again() -> None:
+    target = make_retraceable(LoadedModel(Pools().eval()), torch.randn(1, 3, 20, 24))
+    shapes = shapes_called(target)
+    groups = found(target)
+    before = len(shapes)
+
+    tests = run_first_size_tests(target, groups, {}, Budget(60))
+
+    assert len(shapes) == before
+    assert len({*shapes}) == len(shapes)
+    assert [one.changed_symbols(groups) for one in tests if one.agrees] == [
+        ("batch",), ("batch",), ("height",), ("height",), ("width",), ("width",)
+    ]  # fmt: skip
+    assert all(one.outputs for one in tests)
+
+
+def test_a_call_outside_of_the_wanted_sizes_does_not_stand_for_one_inside() -> None:
+    target = make_retraceable(LoadedModel(Pools().eval()), torch.randn(1, 3, 20, 24))
+    groups = found(target)
+
+    tests = run_first_size_tests(target, groups, {"height": WantedSizes(low=8, high=16)}, Budget(60))
+
+    assert {one.sizes["height"] for one in tests if one.changed_symbols(groups) == ("height",)} == {8, 16}
