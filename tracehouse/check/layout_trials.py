@@ -63,7 +63,7 @@ class LayoutTrials:
         self._artifact = artifact
         self._tolerance = tolerance
         self._within_s = within_s
-        self._plain: _PlainAnswer | None = None  # the last contiguous call that was asked
+        self._plain: list[_PlainAnswer] = []  # of the contiguous calls that were asked
 
     def run(self, cases: Iterable[LayoutCase], budget: Budget, left_out: list[str]) -> Iterator[LayoutEffect]:
         """Yield the effect of each case that has one; enter those without time or memory into `left_out`.
@@ -84,6 +84,13 @@ class LayoutTrials:
             if effect is not None:
                 yield effect
 
+    def are_right_on(self, plain: Call) -> bool:
+        """Whether the model answers this contiguous call, and the artifact answers the same."""
+        try:
+            return self._answer_plain(plain).artifact_agrees
+        except (ModelRaised, TooSlow, LimitExceeded):
+            return False
+
     def find_effect(self, case: LayoutCase) -> LayoutEffect | None:
         """Return the effect of one case. Raises ModelRaised if the model refuses it, LimitExceeded and TooSlow."""
         known = self._answer_plain(case.plain)
@@ -102,10 +109,12 @@ class LayoutTrials:
         return None
 
     def _answer_plain(self, call: Call) -> _PlainAnswer:
-        if self._plain is None or self._plain.call is not call:
-            answer = self._eager.answer(call, within_s=self._within_s)
-            self._plain = _PlainAnswer(call, answer, self._ask_artifact(call, answer).agrees)
-        return self._plain
+        for known in self._plain:
+            if known.call is call:
+                return known
+        answer = self._eager.answer(call, within_s=self._within_s)
+        self._plain.append(_PlainAnswer(call, answer, self._ask_artifact(call, answer).agrees))
+        return self._plain[-1]
 
     def _compare(self, case: LayoutCase, plain: _PlainAnswer, answer: CallResult) -> Iterator[ComparisonResult]:
         """Yield how the artifact's answer compares, and then how eager's does with that on contiguous inputs.

@@ -64,7 +64,7 @@ from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.torchscript.torch_check import RecordedWarning
 
 ReportLayer = Callable[[Layer], object]
-Probe = Callable[[ValueBounds, Budget, Sequence[Call]], object]
+Probe = Callable[[ValueBounds, Budget, Sequence[Call], Call], object]
 
 # The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
 # nothing for the later ones. The fractions are choices.
@@ -77,6 +77,9 @@ _SHRINK_SHARE = 0.04
 # that it leaves open this fraction of the rest. Choices.
 _PROOF_SHARE, _REST_SHARE = 0.75, 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
+# Where smaller sizes stand for the example's, they are not below these. Chosen: a network that halves images five times
+# should have several pixels left whose layout it may read.
+_ROWS_MIN, _LAYOUTS_MIN = 32, 96
 _BROKE_OFF = "the layer broke off"
 _NO_SIZES = "nothing: no size may vary"
 _HAS_MEMORY = "nothing: the model hands the memory of tensors out, and symbols have none"
@@ -99,8 +102,8 @@ class Pipeline:
     """Gathers the evidence of one method within a budget.
 
     `report` is called with each layer when it ends. `probe` compares on other values in the example's shapes; it gets
-    the smallest and the largest integer that the model accepts in each input, a budget, and calls to begin with. The
-    sizes of the `samples` are tried on their values.
+    the smallest and the largest integer that the model accepts in each input, a budget, calls to begin with, and a call
+    whose layouts are varied. The sizes of the `samples` are tried on their values.
     """
 
     def __init__(
@@ -286,7 +289,8 @@ class Pipeline:
             smallest = self._smallest(tester, name, call)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         # Probes have a limit of their own, and may take what is left of the whole budget.
-        self._run_probes(values.bounds, self._budget, evidence.wrong_calls)
+        small = self._with_small_example(evidence, _LAYOUTS_MIN).call
+        self._run_probes(values.bounds, self._budget, evidence.wrong_calls, small)
         wrong = [(_name_value(one), one.call, tester.at_line(one.line)) for one in evidence.wrong_values
                  if one.confirmed]  # fmt: skip
         wrong += [(name_sizes(one.symbols), one.counterexample.call, Cause(symbols=frozenset(one.symbols)))
@@ -303,19 +307,22 @@ class Pipeline:
             return
         assert evidence.groups is not None  # or there is nothing to certify
         bounds = evidence.probe.values.bounds
-        target = self._with_small_example(evidence)
+        target = self._with_small_example(evidence, _ROWS_MIN)
         certified = certificate.certify(target, evidence.groups, _BATCH_MAX, budget, bounds=bounds)
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
         else:
             yield BatchEvidence(summary=f"requests must be answered one by one: {certified.reason}")
 
-    def _with_small_example(self, evidence: Evidence) -> Target:
-        """Return the target with an example of smaller sizes, if it is proven that a trace does the same at both."""
+    def _with_small_example(self, evidence: Evidence, least: int) -> Target:
+        """Return the target with an example of smaller sizes, if it is proven that a trace does the same at both.
+
+        A size that becomes smaller is not below `least`.
+        """
         target, groups, proof = self._target, evidence.groups, evidence.prove.proof
         if groups is None or proof is None or target.form != "traced" or evidence.prove.contradicted:
             return target
-        return replace(target, call=groups.resize(target.call, stand_in_sizes(proof, groups), target.seed))
+        return replace(target, call=groups.resize(target.call, stand_in_sizes(proof, groups, least), target.seed))
 
     def _size_states(self, calls: Sequence[SizeTest]) -> Iterator[SizeState]:
         """Yield the state that depends on sizes, if a call has shown any: first the difference, then what causes it."""

@@ -15,8 +15,6 @@ Sizes = Mapping[str, int]
 # the example's. Chosen: a model may take far longer than its inputs grow.
 _ELEMENTS_MAX = 2**14
 _TIMES_EXAMPLE = 4
-# Smaller sizes that stand for the example's are not below this. Chosen.
-_STAND_IN_MIN = 32
 
 
 def border_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest], *, is_baked: bool) -> list[Sizes]:
@@ -50,11 +48,14 @@ def doubtful_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest]) -> 
     return _different([*doubtful, *_within_reach(ends, groups)])
 
 
-def stand_in_sizes(proof: Proof, groups: Groups) -> Sizes:
-    """Return smaller sizes that are proven together with the example's: calls cost less there. Else the example's."""
+def stand_in_sizes(proof: Proof, groups: Groups, least: int) -> Sizes:
+    """Return smaller sizes that are proven together with the example's: calls cost less there. Else the example's.
+
+    A size that becomes smaller is not below `least`.
+    """
     for region in proof.regions:
         if region.contains(groups.example):
-            return {symbol: _smallest(region.spans[symbol], size) for symbol, size in groups.example.items()}
+            return {symbol: _smallest(region.spans[symbol], size, least) for symbol, size in groups.example.items()}
     return groups.example
 
 
@@ -77,9 +78,9 @@ def _within_reach(ends: Iterable[tuple[Sizes, Sizes]], groups: Groups) -> Iterat
             yield from ({**smallest, symbol: size} for symbol, size in largest.items() if size != smallest[symbol])
 
 
-def _smallest(spans: Sequence[Span], size: int) -> int:
+def _smallest(spans: Sequence[Span], size: int, least: int) -> int:
     """Return the smallest size of the spans that may stand in for this one, which is in them."""
-    firsts = [span.low + max(0, -(-(_STAND_IN_MIN - span.low) // span.step)) * span.step for span in spans]
+    firsts = [span.low + max(0, -(-(least - span.low) // span.step)) * span.step for span in spans]
     return min([first for first, span in zip(firsts, spans, strict=True) if first in span and first < size] or [size])
 
 

@@ -1,12 +1,15 @@
 """Layout trials: what a model reads of its inputs besides size, datatype, device and values is found and named."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from torch import nn
 
 import tracehouse
+from tracehouse.check.inputs.layouts import LayoutCase, vary_layouts
+from tracehouse.check.probe import probing
+from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
@@ -216,3 +219,39 @@ def test_an_error_on_the_contiguous_copy_says_that_it_is_one() -> None:
         check(lambda x: x.permute(0, 2, 3, 1).view(-1), CHANNELS_LAST)
 
     assert "contiguous copies" in raised.value.__notes__[0]
+
+
+class ReadsDeep(nn.Module):
+    """It halves an image five times, and reads the layout of what is left."""
+
+    def __init__(self, reads: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.convs = nn.Sequential(*[nn.Conv2d(3, 3, 3, stride=2, padding=1) for _ in range(5)])
+        self.reads = reads
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.reads(self.convs(x)).mean((2, 3))
+
+
+@pytest.mark.parametrize("reads", [by_contiguity, by_channels_last])
+def test_a_layout_that_is_read_deep_in_a_large_image_is_found_on_a_smaller_one(
+    reads: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    report = tracehouse.check(ReadsDeep(reads).eval(), torch.randn(1, 3, 160, 192), budget_s=12)
+
+    assert finding_of(report, "layout-differs").evidence["read"] == "Tensor.is_contiguous()"
+
+
+def test_layouts_are_varied_on_the_smaller_sizes_that_a_proof_has_shown_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    varied: list[tuple[int, ...]] = []
+
+    def note(example: Call) -> Iterator[LayoutCase]:
+        varied.extend(tuple(tensor.shape) for tensor in example.tensors.values())
+        return vary_layouts(example)
+
+    monkeypatch.setattr(probing, "vary_layouts", note)
+    for size in (160, 80):
+        tracehouse.check(nn.Conv2d(3, 4, 3).eval(), torch.randn(1, 3, size, size), budget_s=30)
+    tracehouse.check(nn.Sequential(nn.Flatten(), nn.Linear(160, 2)).eval(), torch.randn(1, 160), budget_s=30)
+
+    assert varied == [(1, 3, 96, 96), (1, 3, 80, 80), (1, 160)]

@@ -57,11 +57,12 @@ class Probing:
         self._seed = seed
         self._sensitivity = Sensitivity(eager, comparer.answer_of_artifact, example, tolerance=tolerance, seed=seed)
 
-    def run(self, bounds: ValueBounds, budget: Budget, first: Sequence[Call] = ()) -> None:
+    def run(self, bounds: ValueBounds, budget: Budget, first: Sequence[Call], in_layouts: Call) -> None:
         """Compare on every probe for which there is time, and report the others as findings.
 
         `bounds` has the smallest and the largest integer that the model accepts in each input, and `first` has calls to
-        compare on before the probes. Raises LimitExceeded if the artifact runs out of memory.
+        compare on before the probes. `in_layouts` is the example, or a smaller call that stands for it: its layouts are
+        varied. Raises LimitExceeded if the artifact runs out of memory.
         """
         limits = CALL_LIMITS
         own = self._limit(limits.probes, budget, _TIMES_DEEP if self._deep else 1)
@@ -77,7 +78,7 @@ class Probing:
                 left_out.append(f"{method} {name}")
             elif (slow := self._compare(name, probe, within_s)) is not None:
                 too_slow.append(f"{method} {slow}")
-        self._try_layouts(within_s, self._limit(limits.layouts, budget))
+        self._try_layouts(in_layouts, within_s, self._limit(limits.layouts, budget))
         if left_out:
             self._ledger.findings.append(
                 coverage.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")
@@ -124,14 +125,15 @@ class Probing:
             return f"{name}, again"
         return None
 
-    def _try_layouts(self, within_s: float, budget: Budget) -> None:
-        """Try other layouts of the inputs.
+    def _try_layouts(self, call: Call, within_s: float, budget: Budget) -> None:
+        """Try other layouts of the call's inputs, or of the example's if the call does not do.
 
         Nobody can send such inputs over HTTP, but whoever downloads the archive may have them.
         """
         left_out: list[str] = []
         trials = LayoutTrials(self._eager, self._comparer.artifact, tolerance=self._tolerance, within_s=within_s)
-        effects = [*trials.run(vary_layouts(self._example), budget, left_out)]
+        varied = call if call is self._example or trials.are_right_on(call) else self._example
+        effects = [*trials.run(vary_layouts(varied), budget, left_out)]
         self._ledger.findings += findings_of_effects(self._example.method, effects)
         if left_out:
             named = [f"{self._example.method} {name}" for name in left_out]
