@@ -40,7 +40,8 @@ from tracehouse.torch_values.compare import compare
 
 # The numbers of rows that are tested for a trace, which computes the same for all sizes except for what its kernels
 # choose. They are a choice. A script may branch on any size, so every number is tested for it.
-_SIZES_OF_A_TRACE = (2, 3, 7, 16, 64)
+_SIZES_OF_A_TRACE = (7, 16, 64)
+_FIRST_SIZES = (2, 3)  # tested for both: they show which dims of the outputs have the rows
 # If at most so many rows are answered differently, they depend on one another. If only more rows are, the number may
 # just be too large.
 _SMALL = 3
@@ -130,8 +131,11 @@ class _RowTester:
         """Return the certificate. Raises _Dependent if there is none."""
         self._rows = self._find_rows()
         self._alone = [self._answer([row]) for row in self._rows]
-        self._outputs = self._find_outputs()
+        few = [self._answer(self._pick_rows(range(rows))) for rows in _FIRST_SIZES]
+        self._outputs = self._find_outputs(*few)
         self._check_eager()
+        for rows, answer in zip(_FIRST_SIZES, few, strict=True):
+            self._check_joined(answer, range(rows))
         self._check_operators(_RECORDED)
         certified = self._find_largest(up_to)
         self._check_isolation(min(certified, _SMALL))
@@ -143,15 +147,20 @@ class _RowTester:
         Raises _Dependent if there is no such set.
         """
         for rows in drawn_rows.draw_rows(self._target.call.tensors, self._dims, self._target.seed):
-            if self._answer_eagerly(rows) is not None and self._answer_eagerly(rows[:1]) is not None:
+            together = self._answer_eagerly(rows)
+            if together is not None and self._answer_eagerly(rows[:1]) is not None:
+                self._eager_together = together
                 return rows
         raise _Dependent(
             f"the eager model accepts no different rows along {self._symbol} together, or not one of them alone"
         )
 
-    def _find_outputs(self) -> dict[str, int]:
-        """Return for each output the dim whose size is the number of rows. Raises _Dependent if one has no such dim."""
-        one, two, three = self._alone[0], *(self._answer(self._pick_rows(range(rows))) for rows in (2, 3))
+    def _find_outputs(self, two: Tensors, three: Tensors) -> dict[str, int]:
+        """Return for each output the dim whose size is the number of rows, given the answers to two and three rows.
+
+        Raises _Dependent if one has no such dim.
+        """
+        one = self._alone[0]
         if not one:
             raise _Dependent("the artifact returns no tensor")
         dims = {}
@@ -169,11 +178,8 @@ class _RowTester:
 
     def _check_eager(self) -> None:
         """Raise _Dependent unless the eager model answers rows together as the artifact answers each alone."""
-        eager = self._answer_eagerly(self._rows)
-        if eager is None:
-            raise _Dependent("the eager model did not answer the same rows a second time")
         self._compare(
-            eager,
+            self._eager_together,
             self._join_alone(range(len(self._rows))),
             "the eager model answers rows together differently than the artifact answers each alone: ",
         )
@@ -206,16 +212,15 @@ class _RowTester:
 
         Raises _Dependent if that is less than two.
         """
+        if self._target.form != "scripted":
+            return self._find_largest_of_trace(up_to)
         certified = 0
-        traced = self._target.form != "scripted"
-        sizes = [size for size in _SIZES_OF_A_TRACE if size < up_to] if traced else [*range(2, up_to)]
-        for size in [*sizes, up_to]:
-            if size > 1 and not self._has_time_for(size):
-                self._budget.leave_out(f"{size} rows along {self._symbol} were not tested together")
+        for size in range(2, up_to + 1):
+            if not self._has_time_for(size):
                 break
             try:
-                self._check_together([(place + size) % len(self._rows) for place in range(size)])
-                if not traced and size not in _RECORDED:
+                self._check_together([place + size for place in range(size)])
+                if size not in _RECORDED:
                     self._check_operators([_RECORDED[0], size])
             except _Dependent:
                 if size <= _SMALL:
@@ -227,8 +232,31 @@ class _RowTester:
         self._check_together([*reversed(range(min(certified, len(self._rows))))])
         return certified
 
+    def _find_largest_of_trace(self, up_to: int) -> int:
+        """Return the largest number, after few rows were compared. Raises _Dependent if the order of few counts."""
+        sizes = sorted({size for size in _SIZES_OF_A_TRACE if _SMALL < size < up_to} | {max(_SMALL, up_to)})
+        if up_to <= _SMALL or not self._agrees_together(sizes[0]):
+            few = min(up_to, _SMALL)
+            self._check_together([*reversed(range(few))])
+            return few
+        # If the largest number does, those between do.
+        return next((size for size in sizes[:0:-1] if self._agrees_together(size)), sizes[0])
+
+    def _agrees_together(self, rows: int) -> bool:
+        """Whether so many rows are answered together as each alone; no if there is no time to find out."""
+        if not self._has_time_for(rows):
+            return False
+        try:
+            self._check_together([rows - place for place in range(rows)])
+        except _Dependent:
+            return False
+        return True
+
     def _check_together(self, places: Sequence[int]) -> None:
-        answer = self._answer(self._pick_rows(places))
+        self._check_joined(self._answer(self._pick_rows(places)), places)
+
+    def _check_joined(self, answer: Tensors, places: Sequence[int]) -> None:
+        """Raise _Dependent if the answer to these rows together differs from those to each alone."""
         self._compare(
             answer,
             self._join_alone(places),
@@ -304,7 +332,11 @@ class _RowTester:
             raise _Dependent(f"{otherwise}{difference.leaf.removeprefix('output.')}: {difference.what}")
 
     def _has_time_for(self, rows: int) -> bool:
-        return self._row_s * rows * _GROWTH < self._budget.left_s
+        """Whether there is time for a call of so many rows. If not, it is reported."""
+        has_time = self._row_s * rows * _GROWTH < self._budget.left_s
+        if not has_time:
+            self._budget.leave_out(f"{rows} rows along {self._symbol} were not tested together")
+        return has_time
 
     def _make_call(self, rows: Sequence[Row]) -> Call:
         return self._target.call.with_tensors(drawn_rows.join_rows(rows, self._dims))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -179,9 +180,28 @@ def test_a_script_whose_rows_depend_from_seven_on_is_certified_up_to_six() -> No
     assert batch.up_to == 6
 
 
+@pytest.mark.parametrize(("up_to", "depend_from", "certified"), [
+    (32, 100, 32), (32, 20, 16), (32, 16, 7), (32, 7, 3), (8, 100, 8), (8, 8, 7), (5, 100, 5), (2, 100, 2),
+])  # fmt: skip
+def test_a_trace_is_certified_for_the_largest_tested_number_that_does(
+    up_to: int, depend_from: int, certified: int
+) -> None:
+    """A kernel that chooses by the number of rows has a script's branch here, which no record of operators shows."""
+    target = replace(make_target(MeansOfMany(depend_from - 1), X, scripted=True), form="traced")
+
+    batch = certify(target, ROWS, up_to, Budget(20))
+
+    assert isinstance(batch, Batch)
+    assert batch.up_to == certified
+
+
 class MeansOfMany(nn.Module):
+    def __init__(self, most: int = 6) -> None:
+        super().__init__()
+        self.most = most
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.shape[0] > 6:
+        if x.shape[0] > self.most:
             return x - x.mean(0)
         return x
 
