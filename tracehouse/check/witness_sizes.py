@@ -25,7 +25,7 @@ def border_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest], *, is
     """
     known = [dict(one.sizes) for one in called]
     small = choose_small_sizes(groups, known) if proof.gaps and not is_baked else []
-    border = [*(one.sizes for one in proof.refutations), *_within_reach(proof.borders, groups)]
+    border = [*(one.sizes for one in proof.refutations), *_within_reach(proof.borders, groups, once=True)]
     border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
     border += [sizes for sizes in small if not is_proven(sizes, proof)]
     return _different(sizes for sizes in border if dict(sizes) not in known)
@@ -64,18 +64,21 @@ def is_proven(sizes: Sizes, proof: Proof) -> bool:
     return any(region.contains(sizes) for region in proof.regions)
 
 
-def _within_reach(ends: Iterable[tuple[Sizes, Sizes]], groups: Groups) -> Iterator[Sizes]:
+def _within_reach(ends: Iterable[tuple[Sizes, Sizes]], groups: Groups, *, once: bool = False) -> Iterator[Sizes]:
     """Yield the ends, of which each is a pair: the smallest sizes and the largest.
 
     In the place of largest sizes that take too long together, each symbol has its largest size beside the others'
-    smallest.
+    smallest: in each pair, or `once` beside the first ones.
     """
+    called: set[tuple[str, int]] = set()
     for smallest, largest in ends:
         yield smallest
         if _elements(groups, largest) <= max(_ELEMENTS_MAX, _TIMES_EXAMPLE * _elements(groups, groups.example)):
             yield largest
         else:
-            yield from ({**smallest, symbol: size} for symbol, size in largest.items() if size != smallest[symbol])
+            alone = {(symbol, size) for symbol, size in largest.items() if size != smallest[symbol]} - called
+            yield from ({**smallest, symbol: size} for symbol, size in largest.items() if (symbol, size) in alone)
+            called |= alone if once else set()
 
 
 def _smallest(spans: Sequence[Span], size: int, least: int) -> int:

@@ -98,3 +98,13 @@ def test_smaller_sizes_stand_for_those_that_are_proven_with_them(proven: tuple[i
 
     assert stand_in_sizes(proof, groups_of(2, 224), 32) == {"batch": 2, "length": small}
     assert stand_in_sizes(proof, groups_of(2, 224), 500) == {"batch": 2, "length": 224}
+
+
+def test_a_largest_size_that_several_runs_have_is_called_once_beside_small_ones() -> None:
+    proof, groups = proof_of(range(1, 257), range(1, 1025))
+    largest = {"batch": 256, "length": 1024}
+    ends = [({"batch": 2, "length": 2}, largest), ({"batch": 3, "length": 2}, largest)]
+
+    called = border_sizes(replace(proof, borders=ends, thresholds=[], refutations=[]), groups, [], is_baked=False)
+
+    assert [(sizes["batch"], sizes["length"]) for sizes in called] == [(2, 2), (256, 2), (2, 1024), (3, 2)]

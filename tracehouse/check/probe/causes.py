@@ -8,6 +8,7 @@ model in which this read alone is mended has a trace that answers the call right
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 
 import torch
@@ -81,8 +82,12 @@ class CauseTester:
         self.groups = groups
         self._baked = frozenset(baked)
         self._in_torch = in_torch
-        example = self._run(target.call)
-        self._example = example.reads if example is not None else {}
+
+    @cached_property
+    def _example(self) -> Mapping[ReadSite, ValueRead]:
+        """The reads on the example, which few calls are compared with."""
+        example = self._run(self._target.call) if self._watched else None
+        return example.reads if example is not None else {}
 
     def at_line(self, line: Line | None) -> Cause | None:
         """Return the reads of a line as a cause; None if no watched read is on it."""
