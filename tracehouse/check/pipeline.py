@@ -167,7 +167,7 @@ class Pipeline:
         summary = f"{_count(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
         yield ObserveEvidence(seen, summary)
 
-    def _graphs(self, _: Evidence, budget: Budget) -> Iterator[GraphsEvidence]:
+    def _graphs(self, evidence: Evidence, budget: Budget) -> Iterator[GraphsEvidence]:
         target, requested = self._target, self._requested
         if target.form == "uploaded" and not requested.dynamic:
             why = "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
@@ -178,7 +178,8 @@ class Pipeline:
         calls = run_calls(target, groups, _sizes_of(self._samples, groups), budget.share(0.5))
         calls += run_first_size_tests(target, groups, requested.sizes, budget.share(0.5))
         yield (result := replace(result, calls=calls))
-        yield (result := replace(result, baked_values=find_baked_values(target, budget)))
+        baked_values = find_baked_values(target, budget, evidence.observe.observation)
+        yield (result := replace(result, baked_values=baked_values))
         yield (result := replace(result, baked_sizes=find_baked_sizes(target, groups, calls, budget)))
         for state in self._size_states(calls):
             yield (result := replace(result, size_state=state))

@@ -9,6 +9,7 @@ import torch
 
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.graph_diff.canonical import CanonicalGraph, GraphDivergence, find_divergences
+from tracehouse.check.observe import Observation
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.budget import Budget
@@ -43,18 +44,21 @@ class BakedValue:
         return self.divergence.origin
 
 
-def find_baked_values(target: Target, budget: Budget) -> list[BakedValue]:
+def find_baked_values(target: Target, budget: Budget, seen: Observation | None = None) -> list[BakedValue]:
     """Return where the artifact's graph differs from the graphs of other traces, each line once.
 
-    If a second trace of the example already differs, no other values are tried, because they would prove nothing.
+    If a second trace of the example already differs, no other values are tried, because they would prove nothing. There
+    is no further one if the trace that was `seen` has the artifact's graph.
     Traces for which the budget leaves no time are left out. Nothing that the model or the tracer raises comes out.
     """
     if target.retrace is None:
         return []
     found: dict[user_lines.Line | None, BakedValue] = {}
-    started = time.monotonic()
-    again = _trace(target, target.call, max(budget.left_s, CALL_LIMITS.second_trace.seconds))
-    trace_s = time.monotonic() - started
+    again, trace_s = (None, 0.0) if seen is None else (seen.baseline, seen.trace_s)
+    if again is None or find_divergences(target.graph, again, limit=1):
+        started = time.monotonic()
+        again = _trace(target, target.call, max(budget.left_s, CALL_LIMITS.second_trace.seconds))
+        trace_s = time.monotonic() - started
     if again is not None:
         found |= {baked.line: baked for baked in _compare("again", target.graph, again, target.call)}
     if found:
