@@ -13,6 +13,7 @@ from tracehouse.differential import golden
 from tracehouse.findings.kinds import Kind
 from tracehouse.reproducer import counterexamples, pytest_file
 from tracehouse.reproducer.counterexamples import FoundCounterexample
+from tracehouse.step_times import step
 from workers.device_trace import DeviceResult
 from workers.processes import packer
 from workers.processes.children import Children
@@ -34,7 +35,8 @@ class ArtifactBuilder:
         """
         archive, cases = self._pack(result)
         files = {**result.tracer.files, "archive": archive, "golden": cases}
-        blobs = {name: staged.commit() for name, staged in files.items()}
+        with step("store"):
+            blobs = {name: staged.commit() for name, staged in files.items()}
         spec, traced, verified = self._request.spec, result.tracer.traced, result.verification
         return Artifact(
             device=result.device,
@@ -91,10 +93,12 @@ class ArtifactBuilder:
         archive = result.tracer.files["archive"]
         summary = self._summary(result).model_dump_json().encode()
         extra = {CONTRACT: verified.contract.model_dump_json().encode(), CHECK: summary, GOLDEN: data}
-        with ExitStack() as stack:
-            self._run_packer(stack, result, extra, packed)
-            archive.discard()
-            self._replay(stack, result, packed, cases)
+        with step("end of processes"), ExitStack() as stack:
+            with step("pack"):
+                self._run_packer(stack, result, extra, packed)
+                archive.discard()
+            with step("replay"):
+                self._replay(stack, result, packed, cases)
         return packed, cases
 
     def _run_packer(self, stack: ExitStack, result: DeviceResult, extra: dict[str, bytes], packed: StagedBlob) -> None:

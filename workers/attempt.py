@@ -3,7 +3,10 @@
 The model is traced for each device, one after the other, and every trace must succeed. Mode eager traces nothing.
 """
 
+import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 from service.domain.outcome import Outcome, RanEagerly, Succeeded
@@ -17,6 +20,7 @@ from service.storage.database import Store
 from tracehouse.errors import TraceError
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
+from tracehouse.step_times import StepTime, StepTimes, record, step
 from workers import auto_mode, buckets, eager_run
 from workers.artifact_builder import ArtifactBuilder
 from workers.device_trace import DeviceResult, DeviceTrace
@@ -27,6 +31,16 @@ from workers.processes.children import Children
 from workers.processes.exits import failed_outcome
 from workers.progress import TraceProgress
 from workers.requested_sizes import judge_coverage
+
+
+@dataclass(frozen=True)
+class AttemptTimes:
+    """Where the time of an attempt went: its own steps, those that its tracers report, and each program's processor
+    time in seconds. The step "tracer" is the time in which a tracer was waited for."""
+
+    steps: Sequence[StepTime]
+    tracer_steps: Sequence[StepTime]
+    processor_s: Mapping[str, float]
 
 
 class Attempt:
@@ -48,6 +62,7 @@ class Attempt:
         packages = environments.packages_of(request.environment)
         self._children = Children(request, store.blobs, zygote, packages, limits, cancellation, self._printed_log)
         self._progress = TraceProgress(request, store, self._printed_log)
+        self._times = StepTimes(time.thread_time)
         self._stack = ExitStack()  # staged files, until `run` ends
 
     @property
@@ -55,10 +70,15 @@ class Attempt:
         """The exits of the children that ran the submitted code for the request itself."""
         return self._children.exits
 
+    @property
+    def times(self) -> AttemptTimes:
+        """What the attempt took so far, step by step and process by process."""
+        return AttemptTimes(self._times.steps, self._children.tracer_steps, self._children.processor_s)
+
     def run(self) -> Outcome:
         """Return the outcome. Raises AttemptStopped, and the service's own faults."""
         try:
-            with self._stack, self._environments.hold(self._request.environment):
+            with record(self._times), step("rest"), self._stack, self._environments.hold(self._request.environment):
                 return self._run_eagerly() if self._request.spec.mode == "eager" else self._trace()
         except TraceError as error:
             return failed_outcome(name_environments(error, self._environments, self._request.environment))

@@ -25,6 +25,7 @@ from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
+from tracehouse.step_times import step
 from workers.limits import TraceLimits
 from workers.processes.children import Children
 from workers.processes.eager import EagerProcess
@@ -94,12 +95,17 @@ class DeviceTrace:
 
     def run(self) -> DeviceResult:
         """Raises TraceError."""
-        with self._stack:
-            tracer, exportability = self._trace()
+        with step("end of processes"), self._stack:
+            with step("tracer"):
+                tracer, exportability = self._trace()
+            self._children.tracer_steps += tracer.traced.steps
             # From here on the archive is what its hash says, and nobody is left who could act on what is drawn.
             self._progress.report_stage(Stage.VERIFYING, 0.8)
             assert self._examples is not None  # as the archive came
-            verified = Verification(self._examples.result(), tracer.traced).run(tracer.offered)
+            with step("verify: examples"):
+                examples = self._examples.result()
+            with step("verify: rest"):
+                verified = Verification(examples, tracer.traced).run(tracer.offered)
         return DeviceResult(self._device, self._conversion, tracer, verified, exportability)
 
     def _trace(self) -> tuple[TracerResult, Exportability | None]:

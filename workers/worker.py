@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
@@ -11,7 +12,8 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from tracehouse.errors import ServiceError
-from workers.attempt import Attempt
+from tracehouse.step_times import StepTime
+from workers.attempt import Attempt, AttemptTimes
 from workers.limits import TraceLimits
 from workers.processes.exits import AttemptStopped
 
@@ -59,6 +61,7 @@ class Worker:
                 "end": end,
                 "seconds": round(time.monotonic() - started, 3),
                 **_sum_resources(attempt),
+                **_describe_times(attempt.times),
             },
         )
 
@@ -84,3 +87,19 @@ def _sum_resources(attempt: Attempt) -> dict[str, Any]:
         return {}
     cpu_s = sum(one.cpu_s for one in attempt.exits)
     return {"cpu_s": round(cpu_s, 3), "maxrss_kib": max(one.maxrss_kib for one in attempt.exits)}
+
+
+def _describe_times(times: AttemptTimes) -> dict[str, Any]:
+    """Return the seconds of each step by the clock, and each program's processor time."""
+    return {
+        "steps": _seconds_of(times.steps),
+        "tracer_steps": _seconds_of(times.tracer_steps),
+        "processes_cpu_s": {name: round(seconds, 3) for name, seconds in times.processor_s.items()},
+    }
+
+
+def _seconds_of(steps: Sequence[StepTime]) -> dict[str, float]:
+    seconds: dict[str, float] = {}
+    for one in steps:
+        seconds[one.name] = round(seconds.get(one.name, 0.0) + one.seconds, 4)
+    return seconds

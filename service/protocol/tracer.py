@@ -16,6 +16,7 @@ from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.frozen import Frozen
 from tracehouse.spec.conversion import Conversion, ScriptTargets
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec
+from tracehouse.step_times import STEPS_MAX, StepTime
 from tracehouse.tensors.tensor import TensorSpec
 
 
@@ -94,6 +95,7 @@ class Traced(Frozen):
     missing_weights: list[str]
     unexpected_weights: list[str]
     versions: Versions
+    steps: list[StepTime] = Field([], max_length=STEPS_MAX)  # how long it took for what, which is only logged
 
 
 class ExportDone(Frozen):

@@ -79,6 +79,11 @@ class Child:
         """The processor time that it has used, in seconds; 0 where /proc does not say."""
         return processor_s(self.pid)
 
+    @property
+    def exit_processor_s(self) -> float:
+        """The processor time that it had used when it ended; 0 while it lives."""
+        return 0.0 if self._exit is None else self._exit.cpu_s
+
     def kill(self) -> None:
         """Kill it and all that it started. This closes its channel, which wakes a thread that waits there."""
         with contextlib.suppress(OSError):  # it was closed meanwhile, or the zygote is gone

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import sys
 import threading
@@ -42,6 +43,16 @@ def test_a_request_becomes_an_artifact_and_a_version(work: Work, store: Store) -
     with store.blobs.open(artifact.archive.digest) as archive:
         assert torch.jit.load(io.BytesIO(archive.read()))(torch.zeros(1, 4)).shape == (1, 3)
     assert (artifact.entrypoint, artifact.device) == ("linear:Net", "cpu")
+
+
+def test_the_log_says_where_the_time_of_a_request_went(work: Work, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "workers.worker"):
+        work(spec("linear", example_inputs=[X]))
+
+    [ended] = [one.__dict__ for one in caplog.records if one.message == "trace ended"]
+    assert {"load", "first calls", "trace and torch's check", "save", "layers", "printouts"} <= {*ended["tracer_steps"]}
+    assert {"tracer", "verify: sizes", "verify: fresh inputs", "pack", "replay", "store"} <= {*ended["steps"]}
+    assert {*ended["processes_cpu_s"]} == {"tracer", "reference", "runner", "packer"}
 
 
 def test_wanted_sizes_that_the_contract_does_not_accept_restrict_the_version(work: Work, store: Store) -> None:

@@ -42,6 +42,7 @@ from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.findings.verdict import Verdict, verdict_of
 from tracehouse.introspection import user_lines
 from tracehouse.spec.trace_spec import CheckOptions
+from tracehouse.step_times import step
 from tracehouse.torchscript import train_mode
 from tracehouse.torchscript.candidate import Candidate
 from tracehouse.torchscript.trace import TraceResult
@@ -167,7 +168,8 @@ class Check:
 
             # A group of other ranks takes as much time as a method.
             share = len(targets) / (len(targets) + sum(map(len, groups.values())))
-            evidence = self._evidence(candidate, targets, probing, budget.share(share), requested, keep)
+            with step("layers"):
+                evidence = self._evidence(candidate, targets, probing, budget.share(share), requested, keep)
         _blame_lines(traced, targets, evidence, ledger)
         for call in self._calls.values():
             determinism.check_still_ends(call)
@@ -201,10 +203,11 @@ class Check:
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         if check.verdict is not Verdict.REJECTED:
             for_datatypes = Budget(options.budget_s * _DATATYPES_SHARE)
-            claims = {
-                method: with_datatypes(claim, targets[method], evidence[method], for_datatypes)
-                for method, claim in claims.items()
-            }
+            with step("datatypes"):
+                claims = {
+                    method: with_datatypes(claim, targets[method], evidence[method], for_datatypes)
+                    for method, claim in claims.items()
+                }
         offered = select_offered([*_counterexamples(evidence.values()), *ledger.probes])
         answers = {method: conclusions.answers_of(evidence[method], claim) for method, claim in claims.items()}
         differs = {(one.method, one.case) for one in ledger.comparisons if not one.agrees}

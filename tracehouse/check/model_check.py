@@ -19,6 +19,7 @@ from tracehouse.errors import LimitExceeded
 from tracehouse.findings.verdict import verdict_of
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import CheckOptions, TraceOptions
+from tracehouse.step_times import step
 from tracehouse.torch_values import structure
 from tracehouse.torchscript.candidate import Candidate, candidate_of
 
@@ -64,7 +65,8 @@ class ModelCheck:
         UnsupportedOutput if no artifact could return an output.
         """
         try:
-            outputs = self._check.run_examples(self._first_s)
+            with step("first calls"):
+                outputs = self._check.run_examples(self._first_s)
         except TooSlow as slow:
             raise too_slow("the first call on the example inputs", slow) from slow
         for method, call in self._loaded.calls.items():
@@ -114,7 +116,7 @@ class ModelCheck:
         # torch's check traces and calls the model once more for each example and check input.
         calls_s = self._check.example_s * (2 + len(loaded.check_calls))
         within_s = None if self._first_s is None else submitted_call(check.budget_s).after(calls_s)
-        with time_limit(within_s):
+        with time_limit(within_s), step("trace and torch's check"):
             return candidate_of(loaded, self._options, check, self._conversion, outputs)
 
     def run(self, candidate: Candidate, report: ReportLayer) -> CheckResult:

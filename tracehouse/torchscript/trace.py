@@ -21,6 +21,7 @@ from tracehouse.errors import UntraceableModel
 from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, user_lines
 from tracehouse.spec.trace_spec import TraceOptions
+from tracehouse.step_times import step
 from tracehouse.torchscript import torch_check
 from tracehouse.torchscript.autograd_functions import InlinedFunction, inline_autograd_functions
 from tracehouse.torchscript.torch_check import RecordedWarning
@@ -199,7 +200,8 @@ class _Recording:
     def save(self, module: torch.jit.ScriptModule) -> bytes:
         """Return the archive as torch.jit.save writes it, but with fewer copies in memory."""
         try:
-            archive: bytes = module.save_to_buffer()
+            with step("save"):
+                archive: bytes = module.save_to_buffer()
         except Exception as error:
             raise translate_refusal(error, self.model, self.calls) from error
         return archive

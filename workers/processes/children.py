@@ -14,6 +14,7 @@ from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs, StagedBlob
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
+from tracehouse.step_times import StepTime, step
 from workers.limits import TraceLimits
 from workers.printed_log import PrintedLog
 from workers.processes.artifact import RUNNER, ArtifactProcess
@@ -45,6 +46,8 @@ class Children:
         self.until = time.monotonic() + limits.wall_s
         self.printed_log = printed_log
         self.exits: list[Exit] = []  # of the children that ran the submitted code and ended by themselves
+        self.tracer_steps: list[StepTime] = []  # of all tracers that traced
+        self.processor_s: dict[str, float] = {}  # what all children used that were released, by program
 
     def fork(
         self,
@@ -74,6 +77,7 @@ class Children:
             log_max_bytes=_LOG_TAIL_BYTES,  # the log above has the rest
             header_max_bytes=MESSAGE_MAX_BYTES,
         )
+        stack.callback(lambda: self._note_processor_time(program, child))
         stack.enter_context(child)
         stack.enter_context(self.cancellation.calls(child.kill))
         return child
@@ -114,7 +118,11 @@ class Children:
         child = self.fork_with(stack, RUNNER, device, *staged)
         return ArtifactProcess(child, self.limits, self.cancellation, self.until)
 
+    def _note_processor_time(self, program: str, child: Child) -> None:
+        name = program.rpartition(".")[2]
+        self.processor_s[name] = self.processor_s.get(name, 0.0) + child.exit_processor_s
+
     def wait_for_exit(self, child: Child) -> None:
         """Let a child that has sent its last message print what it still has and end; later it is killed."""
-        with suppress(TimeoutError):
+        with step("end of the tracer"), suppress(TimeoutError):
             self.exits.append(child.wait(min(self.until, time.monotonic() + EXIT_S)))

@@ -6,6 +6,7 @@ harm this process alone.
 """
 
 import platform
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -19,6 +20,7 @@ from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, ExportDone, File, LayerDone, Progress, Trace, Traced
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from tracehouse.artifact.manifest import Versions
+from tracehouse.check.check import CheckResult
 from tracehouse.check.ledger import OfferedCall
 from tracehouse.check.model_check import ModelCheck
 from tracehouse.check.pipeline import RequestedSizes
@@ -26,8 +28,9 @@ from tracehouse.contract.contract import RankClaim
 from tracehouse.eager import source_excerpts
 from tracehouse.exported.export import Export
 from tracehouse.findings import submissions
-from tracehouse.findings.trace_check import Layer
+from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.spec.conversion import ScriptTarget
+from tracehouse.step_times import StepTimes, record, step
 from tracehouse.torch_values.tensors import pack
 from tracehouse.torchscript import metadata, printouts, script_targets
 from tracehouse.torchscript.candidate import Candidate
@@ -68,11 +71,18 @@ class Tracing:
         self._spec = request.spec
         self._conversion = request.conversion
         self._submission = make_submission(request, files)
+        self._times = StepTimes(time.process_time)
 
     def run(self) -> Traced:
         """Load, trace, check and print; send the files and cases, and return the last message. Raises ServiceError."""
+        with record(self._times):
+            traced = self._run()
+        return traced.model_copy(update={"steps": self._times.steps})
+
+    def _run(self) -> Traced:
         self._progress(Stage.LOADING, 0.0)
-        self._loaded = loaded = self._submission.load()
+        with step("load"):
+            self._loaded = loaded = self._submission.load()
 
         self._progress(Stage.TRACING, 0.2)
         spec = self._spec
@@ -84,7 +94,8 @@ class Tracing:
         with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
             sending = beside.submit(self._send_file, "archive", candidate.traced.archive)
             # Each frame is sent whole: the layers wait for the archive.
-            result = check.run(candidate, lambda layer: beside.submit(self._send_layer, layer))
+            with step("check"):
+                result = check.run(candidate, lambda layer: beside.submit(self._send_layer, layer))
         sending.result()
         on_request = [
             *submissions.deprecated_options(spec.options),
@@ -96,11 +107,19 @@ class Tracing:
 
         self._progress(Stage.PRINTING, 0.8)
         module = candidate.traced.module
-        self._send_file("printouts", printouts.print_all(module))
-        self._send_file("sources", source_excerpts.collect_excerpts(trace_check.findings))
-        for offered in result.offered:
-            self._send_case(offered)
-        self._export = self._plan_export(candidate, check)
+        with step("printouts"):
+            self._send_file("printouts", printouts.print_all(module))
+        with step("manifest"):
+            self._send_file("sources", source_excerpts.collect_excerpts(trace_check.findings))
+            for offered in result.offered:
+                self._send_case(offered)
+            self._export = self._plan_export(candidate, check)
+            return self._last_message(candidate, check, result, trace_check)
+
+    def _last_message(
+        self, candidate: Candidate, check: ModelCheck, result: CheckResult, trace_check: TraceCheck
+    ) -> Traced:
+        module, loaded = candidate.traced.module, self._loaded
         return Traced(
             form=candidate.form,
             entrypoint=self._spec.source.entrypoint,

@@ -22,6 +22,7 @@ from tracehouse.differential.fixed_dims import collect_fixed_dims, fix_region, f
 from tracehouse.differential.size_samples import Sizes
 from tracehouse.findings import baked, coverage
 from tracehouse.findings.finding import Finding
+from tracehouse.step_times import step
 from tracehouse.tensors.tensor import Datatype, TensorSpec, array
 from workers.verification.batch_claim import BatchVerifier
 from workers.verification.datatype_claim import verify_datatypes
@@ -82,15 +83,20 @@ class _ClaimVerifier:
         self._findings: list[Finding] = []
 
     def verify(self) -> VerifiedClaim:
-        values = {leaf: ends for leaf, ends in self._claim.values.items() if self._range_holds(leaf, ends)}
-        for region in self._claim.regions:
-            self._sizes.test(region)
+        with step("verify: ranges of values"):
+            values = {leaf: ends for leaf, ends in self._claim.values.items() if self._range_holds(leaf, ends)}
+        with step("verify: sizes"):
+            for region in self._claim.regions:
+                self._sizes.test(region)
         runs = list(self._runs())
         regions = self._verified_regions(runs)
         differing = [sizes for sizes, run in runs if self._is_size_difference(run) and sizes != self._example_sizes]
         wrong = size_samples.drop_duplicates([*self._claim.wrong, *differing])[:WRONG_MAX]
-        batch = self._batch.verify(self._claim.batch, regions) if self._claim.batch is not None else None
-        changed = {"values": values, "wrong": wrong, "batch": batch, **self._verified_datatypes(runs)}
+        with step("verify: batch"):
+            batch = self._batch.verify(self._claim.batch, regions) if self._claim.batch is not None else None
+        with step("verify: datatypes"):
+            datatypes = self._verified_datatypes(runs)
+        changed = {"values": values, "wrong": wrong, "batch": batch, **datatypes}
         claim = self._claim.model_copy(update=changed)
         answers = [(sizes, run.outputs) for sizes, run in runs if self._is_right(run)]
         findings = [*self._findings, *self._batch.findings]

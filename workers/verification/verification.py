@@ -28,6 +28,7 @@ from tracehouse.findings.fast_paths import fast_paths_off
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.reproducer import counterexamples
 from tracehouse.reproducer.counterexamples import FoundCounterexample
+from tracehouse.step_times import step
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
 from workers.processes.client import EagerAnswer
 from workers.processes.exits import malformed_message
@@ -83,26 +84,31 @@ class Verification:
             raise ModelUnrepeatable(f"loaded again, {_describe_change(observed, self._traced.contract)}")
         for method in self._examples.examples:
             self._tester.add_example(method)
-        for call in self._examples.check_inputs:
-            self._ask_check_input(call)
-        for case in offered:
-            self._ask_offered(case)
+        with step("verify: inputs handed in and offered"):
+            for call in self._examples.check_inputs:
+                self._ask_check_input(call)
+            for case in offered:
+                self._ask_offered(case)
         budget = self._processes.budget(self._spec.check.budget_s * (1.0 if self._is_deep else SHARE_OF_BUDGET))
         claims = self._verify_claims(observed, budget.share(self._share_of_methods))
-        ranks = self._verify_ranks(observed, budget)
+        with step("verify: other ranks"):
+            ranks = self._verify_ranks(observed, budget)
         self._ask_by_values()
-        for method in self._examples.examples:
-            self._ask_fresh(method)
-            self._ask_other_draws(method)
-        key_orders = self._find_key_orders()
+        with step("verify: fresh inputs"):
+            for method in self._examples.examples:
+                self._ask_fresh(method)
+                self._ask_other_draws(method)
+        with step("verify: key orders"):
+            key_orders = self._find_key_orders()
         contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
         contract = contract.with_key_orders(key_orders).with_devices(self._traced.devices)
         contract = contract.with_other_ranks(ranks).with_stochastic(self._tester.stochastic_methods)
         if contract.without_fast_paths:
             self._record.add_finding(fast_paths_off())
         self._record_runs(contract)
-        for method in self._examples.examples:
-            self._ask_again(method)
+        with step("verify: the example again"):
+            for method in self._examples.examples:
+                self._ask_again(method)
         if self._spec.check.gradients:
             for method in self._examples.examples:
                 self._compare_gradients(method)
