@@ -108,7 +108,8 @@ def _draw_sized(
 
 def _tile(tensor: Tensor, shape: Shape) -> Tensor:
     own = array(tensor.datatype, tensor.data)
-    values = own.reshape(tensor.shape)
+    # Cut off before anything is repeated: 256 rows of a picture of one pixel never are 256 pictures.
+    values = own.reshape(tensor.shape)[tuple(slice(size) for size in shape)]
     for dim, size in enumerate(shape):
         if not values.shape[dim]:
             return _with_shape(tensor, shape, np.zeros(prod(shape), values.dtype))

@@ -94,11 +94,18 @@ class BatchVerifier:
             return self._tester.ask_artifact(self._call, inputs)
 
         sizes = [{**self._example_sizes, batch.symbol: rows} for rows in (some, others)]
-        first, second = (self._inputs.draw(one, number) for number, one in enumerate(sizes))
-        tiled = [self._inputs.tile(one) for one in sizes]
-        for pair in ([first, _share_whole_inputs(first, second, batch)], tiled):
+
+        def draw() -> tuple[list[Tensor], list[Tensor]]:
+            first, second = (self._inputs.draw(one, number) for number, one in enumerate(sizes))
+            return first, _share_whole_inputs(first, second, batch)
+
+        def tile() -> tuple[list[Tensor], list[Tensor]]:
+            first, second = (self._inputs.tile(one) for one in sizes)
+            return first, second
+
+        for make in (draw, tile):
             try:
-                return batch_rows.find_row_dependence(ask, pair[0], pair[1], batch, self._tester.tolerance)
+                return batch_rows.find_row_dependence(ask, *make(), batch, self._tester.tolerance)
             except batch_rows.RowsRefused as error:
                 refusal = str(error)
         return f"they are refused: {refusal}"

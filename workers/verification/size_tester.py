@@ -1,5 +1,6 @@
 """The size tester: calls the eager model and the artifact on inputs of other sizes, within a budget."""
 
+from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -12,6 +13,7 @@ from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.case_names import name_random_inputs
 from tracehouse.differential.size_samples import Sizes
+from tracehouse.tensors.tensor import Tensor
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.pace import Pace
 from workers.verification.sized_inputs import SizedInputs
@@ -92,17 +94,19 @@ class SizeTester:
         self._draws += 1
         processor_s = self._budget.processor_s
         case = name_random_inputs(f"at {format_sizes(sizes)}")
-        drawn = self._inputs.draw(sizes, self._draws)
-        # The model may make no sense of what was drawn.
-        for name, inputs in (
-            (case, drawn),
-            (f"{case}, with the example's patterns", self._inputs.keep_patterns(drawn)),
-            (f"{case}, repeated", self._inputs.tile(sizes)),
-        ):
-            is_new = inputs is drawn or inputs != drawn
-            if is_new and self._tester.ask(self._call, name, inputs, keep=True).comparisons is not None:
+        for name, inputs in self._draw(case, sizes):
+            if self._tester.ask(self._call, name, inputs, keep=True).comparisons is not None:
                 break
         self._pace.record(self._inputs.byte_size(sizes), self._budget.processor_s - processor_s)
+
+    def _draw(self, case: str, sizes: Sizes) -> Iterator[tuple[str, list[Tensor]]]:
+        """Yield drawn inputs with the name of their case, and others in case the model makes no sense of them."""
+        drawn = self._inputs.draw(sizes, self._draws)
+        yield case, drawn
+        if (patterned := self._inputs.keep_patterns(drawn)) != drawn:
+            yield f"{case}, with the example's patterns", patterned
+        if (tiled := self._inputs.tile(sizes)) != drawn:
+            yield f"{case}, repeated", tiled
 
     def _fit(self, sizes: Sizes, region: Region, most_bytes: int) -> dict[str, int] | None:
         """Return the sizes, or smaller ones of the region, whose inputs have no more bytes than that."""
