@@ -33,8 +33,7 @@ class ArtifactBuilder:
 
         The stored archive carries contract, check and golden cases, and has replayed the cases before this returns.
         """
-        archive, cases = self._pack(result)
-        files = {**result.tracer.files, "archive": archive, "golden": cases}
+        files = {**result.tracer.files, "golden": self._pack(result)}
         with step("store"):
             blobs = {name: staged.commit() for name, staged in files.items()}
         spec, traced, verified = self._request.spec, result.tracer.traced, result.verification
@@ -84,34 +83,32 @@ class ArtifactBuilder:
         test.write(text.encode())
         return found.to_manifest(arrays.commit(), test.commit())
 
-    def _pack(self, result: DeviceResult) -> tuple[StagedBlob, StagedBlob]:
-        """Return the archive with contract, check and golden cases in it, and the golden cases."""
+    def _pack(self, result: DeviceResult) -> StagedBlob:
+        """Put contract, check and golden cases into the archive, and return the golden cases."""
         verified = result.verification
-        cases, packed = self._stage_file(), self._stage_file()
+        cases = self._stage_file()
         data = golden.encode(verified.golden)
         cases.write(data)
-        archive = result.tracer.files["archive"]
         summary = self._summary(result).model_dump_json().encode()
         extra = {CONTRACT: verified.contract.model_dump_json().encode(), CHECK: summary, GOLDEN: data}
         with step("end of processes"), ExitStack() as stack:
             with step("pack"):
-                self._run_packer(stack, result, extra, packed)
-                archive.discard()
+                self._run_packer(stack, result, extra)
             with step("replay"):
-                self._replay(stack, result, packed, cases)
-        return packed, cases
+                self._replay(stack, result, cases)
+        return cases
 
-    def _run_packer(self, stack: ExitStack, result: DeviceResult, extra: dict[str, bytes], packed: StagedBlob) -> None:
+    def _run_packer(self, stack: ExitStack, result: DeviceResult, extra: dict[str, bytes]) -> None:
         children, archive = self._children, result.tracer.files["archive"]
         child = children.fork_with(stack, packer.PACKER, result.device, archive)
         with translate_errors(child, children.limits, children.cancellation, explain_archive_exit):
-            failed = packer.pack(child.channel, archive, extra, packed, children.until)
+            failed = packer.pack(child.channel, archive, extra, children.until)
         if failed is not None:
             raise error_of_failure(failed.failure, child, program=packer.PACKER, trace_request=self._request.id)
 
-    def _replay(self, stack: ExitStack, result: DeviceResult, packed: StagedBlob, cases: StagedBlob) -> None:
+    def _replay(self, stack: ExitStack, result: DeviceResult, cases: StagedBlob) -> None:
         """Replay the golden cases on the very bytes that are stored and served. Raises ArchiveUnusable."""
-        check = result.check
+        packed, check = result.tracer.files["archive"], result.check
         executor = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="packing"))
         executor.submit(packed.sync)  # the disk works meanwhile; a failure there shows in the commit
         artifact = self._children.fork_artifact(stack, result.device, packed, cases)

@@ -19,6 +19,10 @@ from fsspec.implementations.local import LocalFileSystem
 
 from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
 from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
+from tracehouse.byte_units import MIB
+
+# Each costs some hundred bytes of memory.
+_MARK_BYTES = MIB
 
 
 class Blobs:
@@ -82,6 +86,9 @@ class StagedBlob:
         self._blobs = blobs
         self._path, self._file = _create_locked(staging)
         self._sha256 = hashlib.sha256()
+        self._marks = [
+            (0, self._sha256.copy())
+        ]  # how the digest stood at some sizes, so that `cut` need not begin anew
         self.byte_size = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -89,6 +96,23 @@ class StagedBlob:
             self._file.write(data)
         self._sha256.update(data)
         self.byte_size += len(data)
+        if self.byte_size - self._marks[-1][0] >= _MARK_BYTES:
+            self._marks.append((self.byte_size, self._sha256.copy()))
+
+    def cut(self, byte_size: int) -> None:
+        """Keep only the first bytes, which what is written next will follow. Whoever reads the file sees that too."""
+        if not 0 <= byte_size <= self.byte_size:
+            raise ValueError(f"{byte_size} of {self.byte_size} bytes are to stay")
+        self._marks = [one for one in self._marks if one[0] <= byte_size]
+        marked_bytes, sha256 = self._marks[-1]
+        self._sha256 = sha256.copy()
+        with self.open() as file:
+            file.seek(marked_bytes)
+            while left := byte_size - file.tell():
+                self._sha256.update(file.read(min(left, _MARK_BYTES)))
+        self._file.seek(byte_size)
+        self._file.truncate()
+        self.byte_size = byte_size
 
     @property
     def blob(self) -> BlobRef:

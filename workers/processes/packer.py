@@ -16,12 +16,11 @@ EXTRA_MAX_BYTES = 512 * MIB
 _HEADERS_MAX_BYTES = 64 * 1024
 
 
-def pack(
-    channel: Channel, archive: StagedBlob, extra: Mapping[str, bytes], packed: StagedBlob, until: float
-) -> FailureReply | None:
-    """Write the archive that the packer was forked with, with the extra files in it, to `packed`.
+def pack(channel: Channel, archive: StagedBlob, extra: Mapping[str, bytes], until: float) -> FailureReply | None:
+    """Put the extra files into the archive that the packer was forked with.
 
-    Returns the packer's failure, if it fails. Raises as a channel does.
+    Its first bytes stay as they are, and what the packer answers follows them. Returns the packer's failure, if it
+    fails: the archive is what it was then. Raises as a channel does.
     """
     files = [ExtraFile(name=name, byte_size=len(data)) for name, data in extra.items()]
     channel.send(Pack(files=files).model_dump(mode="json"), *extra.values(), until=until)
@@ -33,8 +32,8 @@ def pack(
         raise MalformedFrame("it was asked to pack")
     if size > archive.byte_size - answer.cut + sum(map(len, extra.values())) + _HEADERS_MAX_BYTES:
         raise MalformedFrame("it packed more than it was given")
-    _copy(archive, answer.cut, packed)
-    channel.copy_body(packed, until)
+    archive.cut(answer.cut)
+    channel.copy_body(archive, until)
     return None
 
 
@@ -52,13 +51,3 @@ def unpack(channel: Channel, names: tuple[str, ...], until: float) -> dict[str, 
     for file in answer.files:
         data[file.name], body = bytes(body[: file.byte_size]), body[file.byte_size :]
     return data
-
-
-def _copy(archive: StagedBlob, size: int, packed: StagedBlob) -> None:
-    with archive.open() as file:
-        while size:
-            part = file.read(min(size, MIB))
-            if not part:
-                raise MalformedFrame("more of the archive is to stay than there is")
-            packed.write(part)
-            size -= len(part)

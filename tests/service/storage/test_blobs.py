@@ -12,6 +12,7 @@ import pytest
 from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
 from service.storage.blobs import Blobs
 from tracehouse.artifact.blob import BlobRef
+from tracehouse.byte_units import MIB
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -63,6 +64,31 @@ def test_what_is_staged_can_be_read_before_and_after_it_is_committed_and_not_wri
             assert os.pread(file.fileno(), 100, 0) == b"for a child"
             with pytest.raises(OSError, match="Bad file descriptor"):
                 os.write(file.fileno(), b"something else")
+
+
+@pytest.mark.parametrize("kept", [0, 1, MIB - 1, MIB, 2 * MIB + 1, 3 * MIB])
+def test_a_blob_that_was_cut_and_continued_has_the_digest_of_its_bytes(blobs, kept):
+    written = os.urandom(3 * MIB)
+    with blobs.stage() as staged:
+        for start in range(0, len(written), MIB // 2):
+            staged.write(written[start : start + MIB // 2])
+        staged.cut(kept)
+        staged.write(b"and more")
+        staged.cut(kept + 4)
+        staged.write(b"else")
+        blob = staged.commit()
+
+    expected = written[:kept] + b"and else"
+    assert blob == BlobRef(digest=f"sha256:{hashlib.sha256(expected).hexdigest()}", byte_size=len(expected))
+    with blobs.open(blob.digest) as file:
+        assert file.read() == expected
+
+
+def test_no_more_bytes_can_stay_than_there_are(blobs):
+    with blobs.stage() as staged:
+        staged.write(b"abc")
+        with pytest.raises(ValueError, match="4 of 3 bytes"):
+            staged.cut(4)
 
 
 def test_the_same_bytes_are_kept_once(tmp_path, local):

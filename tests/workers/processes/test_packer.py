@@ -53,12 +53,12 @@ def pack(tmp_path: Path) -> Callable[..., bytes | FailureReply]:
 
     def pack(archive: bytes, extra: Mapping[str, bytes] = OURS) -> bytes | FailureReply:
         blobs = Blobs((tmp_path / "blobs").as_uri())
-        with blobs.stage() as staged, blobs.stage() as packed:
+        with blobs.stage() as staged:
             staged.write(archive)
             ours, theirs = socket.socketpair()
             with staged.open() as file, _running(theirs, file.fileno()):
-                failed = packing.pack(Channel(ours), staged, extra, packed, time.monotonic() + PATIENCE_S)
-            with packed.open() as file:
+                failed = packing.pack(Channel(ours), staged, extra, time.monotonic() + PATIENCE_S)
+            with staged.open() as file:
                 return failed or file.read()
 
     return pack
