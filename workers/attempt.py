@@ -5,7 +5,7 @@ The model is traced for each device, one after the other, and every trace must s
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,7 +78,7 @@ class Attempt:
     def run(self) -> Outcome:
         """Return the outcome. Raises AttemptStopped, and the service's own faults."""
         try:
-            with record(self._times), step("rest"), self._stack, self._environments.hold(self._request.environment):
+            with record(self._times), step("rest"), self._stack, self._hold_environment(), self._children:
                 return self._run_eagerly() if self._request.spec.mode == "eager" else self._trace()
         except TraceError as error:
             return failed_outcome(name_environments(error, self._environments, self._request.environment))
@@ -123,6 +123,9 @@ class Attempt:
         outputs = self._stage_file()
         eager_run.write(returned, outputs)
         return RanEagerly(outputs=outputs.commit())
+
+    def _hold_environment(self) -> AbstractContextManager[object]:
+        return self._environments.hold(self._request.environment)
 
     def _stage_file(self) -> StagedBlob:
         return self._stack.enter_context(self._store.blobs.stage())

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from typing import Self
 
 from service.domain.trace_request import TraceRequest
 from service.protocol.bounds import MESSAGE_MAX_BYTES
@@ -22,10 +23,16 @@ from workers.processes.eager import REFERENCE, EagerProcess
 from workers.processes.exits import EXIT_S
 
 _LOG_TAIL_BYTES = 4000
+# So many killed children are waited for together. Each has a few descriptors until then.
+_KILLED_MAX = 8
 
 
 class Children:
-    """The children of one attempt. They share one deadline, and are killed when the attempt is cancelled."""
+    """The children of one attempt. They share one deadline, and are killed when the attempt is cancelled.
+
+    As a context manager, it ends all of them. A child that is killed before takes the kernel a moment, because its
+    memory is freed; it is waited for later, when the attempt has nothing else to do.
+    """
 
     def __init__(
         self,
@@ -48,6 +55,13 @@ class Children:
         self.exits: list[Exit] = []  # of the children that ran the submitted code and ended by themselves
         self.tracer_steps: list[StepTime] = []  # of all tracers that traced
         self.processor_s: dict[str, float] = {}  # what all children used that were released, by program
+        self._killed: list[tuple[str, Child]] = []  # with their programs, until they are released
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._release_killed()
 
     def fork(
         self,
@@ -58,7 +72,7 @@ class Children:
         profile: Profile = "trace",
         printing: bool = False,
     ) -> Child:
-        """Fork a child that lives until the stack is closed. With profile "trace" it gets the request's files and
+        """Fork a child that is killed when the stack is closed. With profile "trace" it gets the request's files and
         the packages of its environment.
 
         Only one child's prints go to the request's log: the others would print the same again.
@@ -77,13 +91,12 @@ class Children:
             log_max_bytes=_LOG_TAIL_BYTES,  # the log above has the rest
             header_max_bytes=MESSAGE_MAX_BYTES,
         )
-        stack.callback(lambda: self._note_processor_time(program, child))
-        stack.enter_context(child)
+        stack.callback(self._kill, program, child)
         stack.enter_context(self.cancellation.calls(child.kill))
         return child
 
     def fork_with(self, stack: ExitStack, program: str, device: DeviceName, *staged: StagedBlob) -> Child:
-        """Fork a child that gets these files and nothing of the request, and lives until the stack is closed."""
+        """Fork a child that gets these files and nothing of the request, and is killed when the stack is closed."""
         with ExitStack() as opened:
             files = [opened.enter_context(one.open()).fileno() for one in staged]
             return self.fork(stack, program, device, *files, profile="infer")
@@ -118,11 +131,23 @@ class Children:
         child = self.fork_with(stack, RUNNER, device, *staged)
         return ArtifactProcess(child, self.limits, self.cancellation, self.until)
 
-    def _note_processor_time(self, program: str, child: Child) -> None:
-        name = program.rpartition(".")[2]
-        self.processor_s[name] = self.processor_s.get(name, 0.0) + child.exit_processor_s
-
     def wait_for_exit(self, child: Child) -> None:
-        """Let a child that has sent its last message print what it still has and end; later it is killed."""
-        with step("end of the tracer"), suppress(TimeoutError):
-            self.exits.append(child.wait(min(self.until, time.monotonic() + EXIT_S)))
+        """Let a child that has sent its last message print what it still has and end; later it is killed. It is gone
+        when this returns."""
+        with step("end of the process"):
+            try:
+                self.exits.append(child.wait(min(self.until, time.monotonic() + EXIT_S)))
+            except TimeoutError:
+                child.close()
+
+    def _kill(self, program: str, child: Child) -> None:
+        child.kill()
+        self._killed.append((program.rpartition(".")[2], child))
+        if len(self._killed) == _KILLED_MAX:
+            self._release_killed()
+
+    def _release_killed(self) -> None:
+        while self._killed:
+            name, child = self._killed.pop()
+            child.close()
+            self.processor_s[name] = self.processor_s.get(name, 0.0) + child.exit_processor_s
