@@ -100,8 +100,12 @@ def nearest_size(spans: Iterable[Span], size: int) -> int:
 
 
 def shrink_sizes(point: Sizes, region: Region) -> dict[str, int] | None:
-    """Return the point with its largest possible size halved, or made smaller still; None if the region allows none."""
-    for symbol, size in sorted(point.items(), key=lambda one: -one[1]):
+    """Return the point with its largest possible size halved, or made smaller still; None if the region allows none.
+
+    A size beyond the region's spans is made smaller only if no other one can be.
+    """
+    most = {symbol: max(span.high for span in spans) for symbol, spans in region.spans.items()}
+    for symbol, size in sorted(point.items(), key=lambda one: (one[1] > most[one[0]], -one[1])):
         smaller = [_below(span, size // 2) for span in region.spans[symbol] if span.low <= size // 2 < size]
         if smaller:
             return {**point, symbol: max(smaller)}

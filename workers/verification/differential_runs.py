@@ -134,9 +134,13 @@ class DifferentialTester:
         cases = {id(run): case for run, case in self._golden_cases}
         return [cases[id(run)] for run in runs if id(run) in cases]
 
+    def example_s(self, method: str) -> float:
+        """Return how long the eager model took for the method's example, by the clock."""
+        return self._examples.answers[method].seconds
+
     def limit_s(self, method: str) -> float:
         """Return how long the eager model may take for a call that is not its example."""
-        return CALL_LIMITS.resized.after(self._examples.answers[method].seconds)
+        return CALL_LIMITS.resized.after(self.example_s(method))
 
     def _run(
         self,

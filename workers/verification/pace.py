@@ -1,4 +1,6 @@
-"""Pace: how much processor time a call takes by the size of its inputs, and whether that much is left for another."""
+"""Pace: how much processor time a call takes by the size of its inputs, and whether there is that much for another."""
+
+import math
 
 from tracehouse.differential.budget import Budget
 
@@ -25,10 +27,12 @@ class Pace:
         """The largest inputs whose time can be told from the last call's; None before the first call."""
         return None if self._last is None else _STEP * self._last[0]
 
-    def has_time_for(self, byte_size: int) -> bool:
+    def has_time_for(self, byte_size: int, within_s: float = math.inf) -> bool:
+        """Whether the budget has the time, and the call takes at most `within_s` seconds."""
         if self._budget.is_spent or self._last is None:
             return not self._budget.is_spent
         bytes_before, seconds = self._last
-        growth = max(1.0, byte_size / max(1, bytes_before))
-        grown_s = (seconds - self._quickest_s) * growth**_GROWTH_EXPONENT
-        return bool(self._quickest_s + grown_s <= self._budget.left_s)
+        growth = byte_size / max(1, bytes_before)
+        # The exponents are such that the estimate is rather too long: a call of fewer bytes is quicker by these alone.
+        grown_s = (seconds - self._quickest_s) * (growth**_GROWTH_EXPONENT if growth > 1 else growth)
+        return bool(self._quickest_s + grown_s <= min(within_s, self._budget.left_s))

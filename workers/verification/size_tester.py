@@ -1,5 +1,6 @@
 """The size tester: calls the eager model and the artifact on inputs of other sizes, within a budget."""
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 
@@ -27,6 +28,10 @@ DRAWN_SIZES, DRAWN_SIZES_DEEP = 4, 24
 LISTED_SIZES_MAX = 512
 # Inputs of another size have at most this many bytes, or this many times the example's.
 INPUT_BYTES, INPUT_TIMES_EXAMPLE = MIB, 8
+# A call at one of a range's sizes may take this part of the budget or, if that is more, so many times as long as the
+# example's. Where it would take longer, smaller sizes stand in: otherwise the largest few would take all of the budget,
+# and leave others and the batch out. Chosen.
+CALL_SHARE, CALL_TIMES_EXAMPLE = 1 / 64, 1
 # What is tested whatever the budget stays near the example.
 LEAST_TIMES_EXAMPLE = 2
 
@@ -55,6 +60,7 @@ class SizeTester:
         self._example_bytes = sum(len(tensor.data) for tensor in call.inputs)
         self._tested: set[tuple[tuple[str, int], ...]] = set()
         self._pace = Pace(budget)
+        self._call_s = max(CALL_SHARE * budget.seconds, CALL_TIMES_EXAMPLE * tester.example_s(call.method))
         self._draws = 0
 
     @property
@@ -73,10 +79,12 @@ class SizeTester:
                 self._budget.leave_out(f"{format_sizes(sizes)}: its inputs would have over {self.most_bytes} bytes")
             elif not self._is_new(fitted) or fitted == self._example_sizes:
                 continue
-            elif not is_least and not self._approach(fitted, region):
+            elif is_least:
+                self._ask(fitted)
+            elif (timed := self._fit_time(fitted, region)) is None:
                 self._budget.leave_out(format_sizes(fitted))
             else:
-                self._ask(fitted)
+                self._ask(timed)
 
     def _choose_sizes(self, region: Region) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
         """Return the sizes to test whatever the budget, and the further ones."""
@@ -115,6 +123,15 @@ class SizeTester:
             fitted = size_samples.shrink_sizes(fitted, region)
         return fitted
 
+    def _fit_time(self, sizes: Sizes, region: Region) -> Sizes | None:
+        """Return the sizes if there is time for them; of a range, else the largest smaller ones that are new."""
+        if region.basis not in RANGES:
+            return sizes if self._approach(sizes, region) else None
+        fitted: Sizes | None = sizes
+        while fitted is not None and not self._has_time_for(fitted, self._call_s):
+            fitted = size_samples.shrink_sizes(fitted, region)
+        return fitted if fitted is not None and self._is_new(fitted) else None
+
     def _approach(self, sizes: Sizes, region: Region) -> bool:
         """Whether there is time for these sizes. Smaller ones are tested first where the step is too large to tell."""
         while not self._has_time_for(sizes):
@@ -129,8 +146,8 @@ class SizeTester:
         """Whether there are inputs of these sizes, and none were tested."""
         return _key(sizes) not in self._tested and self._inputs.are_possible(sizes)
 
-    def _has_time_for(self, sizes: Sizes) -> bool:
-        return self._pace.has_time_for(self._inputs.byte_size(sizes))
+    def _has_time_for(self, sizes: Sizes, within_s: float = math.inf) -> bool:
+        return self._pace.has_time_for(self._inputs.byte_size(sizes), within_s)
 
 
 def _key(sizes: Sizes) -> tuple[tuple[str, int], ...]:

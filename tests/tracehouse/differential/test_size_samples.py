@@ -63,6 +63,15 @@ def test_a_point_is_shrunk_until_the_region_has_no_smaller_one() -> None:
     assert seen[-1] == {"batch": 1, "seq": 2}
 
 
+def test_a_size_beyond_the_spans_is_made_smaller_last() -> None:
+    spans = {"rows": [Span(low=1, high=256)], "width": [Span(low=1, high=1024)]}
+    beyond = Region(spans=spans, basis="proven", beyond={"rows": 2**24, "width": 2**24})
+
+    shrunk = size_samples.shrink_sizes({"rows": 224, "width": 1025}, beyond)
+    assert shrunk == {"rows": 112, "width": 1025}
+    assert size_samples.shrink_sizes({"rows": 1, "width": 1025}, beyond) == {"rows": 1, "width": 512}
+
+
 @pytest.mark.parametrize(
     ("sizes", "spans"),
     [

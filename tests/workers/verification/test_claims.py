@@ -166,6 +166,30 @@ def test_what_the_budget_cuts_is_listed_and_not_in_the_contract(claimed: Claimed
     assert not held.contains({"seq": 300})
 
 
+def test_smaller_sizes_stand_in_for_those_of_a_range_that_take_too_long(claimed: Claimed) -> None:
+    """A call burns a hundredth of a second for each thousand elements, so the largest would take all of the budget."""
+    slow = """\
+import time
+
+def Net(x):
+    until = time.process_time() + x.numel() * 1e-5
+    while time.process_time() < until:
+        pass
+    return x * 2
+"""
+    proven = region("proven", batch=[span(1, 256)], seq=[span(1, 1024)])
+    rows = {"symbol": "batch", "up_to": 8, "inputs": {"x": 0}, "outputs": {"output": 0}}
+    kept = claimed(slow, {**BATCH_AND_LENGTH, "regions": [proven], "batch": rows}, check={"budget_s": 10.0})
+
+    calls = {seen.case for seen in kept.check.comparisons if "at batch" in seen.case}
+    assert len(calls) > 6
+    assert not any("batch 256, seq 1024" in case for case in calls)
+    assert "sizes-left-out" not in kinds(kept)
+    assert forward(kept).batch is not None
+    assert forward(kept).batch.up_to == 8
+    assert regions(kept) == ["proven: batch 1 to 256, seq 1 to 1024"]
+
+
 def test_with_probes_off_nothing_is_claimed(claimed: Claimed) -> None:
     claim = {**BATCH_AND_LENGTH, "regions": [region("proven", batch=[span(1, 8)], seq=[span(1, 12)])]}
     kept = claimed(DOUBLES, claim, check={"probes": "off"})
