@@ -34,8 +34,9 @@ class ArtifactBuilder:
         The stored archive carries contract, check and golden cases, and has replayed the cases before this returns.
         """
         files = {**result.tracer.files, "golden": self._pack(result)}
-        with step("store"):
-            blobs = {name: staged.commit() for name, staged in files.items()}
+        # At once: each commit waits several times for the disk, which does the same for all of them.
+        with step("store"), ThreadPoolExecutor(len(files), thread_name_prefix="storing") as executor:
+            blobs = dict(zip(files, executor.map(StagedBlob.commit, files.values()), strict=True))
         spec, traced, verified = self._request.spec, result.tracer.traced, result.verification
         return Artifact(
             device=result.device,
@@ -110,7 +111,8 @@ class ArtifactBuilder:
         """Replay the golden cases on the very bytes that are stored and served. Raises ArchiveUnusable."""
         packed, check = result.tracer.files["archive"], result.check
         executor = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="packing"))
-        executor.submit(packed.sync)  # the disk works meanwhile; a failure there shows in the commit
+        for staged in [*result.tracer.files.values(), cases]:
+            executor.submit(staged.sync)  # the disk works meanwhile; a failure there shows in the commit
         artifact = self._children.fork_artifact(stack, result.device, packed, cases)
         tolerance = None if result.is_rejected else check.tolerance
         artifact.start_replaying(self._request.spec, result.device, result.verification.contract, tolerance)
