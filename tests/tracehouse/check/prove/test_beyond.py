@@ -38,8 +38,10 @@ class LargeOnesAreAnswered(torch.nn.Module):
 
 
 class RoundsAScale(torch.nn.Module):
+    """Python rounds twice to doubles, and a trace to floats. A root is rounded once, on some processors exactly."""
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x / x.shape[1] ** 0.5
+        return x * (x.shape[1] / 3 / 7)
 
 
 class Attention(torch.nn.Module):
