@@ -236,12 +236,16 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
     right = sum(row.right for row in rows)
     share = sum(row.answered_of_right for row in rows) / right if right else math.nan
     opened = sum(row.is_open for row in rows)
+    traceable = [row for row in rows if row.right == row.inputs > 0]
+    open_of_traceable = sum(row.is_open for row in traceable)
     return {
         "models": len(rows),
         "legitimate inputs": sum(row.inputs for row in rows),
         "answered rightly by a plain trace": right,
         "of these answered by us": f"{sum(row.answered_of_right for row in rows)} ({share:.1%})",
         "models open over all their inputs": f"{opened} ({opened / len(rows):.1%})",
+        "of those that a plain trace answers rightly on all inputs": f"{open_of_traceable} of {len(traceable)}",
+        "failed": [row.name for row in rows if row.verdict == "failed"],
         "false rejections": [row.name for row in rows if row.is_false_rejection],
         "inputs answered wrongly inside the contract": sum(len(row.wrong) for row in rows),
         "seconds": round(sum(row.seconds for row in rows), 1),

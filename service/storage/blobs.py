@@ -86,9 +86,8 @@ class StagedBlob:
         self._blobs = blobs
         self._path, self._file = _create_locked(staging)
         self._sha256 = hashlib.sha256()
-        self._marks = [
-            (0, self._sha256.copy())
-        ]  # how the digest stood at some sizes, so that `cut` need not begin anew
+        # How the digest stood at some sizes, so that `cut` need not begin anew.
+        self._marks = [(0, self._sha256.copy())]
         self.byte_size = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
