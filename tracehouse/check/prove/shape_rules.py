@@ -60,7 +60,10 @@ def _convolution(
     *_: Any,
 ) -> torch.Tensor | None:
     dims = weight.dim() - 2
+    # On one thread, torch lays single pixels out otherwise that it multiplies channel by channel.
+    is_grouped_product = groups > 1 and all(size == 1 for size in weight.shape[2:])
     has_channels_last = _is_channels_last(tensor) and tensor.dtype == weight.dtype and is_contiguous(weight)
+    has_channels_last = has_channels_last and not is_grouped_product
     if transposed or tensor.dim() != weight.dim() or not (has_channels_last or _are_contiguous(tensor, weight)):
         return None
     if tensor.shape[1] != weight.shape[1] * groups or (bias is not None and bias.shape[0] != weight.shape[0]):

@@ -167,20 +167,40 @@ def test_a_convolution_of_images_channel_by_channel_lays_its_result_out_so_too()
     assert not [one for one in symbols.conditions()[before:] if "Mod" in str(one.expression)]
 
 
-@pytest.mark.parametrize("kernel", [1, 3])
-@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("groups", "kernel"), [(1, 1), (1, 3), (4, 3)])  # the rule leaves grouped kernels of 1 out
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 9), (9, 1), (5, 7), (60, 60), (120, 120)])
 @pytest.mark.parametrize("batch", [1, 2, 16])
 def test_torch_keeps_images_channel_by_channel_at_all_sizes(
-    batch: int, height: int, width: int, groups: int, kernel: int
+    batch: int, height: int, width: int, groups: int, kernel: int, threads: int
 ) -> None:
-    images = torch.randn(batch, height, width, 4).permute(0, 3, 1, 2)
+    images, weight = (
+        torch.randn(batch, height, width, 4).permute(0, 3, 1, 2),
+        torch.randn(4, 4 // groups, kernel, kernel),
+    )
 
-    made = torch.nn.functional.conv2d(images, torch.randn(4, 4 // groups, kernel, kernel), padding=1, groups=groups)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        made = torch.nn.functional.conv2d(images, weight, padding=1, groups=groups)
+    finally:
+        torch.set_num_threads(before)
 
     rows = made.permute(0, 2, 3, 1)
     strides = zip(rows.shape, rows.stride(), torch.empty(rows.shape).stride(), strict=True)
     assert all(size == 1 or stride == expected for size, stride, expected in strides)
+
+
+def test_of_grouped_products_of_single_pixels_no_layout_is_taken_for_granted() -> None:
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    rows = symbols.empty(("batch", "height", "width", 4), torch.empty(()))
+    weight = symbols.fake_of(torch.randn(4, 1, 1, 1))
+    before = len(symbols.conditions())
+
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
+        aten.convolution.default(rows.permute(0, 3, 1, 2), weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 4)
+
+    assert len(symbols.conditions()) > before
 
 
 def test_what_torch_pools_is_known_to_be_contiguous() -> None:
