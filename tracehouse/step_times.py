@@ -14,41 +14,36 @@ STEP_NAME_MAX_CHARACTERS = 60
 
 
 class StepTime(Frozen):
-    """The time of all steps of one name together, by the clock and of the processor, without the steps inside them."""
+    """The time of all steps of one name together, without the steps inside them."""
 
     name: str = Field(max_length=STEP_NAME_MAX_CHARACTERS)
     seconds: float = Field(allow_inf_nan=False)
-    processor_s: float = Field(allow_inf_nan=False)
 
 
 class StepTimes:
-    """Adds up the times of steps by their names. `processor_clock` says how much processor time was used so far."""
+    """Adds up the times of steps by their names. `clock` counts seconds."""
 
-    def __init__(self, processor_clock: Callable[[], float]) -> None:
-        self._processor_clock = processor_clock
-        self._sums: dict[str, tuple[float, float]] = {}
-        self._inside = [(0.0, 0.0)]  # for each open step, what the steps inside it took
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._sums: dict[str, float] = {}
+        self._inside = [0.0]  # for each open step, what the steps inside it took
 
     @property
     def steps(self) -> list[StepTime]:
         """The steps in the order in which the first of each name ended."""
-        return [
-            StepTime(name=name, seconds=seconds, processor_s=processor_s)
-            for name, (seconds, processor_s) in self._sums.items()
-        ]
+        return [StepTime(name=name, seconds=seconds) for name, seconds in self._sums.items()]
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        began, processor_began = time.monotonic(), self._processor_clock()
-        self._inside.append((0.0, 0.0))
+        began = self._clock()
+        self._inside.append(0.0)
         try:
             yield
         finally:
-            whole = time.monotonic() - began, self._processor_clock() - processor_began
-            inside = self._inside.pop()
-            self._inside[-1] = _add(self._inside[-1], whole)
-            own = whole[0] - inside[0], whole[1] - inside[1]
-            self._sums[name] = _add(self._sums.get(name, (0.0, 0.0)), own)
+            whole = self._clock() - began
+            own = whole - self._inside.pop()
+            self._inside[-1] += whole
+            self._sums[name] = self._sums.get(name, 0.0) + own
 
 
 _recorded: ContextVar[StepTimes | None] = ContextVar("recorded", default=None)
@@ -73,7 +68,3 @@ def step(name: str) -> Iterator[None]:
         return
     with times.measure(name):
         yield
-
-
-def _add(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    return one[0] + other[0], one[1] + other[1]

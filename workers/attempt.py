@@ -3,7 +3,6 @@
 The model is traced for each device, one after the other, and every trace must succeed. Mode eager traces nothing.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ class Attempt:
         packages = environments.packages_of(request.environment)
         self._children = Children(request, store.blobs, zygote, packages, limits, cancellation, self._printed_log)
         self._progress = TraceProgress(request, store, self._printed_log)
-        self._times = StepTimes(time.thread_time)
+        self._times = StepTimes()
         self._stack = ExitStack()  # staged files, until `run` ends
 
     @property

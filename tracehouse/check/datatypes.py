@@ -124,7 +124,8 @@ class _Search:
         proof covers that, since it was made with the example's datatype. Datatypes that end the process on this
         machine are left out.
         """
-        others = [one for one in _OTHERS.get(own, []) if not low_precision.crashes(DTYPES[one])]
+        is_on_cpu = all(tensor.device.type == "cpu" for tensor in self._target.call.tensors.values())
+        others = [one for one in _OTHERS.get(own, []) if not (is_on_cpu and low_precision.crashes(DTYPES[one]))]
         if Datatype.FP64 in others and rounds_numbers_of_sizes(self._target.artifact, self._target.method):
             return [one for one in others if one is not Datatype.FP64]
         return others

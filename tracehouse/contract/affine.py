@@ -18,7 +18,7 @@ class Affine:
 
     @classmethod
     def of_dim(cls, dim: int | str) -> Self:
-        """Return a dim of a shape; of one that is rounded, what is divided."""
+        """Return a dim of a shape; of one that is rounded, what is divided (see `Linear.over`)."""
         linear = Linear((), dim) if isinstance(dim, int) else parse_dim(dim)
         return cls({symbol: Fraction(times) for symbol, times in linear.terms}, Fraction(linear.plus))
 

@@ -49,7 +49,10 @@ Datatypes = Annotated[list[Datatype], Field(max_length=len(Datatype))]
 
 
 class InputSpec(Frozen):
-    """One input tensor of a method. A dim of its shape is a number or an expression of symbols: `2*seq`, `past+new`."""
+    """One input tensor of a method.
+
+    A dim of its shape is a number or an expression of symbols: `2*seq`, `past+new`, `(seq+1)//2`.
+    """
 
     name: str
     datatype: Datatype

@@ -102,10 +102,14 @@ def _conditions_of_regions(
     values = {symbol: follows.value for symbol, follows in symbols.items()}
     for spec, was in zip(new.outputs, old.outputs, strict=False):
         for place, (dim, before) in enumerate(zip(spec.shape, was.shape, strict=False)):
-            if before != -1:
+            if before == -1:
+                continue
+            problem = f"dim {place} of output {spec.name!r} is {dim}, and was {before}"
+            if is_rounded(dim) or is_rounded(before):
+                left_over = _ZERO if _quotient(dim, values) == _quotient(before, constants) else _ONE
+            else:
                 left_over = Affine.of_dim(before).substitute(constants).minus(Affine.of_dim(dim).substitute(values))
-                problem = f"dim {place} of output {spec.name!r} is {dim}, and was {before}"
-                conditions.append(_Condition(left_over, [range(1)], problem))
+            conditions.append(_Condition(left_over, [range(1)], problem))
     for region in new.regions or [_WITHOUT_SYMBOLS]:
         whole = region.whole_spans
         inside = [

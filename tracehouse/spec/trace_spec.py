@@ -370,8 +370,8 @@ class TraceSpec(Frozen):
     dynamic: Dynamic = Field(
         {},
         description='Which dims of forward\'s inputs vary, by number from 0 on: `{"ids": {"0": "batch", "1": "seq"}}`. '
-        "Dims with the same symbol have the same size; expressions such as `2*seq` or `past+new` are allowed. Left "
-        "out: the check finds them. Short for methods.forward.dynamic.",
+        "Dims with the same symbol have the same size; expressions such as `2*seq`, `past+new` or `(seq+1)//2` are "
+        "allowed. Left out: the check finds them. Short for methods.forward.dynamic.",
     )
     sizes: dict[Symbol, WantedSizes] = Field(
         {},

@@ -91,7 +91,7 @@ class Children:
             log_max_bytes=_LOG_TAIL_BYTES,  # the log above has the rest
             header_max_bytes=MESSAGE_MAX_BYTES,
         )
-        stack.callback(self._kill, program, child)
+        stack.callback(self._kill, program, child, device)
         stack.enter_context(self.cancellation.calls(child.kill))
         return child
 
@@ -132,22 +132,27 @@ class Children:
         return ArtifactProcess(child, self.limits, self.cancellation, self.until)
 
     def wait_for_exit(self, child: Child) -> None:
-        """Let a child that has sent its last message print what it still has and end; later it is killed. It is gone
-        when this returns."""
+        """Let a child that has sent its last message print what it still has and end; later it is killed.
+
+        It has ended when this returns.
+        """
         with step("end of the process"):
             try:
                 self.exits.append(child.wait(min(self.until, time.monotonic() + EXIT_S)))
             except TimeoutError:
                 child.close()
 
-    def _kill(self, program: str, child: Child) -> None:
+    def _kill(self, program: str, child: Child, device: DeviceName) -> None:
         child.kill()
         self._killed.append((program.rpartition(".")[2], child))
-        if len(self._killed) == _KILLED_MAX:
+        if device != "cpu" or len(self._killed) >= _KILLED_MAX:  # what is forked next needs the memory of a GPU
             self._release_killed()
 
     def _release_killed(self) -> None:
-        while self._killed:
-            name, child = self._killed.pop()
-            child.close()
-            self.processor_s[name] = self.processor_s.get(name, 0.0) + child.exit_processor_s
+        with ExitStack() as stack:  # all are released, also where one raises
+            while self._killed:
+                stack.callback(self._release, *self._killed.pop())
+
+    def _release(self, name: str, child: Child) -> None:
+        child.close()
+        self.processor_s[name] = self.processor_s.get(name, 0.0) + child.exit_processor_s

@@ -6,7 +6,6 @@ harm this process alone.
 """
 
 import platform
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -71,7 +70,7 @@ class Tracing:
         self._spec = request.spec
         self._conversion = request.conversion
         self._submission = make_submission(request, files)
-        self._times = StepTimes(time.process_time)
+        self._times = StepTimes()
 
     def run(self) -> Traced:
         """Load, trace, check and print; send the files and cases, and return the last message. Raises ServiceError."""

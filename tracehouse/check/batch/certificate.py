@@ -12,6 +12,7 @@ apart too (row_flow.py).
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import torch
 
@@ -239,8 +240,8 @@ class _RowTester:
             few = min(up_to, _SMALL)
             self._check_together([*reversed(range(few))])
             return few
-        # If the largest number does, those between do.
-        return next((size for size in sizes[:0:-1] if self._agrees_together(size)), sizes[0])
+        # Each is asked: kernels may answer some number of rows otherwise, and a larger one as they answer each.
+        return [sizes[0], *takewhile(self._agrees_together, sizes[1:])][-1]
 
     def _agrees_together(self, rows: int) -> bool:
         """Whether so many rows are answered together as each alone; no if there is no time to find out."""

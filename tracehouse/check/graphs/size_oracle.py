@@ -21,6 +21,7 @@ Expressions = dict[Dim, Linear]
 _Key = tuple[tuple[str, tuple[int, ...]], ...]  # the shape of each input
 _Answers = dict[_Key, tuple[Call, CallResult]]
 _KEPT_MAX = 8  # answers that are kept, in case the same is asked again; chosen
+_AGREED_MAX = 32  # calls that are kept because the artifact was right; chosen
 
 
 class OutOfTime(Exception):
@@ -139,7 +140,7 @@ class SizeOracle:
             try:
                 call, answer = self._latest.get(key) or self._ask(expressions, sizes)
                 self._wrong[key] = not self.target.ask_artifact(call, answer).compared.agrees
-                if not (self._wrong[key] or answer.left_state):
+                if not (self._wrong[key] or answer.left_state) and len(self.agreed) < _AGREED_MAX:
                     self.agreed.append((call, answer.output_specs))
             except (ModelRaised, TooSlow):
                 self._wrong[key] = False

@@ -131,17 +131,19 @@ def set_objects_aside() -> Iterator[None]:
     if gc.get_freeze_count():  # somebody else has set objects aside, who may need them there
         yield
         return
-    objects = gc.get_objects()
-    gc.freeze()
-    for function in objects:
-        if type(function) is FunctionType:
-            _set_aside.setdefault(function.__code__.co_filename, []).append(function)
-    del objects
     try:
+        _set_functions_aside()
+        gc.freeze()
         yield
     finally:
         _set_aside.clear()
         gc.unfreeze()
+
+
+def _set_functions_aside() -> None:
+    for function in gc.get_objects():
+        if type(function) is FunctionType:
+            _set_aside.setdefault(function.__code__.co_filename, []).append(function)
 
 
 @contextmanager

@@ -300,7 +300,11 @@ class _Prover:
         rows = [symbol for symbol in failed.free if symbol in self._batches]
         if failed.sizes != self._groups.example or not 0 < len(rows) < len(failed.free):
             return None
-        result = self._run_case(cases, failed.sizes, rows) if failed.status in ("refuted", "unproven") else None
+        if failed.status not in ("refuted", "unproven"):
+            return None
+        known = len(self._gaps)
+        result = self._run_case(cases, failed.sizes, rows)
+        del self._gaps[known:]  # why this run came to nothing tells nobody more
         return result if result is not None and result.status == "proven" else None
 
     def _run_case(

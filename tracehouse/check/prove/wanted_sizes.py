@@ -4,7 +4,7 @@ Conditions are evaluated at the sizes of a symbol, and not at each combination. 
 as one alone has.
 """
 
-from itertools import chain, count
+from itertools import chain
 from math import prod
 
 from tracehouse.check.size_groups import Groups
@@ -54,8 +54,9 @@ def _sizes_of(symbol: str, groups: Groups) -> list[int]:
 
 def _least(symbol: str, groups: Groups) -> int:
     """Return the first size from 0 on at which no dim that has this symbol alone, such as `(n-10)//5`, is negative."""
-    dims = [parse_dim(dim) for shape in groups.shapes.values() for dim in shape if symbols_of([dim]) == {symbol}]
-    return next(size for size in count() if all(dim.at({symbol: size}) >= 0 for dim in dims if dim.terms[0][1] > 0))
+    alone = [parse_dim(dim) for shape in groups.shapes.values() for dim in shape if symbols_of([dim]) == {symbol}]
+    growing = [(dim.plus, dim.terms[0][1]) for dim in alone if dim.terms[0][1] > 0]
+    return max((-(plus // times) for plus, times in growing), default=0)
 
 
 def _highest(symbol: str, groups: Groups) -> int:

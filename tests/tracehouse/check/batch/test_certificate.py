@@ -195,6 +195,22 @@ def test_a_trace_is_certified_for_the_largest_tested_number_that_does(
     assert batch.up_to == certified
 
 
+def test_each_number_that_is_tested_is_asked_whatever_larger_ones_do() -> None:
+    target = replace(make_target(MeansOfSixteen(), X, scripted=True), form="traced")
+
+    batch = certify(target, ROWS, 32, Budget(20))
+
+    assert isinstance(batch, Batch)
+    assert batch.up_to == 7
+
+
+class MeansOfSixteen(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == 16:
+            return x - x.mean(0)
+        return x
+
+
 class MeansOfMany(nn.Module):
     def __init__(self, most: int = 6) -> None:
         super().__init__()
