@@ -246,10 +246,13 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _has_its_own_storage(tensor: torch.Tensor) -> bool:
-    """Whether the tensor fills its storage, which no other tensor has now."""
+    """Whether the tensor is laid out as a new one, and fills its storage, which no other tensor has now.
+
+    A stride of a dim of size 1 counts too: torch goes by it where a kernel chooses how its result lies in memory.
+    """
     storage = tensor.untyped_storage()
     return (
-        tensor.is_contiguous()
+        tensor.stride() == torch.empty(tensor.shape, device="meta").stride()
         and tensor.storage_offset() == 0
         and storage.nbytes() // tensor.element_size() == tensor.numel()
         and torch._C._storage_Use_Count(storage._cdata) <= _USES_OF_OWN_STORAGE

@@ -191,6 +191,19 @@ def test_torch_keeps_images_channel_by_channel_at_all_sizes(
     assert all(size == 1 or stride == expected for size, stride, expected in strides)
 
 
+def test_a_kernel_of_one_pixel_that_lies_channel_by_channel_lays_the_result_out_so() -> None:
+    weight = torch.empty_strided((4, 8, 1, 1), (8, 1, 8, 8)).normal_()
+    settings = (None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    image = symbols.empty(("batch", 8, "height", "width"), torch.empty(()))
+
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
+        made = aten.convolution.default(image, symbols.fake_of(weight), *settings)
+
+    real = aten.convolution.default(torch.randn(3, 8, 6, 5), weight, *settings)
+    assert layout_of(made) == layout_of(real)
+
+
 def test_of_grouped_products_of_single_pixels_no_layout_is_taken_for_granted() -> None:
     symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
     rows = symbols.empty(("batch", "height", "width", 4), torch.empty(()))

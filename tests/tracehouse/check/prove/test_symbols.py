@@ -21,6 +21,7 @@ HELD: dict[str, Callable[[], torch.Tensor]] = {
     "no dims": lambda: torch.tensor(2.5),
     "no elements": lambda: torch.empty(0, 4),
     "transposed": lambda: torch.randn(4, 5).t(),
+    "a kernel of one pixel, channel by channel": lambda: torch.empty_strided((4, 8, 1, 1), (8, 1, 8, 8)).zero_(),
     "a part of a tensor": lambda: torch.randn(4, 5)[1:, 2:],
     "expanded": lambda: torch.randn(4, 1).expand(4, 5),
     "complex, conjugated": lambda: torch.randn(3, dtype=torch.complex64).conj(),
