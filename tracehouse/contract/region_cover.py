@@ -102,14 +102,9 @@ def _conditions_of_regions(
     values = {symbol: follows.value for symbol, follows in symbols.items()}
     for spec, was in zip(new.outputs, old.outputs, strict=False):
         for place, (dim, before) in enumerate(zip(spec.shape, was.shape, strict=False)):
-            if before == -1:
-                continue
-            problem = f"dim {place} of output {spec.name!r} is {dim}, and was {before}"
-            if is_rounded(dim) or is_rounded(before):
-                left_over = _ZERO if _quotient(dim, values) == _quotient(before, constants) else _ONE
-            else:
-                left_over = Affine.of_dim(before).substitute(constants).minus(Affine.of_dim(dim).substitute(values))
-            conditions.append(_Condition(left_over, [range(1)], problem))
+            if before != -1:
+                problem = f"dim {place} of output {spec.name!r} is {dim}, and was {before}"
+                conditions.append(_Condition(_difference(before, constants, dim, values), [range(1)], problem))
     for region in new.regions or [_WITHOUT_SYMBOLS]:
         whole = region.whole_spans
         inside = [
@@ -170,9 +165,18 @@ def _follow_symbols(
     for dim, was, label in dims:
         if is_rounded(dim) or is_rounded(was):
             is_known = symbols_of([dim]) <= values.keys()
-            is_same = is_known and _quotient(dim, values) == _quotient(was, constants)
-            conditions.append(_Condition(_ZERO if is_same else _ONE, [range(1)], _not_shown(label)))
+            difference = _difference(was, constants, dim, values) if is_known else _ONE
+            conditions.append(_Condition(difference, [range(1)], _not_shown(label)))
     return found, conditions
+
+
+def _difference(
+    was: int | str, constants: Mapping[str, Affine], dim: int | str, values: Mapping[str, Affine]
+) -> Affine:
+    """Return by how much a dim of the old contract is larger; where one is rounded, 0 if both are rounded alike."""
+    if is_rounded(dim) or is_rounded(was):
+        return _ZERO if _quotient(dim, values) == _quotient(was, constants) else _ONE
+    return Affine.of_dim(was).substitute(constants).minus(Affine.of_dim(dim).substitute(values))
 
 
 def _quotient(dim: int | str, values: Mapping[str, Affine]) -> tuple[Affine, int]:

@@ -60,13 +60,13 @@ def _convolution(
     *_: Any,
 ) -> torch.Tensor | None:
     dims = weight.dim() - 2
+    # Of a kernel of one pixel too, torch takes the layout from the strides.
+    if transposed or tensor.dim() != weight.dim() or not is_laid_out_as_new(weight):
+        return None
     # On one thread, torch lays single pixels out otherwise that it multiplies channel by channel.
     is_grouped_product = groups > 1 and all(size == 1 for size in weight.shape[2:])
-    has_channels_last = _is_channels_last(tensor) and tensor.dtype == weight.dtype and is_contiguous(weight)
-    has_channels_last = has_channels_last and not is_grouped_product
-    if not is_laid_out_as_new(weight):  # of a kernel of one pixel too, torch takes the layout from the strides
-        return None
-    if transposed or tensor.dim() != weight.dim() or not (has_channels_last or _are_contiguous(tensor, weight)):
+    has_channels_last = not is_grouped_product and tensor.dtype == weight.dtype and _is_channels_last(tensor)
+    if not (has_channels_last or _are_contiguous(tensor, weight)):
         return None
     if tensor.shape[1] != weight.shape[1] * groups or (bias is not None and bias.shape[0] != weight.shape[0]):
         return None
