@@ -115,11 +115,11 @@ class Groups:
         ValueError if a dim would be negative.
         """
         tensors = dict(call.tensors)
-        for place, (name, shape) in enumerate(self.sizes(sizes).items()):
-            tensors[name] = resizing.resize(tensors[name], shape, seed + place)
         for name, symbol in self.lengths.items():
             was = self.example[symbol]
             tensors[name] = resizing.fit_to_size(tensors[name], was, sizes.get(symbol, was))
+        for place, (name, shape) in enumerate(self.sizes(sizes).items()):
+            tensors[name] = resizing.resize(tensors[name], shape, seed + place)
         return call.with_tensors(tensors)
 
     def is_affordable(self, call: Call, sizes: Mapping[str, int]) -> bool:

@@ -32,12 +32,16 @@ class Taint:
         self._tainted: set[int] = set()
         self._numbers: dict[int, frozenset[float]] = {}
         self.numbers: set[float] = set()  # that any tensor was compared with, tainted or not
+        # The batch sizes of packed sequences: the first of them is the number of rows, whatever the values are.
+        self._batch_sizes: set[int] = set()
         self.sizes_depend = False  # whether some operator's output had a size that depends on the values of the inputs
         for tensor in tensors:
             self.mark(tensor)
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
-        return _identify_storage(tensor) in self._tainted
+        key = _identify_storage(tensor)
+        is_first = tensor.dim() == 0 and key in self._batch_sizes and tensor.storage_offset() == 0
+        return key in self._tainted and not is_first
 
     def find_numbers(self, tensor: torch.Tensor) -> frozenset[float]:
         """Return the numbers that the tensor, or a tensor it was computed from, was compared with by an operator."""
@@ -60,8 +64,12 @@ class Taint:
         if torch.Tag.dynamic_output_shape in operator.tags:
             self.sizes_depend = True
         if draws or name not in _SHAPE_OPERATORS:
-            for tensor in (*computed, *_find_written(operator, args, kwargs)):
+            written = [*_find_written(operator, args, kwargs)]
+            for tensor in (*computed, *written):
                 self.mark(tensor)
+            self._batch_sizes.difference_update(map(_identify_storage, written))
+        if name == "_pack_padded_sequence":
+            self._batch_sizes.add(_identify_storage(computed[1]))
 
     def _propagate_numbers(
         self, name: str, args: tuple[Any, ...], arguments: list[torch.Tensor], computed: list[torch.Tensor]

@@ -19,6 +19,7 @@ _UPSAMPLING = (
 UPSAMPLING = tuple(operator.default for operator in _UPSAMPLING)
 _COMPOSITE = (
     *(_aten.gru.input, _aten.lstm.input, _aten.rnn_tanh.input, _aten.rnn_relu.input, _aten.linear.default),
+    *(_aten.gru.data, _aten.lstm.data, _aten.rnn_tanh.data, _aten.rnn_relu.data, _aten._pad_packed_sequence.default),
     *UPSAMPLING,
 )
 

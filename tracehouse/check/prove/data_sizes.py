@@ -28,6 +28,11 @@ def run_operator(func: Any, args: Sequence[Any], make_size: MakeSize) -> Any:
     return _RULES[func](make_size, args)
 
 
+def packed_rows(batch_sizes: torch.Tensor) -> Sequence[Any]:
+    """Return what decides how many rows a packed sequence has: the first of its batch sizes is that number."""
+    return ["packed rows", batch_sizes]
+
+
 def _nonzero(make_size: MakeSize, args: Sequence[Any]) -> Any:
     tensor = args[0]
     count = _count(make_size, tensor)
@@ -85,6 +90,33 @@ def _bincount(make_size: MakeSize, args: Sequence[Any]) -> Any:
     return tensor.new_empty([least + further], dtype=dtype)
 
 
+def _pack(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    """Pack the rows, of which each has at least one step, into one sequence."""
+    padded, lengths, batch_first = args
+    rows, steps, *rest = padded.shape if batch_first else (padded.shape[1], padded.shape[0], *padded.shape[2:])
+    if lengths.dim() != 1 or padded.dim() < 2:
+        return None
+    if lengths.shape[0] != rows:
+        raise ValueError("there must be one length for each row")
+    is_one_step = type(steps) is int and steps == 1
+    longest = 1 if is_one_step else 1 + make_size(["steps beyond the first", lengths], steps - 1)
+    packed = rows if is_one_step else rows + make_size(["packed beyond the first", lengths], rows * (steps - 1))
+    return padded.new_empty([packed, *rest]), lengths.new_empty([longest], dtype=torch.int64)
+
+
+def unpack(make_size: MakeSize, args: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the rows of a packed sequence, padded to one length, and the length of each."""
+    packed, batch_sizes, batch_first, _, least = args
+    rows, steps = make_size(packed_rows(batch_sizes), LARGEST), batch_sizes.shape[0]
+    # torch takes 0 and less for no length at all.
+    if least > 0:
+        if least < steps:
+            raise ValueError("the length must be that of the longest row or more")
+        steps = least
+    padded = packed.new_empty([steps, rows, *packed.shape[1:]])
+    return padded.transpose(0, 1) if batch_first else padded, batch_sizes.new_empty([rows])
+
+
 def _count(make_size: MakeSize, mask: torch.Tensor) -> Any:
     return make_size(["true elements", mask], mask.numel())
 
@@ -109,4 +141,6 @@ _RULES: dict[Any, _Rule] = {
     _aten._unique2.default: _unique,
     _aten.bincount.default: _bincount,
     _aten.repeat_interleave.Tensor: _repeat_interleave,
+    _aten._pack_padded_sequence.default: _pack,
+    _aten._pad_packed_sequence.default: unpack,
 }

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch.fx.experimental.sym_node import SymNode
+from torch.nn.modules import rnn
 
 from tracehouse.check.instrumentation.value_reads import RECORDING_FILES
 from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
@@ -51,9 +52,11 @@ def disguise() -> Iterator[None]:
         change(kind, "__rfloordiv__", partial(_divide_and_floor, reflected=True))
     change(torch.SymInt, "__round__", _round_to_digits)
     change(builtins, "isinstance", _pass_for_numbers)
+    vars(rnn)["int"] = _int_of_rows
     try:
         yield
     finally:
+        del vars(rnn)["int"]
         for owner, name, original in reversed(changed):
             setattr(owner, name, original)
 
@@ -86,6 +89,11 @@ def _round_to_digits(_: Method) -> Method:
         return self if digits is None or digits >= 0 else round(int(self), digits)
 
     return run
+
+
+def _int_of_rows(value: Any) -> Any:
+    """Return the `int` of torch's recurrent networks: the number of rows in a packed sequence, for their checks."""
+    return value.item() if isinstance(value, torch.Tensor) else int(value)
 
 
 def _write_value(original: Method) -> Method:

@@ -233,8 +233,8 @@ def _to_integer(value: Any) -> Any:
     if isinstance(value, ScalarTensor):
         return scalar_tensors.to_integer(value)
     if isinstance(value, torch.Tensor):
-        return int(value.item())
-    return torch.sym_int(value) if isinstance(value, float | torch.SymFloat) else value
+        value = value.item()
+    return value if isinstance(value, torch.SymInt) else torch.sym_int(value)
 
 
 def _to_number(value: Any) -> Any:

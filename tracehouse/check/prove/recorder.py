@@ -17,7 +17,7 @@ from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
 from tracehouse.check.prove.scalar_tensors import ScalarTensor
-from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCall, record_size_operators
+from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCall, UnpackCall, record_size_operators
 from tracehouse.check.prove.stopping import stop_if_late
 from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute_for_real
 from tracehouse.check.prove.tensor_memory import TensorMemory, storage_of
@@ -93,18 +93,27 @@ class Recorder(TorchDispatchMode):
         self._open_contexts.close()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
 
-    def record_size_operator(self, call: SizeOperatorCall | DataRangeCall) -> torch.Tensor:
-        """Number the operator's result, and return a tensor of its shape without running the operator."""
+    def record_size_operator(self, call: SizeOperatorCall | DataRangeCall | UnpackCall) -> Any:
+        """Number the operator's results, and return tensors of their shapes without running the operator."""
         self._run_stop.check()
         if isinstance(call, DataRangeCall):
             return call.run(call.start + self._make_size(["steps", call.start, call.end], data_sizes.LARGEST))
-        self.operators.append(call.name)
-        number = self._numbers.number(call.name, *map(self._keys.operand_key, call.operands))
+        if isinstance(call, UnpackCall):
+            with _disable_current_modes(), self._symbols.mode:
+                unpacked = data_sizes.unpack(self._make_size, call.operands)
+            return self._number_call("_pad_packed_sequence", call.operands, unpacked)
         with _disable_current_modes(), self._symbols.mode:
             result = torch.empty(call.shape, dtype=call.dtype, device=call.device)
-        own = self._numbers.number("result", number, 0, str(result.dtype), str(result.device))
-        self._note_position(self._memory.assign(result, own))
-        return result
+        return self._number_call(call.name, call.operands, (result,))[0]
+
+    def _number_call(self, name: str, operands: Sequence[Any], results: Sequence[torch.Tensor]) -> Sequence[Any]:
+        """Number the results of a call that is not run, and return them."""
+        self.operators.append(name)
+        number = self._numbers.number(name, *map(self._keys.operand_key, operands))
+        for place, result in enumerate(results):
+            own = self._numbers.number("result", number, place, str(result.dtype), str(result.device))
+            self._note_position(self._memory.assign(result, own))
+        return results
 
     def name_input(self, tensor: torch.Tensor, path: str) -> None:
         """Give an input tensor the number of the input at this path, the same in both runs."""
@@ -178,6 +187,9 @@ class Recorder(TorchDispatchMode):
         for place, tensor in enumerate(written):
             self._note_position(self._memory.write(tensor, number, place))
         self._number_results(func, args, kwargs, number, result, written)
+        if name == "_pack_padded_sequence":
+            _, batch_sizes = result
+            self._numbers.data_size(self._size_number(data_sizes.packed_rows(batch_sizes)), lambda: args[1].shape[0])
         if name == "cat" and not _has_no_elements(result):
             self._keys.note_parts(result, key, args[0])
         return result
@@ -216,6 +228,8 @@ class Recorder(TorchDispatchMode):
             if name == "scalar_tensor" and isinstance(values[0], SYMBOLIC):
                 dtype = next(value for argument, value in operands if argument.name == "dtype")
                 return scalar_tensors.from_symbol(values[0], dtype or torch.get_default_dtype())
+            if name == "select" and (rows := self._find_packed_rows(values[0], values[2])) is not None:
+                return scalar_tensors.from_symbol(rows, values[0].dtype)
             scalars = {id(one): self._numbers.scalar(self._memory.number(one)) for one in tensors if one.dim() == 0}
             if len(scalars) < len({*map(id, tensors)}) or None in scalars.values() or not scalars:
                 return None
@@ -224,6 +238,12 @@ class Recorder(TorchDispatchMode):
         except (scalar_tensors.Unsupported, TypeError):  # TypeError: `max` of one number, for example
             return None
         return computed
+
+    def _find_packed_rows(self, tensor: torch.Tensor, place: Any) -> Any:
+        """Return the first number of a packed sequence's batch sizes; None for what else a tensor has at a place."""
+        if tensor.dim() != 1 or type(place) is not int or place != 0:
+            return None
+        return self._numbers.known_data_size(self._size_number(data_sizes.packed_rows(tensor)))
 
     def _assign_scalar(self, result: torch.Tensor, scalar: ScalarTensor) -> torch.Tensor:
         """Give the result the number that a tensor made of this number has, and return it."""
@@ -235,8 +255,10 @@ class Recorder(TorchDispatchMode):
 
     def _make_size(self, decided_by: Sequence[Any], largest: Any) -> Any:
         """Return the size that follows from these operands: the same one for equal operands, also in the other run."""
-        number = self._numbers.number("data size", *map(self._keys.operand_key, decided_by))
-        return self._numbers.data_size(number, lambda: self._symbols.make_data_size(largest))
+        return self._numbers.data_size(self._size_number(decided_by), lambda: self._symbols.make_data_size(largest))
+
+    def _size_number(self, decided_by: Sequence[Any]) -> int:
+        return self._numbers.number("data size", *map(self._keys.operand_key, decided_by))
 
     def _number_results(
         self, func: Any, args: Any, kwargs: Any, number: int, result: Any, written: Sequence[torch.Tensor]
@@ -276,6 +298,8 @@ class Recorder(TorchDispatchMode):
         """
         scalar = self._numbers.scalar(self._memory.number(args[0]))
         if scalar is not None and name == "_local_scalar_dense":
+            if isinstance(scalar.value, torch.SymInt) and scalar.dtype is torch.int64:
+                return scalar.value  # who needs a number of Python's asks for it
             return number_of(scalar.value) if isinstance(scalar.value, SYMBOLIC) else scalar.value
         constants = [self._memory.constant(tensor) for tensor in tensors_in(args)]
         if any(constant is None for constant in constants):

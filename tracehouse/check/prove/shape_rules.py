@@ -238,25 +238,55 @@ def _recurrent_network(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[torch.Tensor, ...] | None:
-    """Run a recurrent network on a padded batch, and not on a packed one."""
-    states = [state] if isinstance(state, torch.Tensor) else [*state]
-    if tensor.dim() != 3 or any(one.dim() != 3 for one in states):
-        return None
+    """Run a recurrent network on a padded batch."""
     batch, length = (0, 1) if batch_first else (1, 0)
-    directions = 2 if bidirectional else 1
-    if any(one.shape[0] != layers * directions or one.shape[1] != tensor.shape[batch] for one in states):
+    states = _next_states(tensor, 3, state, weights, layers, bidirectional)
+    if states is None or any(one.shape[1] != tensor.shape[batch] for one in states) or tensor.shape[length] < 1:
+        return None
+    # torch lays the outputs out by length first, then by batch.
+    width = states[0].shape[2] * (2 if bidirectional else 1)
+    outputs = _new_contiguous(tensor, [tensor.shape[length], tensor.shape[batch], width])
+    return outputs.transpose(0, 1) if batch_first else outputs, *states
+
+
+def _packed_recurrent_network(
+    packed: torch.Tensor,
+    batch_sizes: torch.Tensor,  # noqa: ARG001 - its first number is the number of rows, which the states have
+    state: torch.Tensor | Sequence[torch.Tensor],
+    weights: Sequence[torch.Tensor],
+    _: bool,
+    layers: int,
+    __: float,
+    ___: bool,
+    bidirectional: bool,
+) -> tuple[torch.Tensor, ...] | None:
+    """Run a recurrent network on a packed sequence."""
+    states = _next_states(packed, 2, state, weights, layers, bidirectional)
+    if states is None:
+        return None
+    width = states[0].shape[2] * (2 if bidirectional else 1)
+    return _new_contiguous(packed, [packed.shape[0], width]), *states
+
+
+def _next_states(
+    tensor: torch.Tensor,
+    dims: int,
+    state: torch.Tensor | Sequence[torch.Tensor],
+    weights: Sequence[torch.Tensor],
+    layers: int,
+    bidirectional: bool,
+) -> list[torch.Tensor] | None:
+    """Return new states of the sizes that the given ones have; None where they do not fit the network's weights."""
+    states = [state] if isinstance(state, torch.Tensor) else [*state]
+    if tensor.dim() != dims or tensor.shape[-1] != weights[0].shape[1] or any(one.dim() != 3 for one in states):
         return None
     # The first state has the width of the outputs; without a projection, so has the second, that of an LSTM's cell.
     widths = [weights[1].shape[1], weights[1].shape[0] // 4]
-    if tensor.shape[2] != weights[0].shape[1] or any(
-        one.shape[2] != width for one, width in zip(states, widths, strict=False)
-    ):
+    if any(one.shape[2] != width for one, width in zip(states, widths, strict=False)):
         return None
-    if tensor.shape[length] < 1:
+    if any(one.shape[0] != layers * (2 if bidirectional else 1) for one in states):
         return None
-    # torch lays the outputs out by length first, then by batch.
-    outputs = _new_contiguous(tensor, [tensor.shape[length], tensor.shape[batch], states[0].shape[2] * directions])
-    return outputs.transpose(0, 1) if batch_first else outputs, *(_new_contiguous(one, one.shape) for one in states)
+    return [_new_contiguous(one, one.shape) for one in states]
 
 
 def _affine_grid(theta: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor | None:
@@ -357,6 +387,10 @@ _RULES: dict[Any, Callable[..., Any]] = {
     _aten.lstm.input: _recurrent_network,
     _aten.rnn_tanh.input: _recurrent_network,
     _aten.rnn_relu.input: _recurrent_network,
+    _aten.gru.data: _packed_recurrent_network,
+    _aten.lstm.data: _packed_recurrent_network,
+    _aten.rnn_tanh.data: _packed_recurrent_network,
+    _aten.rnn_relu.data: _packed_recurrent_network,
     _aten.affine_grid_generator.default: _affine_grid,
     _aten.linear.default: _linear,
     **dict.fromkeys(_overloads(_ELEMENTWISE), _elementwise),

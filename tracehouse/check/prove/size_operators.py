@@ -44,18 +44,26 @@ class DataRangeCall:
     run: Callable[[Any], torch.Tensor]
 
 
-Record = Callable[[SizeOperatorCall | DataRangeCall], torch.Tensor]
+@dataclass(frozen=True)
+class UnpackCall:
+    """A call that pads the rows of a packed sequence to a length again: the operands of `_pad_packed_sequence`."""
+
+    operands: Sequence[Any]
+
+
+_CALLS = (SizeOperatorCall, DataRangeCall, UnpackCall)
+Record = Callable[[SizeOperatorCall | DataRangeCall | UnpackCall], Any]
 # Returns the call, or its result where other operators of torch give it, or None where the operator itself does.
-ReadCall = Callable[..., SizeOperatorCall | DataRangeCall | torch.Tensor | None]
+ReadCall = Callable[..., SizeOperatorCall | DataRangeCall | UnpackCall | torch.Tensor | None]
 
 
-def run_node(kind: str, operands: Sequence[Any], record: Record) -> torch.Tensor | None:
+def run_node(kind: str, operands: Sequence[Any], record: Record) -> Any:
     """Return the result of a graph's node; None where torch itself gives the right one."""
     read = _BY_KIND.get(kind)
     if read is None or not _has_symbol_or_value(operands):
         return None
     call = read(*operands)
-    return record(call) if isinstance(call, SizeOperatorCall | DataRangeCall) else call
+    return record(call) if isinstance(call, _CALLS) else call
 
 
 @contextmanager
@@ -79,7 +87,7 @@ def _recording(record: Record, function: Callable[..., Any], read: ReadCall) -> 
             call = read(*args, **kwargs)
         except TypeError:  # the arguments are wrong: torch raises its own error for them
             call = None
-        if isinstance(call, SizeOperatorCall | DataRangeCall):
+        if isinstance(call, _CALLS):
             return record(call)
         return function(*args, **kwargs) if call is None else call
 
@@ -215,6 +223,10 @@ def _read_avg_pool2d(
     return SizeOperatorCall("avg_pool2d", operands, [*tensor.shape[:-2], *sizes], tensor.dtype, tensor.device)
 
 
+def _read_unpack(*operands: Any) -> UnpackCall:
+    return UnpackCall(operands)
+
+
 def _pair(value: Any) -> Sequence[Any]:
     """Return one number as two, a list as it is, and None as nothing."""
     if value is None:
@@ -240,6 +252,7 @@ _BY_KIND: dict[str, ReadCall] = {
     "aten::fft_rfftfreq": _read_rfftfreq,
     "aten::istft": _run_istft,
     "aten::avg_pool2d": _read_avg_pool2d,
+    "aten::_pad_packed_sequence": _read_unpack,
 }
 _FUNCTIONS: tuple[tuple[Any, str, ReadCall], ...] = (
     (torch, "arange", _read_arange),
@@ -251,4 +264,5 @@ _FUNCTIONS: tuple[tuple[Any, str, ReadCall], ...] = (
     (torch.fft, "rfftfreq", _read_rfftfreq),
     (torch, "istft", _run_istft),
     (F, "avg_pool2d", _read_avg_pool2d),
+    (torch._VF, "_pad_packed_sequence", _read_unpack),
 )

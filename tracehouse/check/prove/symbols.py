@@ -6,7 +6,7 @@ torch keeps most of what this needs private, so those names are used here and no
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +37,15 @@ SmallDataSizes = Sequence[int | None]
 _USES_OF_OWN_STORAGE = 2
 # Of a ShapeEnv: dims of size 0 or 1 get symbols as well, and two dims of one size get two.
 ENVIRONMENT_SETTINGS: dict[str, Any] = {"specialize_zero_one": False, "duck_shape": False}
+
+
+# Whether a difference stands in this order to 0, given the smallest and the largest that it may be; None if it may.
+_ORDERS: Mapping[str, Callable[[Any, Any], bool | None]] = {
+    "<": lambda low, high: True if high < 0 else False if low >= 0 else None,
+    "<=": lambda low, high: True if high <= 0 else False if low > 0 else None,
+    ">": lambda low, high: True if low > 0 else False if high <= 0 else None,
+    ">=": lambda low, high: True if low >= 0 else False if high < 0 else None,
+}
 
 
 class _Environment(ShapeEnv):
@@ -85,12 +94,31 @@ class _Environment(ShapeEnv):
         self._floats[operation.name, expressions] = number
         return number
 
-    def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
-        value = super().evaluate_expr(*args, **kwargs)
+    def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+        decided = self._decide_by_largest(orig_expr) if self.data_sizes else None
+        if decided is not None:
+            return decided
+        value = super().evaluate_expr(orig_expr, *args, **kwargs)
         if len(self.guards) > len(self.lines):
             line = self.find_line()
             self.lines += [line] * (len(self.guards) - len(self.lines))
         return value
+
+    def _decide_by_largest(self, condition: Any) -> bool | None:
+        """Return whether one size is less than another one, where it is so up to the largest that follows from values.
+
+        torch takes that for a number, and not for the sizes from which it follows. None where it decides nothing.
+        """
+        if not isinstance(condition, sympy.core.relational.Relational) or condition.rel_op not in _ORDERS:
+            return None
+        low = high = sympy.expand(condition.args[0] - condition.args[1])
+        for symbol, largest in self.data_sizes.items():
+            times = high.coeff(symbol)
+            if not times.is_Integer or not isinstance(largest, torch.SymInt):
+                continue
+            ends = sorted((LEAST, expression_of(largest)), key=lambda end: (end == LEAST) != (times > 0))
+            low, high = (sympy.expand(one.subs(symbol, end)) for one, end in zip((low, high), ends, strict=True))
+        return _ORDERS[condition.rel_op](self.bound_sympy(low).lower, self.bound_sympy(high).upper)
 
 
 @dataclass(frozen=True)

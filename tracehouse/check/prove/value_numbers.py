@@ -120,6 +120,10 @@ class ValueNumbers:
             self._data_sizes[number] = make()
         return self._data_sizes[number]
 
+    def known_data_size(self, number: int) -> Any:
+        """Return the size that has this number; None if it was not met yet."""
+        return self._data_sizes.get(number)
+
     def note_scalar(self, number: int, scalar: ScalarTensor) -> None:
         """Note the ScalarTensor that the value with this number is: a number that is computed from sizes."""
         self._scalars.setdefault(number, scalar)

@@ -76,6 +76,10 @@ def test_lengths_change_with_the_size_that_they_tell_of(load: Load) -> None:
     assert groups.lengths == {"lengths": "seq"}
     shorter = groups.resize(target.call, {"seq": 4, "batch": 5}, 0)
     assert shorter.tensors["lengths"].tolist() == [4, 4, 4, 4, 2]
+    alone = groups.resize(
+        target.call.with_tensors({**target.call.tensors, "lengths": torch.tensor([5, 7, 2])}), {"seq": 1, "batch": 1}, 0
+    )
+    assert alone.tensors["lengths"].tolist() == [1]
 
 
 def test_lengths_that_fit_larger_sizes_as_they_are_follow_to_smaller_ones(load: Load) -> None:

@@ -4,11 +4,20 @@ import pytest
 import torch
 
 from tests.tracehouse.check.targets import Load
+from tracehouse.check import state_trials
 from tracehouse.check.oracle import CallObservation, EagerOracle
+from tracehouse.differential.call_limits import CallLimit, CallLimits
 from tracehouse.eager.call import bind
 
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 IDS = torch.tensor([1, 2, 3, 1])
+
+
+@pytest.fixture(autouse=True)
+def ample_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, the trials of a model that ends its calls end."""
+    ample = CallLimit(120.0, 30)
+    monkeypatch.setattr(state_trials, "CALL_LIMITS", CallLimits(state_trial=ample, state_trials=ample))
 
 
 def observe(load: Load, name: str, entrypoint: str, x: torch.Tensor = X) -> CallObservation:
