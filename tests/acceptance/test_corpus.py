@@ -84,18 +84,27 @@ def test_a_right_model_is_served_on_its_example(
 
 def test_the_check_is_as_good_as_it_was(client: httpx.Client, requests: dict[Path, str]) -> None:
     by_default = judge(client, {case: requests[case.path] for case in CASES})
-    short = [case for case in CASES if check_quality.was_short_of_time(by_default[case.name], DEFAULT_S)]
+    # More time is given to what came to no good end without it: no model that is judged well can raise the figures.
+    short = [
+        case
+        for case in CASES
+        if not is_good(by_default[case.name]) and check_quality.was_short_of_time(by_default[case.name], DEFAULT_S)
+    ]
     judged = by_default | judge(client, {case: submit(client, case, JUDGED_S) for case in short})
     for budget_s, ours in ((DEFAULT_S, by_default), (JUDGED_S, judged)):
         print(f"{budget_s:g} s:", check_quality.summarise(CASES, ours, {}))
 
     now, kept = check_quality.summarise(CASES, judged, {}), KEPT[f"{JUDGED_S:g} s"]
-    not_good = {name: one for name, one in judged.items() if one.outcome not in ("found", "right")}
+    not_good = {name: one for name, one in judged.items() if not is_good(one)}
     wrong_lines = [name for name, one in judged.items() if one.outcome == "found" and one.line is False]
     assert now["found"] >= kept["found"], not_good
     assert now["lines_right"] >= kept["lines_right"], wrong_lines
     assert now["false_alarms"] <= kept["false_alarms"], not_good
     assert now["closed_though_right"] <= kept["closed_though_right"], not_good
+
+
+def is_good(ours: Ours) -> bool:
+    return ours.outcome in ("found", "right") and ours.line is not False
 
 
 def submit(client: httpx.Client, case: Specimen, budget_s: float) -> str:
