@@ -1,8 +1,8 @@
 """Unrecorded writes: the model changes a tensor in a way that torch's tracer does not see.
 
 The tracer records operators of its own thread, by the tensors that they take. So it misses what writes into a tensor's
-memory past that tensor (through `tensor.data`, a storage or NumPy's view), what Python does element by element, and all
-that another thread does.
+memory past that tensor (through `tensor.data`, a storage or NumPy's view), a tensor that is made of a storage, what
+Python does element by element, and all that another thread does.
 """
 
 import sys
@@ -22,7 +22,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracehouse.check.instrumentation.ambient_reads import set_attribute
 from tracehouse.introspection import user_lines
 
-_BY_ELEMENT = ("apply_", "map_", "map2_")  # methods of a tensor that call Python for each element
+# Methods of a tensor, and what a trace lacks of them.
+_METHODS = {
+    **dict.fromkeys(("apply_", "map_", "map2_"), "calls Python for each element"),
+    **dict.fromkeys(("resize_", "resize_as_"), "gives a tensor that a trace keeps as it was on the example"),
+}
 _READ_ONLY = "read-only"  # what NumPy says where something writes into an array that must not be written to
 _POOL_MODULE = "concurrent.futures.thread"  # its threads outlive the call, so each task is watched by itself
 
@@ -32,6 +36,9 @@ _UNSAFE = {
     torch.ops.aten.unsafe_chunk, torch.ops.aten.unsafe_split, torch.ops.aten.unsafe_split_with_sizes,
     torch.ops.aten._unsafe_view,
 }  # fmt: skip
+
+# They give a tensor the memory of a storage. A trace goes on with what the tensor was before: memory without values.
+_OF_STORAGE = {torch.ops.aten.set_.source_Storage, torch.ops.aten.set_.source_Storage_storage_offset}
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,9 @@ class _SharedMemoryWatcher(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         self._judge_writes()
+        if func in _OF_STORAGE:
+            line = user_lines.line_of_frame(sys._getframe(1))
+            self._note("it makes a tensor of a storage, as `copy.deepcopy`, `copy.copy` and `pickle` do", line)
         for tensor in _written_by(func, args, kwargs):
             if id(tensor) in self._parts and self._parts[id(tensor)]() is tensor:
                 continue
@@ -176,7 +186,7 @@ def _watch_threads(note: _Note) -> Iterator[None]:
 
 @contextmanager
 def _watch_methods(note: _Note) -> Iterator[None]:
-    """Give read-only views to this thread, and note methods that call Python for each element."""
+    """Give read-only views to this thread, and note methods and assignments that a trace has not."""
     to_numpy, own = torch.Tensor.numpy, threading.get_ident()
 
     def give_read_only(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -189,15 +199,28 @@ def _watch_methods(note: _Note) -> Iterator[None]:
         original = getattr(torch.Tensor, name)
 
         @wraps(original)
-        def method(*args: Any) -> Any:
+        def method(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() == own:
-                note(f"Tensor.{name} calls Python for each element", user_lines.line_of_frame(sys._getframe(1)))
-            return original(*args)
+                note(f"Tensor.{name} {_METHODS[name]}", user_lines.line_of_frame(sys._getframe(1)))
+            return original(*args, **kwargs)
 
         return method
 
     with ExitStack() as stack:
         stack.enter_context(set_attribute(torch.Tensor, "numpy", give_read_only))
-        for name in _BY_ELEMENT:
+        for name in _METHODS:
             stack.enter_context(set_attribute(torch.Tensor, name, watched(name)))
+        stack.enter_context(set_attribute(torch.Tensor, "data", _watch_data(note, own)))
         yield
+
+
+def _watch_data(note: _Note, own: int) -> property:
+    """Return `Tensor.data`, which notes where a tensor is given other memory. A module that is moved gives the same."""
+    data: Any = torch.Tensor.data  # a descriptor
+
+    def give_memory(tensor: torch.Tensor, other: torch.Tensor) -> None:
+        if threading.get_ident() == own and _address_of(other) != _address_of(tensor):
+            note("it gives a tensor other memory through `.data`", user_lines.line_of_frame(sys._getframe(1)))
+        data.__set__(tensor, other)
+
+    return property(data.__get__, give_memory)

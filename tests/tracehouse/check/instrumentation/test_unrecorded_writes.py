@@ -1,5 +1,7 @@
 """Unrecorded writes: what changes a tensor past torch's tracer is noted with its line, and operators are not."""
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +23,20 @@ def through_a_part_of_data(x: torch.Tensor) -> None:
     x.data[0].fill_(0)
 
 
-def through_a_storage(x: torch.Tensor) -> None:
-    torch.empty(0).set_(x.untyped_storage()).zero_()
+def of_a_storage(x: torch.Tensor) -> None:
+    torch.empty(0).set_(x.untyped_storage())
+
+
+def of_a_pickle(x: torch.Tensor) -> None:
+    pickle.loads(pickle.dumps(x))
+
+
+def with_the_memory_of_another(x: torch.Tensor) -> None:
+    torch.empty(0).data = x
+
+
+def of_another_length(x: torch.Tensor) -> None:
+    x.resize_(2)
 
 
 def through_memory_of_numpy(x: torch.Tensor) -> None:
@@ -79,7 +93,12 @@ def watched(run: Callable[[torch.Tensor], object]) -> WriteWatcher:
     [
         through_data,
         through_a_part_of_data,
-        through_a_storage,
+        copy.copy,
+        copy.deepcopy,
+        of_a_storage,
+        of_a_pickle,
+        with_the_memory_of_another,
+        of_another_length,
         through_memory_of_numpy,
         element_by_element,
         in_a_thread,
@@ -102,6 +121,7 @@ def test_a_write_past_the_tracer_is_noted(run: Callable[[torch.Tensor], None]) -
         pytest.param(lambda x: x.data.clone().add_(1), id="copy of data"),
         pytest.param(lambda x: x.numpy().copy().fill(1), id="copy of NumPy's view"),
         pytest.param(lambda x: torch.add(x, 1, out=x), id="out"),
+        pytest.param(lambda x: torch.nn.Linear(4, 4).to(x.device)(x), id="module that is moved"),
         pytest.param(torch.nn.GRU(4, 4), id="recurrent network"),
         pytest.param(lambda x: torch.nn.MultiheadAttention(4, 2)(x, x, x), id="attention"),
         pytest.param(torch.nn.BatchNorm1d(4), id="running statistics"),
@@ -132,9 +152,21 @@ def test_what_other_threads_of_the_process_do_is_not_the_model_s() -> None:
 
 
 def test_all_is_as_it_was_afterwards() -> None:
-    before = [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.start, ThreadPoolExecutor.submit]
+    before = [
+        torch.Tensor.data,
+        torch.Tensor.numpy,
+        torch.Tensor.apply_,
+        threading.Thread.start,
+        ThreadPoolExecutor.submit,
+    ]
 
     watched(into_numpys_view)
 
-    assert before == [torch.Tensor.numpy, torch.Tensor.apply_, threading.Thread.start, ThreadPoolExecutor.submit]
+    assert before == [
+        torch.Tensor.data,
+        torch.Tensor.numpy,
+        torch.Tensor.apply_,
+        threading.Thread.start,
+        ThreadPoolExecutor.submit,
+    ]
     assert torch.ones(2).numpy().flags.writeable
