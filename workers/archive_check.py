@@ -97,7 +97,7 @@ class ArchiveCheck:
             device=self.check.device,
             served_form=self.check.served_form,
             gradients=False,
-            tolerance=None if self.check.verdict is Verdict.REJECTED else self.check.tolerance,
+            tolerance=None if self.check.verdict is Verdict.REJECTED else self._tolerance,
             threads=self._limits.threads,
         )
         with translate_errors("archive"):
@@ -118,11 +118,15 @@ class ArchiveCheck:
         except (SafetensorError, KeyError, ValueError) as error:
             raise CheckFailed("golden cases", f"they cannot be read: {error}") from error
 
+    @property
+    def _tolerance(self) -> float:
+        return golden.replay_tolerance(self.check.tolerance)
+
     def _golden_line(self, cases: Sequence[golden.GoldenCase]) -> CheckLine:
         if self.check.verdict is Verdict.REJECTED:
             return CheckLine("WARN", "golden cases", "not compared: a rejected artifact is known not to give them")
         giver = "the archive itself" if self.check.verdict is Verdict.SELF_CONSISTENT else "eager"
-        return CheckLine("ok", "golden cases", f"{len(cases)} give what {giver} gave, within {self.check.tolerance:g}")
+        return CheckLine("ok", "golden cases", f"{len(cases)} give what {giver} gave, within {self._tolerance:g}")
 
     def _check_methods(self, cases: Sequence[golden.GoldenCase], child: Child) -> Iterator[CheckLine]:
         for name, method in self.contract.methods.items():

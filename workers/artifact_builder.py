@@ -114,7 +114,7 @@ class ArtifactBuilder:
         for staged in [*result.tracer.files.values(), cases]:
             executor.submit(staged.sync)  # the disk works meanwhile; a failure there shows in the commit
         artifact = self._children.fork_artifact(stack, result.device, packed, cases)
-        tolerance = None if result.is_rejected else check.tolerance
+        tolerance = None if result.is_rejected else golden.replay_tolerance(check.tolerance)
         artifact.start_replaying(self._request.spec, result.device, result.verification.contract, tolerance)
         artifact.wait()
 

@@ -22,6 +22,7 @@ from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
+from tracehouse.differential import golden
 from tracehouse.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
@@ -92,7 +93,7 @@ class Runner:
             device=self._artifact.device,
             served_form=self._artifact.served_form,
             gradients=False,
-            tolerance=None if check.verdict is Verdict.REJECTED else check.tolerance,
+            tolerance=None if check.verdict is Verdict.REJECTED else golden.replay_tolerance(check.tolerance),
             threads=self._limits.threads,
         )
         try:

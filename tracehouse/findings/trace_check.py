@@ -136,8 +136,8 @@ class TorchCheck(Frozen):
 class TraceCheck(Frozen):
     """The verdict, and what it rests on.
 
-    `tolerance` is the relative tolerance of the comparisons in which the model's own rounding was not measured, and of
-    the replayed golden cases. `budget_s` is the check's limit in seconds of processor time.
+    `tolerance` is the relative tolerance of the comparisons in which the model's own rounding was not measured; golden
+    cases are replayed with ten times as much. `budget_s` is the check's limit in seconds of processor time.
     """
 
     verdict: Verdict

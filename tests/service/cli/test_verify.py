@@ -46,6 +46,15 @@ class Tripled(torch.nn.Module):
         return x * 3
 
 
+class Times(torch.nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
+
+
 @pytest.fixture
 def starts_its_own() -> None:
     """What a test asks for in which the command starts the process that it forks runners from."""
@@ -136,7 +145,7 @@ def test_an_archive_that_keeps_its_contract_is_verified(packed: Callable[..., Pa
     assert "batch x 2" in ended.stdout
     assert "batch 1 to 8 (proven)" in ended.stdout
     assert "ok    verdict              verified (findings: none)" in ended.stdout
-    assert "ok    golden cases         1 give what eager gave, within 1e-05" in ended.stdout
+    assert "ok    golden cases         1 give what eager gave, within 0.0001" in ended.stdout
     assert (
         "ok    forward              6 drawn inputs of 3 sizes are answered with the contract's datatypes and shapes"
         in ended.stdout
@@ -347,3 +356,10 @@ def test_names_in_brackets_are_shown_as_they_are() -> None:
 
     assert "[/i]" in shown.getvalue()
     assert "batch.[/b][red]" in shown.getvalue()
+
+
+def test_a_golden_case_has_room_for_what_operators_round_otherwise_elsewhere(packed: Callable[..., Path]) -> None:
+    rounded, wrong = (verify(packed(Doubled(), serves=Times(2 * (1 + off)))) for off in (5e-5, 5e-4))
+
+    assert "ok    golden cases" in rounded.stdout
+    assert "FAIL  golden cases" in wrong.stdout
