@@ -76,6 +76,16 @@ def _unique(make_size: MakeSize, args: Sequence[Any]) -> Any:
     return tensor.new_empty([count]), inverse, tensor.new_empty([count if has_counts else 0], dtype=torch.int64)
 
 
+def _unique_rows(make_size: MakeSize, args: Sequence[Any]) -> Any:
+    """Return the different rows, the place of each among them, and how often each is there; None for another dim."""
+    tensor, dim = args[:2]
+    if dim % tensor.dim():
+        return None
+    count = make_size(["different rows", tensor], tensor.shape[0])
+    rows, places, counts = [count, *tensor.shape[1:]], [tensor.shape[0]], [count]
+    return tensor.new_empty(rows), *(tensor.new_empty(shape, dtype=torch.int64) for shape in (places, counts))
+
+
 def _repeat_interleave(make_size: MakeSize, args: Sequence[Any]) -> Any:
     """Return as many positions as the repeats say together; None for a call that gives their number."""
     return args[0].new_empty([make_size(["sum", args[0]], LARGEST)]) if len(args) == 1 else None
@@ -139,6 +149,7 @@ _RULES: dict[Any, _Rule] = {
     _aten.index_put_.default: _index_put_in_place,
     _aten.masked_select.default: _masked_select,
     _aten._unique2.default: _unique,
+    _aten.unique_dim.default: _unique_rows,
     _aten.bincount.default: _bincount,
     _aten.repeat_interleave.Tensor: _repeat_interleave,
     _aten._pack_padded_sequence.default: _pack,

@@ -32,6 +32,15 @@ class Counts(nn.Module):
         return counts, torch.repeat_interleave(found, counts)
 
 
+class AveragesEqualRows(nn.Module):
+    """Averages over the rows that are equal when they are rounded, as a net of voxels does."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows, places, counts = torch.unique(x.floor(), dim=0, return_inverse=True, return_counts=True)
+        sums = x.new_zeros(rows.shape).index_add_(0, places, x)
+        return sums / counts[:, None], sums[places] - x
+
+
 class CountsBins(nn.Module):
     def forward(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weighted = torch.bincount(ids, weights=ids * 0.5)
@@ -114,6 +123,7 @@ class TakesOneForMany(nn.Module):
         (Selects(), (ROWS,), ["batch 1 to 256, n0 1 to 1024"]),
         (Writes(), (ROWS,), ["batch 1 to 256, n0 2 to 1024"]),
         (Counts(), (EDGES[0],), ["n0 1 to 256"]),
+        (AveragesEqualRows(), (ROWS,), ["batch 1 to 256, n0 1 to 1024"]),
         (CountsBins(), (EDGES[0],), ["n0 1 to 256"]),
         (CountsUpToItsLargest(), (EDGES[0],), ["n0 1 to 256"]),
         (NumbersWhatItRepeats(), (EDGES[0],), ["n0 1 to 256"]),
