@@ -10,6 +10,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.check.prove.composite_operators import keep_composite_operators
 from tracehouse.check.prove.read_variations import RecordedRead, Variation
 from tracehouse.check.prove.recorder import find_line_of_caller
@@ -59,7 +60,7 @@ def record_path(module: torch.nn.Module, call: Call, seed: int, *, reads_max: fl
     """
     cloned = call.clone()
     seed_all(seed)
-    recorder = _PathRecorder(reads_max)
+    recorder = _PathRecorder(reads_max, Taint(cloned.tensors.values()))
     with torch.no_grad(), enable_python_dispatcher(), keep_composite_operators(), recorder:
         cloned.run(module)
     return OperatorPath(recorder.operators, recorder.reads)
@@ -68,7 +69,8 @@ def record_path(module: torch.nn.Module, call: Call, seed: int, *, reads_max: fl
 class ReadReplay:
     """Answers a value read on tensors without values with what a real run read at the same line.
 
-    It does so only for reads that are known to be harmless.
+    It does so for reads that are known to be harmless, and for one truth that follows from sizes alone: variations try
+    both answers to it.
     """
 
     def __init__(
@@ -84,8 +86,21 @@ class ReadReplay:
         self._variation = variation
         self._others_left = OTHER_READS_MAX
         self._counts: Counter[user_lines.Line | None] = Counter()
-        self._unused: dict[user_lines.Line | None, deque[Any]] = defaultdict(deque)
-        for read in path.reads:
+        self._reads = path.reads
+        self._unused: dict[user_lines.Line | None, deque[Any]] = {}
+        self.begin()
+        others = [read for read in path.reads if read.line not in harmless]
+        is_truth_of_sizes = len(others) == 1 and type(others[0].value) is bool and not others[0].follows_inputs
+        self._line_of_sizes = others[0].line if is_truth_of_sizes else None
+        # Whether another value is read in the place of one that follows from sizes: at other sizes it may be read.
+        varied = {line for line, _ in variation.values} if variation is not None else set()
+        self.varies_sizes = any(read.line in varied and not read.follows_inputs for read in path.reads)
+
+    def begin(self) -> None:
+        """Begin with the first read, as a call that is made again does."""
+        self._counts.clear()
+        self._unused = defaultdict(deque)
+        for read in self._reads:
             self._unused[read.line].append(read.value)
 
     def __call__(self, line: user_lines.Line | None, known: Any, datatype: torch.dtype) -> Any:
@@ -99,7 +114,7 @@ class ReadReplay:
             return known
         if self._variation is not None:
             return self._vary(self._variation, line, value, datatype)
-        if line not in self._harmless:
+        if line not in self._harmless and (line is None or line != self._line_of_sizes):
             raise ReadsValue("the model reads a value that depends on its inputs", line)
         if value is None:
             raise ReadsValue("the model reads a value that it does not read of real tensors", line)
@@ -123,19 +138,22 @@ class ReadReplay:
 
 
 class _PathRecorder(TorchDispatchMode):
-    def __init__(self, reads_max: float) -> None:
+    def __init__(self, reads_max: float, taint: Taint) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._reads_max = reads_max
+        self._taint = taint
         self.operators: list[str] = []
         self.reads: list[RecordedRead] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.rpartition("::")[2]
         result = func(*args, **(kwargs or {}))
+        self._taint.propagate(func, args, kwargs or {}, result)
         if name in _READS:
             if len(self.reads) >= self._reads_max:
                 raise TooManyReads
-            self.reads.append(RecordedRead(find_line_of_caller(), result))
+            follows_inputs = any(one in self._taint for one in args if isinstance(one, torch.Tensor))
+            self.reads.append(RecordedRead(find_line_of_caller(), result, follows_inputs))
         elif name not in _NOT_COMPARED:
             self.operators.append(name)
         return result

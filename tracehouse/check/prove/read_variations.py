@@ -17,10 +17,14 @@ _NUMBERS_MAX = 4  # so many of the numbers that values are compared with are put
 
 @dataclass(frozen=True)
 class RecordedRead:
-    """A value of a tensor that became a value of Python's, and the line that read it."""
+    """A value of a tensor that became a value of Python's, and the line that read it.
+
+    `follows_inputs`: whether it follows from the values of the inputs, and not from their sizes and the model alone.
+    """
 
     line: user_lines.Line | None
     value: Any
+    follows_inputs: bool = True
 
 
 @dataclass(frozen=True)

@@ -291,7 +291,7 @@ class _SymbolicCase:
             return "where it reads another value, it calls a script that is not run on symbols"
         except ModelRaisesOnSymbols as error:
             is_checked = error.__cause__ is not None and is_check(error.__cause__)
-            return None if is_checked else f"where it reads another value, {error.reason}"
+            return None if is_checked and not replay.varies_sizes else f"where it reads another value, {error.reason}"
         except Unprovable as error:
             return f"where it reads another value, {error.reason}"
         numbers = {name: run.recorder.number(tensor) for name, tensor in run.inputs.items()}
@@ -384,6 +384,7 @@ class _SymbolicCase:
                 self._check_caught()
                 operators = [*recorder.operators]
                 if not self._copies.is_unchanged():
+                    replay.begin()
                     self._call_again(module, outputs, inputs, recorder)
         except Exception as error:
             if recorder.stop_reason is not None:
