@@ -41,11 +41,6 @@ class Flattened(torch.nn.Module):
         return x.reshape(int(x.shape[0]), -1) * 2
 
 
-class Tripled(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 3
-
-
 class Times(torch.nn.Module):
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -202,7 +197,7 @@ def test_an_output_that_does_not_have_the_datatype_of_the_contract_fails(packed:
 
 
 def test_an_archive_whose_golden_cases_differ_fails(packed: Callable[..., Path]) -> None:
-    ended = verify(packed(Doubled(), serves=Tripled()))
+    ended = verify(packed(Doubled(), serves=Times(3.0)))
 
     assert ended.exit_code == 1
     assert "FAIL  golden cases         a golden case differs in " in ended.stdout

@@ -40,8 +40,9 @@ class Taint:
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
         key = _identify_storage(tensor)
-        is_first = tensor.dim() == 0 and key in self._batch_sizes and tensor.storage_offset() == 0
-        return key in self._tainted and not is_first
+        if key not in self._tainted:
+            return False
+        return not (key in self._batch_sizes and tensor.dim() == 0 and tensor.storage_offset() == 0)
 
     def find_numbers(self, tensor: torch.Tensor) -> frozenset[float]:
         """Return the numbers that the tensor, or a tensor it was computed from, was compared with by an operator."""

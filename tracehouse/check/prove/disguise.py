@@ -8,7 +8,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,6 +18,7 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.nn.modules import rnn
 
+from tracehouse.check.instrumentation.ambient_reads import set_attribute
 from tracehouse.check.instrumentation.value_reads import RECORDING_FILES
 from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
 from tracehouse.check.prove.symbols import SYMBOLIC, compute
@@ -36,29 +37,23 @@ Method = Callable[..., Any]
 @contextmanager
 def disguise() -> Iterator[None]:
     """Within it, symbolic numbers give what Python's numbers give, to the last bit."""
-    changed: list[tuple[Any, str, Any]] = []
+    with ExitStack() as stack:
 
-    def change(owner: Any, name: str, replace: Callable[[Any], Any]) -> None:
-        changed.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, replace(getattr(owner, name)))
+        def change(owner: Any, name: str, replace: Callable[[Any], Any]) -> None:
+            stack.enter_context(set_attribute(owner, name, replace(getattr(owner, name))))
 
-    for name, operation in PYTHON_OPERATIONS.items():
-        change(SymNode, f"_{name}", partial(_compute_floats, operation))
-    for kind in SYMBOLIC:
-        change(kind, "__repr__", _write_value)
-        change(kind, "__format__", _format_value)
-    for kind in (torch.SymInt, torch.SymFloat):
-        change(kind, "__floordiv__", partial(_divide_and_floor, reflected=False))
-        change(kind, "__rfloordiv__", partial(_divide_and_floor, reflected=True))
-    change(torch.SymInt, "__round__", _round_to_digits)
-    change(builtins, "isinstance", _pass_for_numbers)
-    vars(rnn)["int"] = _int_of_rows
-    try:
+        for name, operation in PYTHON_OPERATIONS.items():
+            change(SymNode, f"_{name}", partial(_compute_floats, operation))
+        for kind in SYMBOLIC:
+            change(kind, "__repr__", _write_value)
+            change(kind, "__format__", _format_value)
+        for kind in (torch.SymInt, torch.SymFloat):
+            change(kind, "__floordiv__", partial(_divide_and_floor, reflected=False))
+            change(kind, "__rfloordiv__", partial(_divide_and_floor, reflected=True))
+        change(torch.SymInt, "__round__", _round_to_digits)
+        change(builtins, "isinstance", _pass_for_numbers)
+        stack.enter_context(set_attribute(rnn, "int", _int_of_rows))
         yield
-    finally:
-        del vars(rnn)["int"]
-        for owner, name, original in reversed(changed):
-            setattr(owner, name, original)
 
 
 def _compute_floats(operation: Operation, original: Method) -> Method:

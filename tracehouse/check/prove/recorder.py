@@ -111,7 +111,7 @@ class Recorder(TorchDispatchMode):
         self.operators.append(name)
         number = self._numbers.number(name, *map(self._keys.operand_key, operands))
         for place, result in enumerate(results):
-            own = self._numbers.number("result", number, place, str(result.dtype), str(result.device))
+            own = self._result_number(number, place, result)
             self._note_position(self._memory.assign(result, own))
         return results
 
@@ -248,7 +248,7 @@ class Recorder(TorchDispatchMode):
     def _assign_scalar(self, result: torch.Tensor, scalar: ScalarTensor) -> torch.Tensor:
         """Give the result the number that a tensor made of this number has, and return it."""
         number = self._numbers.number("scalar_tensor", self._keys.operand_key(scalar.value))
-        own = self._numbers.number("result", number, 0, str(result.dtype), str(result.device))
+        own = self._result_number(number, 0, result)
         self._numbers.note_scalar(own, scalar)
         self._note_position(self._memory.assign(result, own))
         return result
@@ -274,7 +274,7 @@ class Recorder(TorchDispatchMode):
                 operand = written[min(place, len(written) - 1)]
                 self._memory.assign(value, self._memory.number_before_writes(operand))
                 continue
-            own = self._numbers.number("result", number, place, str(value.dtype), str(value.device))
+            own = self._result_number(number, place, value)
             if _has_no_elements(value):  # whatever made it, it has no values
                 own = self._numbers.number("empty", self._keys.operand_key([*value.shape]), str(value.dtype))
             constant = None
@@ -282,6 +282,10 @@ class Recorder(TorchDispatchMode):
                 constant = constant_folding.fold(func, args, kwargs, self._memory.constant)
             own = own if constant is None else self._numbers.held_number(constant)
             self._note_position(self._memory.assign(value, own, constant))
+
+    def _result_number(self, number: int, place: int, result: torch.Tensor) -> int:
+        """Return the number of the result at this place of the call with this number."""
+        return self._numbers.number("result", number, place, str(result.dtype), str(result.device))
 
     def _read(self, name: str, args: Sequence[Any]) -> Any:
         try:

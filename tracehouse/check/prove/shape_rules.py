@@ -239,14 +239,15 @@ def _recurrent_network(
     batch_first: bool,
 ) -> tuple[torch.Tensor, ...] | None:
     """Run a recurrent network on a padded batch."""
-    batch, length = (0, 1) if batch_first else (1, 0)
-    states = _next_states(tensor, 3, state, weights, layers, bidirectional)
-    if states is None or any(one.shape[1] != tensor.shape[batch] for one in states) or tensor.shape[length] < 1:
+    if tensor.dim() != 3:
         return None
+    batch, length = (0, 1) if batch_first else (1, 0)
     # torch lays the outputs out by length first, then by batch.
-    width = states[0].shape[2] * (2 if bidirectional else 1)
-    outputs = _new_contiguous(tensor, [tensor.shape[length], tensor.shape[batch], width])
-    return outputs.transpose(0, 1) if batch_first else outputs, *states
+    sizes = [tensor.shape[length], tensor.shape[batch]]
+    outputs = _recurrent_outputs(tensor, sizes, state, weights, layers, bidirectional)
+    if outputs is None or any(one.shape[1] != tensor.shape[batch] for one in outputs[1:]) or tensor.shape[length] < 1:
+        return None
+    return outputs[0].transpose(0, 1) if batch_first else outputs[0], *outputs[1:]
 
 
 def _packed_recurrent_network(
@@ -261,32 +262,30 @@ def _packed_recurrent_network(
     bidirectional: bool,
 ) -> tuple[torch.Tensor, ...] | None:
     """Run a recurrent network on a packed sequence."""
-    states = _next_states(packed, 2, state, weights, layers, bidirectional)
-    if states is None:
-        return None
-    width = states[0].shape[2] * (2 if bidirectional else 1)
-    return _new_contiguous(packed, [packed.shape[0], width]), *states
+    return _recurrent_outputs(packed, packed.shape[:1], state, weights, layers, bidirectional)
 
 
-def _next_states(
+def _recurrent_outputs(
     tensor: torch.Tensor,
-    dims: int,
+    sizes: Sequence[Any],
     state: torch.Tensor | Sequence[torch.Tensor],
     weights: Sequence[torch.Tensor],
     layers: int,
     bidirectional: bool,
-) -> list[torch.Tensor] | None:
-    """Return new states of the sizes that the given ones have; None where they do not fit the network's weights."""
+) -> tuple[torch.Tensor, ...] | None:
+    """Return outputs of these sizes and a width, and new states; None where they do not fit the network's weights."""
     states = [state] if isinstance(state, torch.Tensor) else [*state]
-    if tensor.dim() != dims or tensor.shape[-1] != weights[0].shape[1] or any(one.dim() != 3 for one in states):
+    directions = 2 if bidirectional else 1
+    if tensor.dim() != len(sizes) + 1 or tensor.shape[-1] != weights[0].shape[1]:
+        return None
+    if any(one.dim() != 3 or one.shape[0] != layers * directions for one in states):
         return None
     # The first state has the width of the outputs; without a projection, so has the second, that of an LSTM's cell.
     widths = [weights[1].shape[1], weights[1].shape[0] // 4]
     if any(one.shape[2] != width for one, width in zip(states, widths, strict=False)):
         return None
-    if any(one.shape[0] != layers * (2 if bidirectional else 1) for one in states):
-        return None
-    return [_new_contiguous(one, one.shape) for one in states]
+    outputs = _new_contiguous(tensor, [*sizes, states[0].shape[2] * directions])
+    return outputs, *(_new_contiguous(one, one.shape) for one in states)
 
 
 def _affine_grid(theta: torch.Tensor, size: Sequence[int], *_: Any) -> torch.Tensor | None:

@@ -6,7 +6,7 @@ torch keeps most of what this needs private, so those names are used here and no
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
 from tracehouse.check.prove.composite_operators import keep_composite_operators
+from tracehouse.check.prove.condition_bounds import decide
 from tracehouse.check.prove.known_arithmetic import remember_arithmetic
 from tracehouse.check.prove.size_arithmetic import CannotEvaluate, Computation, Operation
 from tracehouse.check.prove.stopping import stop_between_operators
@@ -37,15 +38,6 @@ SmallDataSizes = Sequence[int | None]
 _USES_OF_OWN_STORAGE = 2
 # Of a ShapeEnv: dims of size 0 or 1 get symbols as well, and two dims of one size get two.
 ENVIRONMENT_SETTINGS: dict[str, Any] = {"specialize_zero_one": False, "duck_shape": False}
-
-
-# Whether a difference stands in this order to 0, given the smallest and the largest that it may be; None if it may.
-_ORDERS: Mapping[str, Callable[[Any, Any], bool | None]] = {
-    "<": lambda low, high: True if high < 0 else False if low >= 0 else None,
-    "<=": lambda low, high: True if high <= 0 else False if low > 0 else None,
-    ">": lambda low, high: True if low > 0 else False if high <= 0 else None,
-    ">=": lambda low, high: True if low >= 0 else False if high < 0 else None,
-}
 
 
 class _Environment(ShapeEnv):
@@ -109,16 +101,18 @@ class _Environment(ShapeEnv):
 
         torch takes that for a number, and not for the sizes from which it follows. None where it decides nothing.
         """
-        if not isinstance(condition, sympy.core.relational.Relational) or condition.rel_op not in _ORDERS:
+        if not isinstance(condition, sympy.Lt | sympy.Le | sympy.Gt | sympy.Ge):
             return None
         low = high = sympy.expand(condition.args[0] - condition.args[1])
         for symbol, largest in self.data_sizes.items():
             times = high.coeff(symbol)
             if not times.is_Integer or not isinstance(largest, torch.SymInt):
                 continue
-            ends = sorted((LEAST, expression_of(largest)), key=lambda end: (end == LEAST) != (times > 0))
-            low, high = (sympy.expand(one.subs(symbol, end)) for one, end in zip((low, high), ends, strict=True))
-        return _ORDERS[condition.rel_op](self.bound_sympy(low).lower, self.bound_sympy(high).upper)
+            most = expression_of(largest)
+            at_low, at_high = (LEAST, most) if times > 0 else (most, LEAST)
+            low, high = sympy.expand(low.subs(symbol, at_low)), sympy.expand(high.subs(symbol, at_high))
+        difference, bounds = sympy.Dummy(), (self.bound_sympy(low).lower, self.bound_sympy(high).upper)
+        return decide(condition.func(difference, 0), {difference: bounds}.get)
 
 
 @dataclass(frozen=True)

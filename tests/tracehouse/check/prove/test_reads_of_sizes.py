@@ -11,7 +11,7 @@ BUDGET_S = 120.0
 
 
 class Transformer(nn.Module):
-    """torch asks whether the target's mask is the causal one, which is the case for one word alone."""
+    """torch asks whether the target's mask is the causal one. Where words are masked too, either answer does."""
 
     def __init__(self) -> None:
         super().__init__()
