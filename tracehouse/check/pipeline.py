@@ -69,7 +69,7 @@ Probe = Callable[[ValueBounds, Budget, Sequence[Call], Call], object]
 # The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
 # nothing for the later ones. The fractions are choices.
 _SHARES: Mapping[LayerName, float] = {
-    "observe": 0.5, "graphs": 0.35, "flip": 0.25, "prove": 0.8, "probe": 0.5, "batch": 0.8,
+    "observe": 0.5, "graphs": 0.35, "flip": 0.5, "prove": 0.8, "probe": 0.5, "batch": 0.8,
 }  # fmt: skip
 # Finding the call that shows one cause alone may take this fraction of the remaining budget, and shrinking it as much.
 _SHRINK_SHARE = 0.04
