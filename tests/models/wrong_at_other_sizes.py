@@ -184,6 +184,33 @@ class KeepsItsFirstLength(nn.Module):
         return x * self.length
 
 
+class RemembersOneLength(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.was_long = False
+
+    def forward(self, x):
+        if x.shape[1] == 77:
+            self.was_long = True
+        if x.shape[1] == 33 and self.was_long:
+            return x * 2
+        return x + 1
+
+
+class KeepsItsFirstLongLength(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.length = None
+
+    def forward(self, x):
+        length = x.shape[1]
+        if length > 100:
+            if self.length is None:
+                self.length = length
+            length = self.length
+        return x * length
+
+
 class SpacesToItsLength(nn.Module):
     def forward(self, x):
         return x * torch.linspace(0, 1, int(x.shape[1]))

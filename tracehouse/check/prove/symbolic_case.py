@@ -12,7 +12,6 @@ from typing import Any, Literal
 import sympy
 import torch
 
-from tracehouse.check.calls import call_model
 from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, fix_numbers
@@ -32,6 +31,7 @@ from tracehouse.check.prove.recorder import Recorder, ReplayRead, find_line_of_c
 from tracehouse.check.prove.scalar_tensors import Unsupported
 from tracehouse.check.prove.scripted_calls import ScriptedCalls, ScriptNotFollowed
 from tracehouse.check.prove.size_follower import SizeFollower
+from tracehouse.check.prove.state_history import StateHistory
 from tracehouse.check.prove.symbols import LEAST, Condition, SmallDataSizes, Symbols, share_views
 from tracehouse.check.prove.unprovable import FindLine, ModelRaisesOnSymbols, ReadsValue, Unprovable
 from tracehouse.check.prove.value_numbers import CloseFloats, HeldTensors, ValueNumbers
@@ -115,6 +115,7 @@ class SymbolicCases:
             follower,
             questions,
             ScriptedCalls(),
+            StateHistory(target),
             dict(reach or {}),
         )
 
@@ -140,6 +141,7 @@ class _Setting:
     follower: SizeFollower
     questions: ValueQuestions
     scripted: ScriptedCalls
+    history: StateHistory
     reach: Mapping[str, int]
 
 
@@ -169,7 +171,7 @@ class _SymbolicCase:
         except Exception as error:  # noqa: BLE001 - submitted code: it refuses these sizes
             return self._refused_result(error)
         self._caught = self._setting.follower.take_caught()
-        if self._changes_next_answer():
+        if self._state_changes_answers():
             reason = "what a call leaves in the model changes what a later one of other sizes answers"
             return replace(self._result("unproven", reason), state_changes_answers=True)
         try:
@@ -254,13 +256,20 @@ class _SymbolicCase:
         if condition is not None:
             raise ReadsValue("what follows depends on a size that values decide", condition.line)
 
-    def _changes_next_answer(self) -> bool:
-        """Whether the call that was just made changes what the model answers to the example."""
-        if self._copies.is_unchanged():
-            return False
-        target = self._target
-        after = call_model(self._copies.last(), target.call, target.eager.seed, within_s=None)
-        return target.eager.find_effect(target.call, target.example, after, target.tolerance) is not None
+    def _state_changes_answers(self) -> bool:
+        """Whether the call that was just made changes what the model answers to others, or others change its answer."""
+        changes_state = not self._copies.is_unchanged()
+        beside = self._call_beside() if changes_state and self._free else None
+        return self._setting.history.shows_effect(self._call, beside, changes_state=changes_state)
+
+    def _call_beside(self) -> Call:
+        """Return a call of other sizes, which are probably of the same case."""
+        other = {
+            name: size + 1 if size < self._free[name] else size - 1
+            for name, size in self._sizes.items()
+            if name in self._free
+        }
+        return self._setting.groups.resize(self._target.call, {**self._sizes, **other}, self._target.seed)
 
     # Values that the model reads, of which the example's sizes show no effect.
 

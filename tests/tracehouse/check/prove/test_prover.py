@@ -146,8 +146,9 @@ def test_what_is_left_when_a_proof_ends_is_reported_once(load: Load, monkeypatch
     assert not any(region.contains(left.sizes) for region in proof.regions)
 
 
-def test_a_model_that_remembers_its_first_size_is_not_proven(load: Load) -> None:
-    proof = proof_of(load("wrong_at_other_sizes", "KeepsItsFirstLength").module)
+@pytest.mark.parametrize("name", ["KeepsItsFirstLength", "KeepsItsFirstLongLength", "RemembersOneLength"])
+def test_a_model_that_remembers_a_size_is_not_proven(load: Load, name: str) -> None:
+    proof = proof_of(load("wrong_at_other_sizes", name).module)
 
     assert proof.regions == []
     assert "what a call leaves in the model" in proof.gaps[-1].reason
