@@ -1,4 +1,4 @@
-"""What /proc says of a process: its threads and its processor time."""
+"""What the kernel says of a process: its threads and its processor time."""
 
 import subprocess
 import sys
@@ -33,6 +33,14 @@ def test_processor_time_of_another_process_grows_while_it_works() -> None:
         wait_until(lambda: processor_s(busy.pid) > before)
         busy.kill()
     assert before > 0.1
+
+
+def test_processor_time_is_told_more_finely_than_in_ticks() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        wait_until(lambda: processor_s(busy.pid) > 0)
+        told = [processor_s(busy.pid) for _ in range(3)]
+        busy.kill()
+    assert any(abs(one - round(one, 2)) > 1e-6 for one in told)
 
 
 def test_of_a_process_that_is_gone_nothing_is_known() -> None:
