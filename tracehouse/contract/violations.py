@@ -39,6 +39,11 @@ _REMEDIES: dict[Reason, str] = {
     "another size in `check.check_inputs`.",
 }
 
+_NOT_WRONG = (
+    "Send other sizes: the contract's `regions` say which are right. For these, trace the model again with them in "
+    "`buckets`, or with `mode` auto, which scripts what a trace bakes in."
+)
+_EVEN_ROWS = "Give all lists of one level the same length, for instance by padding them."
 _ANOTHER_RANK = (
     " If the model takes another rank, trace it again with an input of that rank in `check.samples` or "
     "`check.check_inputs`."
@@ -67,7 +72,7 @@ def shape_mismatch(spec: InputSpec, actual: list[int] | str, others: Sequence[Sy
     return ShapeMismatch(
         f"input {spec.name!r} is {actual}, not {' or '.join(shapes)}{beside}",
         input=spec.name, expected=list(spec.shape), actual=actual, basis="observed",
-        remedy=f"{remedy}the trace had.{_ANOTHER_RANK}",
+        remedy=_EVEN_ROWS if isinstance(actual, str) else f"{remedy}the trace had.{_ANOTHER_RANK}",
     )  # fmt: skip
 
 
@@ -131,7 +136,7 @@ def wrong_sizes(inputs: Sequence[InputSpec], sizes: Mapping[str, int]) -> SizeOu
     return SizeOutOfRange(
         f"the artifact is wrong for {format_sizes(sizes)}: its answer differed from the model's in the check",
         sizes=dict(sizes), dims=[dim for symbol in sizes for dim in _dims_of(inputs, symbol, sizes)],
-        reason="trace", basis="tested", remedy=_REMEDIES["trace"],
+        reason="trace", basis="tested", remedy=_NOT_WRONG,
     )  # fmt: skip
 
 
@@ -178,7 +183,8 @@ def _one_out_of_range(
     others = {other: size for other, size in sizes.items() if other != symbol}
     allowed = _merge_spans((span, region.basis) for region in regions for span in region.whole_spans[symbol])
     given = f" with {format_sizes(others)}" if others and others_fit else ""
-    wanted = f'`sizes` {{"{symbol}": {{"low": {size}, "high": {size}}}}}'
+    low, high = min(size, *(span.low for span, _ in allowed)), max(size, *(span.high for span, _ in allowed))
+    wanted = f'`sizes` {{"{symbol}": {{"low": {low}, "high": {high}}}}}'
     return SizeOutOfRange(
         f"{symbol} is {size} ({_list_dims(dims)});{given} it may be {_list_spans(allowed)}: no other size is known "
         "to be right",

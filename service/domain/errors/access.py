@@ -36,7 +36,8 @@ class Forbidden(CallerError):
 class ScopeMissing(Forbidden):
     """The API key lacks the scope that this request needs
 
-    Use a key with that scope, or with `admin`.
+    Use a key with that scope, or with `admin`. Whoever runs the service makes one:
+    `tracehouse keys create NAME --scope SCOPE`.
     """
 
 

@@ -426,7 +426,7 @@ def test_a_size_that_the_contract_does_not_take_is_refused_with_those_that_it_do
     assert (document["symbol"], document["size"]) == ("batch", 5)
     assert document["allowed"] == [{"low": 1, "high": 4, "step": 1, "basis": "proven"}]
     assert document["dims"] == [{"input": "input", "dim": 0, "size": 5}]
-    assert '"batch": {"low": 5, "high": 5}' in document["remedy"]
+    assert '"batch": {"low": 1, "high": 5}' in document["remedy"]
 
 
 @pytest.mark.usefixtures("batched")
@@ -634,6 +634,13 @@ def test_a_bad_body_is_refused_and_asks_no_runner(
 )
 def test_what_is_not_there_is_told(asked, path: str, status: int, code: str) -> None:
     assert_problem(asked({"args": [X, PAIR]}, path), status, code)
+
+
+def test_lists_of_unequal_lengths_are_to_be_made_even(asked) -> None:
+    document = assert_problem(asked({"args": [[[1.0, 2.0], [3.0]], PAIR]}), 422, "shape-mismatch")
+
+    assert document["actual"] == "ragged"
+    assert document["remedy"] == "Give all lists of one level the same length, for instance by padding them."
 
 
 def test_a_refusal_tells_what_was_expected(asked) -> None:

@@ -263,7 +263,7 @@ def test_a_refused_size_comes_with_the_sizes_that_fit_the_others() -> None:
         (1, 8, "proven"),
         (32, 32, "tested"),
     ]
-    assert '"seq": {"low": 9, "high": 9}' in facts["remedy"]
+    assert '"seq": {"low": 1, "high": 32}' in facts["remedy"]
     assert "If the model takes seq 9" in facts["remedy"]
 
 
@@ -273,6 +273,13 @@ def test_a_size_outside_is_said_in_words() -> None:
     assert error.slug() == "size-out-of-range"
     assert error.detail.startswith("kept is 10 (dim 0 of input 'past'); with batch 2, seq 3 it may be 0 to 9 (proven)")
     assert error.facts["basis"] == "proven"
+
+
+def test_sizes_that_are_wrong_are_not_advised() -> None:
+    error = refusal(sent(batch=8, seq=8, kept=4))
+
+    assert error.detail.startswith("the artifact is wrong for batch 8, seq 8, kept 4")
+    assert error.facts["remedy"].startswith("Send other sizes: the contract's `regions` say which are right.")
 
 
 def test_sizes_that_follow_one_another_are_told_as_one_span() -> None:
