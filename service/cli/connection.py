@@ -10,6 +10,7 @@ import httpx
 import orjson
 import typer
 
+from service.cli.remedy_options import remedy_lines
 from service.sandbox.log_tail import printable
 
 
@@ -53,7 +54,7 @@ class ServiceRefused(Exception):
             elif type(value) in (int, float) and fact not in ("status", "line"):
                 yield f"  {fact}: {value}"
         if problem.get("remedy"):
-            yield f"  remedy: {problem['remedy']}"
+            yield from remedy_lines(problem["remedy"])
 
 
 def _location(error: Mapping[str, Any]) -> str:

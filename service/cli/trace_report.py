@@ -9,6 +9,7 @@ from rich.console import Console
 
 from service.cli import contract_table
 from service.cli.connection import Client, ServiceRefused
+from service.cli.remedy_options import remedy_lines
 from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
@@ -76,7 +77,8 @@ def _print_findings(findings: list[dict[str, Any]]) -> None:
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))
         if finding["remedy"]:
-            typer.echo(printable(f"  remedy: {finding['remedy']}"))
+            for line in remedy_lines(finding["remedy"]):
+                typer.echo(printable(line))
     if harmless:
         typer.echo(f"{len(harmless)} harmless: the report says why")
 

@@ -26,7 +26,7 @@ class StateHistory:
         """Whether a call changes what the model answers to another one, as far as calls up to this one show it.
 
         `beside` is a call of other sizes of the same case. `changes_state` says whether the call leaves something else
-        in the model. Raises what a call raises by which a limit is exceeded.
+        in the model. Raises LimitExceeded and TooSlow.
         """
         pairs = [*islice(self._pairs(call, beside, changes_state), self._pairs_left)]
         self._pairs_left -= len(pairs)
