@@ -31,18 +31,15 @@ _WHY: dict[Reason, str] = {
     "trace": "that size is baked into the trace, which answers other sizes wrongly",
     "untried": "no other size was tried there",
 }
+_TRACE_AGAIN = "trace the model again with them in `buckets`, or with `mode` auto, which scripts what a trace bakes in."
 _REMEDIES: dict[Reason, str] = {
     "model": "Send that size: the model takes no other.",
-    "trace": "Send that size. For other sizes, trace the model again with them in `buckets`, or with `mode` auto, "
-    "which scripts what a trace bakes in.",
+    "trace": f"Send that size. For other sizes, {_TRACE_AGAIN}",
     "untried": "Send that size. For other sizes, trace the model again with the dim in `dynamic`, or with a call of "
     "another size in `check.check_inputs`.",
 }
 
-_NOT_WRONG = (
-    "Send other sizes: the contract's `regions` say which are right. For these, trace the model again with them in "
-    "`buckets`, or with `mode` auto, which scripts what a trace bakes in."
-)
+_NOT_WRONG = f"Send other sizes: the contract's `regions` say which are right. For these, {_TRACE_AGAIN}"
 _EVEN_ROWS = "Give all lists of one level the same length, for instance by padding them."
 _ANOTHER_RANK = (
     " If the model takes another rank, trace it again with an input of that rank in `check.samples` or "

@@ -18,7 +18,7 @@ class StateHistory:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._calls = [target.call]
+        self._calls: list[Call] = []
         self._changing: list[Call] = []
         self._pairs_left = _PAIRS_MAX
 
@@ -37,7 +37,7 @@ class StateHistory:
 
     def _pairs(self, call: Call, beside: Call | None, changes_state: bool) -> Iterator[tuple[Call, Call]]:
         if changes_state:
-            yield from ((call, other) for other in (self._target.call, beside, *self._calls[1:]) if other is not None)
+            yield from ((call, other) for other in (self._target.call, beside, *self._calls) if other is not None)
         yield from ((other, call) for other in self._changing)
 
     def _changes(self, before: Call, after: Call) -> bool:
