@@ -2,6 +2,7 @@
 
 import copy
 import weakref
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CellType, FunctionType
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 _DEPTH = 4  # how many levels of containers and closures are searched; chosen
+_WITHOUT_FUNCTIONS = {bool, int, float, str, type(None), torch.Tensor, torch.nn.Parameter}
 
 
 def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
@@ -62,25 +64,35 @@ def _memo_of_shared(module: torch.nn.Module) -> dict[int, Any]:
 
 
 def _memo_of_uncopyable(module: torch.nn.Module) -> dict[int, Any]:
-    """Return a memo for deepcopy with everything that it would refuse to copy."""
+    """Return a memo for deepcopy with everything that it would refuse to copy, and with what it copies slowly."""
     memo: dict[int, Any] = {}
     for part in module.modules():
         for value in vars(part).values():
             # deepcopy refuses a tensor with a history, such as the weight that torch.nn.utils.weight_norm leaves.
             if isinstance(value, torch.Tensor) and value.grad_fn is not None:
                 memo[id(value)] = value.detach().clone()
+            # Each module has ten of these, for its hooks, and deepcopy takes most of its time for them.
+            elif type(value) is OrderedDict and not value:
+                memo[id(value)] = OrderedDict()
         # It refuses a compiled function too. Nothing can change one, so the copy may share it.
         memo |= {id(function): function for function in _compiled_functions(vars(part), _DEPTH)}
     return memo
 
 
 def _compiled_functions(value: Any, depth: int) -> "Iterator[torch.jit.ScriptFunction[Any, Any]]":
-    kind = type(value)
-    if kind is torch.jit.ScriptFunction:
+    if type(value) is torch.jit.ScriptFunction:
         yield value
-    if depth and (issubclass(kind, dict) or kind in (list, tuple)):
-        for item in dict.values(value) if issubclass(kind, dict) else value:
+    if depth:
+        for item in _items_of_container(value):
             yield from _compiled_functions(item, depth - 1)
+
+
+def _items_of_container(value: Any) -> list[Any]:
+    """Return the items of a dict, list or tuple that may be functions or hold some; none of any other value."""
+    kind = type(value)
+    if issubclass(kind, dict):
+        return [item for item in dict.values(value) if type(item) not in _WITHOUT_FUNCTIONS]
+    return [item for item in value if type(item) not in _WITHOUT_FUNCTIONS] if kind in (list, tuple) else []
 
 
 def _share_parameters(module: torch.nn.Module, copied: torch.nn.Module) -> None:
@@ -93,17 +105,13 @@ def _share_parameters(module: torch.nn.Module, copied: torch.nn.Module) -> None:
 
 
 def _find_functions(value: Any, found: dict[int, FunctionType], depth: int) -> None:
-    kind = type(value)
-    if kind is FunctionType and id(value) not in found:
+    if type(value) is FunctionType and id(value) not in found:
         found[id(value)] = value
         for cell in value.__closure__ or ():
             with suppress(ValueError):  # an empty cell
                 _find_functions(cell.cell_contents, found, depth - 1)
-    if depth and issubclass(kind, dict):
-        for item in dict.values(value):
-            _find_functions(item, found, depth - 1)
-    if depth and kind in (list, tuple):
-        for item in value:
+    if depth:
+        for item in _items_of_container(value):
             _find_functions(item, found, depth - 1)
 
 

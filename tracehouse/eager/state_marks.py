@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from contextvars import ContextVar
 from types import FunctionType, GeneratorType, ModuleType, SimpleNamespace
 from typing import Any
@@ -75,12 +76,20 @@ def mark_value(value: Any, depth: int = DEPTH) -> Any:
     try:
         # A module has hundreds of these, each call of a model marks them twice, and no match statement is as fast.
         kind = type(value)
+        if value is None:
+            return None
         if kind is bool:
             return _TRUE if value else _FALSE
+        if kind is int or kind is str:
+            return id(kind), value
         if kind in _TENSORS:
             return _mark_tensor(value)
         if kind in _DICTS and depth and not dict.__len__(value):
             return _EMPTY_DICT
+        if depth and kind is tuple:
+            return len(value), _mark_items(value, depth - 1)
+        if depth and kind is set:
+            return id(value), len(value)
         return _mark_plain(value, depth)
     except Exception:  # noqa: BLE001 - submitted code: it refuses to be looked at
         return id(value)
@@ -204,6 +213,8 @@ def _mark_keys(keys: list[Any]) -> Any:
     return tuple(looked_at) if all(type(key) is str for key in looked_at) else _mark_items(keys, 1)
 
 
-def _mark_items(items: list[Any], depth: int) -> list[Any]:
+def _mark_items(items: Sequence[Any], depth: int) -> list[Any]:
     marks = [mark_value(item, depth) for item in items[:_ITEMS_MAX]]
+    if len(items) <= _ITEMS_MAX:
+        return marks
     return marks + [mark_value(item, depth) for item in items[_ITEMS_MAX:_PLAIN_ITEMS_MAX] if type(item) in _PLAIN]

@@ -17,7 +17,8 @@ def mark(module: torch.nn.Module) -> Marks:
     for name, part in module.named_modules():
         for key, value in list(vars(part).items()):
             if key in ("_parameters", "_buffers"):
-                marks |= {(name, item): mark_value(tensor, 1) for item, tensor in list(value.items())}
+                for item, tensor in list(value.items()):
+                    marks[name, item] = mark_value(tensor, 1)
             elif type(value) is not torch._C.ScriptMethod:  # torch adds it at the first use
                 marks[name, key] = mark_value(value)
         if isinstance(part, torch.jit.ScriptModule):
