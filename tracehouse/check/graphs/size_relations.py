@@ -14,11 +14,11 @@ import sympy
 import torch
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
 from torch.utils._sympy.functions import FloorDiv
 
 from tracehouse.check.prove.shape_rules import ShapeRuleMode
-from tracehouse.check.prove.symbols import ENVIRONMENT_SETTINGS, fake_tensor_mode, run_without_values
+from tracehouse.check.prove.symbols import ENVIRONMENT_SETTINGS, Environment, fake_tensor_mode, run_without_values
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow, processor_time_limit
 from tracehouse.contract.dims import Linear
@@ -51,7 +51,7 @@ def find_size_relations(target: Target, call: Call, within_s: float) -> Relation
     The call should have no dim of size 1, because broadcasting hides relations. The run is stopped after `within_s`
     seconds of processor time. Nothing that the model raises comes out: the conditions met until then are returned.
     """
-    environment = ShapeEnv(**ENVIRONMENT_SETTINGS)
+    environment = Environment(**ENVIRONMENT_SETTINGS)
     mode = fake_tensor_mode(environment)
     symbols: dict[Dim, str] = {}
     try:
@@ -84,7 +84,7 @@ def _fake(mode: FakeTensorMode, name: str, tensor: torch.Tensor, symbols: dict[D
     return fake
 
 
-def _solve(symbols: dict[Dim, str], shapes: ShapeEnv) -> Relations:
+def _solve(symbols: dict[Dim, str], shapes: Environment) -> Relations:
     order = {symbol: number for number, symbol in enumerate(symbols.values())}
     solutions = _eliminate(_equations(shapes, order), order)
     quotients = {symbol: one for symbol, one in _quotients(shapes, order) if symbol not in solutions}
@@ -103,13 +103,14 @@ def _solve(symbols: dict[Dim, str], shapes: ShapeEnv) -> Relations:
     )
 
 
-def _facts(shapes: ShapeEnv) -> Iterator[Any]:
+def _facts(shapes: Environment) -> Iterator[Any]:
     """Yield the conditions that held during the run, as sympy's relations."""
     yield from (guard.expr for guard in shapes.guards)
+    yield from shapes.equations
     yield from (sympy.Eq(symbol, value) for symbol, value in shapes.replacements.items())
 
 
-def _equations(shapes: ShapeEnv, symbols: Mapping[str, int]) -> Iterator[_Sum]:
+def _equations(shapes: Environment, symbols: Mapping[str, int]) -> Iterator[_Sum]:
     for fact in _facts(shapes):
         if isinstance(fact, sympy.Eq) and (equation := _linear_sum(fact.lhs - fact.rhs, symbols)) is not None:
             yield equation
@@ -127,7 +128,7 @@ def _linear_sum(total: Any, symbols: Mapping[str, int]) -> _Sum | None:
     return terms
 
 
-def _quotients(shapes: ShapeEnv, symbols: Mapping[str, int]) -> Iterator[tuple[str, Linear]]:
+def _quotients(shapes: Environment, symbols: Mapping[str, int]) -> Iterator[tuple[str, Linear]]:
     """Yield each symbol that is another one divided and rounded down, as behind convolutions with strides."""
     for fact in _facts(shapes):
         if not isinstance(fact, sympy.Eq):
@@ -213,7 +214,7 @@ def _linear(value: _Sum) -> Linear | int:
     return Linear(terms, number) if terms else number
 
 
-def _edges(shapes: ShapeEnv, symbols: Mapping[str, int]) -> dict[str, list[int]]:
+def _edges(shapes: Environment, symbols: Mapping[str, int]) -> dict[str, list[int]]:
     edges: dict[str, list[int]] = {}
     for fact in _facts(shapes):
         if not fact.is_Relational or isinstance(fact, sympy.Eq):
@@ -225,7 +226,7 @@ def _edges(shapes: ShapeEnv, symbols: Mapping[str, int]) -> dict[str, list[int]]
     return {name: sorted({*sizes}) for name, sizes in edges.items()}
 
 
-def _steps(shapes: ShapeEnv) -> Iterator[tuple[str, int]]:
+def _steps(shapes: Environment) -> Iterator[tuple[str, int]]:
     """Yield each symbol that has to be a multiple of a number, and the number."""
     for fact in _facts(shapes):
         for remainder in fact.atoms(sympy.Mod) | {part for part in fact.atoms(sympy.Function) if _is_modulo(part)}:

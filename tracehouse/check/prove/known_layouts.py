@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tracehouse.check.prove.operand_keys import tensors_in
-from tracehouse.check.prove.shape_rules import is_contiguous, is_laid_out_as_new, note_contiguous
+from tracehouse.check.prove.symbolic_layouts import is_contiguous, is_laid_out_as_new, note_contiguous
 from tracehouse.check.prove.symbols import (
     SYMBOLIC,
     empty_of_layout,

@@ -5,7 +5,7 @@ nothing changes: at the sizes that choose a kernel of a convolution, and at size
 other operators would broadcast, and an elementwise operator might.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -14,18 +14,31 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.prove.composite_operators import UPSAMPLING
 from tracehouse.check.prove.stopping import stop_if_late
+from tracehouse.check.prove.symbolic_layouts import (
+    fills_its_memory,
+    forget_contiguous,
+    is_channels_last,
+    is_contiguous,
+    is_laid_out_as_new,
+    is_one,
+    lies_in_order,
+    note_contiguous,
+    strides_beside_a_number,
+    strides_of_elementwise_result,
+    strides_of_view,
+    suggests_channels_last,
+)
 from tracehouse.check.prove.symbols import (
+    are_equal_computed_sizes,
     are_equal_sizes,
     empty_like,
     has_only_a_layout,
     have_same_expression,
-    is_fake,
+    is_quotient,
     view_of_layout,
 )
 
 _aten = torch.ops.aten
-# An attribute of tensors without values: whether they are contiguous, whatever the sizes.
-_IS_CONTIGUOUS = "_is_contiguous_at_all_sizes"
 
 
 class ShapeRuleMode(TorchDispatchMode):
@@ -39,11 +52,14 @@ class ShapeRuleMode(TorchDispatchMode):
 def run_operator(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Return the operator's outputs by its shape rule; torch runs it where no rule applies to these operands."""
     rule = None if kwargs and func not in _KEYWORDS_KEEP_SHAPES else _RULES.get(func)
-    outputs = None if rule is None else rule(*args)
+    if rule is not None:
+        outputs = rule(*args)
+    else:
+        outputs = _clone(*args, **kwargs) if func is _aten.clone.default else None
     if outputs is not None:
         return outputs
     if torch.Tag.inplace_view in func.tags:
-        vars(args[0]).pop(_IS_CONTIGUOUS, None)
+        forget_contiguous(args[0])
     return func(*args, **kwargs)
 
 
@@ -65,8 +81,9 @@ def _convolution(
         return None
     # On one thread, torch lays single pixels out otherwise that it multiplies channel by channel.
     is_grouped_product = groups > 1 and all(size == 1 for size in weight.shape[2:])
-    has_channels_last = not is_grouped_product and tensor.dtype == weight.dtype and _is_channels_last(tensor)
-    if not (has_channels_last or _are_contiguous(tensor, weight)):
+    has_channels_last = not is_grouped_product and tensor.dtype == weight.dtype and is_channels_last(tensor)
+    is_in_order = _are_contiguous(tensor, weight) or (not is_grouped_product and _lie_in_order(tensor, weight))
+    if not (has_channels_last or is_in_order):
         return None
     if tensor.shape[1] != weight.shape[1] * groups or (bias is not None and bias.shape[0] != weight.shape[0]):
         return None
@@ -77,7 +94,7 @@ def _convolution(
         return None
     sizes = [last // step + 1 for last, step in zip(lasts, strides, strict=True)]
     if has_channels_last:
-        return _new_contiguous(tensor, [tensor.shape[0], *sizes, weight.shape[0]]).permute(0, 3, 1, 2)
+        return _new_channels_last(tensor, weight.shape[0], sizes)
     return _new_contiguous(tensor, [tensor.shape[0], weight.shape[0], *sizes])
 
 
@@ -103,7 +120,8 @@ def _layer_norm(
 ) -> tuple[torch.Tensor, ...] | None:
     parameters = [one for one in (weight, bias) if one is not None]
     leading_dims = tensor.dim() - len(sizes)
-    if leading_dims < 0 or not _are_contiguous(tensor, *parameters):
+    # The result is contiguous, whatever the layout (`layer_norm_cpu` in torch's layer_norm.cpp).
+    if leading_dims < 0 or tensor.device.type != "cpu" or any(one.dtype != tensor.dtype for one in parameters):
         return None
     if any([*one.shape] != [*sizes] for one in parameters) or [*tensor.shape[leading_dims:]] != [*sizes]:
         return None
@@ -124,17 +142,51 @@ def _linear(tensor: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
 
 
 def _elementwise(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
-    return _new_contiguous(tensor, tensor.shape) if _is_contiguous_float(tensor) else None
+    return _lay_out(tensor, strides_of_elementwise_result)
+
+
+def _lay_out(tensor: torch.Tensor, find_strides: Callable[[torch.Tensor], Sequence[Any] | None]) -> torch.Tensor | None:
+    """Return a tensor like this one with the strides that are found, if it does not lie in order already."""
+    if not _is_float_on_cpu(tensor) or lies_in_order(tensor):
+        return _in_order(tensor)
+    strides = find_strides(tensor)
+    return None if strides is None else empty_like(tensor, tensor.shape, strides)
+
+
+def _in_order(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
+    return _new_contiguous(tensor, tensor.shape) if _is_float_in_order(tensor) else None
+
+
+def _clone(tensor: torch.Tensor, *, memory_format: torch.memory_format = torch.preserve_format) -> torch.Tensor | None:
+    """Copy the tensor; torch alone knows the strides of a copy that keeps the layout of one with gaps."""
+    if tensor.device.type != "cpu" or not has_only_a_layout(tensor):
+        return None
+    if memory_format is torch.contiguous_format:
+        return _new_contiguous(tensor, tensor.shape)
+    keeps_strides = memory_format is torch.preserve_format and fills_its_memory(tensor)
+    return empty_like(tensor, tensor.shape, tensor.stride()) if keeps_strides else None
+
+
+def _roll(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
+    if suggests_channels_last(tensor) and _is_float_on_cpu(tensor):
+        return _new_channels_last(tensor, tensor.shape[1], tensor.shape[2:])
+    return _in_order(tensor)
 
 
 def _elementwise_in_place(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
-    return tensor if _is_contiguous_float(tensor) else None
+    return tensor if _is_float_in_order(tensor) else None
 
 
 def _pairwise(first: Any, second: Any, *_: Any) -> torch.Tensor | None:
-    if not isinstance(first, torch.Tensor) or not _keeps_dtype_and_layout(first, second):
+    if not isinstance(first, torch.Tensor):
         return None
-    sizes = [*first.shape] if not isinstance(second, torch.Tensor) else _broadcast(first.shape, second.shape)
+    if isinstance(second, int | float):
+        return _lay_out(first, strides_beside_a_number)
+    if isinstance(second, torch.Tensor) and _have_same_layout(first, second):
+        return _elementwise(first)
+    if not _keeps_dtype_and_layout(first, second):
+        return None
+    sizes = _broadcast(first.shape, second.shape)
     return None if sizes is None else _new_contiguous(first, sizes)
 
 
@@ -143,7 +195,7 @@ def _pairwise_in_place(first: torch.Tensor, second: Any, *_: Any) -> torch.Tenso
         return None
     if isinstance(second, torch.Tensor):
         sizes = _broadcast(first.shape, second.shape)
-        if sizes is None or len(sizes) != first.dim() or not all(map(have_same_expression, sizes, first.shape)):
+        if sizes is None or len(sizes) != first.dim() or not all(map(_agree, sizes, first.shape)):
             return None
     return first
 
@@ -151,11 +203,11 @@ def _pairwise_in_place(first: torch.Tensor, second: Any, *_: Any) -> torch.Tenso
 def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor | None:
     first = tensors[0]
     rank = first.dim()
-    if not rank or any(one.dim() != rank for one in tensors) or not _are_contiguous(*tensors):
+    if not rank or any(one.dim() != rank for one in tensors) or not _lie_in_order(*tensors):
         return None
     dim %= rank
     for place, size in enumerate(first.shape):
-        if place != dim and not all(have_same_expression(one.shape[place], size) for one in tensors):
+        if place != dim and not all(_agree(one.shape[place], size) for one in tensors):
             return None
     sizes: list[Any] = [*first.shape]
     sizes[dim] = sum(one.shape[dim] for one in tensors)
@@ -163,30 +215,66 @@ def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor | None:
 
 
 def _upsample(tensor: torch.Tensor, sizes: Sequence[int], *_: Any) -> torch.Tensor | None:
-    if tensor.dim() != len(sizes) + 2 or not _is_contiguous_float(tensor) or any(size < 1 for size in sizes):
+    if tensor.dim() != len(sizes) + 2 or any(size < 1 for size in sizes):
         return None
-    return _new_contiguous(tensor, [*tensor.shape[:2], *sizes])
+    if _is_float_in_order(tensor):
+        return _new_contiguous(tensor, [*tensor.shape[:2], *sizes])
+    return _new_channels_last(tensor, tensor.shape[1], sizes) if is_channels_last(tensor) else None
 
 
 def _view(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor | None:
-    """Return the contiguous tensor in other sizes, on the one condition that they have as many elements.
+    """Return the tensor in other sizes; if it is contiguous, on the one condition that they have as many elements.
 
     torch's own rule goes through the dims one by one, with conditions at each: seconds, for long expressions.
     """
-    if not has_only_a_layout(tensor) or not is_contiguous(tensor):
+    if not has_only_a_layout(tensor):
         return None
     count = prod(tensor.shape)
     if any(map(_is_left_open, sizes)):
-        written = prod(size for size in sizes if not _is_left_open(size))
-        if written < 1:
+        written = [size for size in sizes if not _is_left_open(size)]
+        if prod(written) < 1:
             return None
-        sizes = [count // written if _is_left_open(size) else size for size in sizes]
+        sizes = [_divide(tensor.shape, written) if _is_left_open(size) else size for size in sizes]
+    if not is_contiguous(tensor):
+        strides = strides_of_view(tensor, _as_products(sizes, tensor.shape))
+        return None if strides is None else view_of_layout(tensor, sizes, strides, tensor.storage_offset())
     if not are_equal_sizes(prod(sizes), count):
         return None
     strides = [prod(torch.sym_max(size, 1) for size in sizes[place + 1 :]) for place in range(len(sizes))]
     viewed = view_of_layout(tensor, sizes, strides, tensor.storage_offset())
     note_contiguous(viewed)
     return viewed
+
+
+def _divide(sizes: Sequence[int], by: Sequence[int]) -> int:
+    """Return the product of sizes divided by that of others and rounded down.
+
+    Sizes that are the same on both sides are left out first: sympy takes long to divide by what is a product itself.
+    """
+    rest, divisors = [*sizes], []
+    for divisor in by:
+        place = next((place for place, size in enumerate(rest) if have_same_expression(size, divisor)), None)
+        if place is None:
+            divisors.append(divisor)
+        else:
+            del rest[place]
+    number = prod(size for size in divisors if type(size) is int)
+    numbers = prod(size for size in rest if type(size) is int)
+    if numbers % number == 0:
+        rest = [numbers // number, *(size for size in rest if type(size) is not int)]
+        divisors = [size for size in divisors if type(size) is not int]
+    return prod(rest) // prod(divisors)
+
+
+def _as_products(sizes: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
+    """Return the sizes of a view of a tensor, that which `reshape` worked out by a division as a product."""
+    products = [*sizes]
+    for place, size in enumerate(sizes):
+        if is_quotient(size):
+            product = _divide(elements, [*sizes[:place], *sizes[place + 1 :]])
+            if are_equal_sizes(product, size):
+                products[place] = product
+    return products
 
 
 def _is_left_open(size: Any) -> bool:
@@ -196,8 +284,15 @@ def _is_left_open(size: Any) -> bool:
 def _keeps_dtype_and_layout(first: torch.Tensor, second: Any) -> bool:
     """Whether an elementwise operator on both gives contiguous floats of the first one's datatype."""
     if isinstance(second, torch.Tensor):
-        return first.is_floating_point() and _are_contiguous(first, second)
-    return isinstance(second, int | float) and _is_contiguous_float(first)
+        return first.is_floating_point() and _lie_in_order(first, second)
+    return isinstance(second, int | float) and _is_float_in_order(first)
+
+
+def _have_same_layout(first: torch.Tensor, second: torch.Tensor) -> bool:
+    pairs = [(first.shape, second.shape), (first.stride(), second.stride())]
+    return (first.dtype, first.device, first.dim()) == (second.dtype, second.device, second.dim()) and all(
+        have_same_expression(one, other) for ours, theirs in pairs for one, other in zip(ours, theirs, strict=True)
+    )
 
 
 def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any] | None:
@@ -206,18 +301,23 @@ def _broadcast(first: Sequence[Any], second: Sequence[Any]) -> list[Any] | None:
     leading_dims = len(longer) - len(shorter)
     sizes = [*longer[:leading_dims]]
     for one, other in zip(longer[leading_dims:], shorter, strict=True):
-        if not (_is_one(one) or _is_one(other) or have_same_expression(one, other)):
+        if not (is_one(one) or is_one(other) or _agree(one, other)):
             return None
-        sizes.append(other if _is_one(one) else one)
+        sizes.append(other if is_one(one) else one)
     return sizes
 
 
-def _is_one(size: Any) -> bool:
-    return type(size) is int and size == 1
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two sizes are equal; False where it takes torch to decide that."""
+    return have_same_expression(one, other) or are_equal_computed_sizes(one, other)
 
 
-def _is_contiguous_float(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and _are_contiguous(tensor)
+def _is_float_on_cpu(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.device.type == "cpu"
+
+
+def _is_float_in_order(tensor: torch.Tensor) -> bool:
+    return _is_float_on_cpu(tensor) and lies_in_order(tensor)
 
 
 def _new_contiguous(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
@@ -225,6 +325,11 @@ def _new_contiguous(tensor: torch.Tensor, sizes: Sequence[Any]) -> torch.Tensor:
     contiguous = empty_like(tensor, sizes)
     note_contiguous(contiguous)
     return contiguous
+
+
+def _new_channels_last(tensor: torch.Tensor, channels: Any, sizes: Sequence[Any]) -> torch.Tensor:
+    """Return images of these sizes, as many as in the tensor, whose channels are innermost in memory."""
+    return _new_contiguous(tensor, [tensor.shape[0], *sizes, channels]).permute(0, 3, 1, 2)
 
 
 def _recurrent_network(
@@ -304,63 +409,13 @@ def _are_contiguous(*tensors: torch.Tensor) -> bool:
     return first.device.type == "cpu" and all(one.dtype == first.dtype and is_contiguous(one) for one in tensors)
 
 
-def is_laid_out_as_new(tensor: torch.Tensor) -> bool:
-    """Whether each stride is the one that a new contiguous tensor of these sizes has."""
-    return is_contiguous(tensor) and any(
-        all(have_same_expression(stride, expected) for _, stride, expected in _dims_with_strides(tensor, least))
-        for least in (0, 1)
-    )
+def _lie_in_order(*tensors: torch.Tensor) -> bool:
+    """Whether the tensors are on the CPU, of one datatype, and lie in order.
 
-
-def note_contiguous(tensor: torch.Tensor) -> None:
-    """Note that a tensor without values is contiguous, whatever the sizes."""
-    setattr(tensor, _IS_CONTIGUOUS, True)
-
-
-def is_contiguous(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is contiguous; if it has no values, whatever the sizes."""
-    if not is_fake(tensor):
-        return tensor.is_contiguous()
-    known: bool | None = vars(tensor).get(_IS_CONTIGUOUS)
-    if known is None:
-        # Strides do not matter where a size is 0, and torch may compute them as if it were 1.
-        known = any(all(_has_stride(*dim) for dim in _dims_with_strides(tensor, least)) for least in (0, 1))
-        setattr(tensor, _IS_CONTIGUOUS, known)
-    return known
-
-
-def _is_channels_last(tensor: torch.Tensor) -> bool:
-    """Whether images without values lie in memory channel by channel, so that a convolution lays its result out so too.
-
-    With oneDNN, and floats of 32 bits, that holds for all sizes (`mkldnn_conv_use_channels_last` and
-    `thnn_conv_use_channels_last` in torch's ConvUtils.h). Without, another kernel may be chosen for some of them.
+    Then the result of an elementwise operator is contiguous.
     """
-    if not is_fake(tensor) or tensor.dim() != 4 or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
-        return False
-    if not torch.backends.mkldnn.is_available() or type(tensor.shape[1]) is not int or tensor.shape[1] < 2:
-        return False
-    order = (0, 2, 3, 1)
-    return any(all(_has_stride(*dim) for dim in _dims_with_strides(tensor, least, order)) for least in (0, 1))
-
-
-def _has_stride(size: Any, stride: Any, expected: Any) -> bool:
-    return _is_one(size) or have_same_expression(stride, expected)
-
-
-def _dims_with_strides(
-    tensor: torch.Tensor, least: int, order: Sequence[int] | None = None
-) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield each dim's size, its stride, and the stride it has in a tensor whose dims lie in memory in this order.
-
-    The latter counts a size below `least` as `least`. The last dim comes first. Without an order, it is that of a
-    contiguous tensor.
-    """
-    sizes, strides = tensor.shape, tensor.stride()
-    expected: Any = 1
-    for place in reversed(range(tensor.dim()) if order is None else order):
-        size = sizes[place]
-        yield size, strides[place], expected
-        expected = expected * (torch.sym_max(size, least) if least else size)
+    first = tensors[0]
+    return first.device.type == "cpu" and all(one.dtype == first.dtype and lies_in_order(one) for one in tensors)
 
 
 def _for_each_dim(value: Sequence[int], dims: int) -> Sequence[int]:
@@ -396,7 +451,8 @@ _RULES: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(_overloads(_ELEMENTWISE_IN_PLACE), _elementwise_in_place),
     **dict.fromkeys(_overloads("add sub mul div", "Tensor"), _pairwise),
     **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _pairwise_in_place),
-    _aten._softmax.default: _elementwise,
+    _aten._softmax.default: _in_order,
+    _aten.roll.default: _roll,
     _aten.cat.default: _cat,
     **dict.fromkeys(_overloads("view _unsafe_view"), _view),
     **dict.fromkeys(UPSAMPLING, _upsample),

@@ -6,9 +6,12 @@ torch keeps most of what this needs private, so those names are used here and no
 import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._sympy.functions import FloorDiv
 
 from tracehouse.check.prove.composite_operators import keep_composite_operators
 from tracehouse.check.prove.condition_bounds import decide
@@ -40,7 +44,7 @@ _USES_OF_OWN_STORAGE = 2
 ENVIRONMENT_SETTINGS: dict[str, Any] = {"specialize_zero_one": False, "duck_shape": False}
 
 
-class _Environment(ShapeEnv):
+class Environment(ShapeEnv):
     """torch's conditions on symbols, each with the line at which it was met."""
 
     def __init__(self, **settings: Any) -> None:
@@ -70,7 +74,7 @@ class _Environment(ShapeEnv):
 
     def compute(self, operation: Operation, operands: Sequence[Any]) -> Any:
         """Return the operation's result as a symbolic float that no other operation gives. Raises Unprovable."""
-        expressions = tuple(map(_expression_or_number, operands))
+        expressions = tuple(map(expression_or_number, operands))
         known = self._floats.get((operation.name, expressions))
         if known is not None:
             return known
@@ -133,7 +137,7 @@ class Symbols:
         """
         self._small = small
         self.data_sizes = 0  # how many sizes that follow from values were met
-        self.environment = _Environment(
+        self.environment = Environment(
             **ENVIRONMENT_SETTINGS,
             assume_static_by_default=True,
             allow_scalar_outputs=False,
@@ -296,11 +300,11 @@ def run_without_values(mode: FakeTensorMode) -> Iterator[None]:
         yield
 
 
-def _expression_or_number(number: Any) -> sympy.Basic:
+def expression_or_number(number: Any) -> sympy.Basic:
     return expression_of(number) if isinstance(number, SYMBOLIC) else sympy.sympify(number)
 
 
-def _value_now(number: Any) -> int | float:
+def value_now(number: Any) -> int | float:
     """Return the value that a symbolic number has at the sizes at which the case began."""
     value: int | float = number.node.hint if isinstance(number, SYMBOLIC) else number
     return value
@@ -329,7 +333,7 @@ def _compute_now(operation: Operation, operands: Sequence[Any]) -> float:
     """Return the result at the sizes at which the case began. Raises Unprovable where there is none."""
     try:
         with compute_for_real():
-            return float(operation.compute(*(np.asarray(_value_now(operand)) for operand in operands)))
+            return float(operation.compute(*(np.asarray(value_now(operand)) for operand in operands)))
     except CannotEvaluate as error:
         raise Unprovable(f"a number computed from sizes has no value: {error}") from error
 
@@ -350,8 +354,32 @@ def expression_of(number: torch.SymInt | torch.SymFloat | torch.SymBool) -> symp
 def have_same_expression(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
     """Whether two sizes are the same expression. Unlike `==`, this adds no condition on the symbols."""
     if isinstance(one, torch.SymInt) and isinstance(other, torch.SymInt):
-        return bool(one.node.expr == other.node.expr)
+        return bool(one.node.expr == other.node.expr) or _factors_of(one.node.expr) == _factors_of(other.node.expr)
     return type(one) is type(other) and bool(one == other)
+
+
+def find_ratio(one: int | torch.SymInt, other: int | torch.SymInt) -> Fraction | None:
+    """Return how many times as large one size is as another one; None if that is not the same at all sizes."""
+    (number, factors), (divisor, other_factors) = (_factors_of(expression_or_number(size)) for size in (one, other))
+    return Fraction(number, divisor) if divisor and factors == other_factors else None
+
+
+@lru_cache(2**14)
+def _factors_of(expression: sympy.Basic) -> tuple[int, frozenset[tuple[sympy.Basic, int]]]:
+    """Return the number and the other factors, each with its exponent, of which the expression is the product.
+
+    sympy multiplies numbers into sums: `4*(n + 1)*(m + 1)` may be `(4*n + 4)*(m + 1)`, which is no equal expression.
+    """
+    number, factors = 1, Counter[sympy.Basic]()
+    for factor in sympy.Mul.make_args(expression):
+        base, exponent = factor.as_base_exp()
+        content, rest = base.primitive()
+        if not (content.is_Integer and exponent.is_Integer and exponent > 0):
+            return 1, frozenset({(expression, 1)})
+        number *= int(content) ** int(exponent)
+        if rest != 1:
+            factors[rest] += int(exponent)
+    return number, frozenset(factors.items())
 
 
 def are_equal_sizes(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
@@ -361,23 +389,45 @@ def are_equal_sizes(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
     """
     if have_same_expression(one, other):
         return True
-    if _value_now(one) != _value_now(other):
+    if value_now(one) != value_now(other):
         return False
     environment = next(size for size in (one, other) if isinstance(size, torch.SymInt)).node.shape_env
-    equation = sympy.Eq(_expression_or_number(one), _expression_or_number(other))
+    equation = sympy.Eq(expression_or_number(one), expression_or_number(other))
     if equation is not sympy.true:
         environment.equations.setdefault(equation, environment.find_line())
     return True
 
 
-def empty_like(tensor: torch.Tensor, sizes: Sequence[int | torch.SymInt]) -> torch.Tensor:
-    """Return a contiguous tensor of these sizes, with the datatype and the device of `tensor`.
+def are_equal_computed_sizes(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
+    """Whether two sizes are equal that are computed by divisions, as behind convolutions with strides; a condition.
 
-    It is what `tensor.new_empty(sizes)` gives, without the longer way that torch goes for it.
+    torch solves no equation of such sizes, and takes milliseconds to find that out.
     """
-    if not isinstance(tensor, FakeTensor):
-        return tensor.new_empty(sizes)
-    return empty_of_layout(tensor.fake_mode, sizes, None, tensor.dtype, tensor.device)
+    return _is_computed(one) and _is_computed(other) and are_equal_sizes(one, other)
+
+
+def is_quotient(size: int | torch.SymInt) -> bool:
+    """Whether a size is what a division gives that rounds down, and nothing is added to it."""
+    return isinstance(size, torch.SymInt) and isinstance(size.node.expr, FloorDiv)
+
+
+def _is_computed(size: int | torch.SymInt) -> bool:
+    return isinstance(size, torch.SymInt) and size.node.expr.has(sympy.Function)
+
+
+def empty_like(
+    tensor: torch.Tensor,
+    sizes: Sequence[int | torch.SymInt],
+    strides: Sequence[int | torch.SymInt] | None = None,
+) -> torch.Tensor:
+    """Return a tensor of these sizes and strides, with the datatype and the device of `tensor`.
+
+    Without strides, it is contiguous. It is what `tensor.new_empty(sizes)` and `tensor.new_empty_strided(sizes,
+    strides)` give, without the longer way that torch goes for it.
+    """
+    if isinstance(tensor, FakeTensor):
+        return empty_of_layout(tensor.fake_mode, sizes, strides, tensor.dtype, tensor.device)
+    return tensor.new_empty(sizes) if strides is None else tensor.new_empty_strided(sizes, strides)
 
 
 def empty_of_layout(

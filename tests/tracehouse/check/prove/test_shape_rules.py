@@ -1,5 +1,6 @@
 """Shape rules give the shapes that torch gives for real tensors, and put no conditions on the sizes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -96,6 +97,19 @@ class Windows(torch.nn.Module):
         x = x.view(batch, channels, down, 4, across, 4).permute(0, 2, 4, 3, 5, 1).reshape(-1, 16, channels)
         x = x.softmax(1).view(batch, down, across, 4, 4, channels)
         return x.permute(0, 5, 1, 3, 2, 4).reshape(batch, channels, 4 * down, 4 * across)[:, :, :height, :width]
+
+
+class Skip(torch.nn.Module):
+    """Joins channels of images whose sizes come from other divisions: they are equal where the height allows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = torch.nn.Conv2d(2, 2, 3, stride=2, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = self.down(x)
+        again = torch.nn.functional.interpolate(self.down(half), scale_factor=2.0)
+        return torch.cat([half, again], 1) + torch.cat([again, half], 1)
 
 
 def proof_of(module: torch.nn.Module) -> Proof:
@@ -241,6 +255,49 @@ def test_a_layer_of_a_tensor_in_another_order_asks_nothing_of_the_sizes() -> Non
     assert (asked_of_sizes, layout_of(made)) == ([], layout_of(layer(real_tensor("image").permute(0, 3, 2, 1)[:, ::2])))
 
 
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "as it is": lambda x: x,
+    "a slice of channels": lambda x: x[:, 1:3],
+    "one channel": lambda x: x[:, 1:2],
+    "half of the rows": lambda x: x[:, :, ::2],
+    "part of the width": lambda x: x[..., 1:],
+    "channels last": lambda x: x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2),
+    "tokens as an image": lambda x: x.flatten(2).transpose(1, 2).contiguous().transpose(1, 2).view(x.shape),
+    "a slice of heads": lambda x: torch.stack([x, x, x], 1).permute(1, 0, 3, 2, 4)[0],
+    "turned": lambda x: x.transpose(2, 3),
+    "a part of channels last": lambda x: x.permute(0, 2, 3, 1).contiguous()[..., 1:3].permute(0, 3, 1, 2),
+}
+STEPS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": torch.relu,
+    "times a number": lambda x: x * 0.5,
+    "plus itself": lambda x: x + x,
+    "cat": lambda x: torch.cat([x, x], 1),
+    "clone to contiguous": lambda x: x.clone(memory_format=torch.contiguous_format),
+    "clone": lambda x: x.clone(),
+    "softmax": lambda x: x.softmax(1),
+    "layer norm": lambda x: torch.nn.functional.layer_norm(x.transpose(1, 3), (x.shape[1],)),
+    "roll": lambda x: x.roll((1, 2), (2, 3)),
+    "upsample": lambda x: torch.nn.functional.interpolate(x, size=(9, 12), mode="bilinear"),
+    "convolution": lambda x: torch.nn.functional.conv2d(x, x.new_ones(3, x.shape[1], 3, 3)),
+    "tokens": lambda x: x.reshape(x.shape[0], x.shape[1], -1),
+    "tokens of each row": lambda x: x.transpose(1, 3).reshape(x.shape[0], -1, x.shape[1]),
+    "split channels": lambda x: x.view(x.shape[0], x.shape[1], 1, *x.shape[2:]),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_what_is_said_of_a_layout_is_what_torch_does(batch: int, layout: str, step: str) -> None:
+    sizes = {**SIZES, "batch": batch}
+    symbols = Symbols(sizes, dict.fromkeys(("batch", "height", "width") if batch > 1 else ("height", "width"), 64))
+    with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
+        made = STEPS[step](LAYOUTS[layout](symbols.empty(SHAPES["image"], torch.empty(()))))
+
+    real = STEPS[step](LAYOUTS[layout](torch.randn(batch, 4, SIZES["height"], SIZES["width"])))
+    assert layout_of(made) == layout_of(real)
+
+
 @pytest.mark.parametrize("given", [("row", "image"), ("image", "wider")])
 def test_what_does_not_fit_into_the_tensor_that_is_written_is_refused(given: tuple[str, str]) -> None:
     with pytest.raises(RuntimeError):
@@ -272,6 +329,16 @@ def test_windows_are_proven_of_sizes_that_are_padded_too() -> None:
     for sizes in ((2, 12, 12), (5, 36, 48), (3, 13, 12), (8, 12, 47), (4, 61, 63)):
         named = dict(zip(("batch", "height", "width"), sizes, strict=True))
         assert any(region.contains(named) for region in proof.regions)
+
+
+def test_sizes_of_other_divisions_that_must_be_equal_are_proven_where_they_are() -> None:
+    proof = proof_of(Skip())
+
+    assert proof.cases < 24
+    for height in range(3, 65):
+        sizes = {"batch": 2, "height": height, "width": 12}
+        fits = (height + 1) // 2 % 2 == 0
+        assert any(region.contains(sizes) for region in proof.regions) == fits
 
 
 def test_a_number_of_windows_that_is_counted_by_hand_is_proven_of_no_other() -> None:
