@@ -39,6 +39,10 @@ class HiddenState:
     reason: str = "no other value was tried in its place"
 
 
+class _NotWritten(Exception):
+    """The state could not be changed."""
+
+
 class StateTrials:
     """Calls the model with other values in place of the state that calls leave, each time in a new copy.
 
@@ -111,7 +115,9 @@ class StateTrials:
         outputs = []
         for call in self._calls:
             module = self._model.copy_module()
-            self._write(module, key, copy.deepcopy(value), is_shared)
+            self._write(module, key, written := copy.deepcopy(value), is_shared)
+            if is_shared and not hidden_state.is_same_content(self._model.shared.read(key), written):
+                raise _NotWritten
             outputs.append(self._call(module, call, within_s).outputs)
         self._model.shared.restore()
         return outputs

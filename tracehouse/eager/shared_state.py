@@ -7,6 +7,7 @@ The source's objects may raise at any access. Such an object is marked by its id
 """
 
 import functools
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -36,6 +37,7 @@ class SharedState:
     def __init__(self) -> None:
         self._owners = dict(_owners())
         self._attributes = {name: _attributes(owner) for name, owner in self._owners.items()}
+        self._namespaces = _namespaces()
         self._contents: dict[int, tuple[Any, Any]] = {}  # by identity: a holder, and a copy of its content
         for attributes in self._attributes.values():
             for value in attributes.values():
@@ -83,11 +85,21 @@ class SharedState:
 
     def _copy_content(self, value: Any, depth: int) -> None:
         content = _content(value)
-        if content is None or not depth or id(value) in self._contents:
+        if content is None or not depth or id(value) in self._contents or id(value) in self._namespaces:
             return
         self._contents[id(value)] = value, content
         for item in _items(content):
             self._copy_content(item, depth - 1)
+
+
+def _namespaces() -> set[int]:
+    """Return the identities of the dicts that belong to Python: those of modules, and that of all modules.
+
+    The source may hold one: `exec` puts Python's own names into the dict that it gets.
+    """
+    modules: list[Any] = [*sys.modules.values()]  # the source may have put anything there
+    dicts = [ModuleType.__getattribute__(one, "__dict__") for one in modules if issubclass(type(one), ModuleType)]
+    return {id(one) for one in (sys.modules, *dicts)}
 
 
 def _owners() -> Iterator[tuple[str, Owner]]:
@@ -134,10 +146,18 @@ def _functions(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Fun
 def _attributes(owner: Owner) -> dict[str, Any]:
     """Return what an owner holds by name: a function its default arguments, closed-over values and attributes."""
     if isinstance(owner, FunctionType):
-        names = owner.__code__.co_varnames[: owner.__code__.co_argcount]
-        defaults = dict(zip(reversed(names), reversed(owner.__defaults__ or ()), strict=False))
-        return {**defaults, **(owner.__kwdefaults__ or {}), **_closed_over(owner), **vars(owner)}
+        return {**_defaults(owner), **_closed_over(owner), **vars(owner)}
     return {key: value for key, value in list(vars(owner).items()) if not (key.startswith("__") and key.endswith("__"))}
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
+    return {**_positional_defaults(function), **(function.__kwdefaults__ or {})}
+
+
+def _positional_defaults(function: FunctionType) -> dict[str, Any]:
+    """Return the default values of positional arguments by name, the last argument first."""
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return dict(zip(reversed(names), reversed(function.__defaults__ or ()), strict=False))
 
 
 def _closed_over(function: FunctionType) -> dict[str, Any]:
@@ -155,14 +175,24 @@ def _cells(function: FunctionType) -> dict[str, CellType]:
 def _put(owner: Owner, key: str, value: Any) -> None:
     with suppress(Exception):  # submitted code: its class may refuse
         match owner:
-            case FunctionType() if key in vars(owner):
-                setattr(owner, key, value)
             case FunctionType() if key in _cells(owner):
                 _cells(owner)[key].cell_contents = value
+            case FunctionType() if key not in vars(owner) and key in _defaults(owner):
+                _put_default(owner, key, value)
+            case FunctionType():
+                setattr(owner, key, value)
             case type():
                 type.__setattr__(owner, key, value)  # its metaclass may refuse, as Enum's does
             case ModuleType():
                 ModuleType.__setattr__(owner, key, value)
+
+
+def _put_default(function: FunctionType, name: str, value: Any) -> None:
+    if name in (function.__kwdefaults__ or {}):
+        function.__kwdefaults__ = {**(function.__kwdefaults__ or {}), name: value}
+        return
+    defaults = {one: value if one == name else default for one, default in _positional_defaults(function).items()}
+    function.__defaults__ = tuple(reversed(defaults.values()))
 
 
 def _remove(owner: Owner, key: str) -> None:

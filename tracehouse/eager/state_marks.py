@@ -3,14 +3,17 @@
 The source's objects may raise at any access. Such an object is marked by its identity.
 """
 
+import array
 import functools
+import io
 import itertools
 import operator
+import queue
 import random
 import sys
 import threading
 import warnings
-from collections import OrderedDict, deque
+from collections import OrderedDict, UserDict, UserList, deque
 from collections.abc import Sequence
 from contextvars import ContextVar
 from types import FunctionType, GeneratorType, ModuleType, SimpleNamespace
@@ -36,6 +39,8 @@ _ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter(range(0))), type(iter(set())),
     itertools.count, GeneratorType, ContextVar, *_COMPOSED_ITERATORS,
 )  # fmt: skip
+# Objects of the standard library that keep what is put into them.
+_LOOKED_INTO = (threading.local, queue.Queue, UserDict, UserList)
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _TENSORS = (torch.nn.Parameter, torch.Tensor)
 _DICTS = (dict, OrderedDict)
@@ -140,8 +145,10 @@ def _mark_holder(value: Any, depth: int) -> Any:
             return value.cache_info().currsize
         case np.ndarray() if value.nbytes <= ARRAY_MAX_BYTES:
             return id(value), value.tobytes()
-        case bytearray() if len(value) <= ARRAY_MAX_BYTES:
+        case bytearray() | array.array() if len(value) <= ARRAY_MAX_BYTES:
             return id(value), bytes(value)
+        case io.StringIO() | io.BytesIO():
+            return id(value), value.tell(), value.getvalue()[-ARRAY_MAX_BYTES:]
     if type(value) in _ITERATORS or isinstance(value, _GENERATORS):
         return id(value), _position_of(value)
     if not depth:
@@ -176,7 +183,7 @@ def _position_of(value: Any) -> Any:
         case np.random.RandomState():
             return repr(value.get_state())
         case GeneratorType():
-            return None if value.gi_frame is None else value.gi_frame.f_lasti
+            return _position_of_generator(value)
         case ContextVar():
             return mark_value(value.get(None), 1)
     if type(value) in _COMPOSED_ITERATORS:
@@ -184,6 +191,15 @@ def _position_of(value: Any) -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later
             return _positions_in(value.__reduce__()[1:])
     return operator.length_hint(value)
+
+
+def _position_of_generator(generator: Any) -> Any:
+    """Return at which instruction it stands, its variables, and how far that has come from which it yields."""
+    frame, inner = generator.gi_frame, generator.gi_yieldfrom
+    if frame is None:
+        return None
+    position = _position_of(inner) if isinstance(inner, _ITERATORS) else id(inner)
+    return frame.f_lasti, mark_value(dict(frame.f_locals), 1), position
 
 
 def _positions_in(value: Any) -> Any:
@@ -194,7 +210,7 @@ def _positions_in(value: Any) -> Any:
 
 def _is_looked_into(value: Any) -> bool:
     """Whether this is an object of the source's, or of a library with which models are built."""
-    if is_plain_object(value) or isinstance(value, threading.local):
+    if is_plain_object(value) or isinstance(value, _LOOKED_INTO):
         return True
     if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType):
         return False

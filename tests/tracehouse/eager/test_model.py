@@ -1,5 +1,7 @@
 """What an entrypoint may be, and what is said where it cannot be."""
 
+import builtins
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -146,6 +148,17 @@ def test_a_fresh_copy_has_seen_nothing(load: Load, name: str) -> None:
         used(x)
 
         assert torch.equal(model.copy_module()(x), first)
+
+
+def test_python_itself_is_no_state_of_a_source_that_runs_text(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load("runs_a_text")
+    monkeypatch.setitem(vars(builtins), "made_meanwhile", 1)
+    monkeypatch.setitem(sys.modules, "made_meanwhile", sys)
+
+    with torch.no_grad():
+        assert torch.equal(model.copy_module()(torch.ones(2)), torch.full((2,), 2.0))
+    assert vars(builtins)["made_meanwhile"] == 1
+    assert sys.modules["made_meanwhile"] is sys
 
 
 def test_copies_share_their_parameters(load: Load) -> None:

@@ -1,8 +1,11 @@
 """Marks see that an iterator has gone on, and stay equal as long as it has not."""
 
+import array
+import io
 import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -26,6 +29,34 @@ def test_an_iterator_is_marked_by_how_far_it_has_come(name: str) -> None:
         assert mark_value(iterator) == before
         next(iterator)
         assert mark_value(iterator) != before
+
+
+def test_a_generator_is_marked_by_its_variables_and_by_what_it_yields_from() -> None:
+    def count() -> Iterator[int]:
+        number = 0
+        while number < 3:
+            number += 1
+            yield number
+        yield from itertools.repeat(1, 5)
+
+    generator = count()
+    for _ in range(6):
+        before = mark_value(generator)
+        assert mark_value(generator) == before
+        next(generator)
+        assert mark_value(generator) != before
+
+
+@pytest.mark.parametrize("holder", [io.StringIO("a"), io.BytesIO(b"a"), array.array("i", [1]), bytearray(b"a")])
+def test_what_is_written_into_memory_is_marked(holder: Any) -> None:
+    before = mark_value(holder)
+    assert mark_value(holder) == before
+
+    if isinstance(holder, io.IOBase):
+        holder.write(holder.getvalue())  # type: ignore[attr-defined]
+    else:
+        holder[0] = 5
+    assert mark_value(holder) != before
 
 
 def test_a_container_that_gets_its_first_item_is_marked_anew() -> None:

@@ -4,7 +4,9 @@ A counter that is only logged is harmless. One that a later call compares with 1
 compared with are recorded, and put in its place.
 """
 
+import array
 import copy
+import io
 import itertools
 import random
 from collections import deque
@@ -24,6 +26,7 @@ from tracehouse.torch_values.compare import compare
 _DEPTH = 4  # containers and objects inside one another are changed and compared so deep
 _NUMBERS_MAX = 8  # of the numbers that something is compared with, so many are accepted
 _FAR = 1e9
+_MANY = 10_000  # calls of a model, as a counter or a log of it shows them. Chosen
 _TOLERANCE = 1e-6
 
 # Returns the outputs of the calls, each made on a copy of the model that has this value in the place of the state.
@@ -49,6 +52,8 @@ def judge_state(
     Outputs differ by the rule of `differential.comparison`, with a relative tolerance of 1e-6. Nothing that `run`
     raises comes out.
     """
+    if isinstance(value, Uncopyable):
+        return StateEffect("unknown", "it cannot be copied, so nothing can be tried in its place")
     try:
         expected = run(copy.deepcopy(value))
     except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
@@ -58,10 +63,10 @@ def judge_state(
     for name, change in _make_changes([*comparands, *numbers()]):
         if is_late():
             return StateEffect("unknown", "the check had no time to try every other state")
-        changed = change_leaves(value, change)
-        if _is_same(changed, value):
-            continue
         try:
+            changed = change_leaves(value, change)
+            if _is_same(changed, value):
+                continue
             outputs = run(changed)
         except Exception:  # noqa: BLE001 - submitted code: the model may not accept such a state
             continue
@@ -75,12 +80,16 @@ def judge_state(
     return StateEffect("harmless", "the answers stay the same with every other state that was tried")
 
 
+class Uncopyable:
+    """Stands for a state that refuses to be copied. It is like no other state, and no model takes it for one."""
+
+
 def copy_content(value: Any) -> Any:
-    """Return a copy of a state, or the state itself if it refuses to be copied."""
+    """Return a copy of a state, or an Uncopyable if it refuses to be copied."""
     try:
         return copy.deepcopy(value)
     except Exception:  # noqa: BLE001 - submitted code: it refuses to be copied
-        return value
+        return Uncopyable()
 
 
 def is_same_content(value: Any, other: Any) -> bool:
@@ -93,7 +102,9 @@ def is_same_content(value: Any, other: Any) -> bool:
 
 def _make_changes(numbers: Iterable[float]) -> Iterator[tuple[str, Change]]:
     yield "another number", _change_number
-    yield "a number that is larger by 1000", lambda leaf: _add(leaf, 1000)
+    for more in (1000, _MANY):
+        yield f"a number that is larger by {more:,}", partial(_add, number=more)
+    yield f"over {_MANY:,} items", _lengthen
     yield "a number of the other sign", _negate
     yield "nothing", _empty
     yield "zeros", lambda leaf: _fill(leaf, 0)
@@ -166,6 +177,8 @@ def _add(leaf: Any, number: int) -> Any:
             return leaf.detach() + number
         case np.ndarray() if leaf.dtype.kind in "iuf":
             return leaf + np.asarray(number, leaf.dtype)
+        case array.array() if leaf.typecode != "u":
+            return array.array(leaf.typecode, [item + number for item in leaf])
         case itertools.count():
             return itertools.count(_peek(leaf) + number)
     return leaf
@@ -179,6 +192,8 @@ def _negate(leaf: Any) -> Any:
             return -leaf - 1
         case torch.Tensor() if leaf.dtype is not torch.bool:
             return -leaf.detach() - 1
+        case np.ndarray() if leaf.dtype.kind in "if":
+            return -leaf - 1
     return leaf
 
 
@@ -188,6 +203,30 @@ def _empty(leaf: Any) -> Any:
         container.clear()
         return container
     return leaf
+
+
+def _lengthen(leaf: Any) -> Any:
+    """Return a container, or a text in memory, that holds far more."""
+    match leaf:
+        case list() | deque() if leaf:
+            container = copy.copy(leaf)
+            container.extend([*leaf] * (_MANY // len(leaf) + 1))
+            return container
+        case dict() if leaf and all(type(key) in (int, str) for key in leaf):
+            return {**dict.fromkeys(_more_keys(leaf), next(reversed(leaf.values()))), **leaf}
+        case set() if leaf and all(type(key) in (int, str) for key in leaf):
+            return {*leaf, *_more_keys(leaf)}
+        case io.StringIO() | io.BytesIO():
+            longer = copy.copy(leaf)
+            longer.seek(0, io.SEEK_END)
+            longer.write(leaf.getvalue() * _MANY)  # type: ignore[arg-type]
+            return longer
+    return leaf
+
+
+def _more_keys(keys: Iterable[Any]) -> list[Any]:
+    """Return keys of the type of the first one."""
+    return [type(next(iter(keys)))(number) for number in range(_MANY)]
 
 
 def _fill(leaf: Any, value: float) -> Any:
@@ -202,13 +241,16 @@ def _fill(leaf: Any, value: float) -> Any:
             return itertools.count(int(value))
         case torch.Tensor() if leaf.dtype is not torch.bool:
             return torch.full_like(leaf.detach(), value)
+        case np.ndarray() if leaf.dtype.kind in "iuf":
+            return np.full_like(leaf, value)
     return leaf
 
 
 def _fill_reals(leaf: Any, value: float) -> Any:
     """Fill real numbers alone, because an integer may be an index."""
     is_real = isinstance(leaf, float) or (
-        isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.float64)
+        isinstance(leaf, torch.Tensor | np.ndarray)
+        and leaf.dtype in (torch.float32, torch.float64, np.dtype("float32"), np.dtype("float64"))
     )
     return _fill(leaf, value) if is_real else leaf
 
@@ -315,6 +357,8 @@ def _is_same(value: Any, other: Any, depth: int = _DEPTH) -> bool:
             return value == other or (value != value and other != other)  # noqa: PLR0124 - NaN
         case torch.Generator():
             return torch.equal(value.get_state(), other.get_state())
+        case io.StringIO() | io.BytesIO():
+            return (value.tell(), value.getvalue()) == (other.tell(), other.getvalue())
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
     if depth and names:
         return all(_is_same(getattr(value, name, None), getattr(other, name, None), depth - 1) for name in names)

@@ -35,6 +35,13 @@ def observe(load: Load, name: str, entrypoint: str, x: torch.Tensor = X) -> Call
         ("counts_calls_to_sixty", "Net", "calls"),
         ("averages_over_calls", "Net", "mean"),
         ("averages_over_calls", "Last", "last"),
+        ("counts_in_many_holders", "Numbers", "calls"),
+        ("counts_in_many_holders", "Integers", "calls"),
+        ("counts_in_many_holders", "Text", "calls"),
+        ("counts_in_many_holders", "Items", "calls"),
+        ("counts_in_many_holders", "Keys", "calls"),
+        ("counts_in_many_holders", "Default", "counts_in_many_holders.Default.forward.calls"),
+        ("counts_in_many_holders", "OfAFunction", "counts_in_many_holders.OfAFunction.forward.calls"),
     ],
 )
 def test_state_that_a_later_answer_shows_is_carried(load: Load, name: str, entrypoint: str, state: str) -> None:
@@ -52,6 +59,9 @@ def test_state_that_a_later_answer_shows_is_carried(load: Load, name: str, entry
         ("keeps_what_shows_nowhere", "Remembers", X),
         ("keeps_what_shows_nowhere", "KeepsToANorm", IDS),
         ("keeps_what_shows_nowhere", "Averages", X),
+        ("counts_in_many_holders", "LogsText", X),
+        ("counts_in_many_holders", "LogsItems", X),
+        ("counts_in_many_holders", "LogsNumbers", X),
     ],
 )
 def test_state_that_no_answer_shows_is_harmless(load: Load, name: str, entrypoint: str, x: torch.Tensor) -> None:
@@ -59,6 +69,12 @@ def test_state_that_no_answer_shows_is_harmless(load: Load, name: str, entrypoin
 
     assert seen.hidden_states == []
     assert [one.effect for one in seen.harmless_states] == ["harmless"]
+
+
+def test_state_that_cannot_be_copied_may_be_harmful(load: Load) -> None:
+    (hidden,) = observe(load, "counts_in_many_holders", "Generator").hidden_states
+
+    assert (hidden.name, hidden.effect) == ("gains", "unknown")
 
 
 def test_a_cache_that_the_first_call_fills_carries_nothing(load: Load) -> None:
