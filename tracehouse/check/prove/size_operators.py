@@ -23,7 +23,7 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 @dataclass(frozen=True)
 class SizeOperatorCall:
-    """A call of a size operator, and the tensor that it returns. `name` is the operator's name in a graph."""
+    """A call of a size operator, and the tensor that it returns. `name` is the operator's name on real tensors."""
 
     name: str
     operands: Sequence[Any]
@@ -207,6 +207,28 @@ def _read_avg_pool2d(
     count_include_pad: Any = True,
     divisor_override: Any = None,
 ) -> SizeOperatorCall | None:
+    return _read_pool(
+        "avg_pool2d", tensor, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+def _read_max_pool2d(
+    tensor: torch.Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: Any = False,
+) -> SizeOperatorCall | None:
+    is_dense = all(spacing == 1 for spacing in _pair(dilation))
+    # On real tensors, torch calls this operator, whose indices are left unused.
+    name = "max_pool2d_with_indices"
+    return _read_pool(name, tensor, kernel_size, stride, padding, ceil_mode) if is_dense else None
+
+
+def _read_pool(
+    name: str, tensor: torch.Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: Any, *others: Any
+) -> SizeOperatorCall | None:
     """Read a call without padding and without `ceil_mode`: those have rules of their own for the last window."""
     kernels = _pair(kernel_size)
     strides = _pair(stride) or kernels
@@ -219,8 +241,8 @@ def _read_avg_pool2d(
     sizes = [
         (length - kernel) // step + 1 for length, kernel, step in zip(tensor.shape[-2:], kernels, strides, strict=True)
     ]
-    operands = (tensor, [*kernels], [*strides], count_include_pad, divisor_override)
-    return SizeOperatorCall("avg_pool2d", operands, [*tensor.shape[:-2], *sizes], tensor.dtype, tensor.device)
+    operands = (tensor, [*kernels], [*strides], *others)
+    return SizeOperatorCall(name, operands, [*tensor.shape[:-2], *sizes], tensor.dtype, tensor.device)
 
 
 def _read_unpack(*operands: Any) -> UnpackCall:
@@ -252,6 +274,7 @@ _BY_KIND: dict[str, ReadCall] = {
     "aten::fft_rfftfreq": _read_rfftfreq,
     "aten::istft": _run_istft,
     "aten::avg_pool2d": _read_avg_pool2d,
+    "aten::max_pool2d": _read_max_pool2d,
     "aten::_pad_packed_sequence": _read_unpack,
 }
 _FUNCTIONS: tuple[tuple[Any, str, ReadCall], ...] = (
@@ -264,5 +287,6 @@ _FUNCTIONS: tuple[tuple[Any, str, ReadCall], ...] = (
     (torch.fft, "rfftfreq", _read_rfftfreq),
     (torch, "istft", _run_istft),
     (F, "avg_pool2d", _read_avg_pool2d),
+    (torch, "max_pool2d", _read_max_pool2d),
     (torch._VF, "_pad_packed_sequence", _read_unpack),
 )

@@ -40,10 +40,16 @@ RIGHT = {
     "Encoder": ROWS, "ComparesAnInteger": IDS, "Branches": LINE, "Recurrent": FOURS, "Elman": FOURS, "Spaced": FOURS,
     "PoolsByItsShape": FOURS, "Samples": FOURS, "Draws": LINE, "DrawsInTrainingAlone": LINE,
     "PadsTheSame": IMAGE, "PoolsTheLargest": FOURS, "Derives": LINE, "GoesToASpectrumAndBack": LINE,
-    "MakesTensorsOfSizes": LINE, "AsksATensorOfItsLength": LINE,
+    "MakesTensorsOfSizes": LINE, "AsksATensorOfItsLength": LINE, "TakesTheLargestOfItsShape": FOURS,
 }  # fmt: skip
 # Of these, one or two runs hold for all sizes from 3 on.
-IN_FEW_RUNS = ["PoolsTheLargest", "Derives", "GoesToASpectrumAndBack", "MakesTensorsOfSizes"]
+IN_FEW_RUNS = [
+    "PoolsTheLargest",
+    "Derives",
+    "GoesToASpectrumAndBack",
+    "MakesTensorsOfSizes",
+    "TakesTheLargestOfItsShape",
+]
 WRONG = {
     "BakesZeros": LINE, "AddsAsManyOnes": LINE, "Loops": LINE, "BakesPositions": FOURS, "BranchesAtALength": LINE,
     "BranchesAtOneLength": LINE, "BranchesOnSquares": LINE, "PoolsToHalf": FOURS | {"x": ("batch", 4, "length")},
