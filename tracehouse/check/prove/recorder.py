@@ -15,6 +15,7 @@ from tracehouse.check.instrumentation.random_operators import DrawRecorder, draw
 from tracehouse.check.prove import constant_folding, data_sizes, scalar_tensors, shape_rules
 from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
+from tracehouse.check.prove.known_truths import KnownTruths
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
 from tracehouse.check.prove.scalar_tensors import ScalarTensor
 from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCall, UnpackCall, record_size_operators
@@ -75,6 +76,7 @@ class Recorder(TorchDispatchMode):
         self._run_stop = RunStop(find_line)
         self._memory = TensorMemory(numbers, symbols, self._run_stop)
         self._keys = OperandKeys(numbers, self._memory)
+        self._truths = KnownTruths(self._memory.number)
         self._open_contexts = ExitStack()
         self._earlier_results = None if earlier is None else earlier.results
         self._replay_read = replay_read
@@ -282,6 +284,8 @@ class Recorder(TorchDispatchMode):
                 constant = constant_folding.fold(func, args, kwargs, self._memory.constant)
             own = own if constant is None else self._numbers.held_number(constant)
             self._note_position(self._memory.assign(value, own, constant))
+        if not written:
+            self._truths.note(func._schema.name.rpartition("::")[2], [*args, *kwargs.values()], result)
 
     def _result_number(self, number: int, place: int, result: torch.Tensor) -> int:
         """Return the number of the result at this place of the call with this number."""
@@ -296,7 +300,7 @@ class Recorder(TorchDispatchMode):
             raise
 
     def _constant_read(self, name: str, args: Sequence[Any]) -> Any:
-        """Return the value that is read, where it is read from constants alone; else None.
+        """Return the value that is read, where it is read from constants alone or is known to be true; else None.
 
         A number that is computed from sizes is what it is now, under the condition that it is that.
         """
@@ -305,6 +309,8 @@ class Recorder(TorchDispatchMode):
             if isinstance(scalar.value, torch.SymInt) and scalar.dtype is torch.int64:
                 return scalar.value  # who needs a number of Python's asks for it
             return number_of(scalar.value) if isinstance(scalar.value, SYMBOLIC) else scalar.value
+        if self._truths.are_equal(*args) if name == "equal" else self._truths.is_true(args[0]):
+            return True
         constants = [self._memory.constant(tensor) for tensor in tensors_in(args)]
         if any(constant is None for constant in constants):
             return None

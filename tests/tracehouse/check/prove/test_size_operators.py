@@ -41,6 +41,7 @@ RIGHT = {
     "PoolsByItsShape": FOURS, "Samples": FOURS, "Draws": LINE, "DrawsInTrainingAlone": LINE,
     "PadsTheSame": IMAGE, "PoolsTheLargest": FOURS, "Derives": LINE, "GoesToASpectrumAndBack": LINE,
     "MakesTensorsOfSizes": LINE, "AsksATensorOfItsLength": LINE, "TakesTheLargestOfItsShape": FOURS,
+    "AsksWhetherItsMaskIsCausal": FOURS,
 }  # fmt: skip
 # Of these, one or two runs hold for all sizes from 3 on.
 IN_FEW_RUNS = [
