@@ -77,11 +77,26 @@ def judge_state(
             return StateEffect("harmful", f"the answers change if the state holds {name}")
     if not accepted:
         return StateEffect("unknown", "the model accepts no other state in its place")
+    if _holds_generator(value):
+        return StateEffect("unknown", "it draws random numbers, and others than those that were drawn may matter")
     return StateEffect("harmless", "the answers stay the same with every other state that was tried")
 
 
 class Uncopyable:
     """Stands for a state that refuses to be copied. It is like no other state, and no model takes it for one."""
+
+
+def _holds_generator(value: Any) -> bool:
+    """Whether a generator of random numbers is in a state."""
+    found: list[Any] = []
+
+    def look_at(leaf: Any) -> Any:
+        if isinstance(leaf, random.Random | np.random.Generator | np.random.RandomState | torch.Generator):
+            found.append(leaf)
+        return leaf
+
+    change_leaves(value, look_at)
+    return bool(found)
 
 
 def copy_content(value: Any) -> Any:
@@ -158,6 +173,8 @@ def _change_number(leaf: Any) -> Any:
             return random.Random(1)
         case np.random.Generator():
             return np.random.default_rng(1)
+        case np.random.RandomState():
+            return np.random.RandomState(1)
         case torch.Generator():
             return torch.Generator(leaf.device).manual_seed(1)
         case np.ndarray() if leaf.dtype.kind == "f":
@@ -351,14 +368,10 @@ def _is_same(value: Any, other: Any, depth: int = _DEPTH) -> bool:
             return value.keys() == other.keys() and all(_is_same(value[key], other[key], depth - 1) for key in value)
         case list() | tuple() | deque():
             return len(value) == len(other) and all(map(_is_same, value, other))
-        case itertools.count():
-            return repr(value) == repr(other)
         case int() | float() | str() | bytes() | None:
             return value == other or (value != value and other != other)  # noqa: PLR0124 - NaN
-        case torch.Generator():
-            return torch.equal(value.get_state(), other.get_state())
-        case io.StringIO() | io.BytesIO():
-            return (value.tell(), value.getvalue()) == (other.tell(), other.getvalue())
+    if (position := _position_of(value)) is not None:
+        return bool(position == _position_of(other))
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
     if depth and names:
         return all(_is_same(getattr(value, name, None), getattr(other, name, None), depth - 1) for name in names)
@@ -366,3 +379,21 @@ def _is_same(value: Any, other: Any, depth: int = _DEPTH) -> bool:
         return bool(value == other)
     except Exception:  # noqa: BLE001 - submitted code
         return False
+
+
+def _position_of(value: Any) -> Any:
+    """Return how far an iterator, a generator of random numbers or a text in memory has come; None for other values."""
+    match value:
+        case itertools.count():
+            return repr(value)
+        case torch.Generator():
+            return value.get_state().tolist()
+        case random.Random():
+            return value.getstate()
+        case np.random.Generator():
+            return repr(value.bit_generator.state)
+        case np.random.RandomState():
+            return repr(value.get_state())
+        case io.StringIO() | io.BytesIO():
+            return value.tell(), value.getvalue()
+    return None

@@ -71,10 +71,11 @@ def test_state_that_no_answer_shows_is_harmless(load: Load, name: str, entrypoin
     assert [one.effect for one in seen.harmless_states] == ["harmless"]
 
 
-def test_state_that_cannot_be_copied_may_be_harmful(load: Load) -> None:
-    (hidden,) = observe(load, "counts_in_many_holders", "Generator").hidden_states
+@pytest.mark.parametrize(("entrypoint", "state"), [("Generator", "gains"), ("Draws", "generator")])
+def test_state_that_cannot_be_tried_in_full_may_be_harmful(load: Load, entrypoint: str, state: str) -> None:
+    (hidden,) = observe(load, "counts_in_many_holders", entrypoint).hidden_states
 
-    assert (hidden.name, hidden.effect) == ("gains", "unknown")
+    assert (hidden.name, hidden.effect) == (state, "unknown")
 
 
 def test_a_cache_that_the_first_call_fills_carries_nothing(load: Load) -> None:
