@@ -10,7 +10,7 @@ import io
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -223,27 +223,34 @@ def _empty(leaf: Any) -> Any:
 
 
 def _lengthen(leaf: Any) -> Any:
-    """Return a container, or a text in memory, that holds far more."""
+    """Return a container, or a text in memory, that holds far more; a container of tensors is left as it is."""
     match leaf:
-        case list() | deque() if leaf:
+        case list() | deque() if _is_plain(leaf):
             container = copy.copy(leaf)
             container.extend([*leaf] * (_MANY // len(leaf) + 1))
             return container
-        case dict() if leaf and all(type(key) in (int, str) for key in leaf):
+        case dict() if _is_plain(leaf) and _is_plain(leaf.values()):
             return {**dict.fromkeys(_more_keys(leaf), next(reversed(leaf.values()))), **leaf}
-        case set() if leaf and all(type(key) in (int, str) for key in leaf):
+        case set() if _is_plain(leaf):
             return {*leaf, *_more_keys(leaf)}
         case io.StringIO() | io.BytesIO():
             longer = copy.copy(leaf)
             longer.seek(0, io.SEEK_END)
-            longer.write(leaf.getvalue() * _MANY)  # type: ignore[arg-type]
+            longer.write(leaf.getvalue() * (_MANY // max(1, len(leaf.getvalue())) + 1))  # type: ignore[arg-type]
             return longer
     return leaf
 
 
+def _is_plain(items: Collection[Any]) -> bool:
+    """Whether there are items, all of them numbers, texts or tuples of these: many of them take little memory."""
+    return len(items) > 0 and all(
+        _is_plain(item) if type(item) is tuple else isinstance(item, int | float | str) for item in items
+    )
+
+
 def _more_keys(keys: Iterable[Any]) -> list[Any]:
-    """Return keys of the type of the first one."""
-    return [type(next(iter(keys)))(number) for number in range(_MANY)]
+    """Return other keys, texts or numbers as the first one is."""
+    return [str(number) if isinstance(next(iter(keys)), str) else number for number in range(_MANY)]
 
 
 def _fill(leaf: Any, value: float) -> Any:
