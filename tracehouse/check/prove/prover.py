@@ -168,6 +168,7 @@ class _Prover:
         self._division.split(*self._division.grid.split(self._not_empty))
         self._first_sizes = _choose_first_sizes(groups, [one for one in groups.symbols if groups.is_leading(one)])
         self._results: list[CaseResult] = []
+        self._proves_rows_alone = False  # at the example's other sizes
         self._refutations: list[Refutation] = []
         self._gaps: list[ProofGap] = []
         self._thresholds: dict[tuple[str, user_lines.Line | None], SizeThreshold] = {}
@@ -177,10 +178,11 @@ class _Prover:
         """Run cases until all sizes are covered, a limit is met, or the time is over."""
         while self._left().any() and self._limit() is None:
             sizes = self._next_sizes()
-            result = self._run_case(cases, sizes)
+            result = self._run_case(cases, sizes, self._batches if self._is_for_rows_alone(sizes) else None)
             if result is None:
                 return
             narrower = self._run_narrower(cases, result)
+            self._proves_rows_alone |= narrower is not None
             for one in filter(None, (narrower, result)):
                 self._results.append(one)
                 try:
@@ -306,6 +308,12 @@ class _Prover:
         result = self._run_case(cases, failed.sizes, rows)
         del self._gaps[known:]  # why this run came to nothing tells nobody more
         return result if result is not None and result.status == "proven" else None
+
+    def _is_for_rows_alone(self, sizes: Sizes) -> bool:
+        """Whether only rows can be free at these sizes, because that is so for other numbers of rows."""
+        example = self._groups.example
+        others = [symbol for symbol in sizes if symbol not in self._batches]
+        return self._proves_rows_alone and all(sizes[symbol] == example[symbol] for symbol in others)
 
     def _run_case(
         self, cases: SymbolicCases, sizes: Sizes, symbols: Collection[str] | None = None

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tracehouse.check.instrumentation.random_operators import DrawRecorder, draws_random_numbers
-from tracehouse.check.prove import constant_folding, data_sizes, scalar_tensors, shape_rules
+from tracehouse.check.prove import constant_folding, data_sizes, deviations, scalar_tensors, shape_rules
 from tracehouse.check.prove.disguise import number_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.known_truths import KnownTruths
@@ -188,7 +188,8 @@ class Recorder(TorchDispatchMode):
             self._last_draw = number
         for place, tensor in enumerate(written):
             self._note_position(self._memory.write(tensor, number, place))
-        self._number_results(func, args, kwargs, number, result, written)
+        calls = deviations.split_call(func, operands)
+        self._number_results(func, args, kwargs, number, result, written, calls)
         if name == "_pack_padded_sequence":
             _, batch_sizes = result
             self._numbers.data_size(self._size_number(data_sizes.packed_rows(batch_sizes)), lambda: args[1].shape[0])
@@ -263,8 +264,16 @@ class Recorder(TorchDispatchMode):
         return self._numbers.number("data size", *map(self._keys.operand_key, decided_by))
 
     def _number_results(
-        self, func: Any, args: Any, kwargs: Any, number: int, result: Any, written: Sequence[torch.Tensor]
+        self,
+        func: Any,
+        args: Any,
+        kwargs: Any,
+        number: int,
+        result: Any,
+        written: Sequence[torch.Tensor],
+        calls: Sequence[tuple[str, Operands]],
     ) -> None:
+        """Give each result its number. `calls` would give the results one by one, if there are such."""
         values = result if isinstance(result, list | tuple) else [result]
         returns = func._schema.returns
         for place, value in enumerate(values):
@@ -277,6 +286,9 @@ class Recorder(TorchDispatchMode):
                 self._memory.assign(value, self._memory.number_before_writes(operand))
                 continue
             own = self._result_number(number, place, value)
+            if calls:
+                own = self._result_number(self._numbers.number(*self._keys.call_key(*calls[place])), 0, value)
+            self._numbers.note_way(own, func)
             if _has_no_elements(value):  # whatever made it, it has no values
                 own = self._numbers.number("empty", self._keys.operand_key([*value.shape]), str(value.dtype))
             constant = None

@@ -15,6 +15,7 @@ import torch
 from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, fix_numbers
+from tracehouse.check.prove.deviations import DEVIATIONS
 from tracehouse.check.prove.disguise import disguise
 from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
@@ -45,7 +46,8 @@ from tracehouse.torch_values import structure
 
 # proven-on-symbols: on real tensors the model was seen to run other operators than on symbols, where it is proven.
 # sampled: proven for the values that the model read at the sizes at which the case began, and calls that read others
-# agreed there. refused: the model raises. refuted: both answer, and differ, at the sizes at which the case began.
+# agreed there; or but for the last bits of a mean. refused: the model raises. refuted: both answer, and differ, at the
+# sizes at which the case began.
 CaseStatus = Literal["proven", "proven-on-symbols", "sampled", "refused", "refuted", "unproven"]
 # So many calls that read other values must agree, and so many calls are tried to find them.
 _AGREEING_MIN = 2
@@ -53,6 +55,8 @@ _CALLS_MAX = 60
 # So many runs with sizes of 0 and 1 that follow from values: all combinations of three such sizes. A choice.
 _DATA_SIZE_RUNS_MAX = 26
 
+
+_ROUNDED_MEAN = "a mean is computed along with a deviation, which rounds it otherwise than a mean alone"
 
 # The value numbers of the inputs, those of the outputs, and how the outputs nest.
 _Numbers = tuple[dict[str, int], tuple[dict[str, int], str]]
@@ -162,6 +166,7 @@ class _SymbolicCase:
         self._caught: list[str] | None = None  # the errors that the model catches on real tensors; None if it raises
         self._artifact_run: Run | None = None
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
+        self._rounds_otherwise = False  # whether a value is computed in another way that rounds it otherwise
         self._small: SmallDataSizes = ()  # of the sizes that follow from values, those that are 0 or 1
 
     def run(self) -> CaseResult:
@@ -205,6 +210,7 @@ class _SymbolicCase:
         self._refuse_conditions_on_data()
         assert self._numbers is not None
         compare_runs(eager, artifact, self._numbers, self._open_symbols(), eager_count=self._eager_count)
+        self._rounds_otherwise |= self._numbers.has_other_ways(DEVIATIONS)
         if eager.recorder.writes_held_tensors():
             raise Unprovable("the model writes what it keeps for the next call")
         return eager
@@ -224,6 +230,8 @@ class _SymbolicCase:
         other_paths = [_describe_other_path(path, run.operators) for run in (eager, *others)]
         if None not in other_paths:
             return self._result("proven-on-symbols", other_paths[0] or "")
+        if self._rounds_otherwise:
+            return self._result("sampled", _ROUNDED_MEAN)
         return self._result("proven")
 
     def _run_with_small_data_sizes(self, path: OperatorPath) -> tuple[list[CaseResult], list[Run]]:

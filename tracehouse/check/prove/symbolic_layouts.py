@@ -102,9 +102,15 @@ def _lies_in(tensor: torch.Tensor, order: Sequence[int]) -> bool:
     if not order or not is_one(tensor.stride()[order[-1]]):
         return False
     sizes, strides = tensor.shape, tensor.stride()
-    pairs = pairwise(order)
-    gaps = [find_ratio(strides[outer], strides[inner] * sizes[inner]) for outer, inner in pairs]
-    return all(gap is not None and gap >= 1 for gap in gaps)
+    return all(_reaches(strides[outer], strides[inner], sizes[inner]) for outer, inner in pairwise(order))
+
+
+def _reaches(stride: Any, inner_stride: Any, inner_size: Any) -> bool:
+    """Whether a stride is as long as all elements of the dim inside, of whose size torch may have taken 0 for 1."""
+    ratio = find_ratio(stride, inner_stride * inner_size)
+    if ratio is None:
+        ratio = find_ratio(stride, inner_stride * torch.sym_max(inner_size, 1))
+    return ratio is not None and ratio >= 1
 
 
 def _fills_memory_in(tensor: torch.Tensor, order: Sequence[int]) -> bool:

@@ -6,7 +6,7 @@ from the operator that made it and from the numbers of its operands. Both runs o
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +84,7 @@ class ValueNumbers:
         self.assumed_equal: list[tuple[sympy.Basic, sympy.Basic]] = []
         # Pairs of floats that are close at all samples, and share a key for that reason.
         self.assumed_close: list[CloseFloats] = []
+        self._ways: dict[int, set[Any]] = {}
         self._samples = len(samples)
         self._at_samples = Evaluation(
             lambda name: np.array([sample[name] for sample in samples]), symbols.names, symbols.computations
@@ -131,6 +132,14 @@ class ValueNumbers:
     def scalar(self, number: int) -> ScalarTensor | None:
         """Return the ScalarTensor that a value is; None where none is known."""
         return self._scalars.get(number)
+
+    def note_way(self, number: int, operator: Any) -> None:
+        """Note that this operator gives the value with this number."""
+        self._ways.setdefault(number, set()).add(operator)
+
+    def has_other_ways(self, operators: Container[Any]) -> bool:
+        """Whether one of these operators gives a value that another operator gives, too."""
+        return any(len(ways) > 1 and any(operator in operators for operator in ways) for ways in self._ways.values())
 
     def note_parts(self, number: int, dim: int, parts: Sequence[int]) -> None:
         """Note that the value with this number is made of these, joined along the dim."""
