@@ -1,6 +1,5 @@
 """State trials: calls with other values in place of the state that a call leaves show whether answers depend on it."""
 
-import copy
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +36,6 @@ class HiddenState:
     line: user_lines.Line | None
     effect: Effect = "unknown"
     reason: str = "no other value was tried in its place"
-
-
-class _NotWritten(Exception):
-    """The state could not be changed."""
 
 
 class StateTrials:
@@ -115,9 +110,9 @@ class StateTrials:
         outputs = []
         for call in self._calls:
             module = self._model.copy_module()
-            self._write(module, key, written := copy.deepcopy(value), is_shared)
-            if is_shared and not hidden_state.is_same_content(self._model.shared.read(key), written):
-                raise _NotWritten
+            self._write(module, key, written := hidden_state.copy_state(value), is_shared)
+            if is_shared and self._model.shared.read(key) is not written:
+                raise TypeError("the state cannot be written")
             outputs.append(self._call(module, call, within_s).outputs)
         self._model.shared.restore()
         return outputs

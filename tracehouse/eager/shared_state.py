@@ -6,9 +6,11 @@ them, as in a new process. Values deep inside objects, and state of other packag
 The source's objects may raise at any access. Such an object is marked by its identity, and left as it is.
 """
 
+import array
 import functools
+import io
 import sys
-from collections import OrderedDict, deque
+from collections import OrderedDict, UserDict, UserList, deque
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
@@ -175,7 +177,7 @@ def _cells(function: FunctionType) -> dict[str, CellType]:
 def _put(owner: Owner, key: str, value: Any) -> None:
     with suppress(Exception):  # submitted code: its class may refuse
         match owner:
-            case FunctionType() if key in _cells(owner):
+            case FunctionType() if key not in vars(owner) and key in _cells(owner):
                 _cells(owner)[key].cell_contents = value
             case FunctionType() if key not in vars(owner) and key in _defaults(owner):
                 _put_default(owner, key, value)
@@ -224,6 +226,12 @@ def _copy_of_content(value: Any) -> Any:
             return np.array(value) if value.nbytes <= ARRAY_MAX_BYTES else None
         case bytearray():
             return bytes(value)
+        case array.array():
+            return value[:]
+        case io.StringIO() | io.BytesIO():
+            return value.getvalue(), value.tell()
+        case UserDict() | UserList():
+            return dict(vars(value))
         case dict():
             return dict(dict.items(value))
         case list():
@@ -254,8 +262,14 @@ def _refill(holder: Any, content: Any) -> None:
             case np.ndarray():
                 if holder.tobytes() != content.tobytes():
                     holder[...] = content
-            case bytearray():
+            case bytearray() | array.array():
                 holder[:] = content
+            case io.StringIO() | io.BytesIO():
+                text, position = content
+                holder.seek(0)
+                holder.truncate()
+                holder.write(text)
+                holder.seek(position)
             case OrderedDict():  # which keeps an order beside the dict
                 _refill_dict(OrderedDict, holder, content)
             case dict():

@@ -145,7 +145,7 @@ def _mark_holder(value: Any, depth: int) -> Any:
             return value.cache_info().currsize
         case np.ndarray() if value.nbytes <= ARRAY_MAX_BYTES:
             return id(value), value.tobytes()
-        case bytearray() | array.array() if len(value) <= ARRAY_MAX_BYTES:
+        case bytearray() | array.array() if memoryview(value).nbytes <= ARRAY_MAX_BYTES:
             return id(value), bytes(value)
         case io.StringIO() | io.BytesIO():
             return id(value), value.tell(), value.getvalue()[-ARRAY_MAX_BYTES:]

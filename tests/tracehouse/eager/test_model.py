@@ -161,6 +161,17 @@ def test_python_itself_is_no_state_of_a_source_that_runs_text(load: Load, monkey
     assert sys.modules["made_meanwhile"] is sys
 
 
+def test_what_all_copies_share_is_put_back(load: Load) -> None:
+    model = load("keeps_state_in_many_places")
+    with torch.no_grad():
+        answers = [model.copy_module()(torch.ones(1)).item() for _ in range(3)]
+        used = model.copy_module()
+        again = [used(torch.ones(1)).item() for _ in range(2)]
+
+    assert answers == [1.0] * 3
+    assert again[1] > again[0]
+
+
 def test_copies_share_their_parameters(load: Load) -> None:
     model = load("linear")
 

@@ -8,6 +8,7 @@ import array
 import copy
 import io
 import itertools
+import queue
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,11 @@ _DEPTH = 4  # containers and objects inside one another are changed and compared
 _NUMBERS_MAX = 8  # of the numbers that something is compared with, so many are accepted
 _FAR = 1e9
 _MANY = 10_000  # calls of a model, as a counter or a log of it shows them. Chosen
+_LONG_MAX = 4  # so many containers of a state are made long
+_PLAIN_ITEMS = (int, float, str, bytes, type(None))
 _TOLERANCE = 1e-6
+
+_QUEUES = (queue.Queue, queue.LifoQueue, queue.PriorityQueue)
 
 # Returns the outputs of the calls, each made on a copy of the model that has this value in the place of the state.
 Run = Callable[[Any], Sequence[Any]]
@@ -55,7 +60,7 @@ def judge_state(
     if isinstance(value, Uncopyable):
         return StateEffect("unknown", "it cannot be copied, so nothing can be tried in its place")
     try:
-        expected = run(copy.deepcopy(value))
+        expected = run(copy_state(value))
     except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code, on a state of which the rest is missing
         return StateEffect("unknown", f"a call with a copy of the state raises {type(error).__name__}")
     comparands = _find_comparands(value, run)
@@ -86,23 +91,42 @@ class Uncopyable:
     """Stands for a state that refuses to be copied. It is like no other state, and no model takes it for one."""
 
 
-def _holds_generator(value: Any) -> bool:
-    """Whether a generator of random numbers is in a state."""
-    found: list[Any] = []
+def _holds_generator(value: Any, depth: int = _DEPTH) -> bool:
+    """Whether a generator of random numbers is in a state, or nothing can be found out about it."""
+    if isinstance(value, random.Random | np.random.Generator | np.random.RandomState | torch.Generator):
+        return True
+    if not depth:
+        return False
+    try:
+        match value:
+            case dict():
+                items = [*value.values()]
+            case list() | tuple() | deque():
+                items = [*value]
+            case _:
+                items = [*getattr(value, "__dict__", {}).values()]
+        return any(_holds_generator(item, depth - 1) for item in items)
+    except Exception:  # noqa: BLE001 - submitted code: it refuses to be looked at
+        return True
 
-    def look_at(leaf: Any) -> Any:
-        if isinstance(leaf, random.Random | np.random.Generator | np.random.RandomState | torch.Generator):
-            found.append(leaf)
-        return leaf
 
-    change_leaves(value, look_at)
-    return bool(found)
+def copy_state(value: Any) -> Any:
+    """Return a deep copy of a state. Raises whatever the state raises if it refuses to be copied."""
+    if type(value) in _QUEUES:  # its locks refuse it
+        return _copy_queue(value, copy.deepcopy(value.queue))
+    return copy.deepcopy(value)
+
+
+def _copy_queue(value: Any, items: Any) -> Any:
+    copied = type(value)(value.maxsize)
+    copied.queue = items
+    return copied
 
 
 def copy_content(value: Any) -> Any:
     """Return a copy of a state, or an Uncopyable if it refuses to be copied."""
     try:
-        return copy.deepcopy(value)
+        return copy_state(value)
     except Exception:  # noqa: BLE001 - submitted code: it refuses to be copied
         return Uncopyable()
 
@@ -119,7 +143,7 @@ def _make_changes(numbers: Iterable[float]) -> Iterator[tuple[str, Change]]:
     yield "another number", _change_number
     for more in (1000, _MANY):
         yield f"a number that is larger by {more:,}", partial(_add, number=more)
-    yield f"over {_MANY:,} items", _lengthen
+    yield f"over {_MANY:,} items", _Lengthener()
     yield "a number of the other sign", _negate
     yield "nothing", _empty
     yield "zeros", lambda leaf: _fill(leaf, 0)
@@ -149,10 +173,14 @@ def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:
             return tuple(change_leaves(item, change, depth - 1) for item in value)
         case torch.nn.Module() | type():
             return value
+    if type(value) in _QUEUES:
+        return _copy_queue(value, change_leaves(value.queue, change, depth - 1))
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
     if not names or callable(value):
         return value
     changed = copy.copy(value)
+    if changed is value:  # such as a member of an enumeration
+        return value
     for name in names:
         if hasattr(value, name):
             object.__setattr__(changed, name, change_leaves(getattr(value, name), change, depth - 1))
@@ -193,9 +221,10 @@ def _add(leaf: Any, number: int) -> Any:
         case torch.Tensor():
             return leaf.detach() + number
         case np.ndarray() if leaf.dtype.kind in "iuf":
-            return leaf + np.asarray(number, leaf.dtype)
+            return leaf + np.asarray(number).astype(leaf.dtype)
         case array.array() if leaf.typecode != "u":
-            return array.array(leaf.typecode, [item + number for item in leaf])
+            with suppress(OverflowError):
+                return array.array(leaf.typecode, [item + number for item in leaf])
         case itertools.count():
             return itertools.count(_peek(leaf) + number)
     return leaf
@@ -222,35 +251,50 @@ def _empty(leaf: Any) -> Any:
     return leaf
 
 
+class _Lengthener:
+    """Makes containers and texts in memory hold far more, as after many calls; only so many of one state."""
+
+    def __init__(self) -> None:
+        self._left = _LONG_MAX
+
+    def __call__(self, leaf: Any) -> Any:
+        """Return the leaf with far more items. A container of tensors, or one that is long already, stays as it is."""
+        longer = _lengthen(leaf) if self._left else leaf
+        self._left -= longer is not leaf
+        return longer
+
+
 def _lengthen(leaf: Any) -> Any:
-    """Return a container, or a text in memory, that holds far more; a container of tensors is left as it is."""
     match leaf:
         case list() | deque() if _is_plain(leaf):
             container = copy.copy(leaf)
             container.extend([*leaf] * (_MANY // len(leaf) + 1))
             return container
         case dict() if _is_plain(leaf) and _is_plain(leaf.values()):
-            return {**dict.fromkeys(_more_keys(leaf), next(reversed(leaf.values()))), **leaf}
+            items, value = copy.copy(leaf), next(reversed(leaf.values()))
+            for key in _make_keys_like(next(iter(leaf))):
+                items.setdefault(key, value)
+            return items
         case set() if _is_plain(leaf):
-            return {*leaf, *_more_keys(leaf)}
-        case io.StringIO() | io.BytesIO():
+            return {*leaf, *_make_keys_like(next(iter(leaf)))}
+        case io.StringIO() | io.BytesIO() if 0 < len(leaf.getvalue()) < _MANY:
             longer = copy.copy(leaf)
             longer.seek(0, io.SEEK_END)
-            longer.write(leaf.getvalue() * (_MANY // max(1, len(leaf.getvalue())) + 1))  # type: ignore[arg-type]
+            longer.write(leaf.getvalue() * (_MANY // len(leaf.getvalue()) + 1))  # type: ignore[arg-type]
             return longer
     return leaf
 
 
 def _is_plain(items: Collection[Any]) -> bool:
-    """Whether there are items, all of them numbers, texts or tuples of these: many of them take little memory."""
-    return len(items) > 0 and all(
-        _is_plain(item) if type(item) is tuple else isinstance(item, int | float | str) for item in items
+    """Whether there are a few items, all of them numbers, texts or tuples of these: many of them take little memory."""
+    return 0 < len(items) < _MANY and all(
+        not item or _is_plain(item) if isinstance(item, tuple) else isinstance(item, _PLAIN_ITEMS) for item in items
     )
 
 
-def _more_keys(keys: Iterable[Any]) -> list[Any]:
-    """Return other keys, texts or numbers as the first one is."""
-    return [str(number) if isinstance(next(iter(keys)), str) else number for number in range(_MANY)]
+def _make_keys_like(key: Any) -> list[Any]:
+    """Return other keys: texts where this one is a text, else numbers."""
+    return [str(number) if isinstance(key, str) else number for number in range(_MANY)]
 
 
 def _fill(leaf: Any, value: float) -> Any:
@@ -272,10 +316,13 @@ def _fill(leaf: Any, value: float) -> Any:
 
 def _fill_reals(leaf: Any, value: float) -> Any:
     """Fill real numbers alone, because an integer may be an index."""
-    is_real = isinstance(leaf, float) or (
-        isinstance(leaf, torch.Tensor | np.ndarray)
-        and leaf.dtype in (torch.float32, torch.float64, np.dtype("float32"), np.dtype("float64"))
-    )
+    match leaf:
+        case torch.Tensor():
+            is_real = leaf.dtype in (torch.float32, torch.float64)
+        case np.ndarray():
+            is_real = leaf.dtype.kind == "f"
+        case _:
+            is_real = isinstance(leaf, float)
     return _fill(leaf, value) if is_real else leaf
 
 
@@ -379,6 +426,8 @@ def _is_same(value: Any, other: Any, depth: int = _DEPTH) -> bool:
             return value == other or (value != value and other != other)  # noqa: PLR0124 - NaN
     if (position := _position_of(value)) is not None:
         return bool(position == _position_of(other))
+    if type(value) in _QUEUES:
+        return _is_same(value.queue, other.queue, depth - 1)
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
     if depth and names:
         return all(_is_same(getattr(value, name, None), getattr(other, name, None), depth - 1) for name in names)

@@ -4,6 +4,7 @@
 the same value where the caller made it by torch's own function.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from tracehouse.check.prove.operand_keys import tensors_in
 _FILLING = {"full", "zeros", "ones", "arange"}
 # What they give has no elements but those of the tensors that they take, and zeros.
 _REARRANGING = {"triu", "tril", "view", "_unsafe_view", "expand", "unsqueeze", "squeeze", "transpose", "permute", "t",
-                "slice", "select", "clone", "cat", "stack", "repeat"}  # fmt: skip
+                "slice", "select", "cat", "stack", "repeat"}  # fmt: skip
 
 NumberOf = Callable[[torch.Tensor], int]
 
@@ -42,12 +43,12 @@ class KnownTruths:
             return
         tensors = [*tensors_in(values)]
         if name in _FILLING:
-            if not tensors and all(value == value for value in values if isinstance(value, float)):  # noqa: PLR0124
+            if not tensors and not any(_may_be_nan(value) for value in values):
                 self._without_nan.add(self._number_of(result))
             return
         if not tensors:
             return
-        if name in _REARRANGING and all(map(self._has_no_nan, tensors)):
+        if name in _REARRANGING and all(one.dtype == result.dtype and self._has_no_nan(one) for one in tensors):
             self._without_nan.add(self._number_of(result))
         if name == "all" and self.is_true(tensors[0]):
             self._true.add(self._number_of(result))
@@ -57,3 +58,7 @@ class KnownTruths:
     def _has_no_nan(self, tensor: torch.Tensor) -> bool:
         is_number = not (tensor.is_floating_point() or tensor.is_complex())
         return is_number or self._number_of(tensor) in self._without_nan
+
+
+def _may_be_nan(value: Any) -> bool:
+    return isinstance(value, complex | torch.SymFloat) or (isinstance(value, float) and math.isnan(value))

@@ -1,6 +1,6 @@
 """Shape rules: the results of the commonest operators on tensors without values.
 
-They put only those conditions on symbolic sizes that eager puts on real ones. torch's own rules add conditions where
+They put hardly more conditions on symbolic sizes than eager puts on real ones. torch's own rules add conditions where
 nothing changes: at the sizes that choose a kernel of a convolution, and at size 1, where a norm that is broken into
 other operators would broadcast, and an elementwise operator might.
 """
@@ -52,10 +52,9 @@ class ShapeRuleMode(TorchDispatchMode):
 def run_operator(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Return the operator's outputs by its shape rule; torch runs it where no rule applies to these operands."""
     rule = None if kwargs and func not in _KEYWORDS_KEEP_SHAPES else _RULES.get(func)
-    if rule is not None:
-        outputs = rule(*args)
-    else:
-        outputs = _clone(*args, **kwargs) if func is _aten.clone.default else None
+    outputs = None if rule is None else rule(*args)
+    if func is _aten.clone.default:
+        outputs = _clone(*args, **kwargs)
     if outputs is not None:
         return outputs
     if torch.Tag.inplace_view in func.tags:
@@ -148,12 +147,12 @@ def _elementwise(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
 def _lay_out(tensor: torch.Tensor, find_strides: Callable[[torch.Tensor], Sequence[Any] | None]) -> torch.Tensor | None:
     """Return a tensor like this one with the strides that are found, if it does not lie in order already."""
     if not _is_float_on_cpu(tensor) or lies_in_order(tensor):
-        return _in_order(tensor)
+        return _contiguous_if_in_order(tensor)
     strides = find_strides(tensor)
     return None if strides is None else empty_like(tensor, tensor.shape, strides)
 
 
-def _in_order(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
+def _contiguous_if_in_order(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
     return _new_contiguous(tensor, tensor.shape) if _is_float_in_order(tensor) else None
 
 
@@ -167,10 +166,13 @@ def _clone(tensor: torch.Tensor, *, memory_format: torch.memory_format = torch.p
     return empty_like(tensor, tensor.shape, tensor.stride()) if keeps_strides else None
 
 
-def _roll(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
-    if suggests_channels_last(tensor) and _is_float_on_cpu(tensor):
-        return _new_channels_last(tensor, tensor.shape[1], tensor.shape[2:])
-    return _in_order(tensor)
+def _roll(tensor: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor | None:
+    """Roll a tensor, which torch does by joining two slices of it; where one of them is empty, the result is new."""
+    if not dims or not suggests_channels_last(tensor):
+        return _contiguous_if_in_order(tensor)
+    whole_turns = [bool(shift % tensor.shape[dim] == 0) for shift, dim in zip(shifts, dims, strict=True)]
+    is_known = not any(whole_turns) and _is_float_on_cpu(tensor)
+    return _new_channels_last(tensor, tensor.shape[1], tensor.shape[2:]) if is_known else None
 
 
 def _elementwise_in_place(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
@@ -267,7 +269,7 @@ def _divide(sizes: Sequence[int], by: Sequence[int]) -> int:
 
 
 def _as_products(sizes: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
-    """Return the sizes of a view of a tensor, that which `reshape` worked out by a division as a product."""
+    """Return the sizes of a view. If `reshape` divided to find one of them, it is written as a product instead."""
     products = [*sizes]
     for place, size in enumerate(sizes):
         if is_quotient(size):
@@ -451,7 +453,7 @@ _RULES: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys(_overloads(_ELEMENTWISE_IN_PLACE), _elementwise_in_place),
     **dict.fromkeys(_overloads("add sub mul div", "Tensor"), _pairwise),
     **dict.fromkeys(_overloads("add_ sub_ mul_ div_", "Tensor"), _pairwise_in_place),
-    _aten._softmax.default: _in_order,
+    _aten._softmax.default: _contiguous_if_in_order,
     _aten.roll.default: _roll,
     _aten.cat.default: _cat,
     **dict.fromkeys(_overloads("view _unsafe_view"), _view),

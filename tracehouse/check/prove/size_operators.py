@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import _refs
 
+from tracehouse.check.prove.symbolic_layouts import suggests_channels_last
 from tracehouse.check.prove.symbols import SYMBOLIC, is_fake
 
 # The datatypes by their numbers in a graph (c10::ScalarType).
@@ -233,6 +234,8 @@ def _read_pool(
     kernels = _pair(kernel_size)
     strides = _pair(stride) or kernels
     if ceil_mode or any(_pair(padding)) or tensor.dim() not in (3, 4) or tensor.device.type != "cpu":
+        return None
+    if suggests_channels_last(tensor):  # the result would lie so too
         return None
     if any(size < 1 for size in (*kernels, *strides)) or any(
         length < kernel for length, kernel in zip(tensor.shape[-2:], kernels, strict=True)

@@ -1,6 +1,6 @@
 """Symbolic layouts: how tensors without values lie in memory, by the expressions of their sizes and strides alone.
 
-What is said holds for all sizes, and puts no condition on them.
+The answers hold for all sizes, but that a dim whose size is 1 may have another stride, and put no condition on them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.prove.symbols import find_ratio, have_same_expression, is_fake, value_now
+from tracehouse.check.prove.symbols import find_ratio, have_same_expression, is_fake, may_become_one, value_now
 
 # An attribute of tensors without values: whether they are contiguous, whatever the sizes.
 _IS_CONTIGUOUS = "_is_contiguous_at_all_sizes"
@@ -73,9 +73,12 @@ def suggests_channels_last(tensor: torch.Tensor) -> bool:
 def strides_of_elementwise_result(tensor: torch.Tensor) -> Sequence[Any] | None:
     """Return the strides of what an operator gives that computes each element of a tensor without values by itself.
 
-    Several operands of the same layout are as one. Return None where it takes torch to find the strides. The cases are
-    those of `TensorIteratorBase::compute_fast_setup_type` in torch's TensorIterator.cpp.
+    They are the same for an operator on several tensors of one layout. Return None where it takes torch to find them,
+    as where a size may be 1: then the tensor may be contiguous after all. The cases are those of
+    `TensorIteratorBase::compute_fast_setup_type` in torch's TensorIterator.cpp.
     """
+    if any(map(may_become_one, tensor.shape)):
+        return None
     for order in (range(tensor.dim()), _CHANNELS_LAST.get(tensor.dim(), ())):
         if order and _fills_memory_in(tensor, order):
             return _new_strides(tensor, order)

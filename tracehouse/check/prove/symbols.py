@@ -399,7 +399,7 @@ def are_equal_sizes(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
 
 
 def are_equal_computed_sizes(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
-    """Whether two sizes are equal that are computed by divisions, as behind convolutions with strides; a condition.
+    """Whether two sizes are equal, if divisions gave both, as behind convolutions with strides; that is a condition.
 
     torch solves no equation of such sizes, and takes milliseconds to find that out.
     """
@@ -407,8 +407,15 @@ def are_equal_computed_sizes(one: int | torch.SymInt, other: int | torch.SymInt)
 
 
 def is_quotient(size: int | torch.SymInt) -> bool:
-    """Whether a size is what a division gives that rounds down, and nothing is added to it."""
+    """Whether a size is the result of a division that rounds down."""
     return isinstance(size, torch.SymInt) and isinstance(size.node.expr, FloorDiv)
+
+
+def may_become_one(size: Any) -> bool:
+    """Whether a symbolic size is 1 at some sizes of the symbols, as behind a division."""
+    if not isinstance(size, torch.SymInt):
+        return False
+    return not size.node.expr.is_Symbol and bool(size.node.shape_env.bound_sympy(size.node.expr).lower < LEAST)
 
 
 def _is_computed(size: int | torch.SymInt) -> bool:

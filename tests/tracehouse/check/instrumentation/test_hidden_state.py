@@ -1,10 +1,16 @@
 """State that each call changes: whether an answer can show it, now or in a thousand calls."""
 
+import queue
+from collections import defaultdict, deque
+from enum import Enum
+from typing import Any
+
 import pytest
 import torch
 
 from tests.tracehouse.check.targets import Load
 from tracehouse.check import state_trials
+from tracehouse.check.instrumentation import hidden_state
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.differential.call_limits import CallLimit, CallLimits
 from tracehouse.eager.call import bind
@@ -82,3 +88,44 @@ def test_a_cache_that_the_first_call_fills_carries_nothing(load: Load) -> None:
     seen = observe(load, "caches_its_mask", "Net", torch.ones(4, 4))
 
     assert (seen.hidden_states, seen.harmless_states) == ([], [])
+
+
+class Entry:
+    """Refuses to be copied in the usual way."""
+
+    def __copy__(self) -> "Entry":
+        raise TypeError
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Entry":
+        return self
+
+
+class Shade(Enum):
+    LIGHT = 1
+
+
+def made_log() -> "queue.Queue[int]":
+    log: queue.Queue[int] = queue.Queue()
+    log.put(1)
+    return log
+
+
+@pytest.mark.parametrize(
+    "state", [[Entry()], [Shade.LIGHT, 1], {"a": [1, 2]}, [torch.Size([1])], defaultdict(int, a=1), made_log()]
+)
+def test_state_of_every_kind_is_judged_and_left_as_it_was(state: Any) -> None:
+    before = repr(state)
+    judged = hidden_state.judge_state(state, lambda value: [torch.ones(1)], list, lambda: False)
+
+    assert judged.effect in ("harmless", "unknown")
+    assert (repr(state), Shade.LIGHT.value) == (before, 1)
+
+
+@pytest.mark.parametrize(
+    "state", [[torch.Size([1])], [(1, None)], [b"x"], {"a": 1}, defaultdict(int, a=1), {"x"}, deque([1]), made_log()]
+)
+def test_how_much_a_state_holds_may_decide(state: Any) -> None:
+    def run(value: Any) -> list[torch.Tensor]:
+        return [torch.tensor(float((value.qsize() if isinstance(value, queue.Queue) else len(value)) > 3000))]
+
+    assert hidden_state.judge_state(state, run, list, lambda: False).effect == "harmful"

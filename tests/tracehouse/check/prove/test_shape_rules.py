@@ -1,4 +1,4 @@
-"""Shape rules give the shapes that torch gives for real tensors, and put no conditions on the sizes."""
+"""Shape rules give the shapes that torch gives for real tensors, and put hardly any conditions on the sizes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ import torch
 from tests.tracehouse.check.targets import make_target
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.prove.shape_rules import ShapeRuleMode
-from tracehouse.check.prove.symbols import Symbols
+from tracehouse.check.prove.symbols import Symbols, expression_or_number, find_ratio, have_same_expression
 from tracehouse.check.size_groups import Groups
 from tracehouse.contract.dims import SymbolicShape
 from tracehouse.differential.budget import Budget
@@ -255,16 +255,21 @@ def test_a_layer_of_a_tensor_in_another_order_asks_nothing_of_the_sizes() -> Non
     assert (asked_of_sizes, layout_of(made)) == ([], layout_of(layer(real_tensor("image").permute(0, 3, 2, 1)[:, ::2])))
 
 
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    return x.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format).permute(0, 3, 1, 2)
+
+
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "as it is": lambda x: x,
     "a slice of channels": lambda x: x[:, 1:3],
     "one channel": lambda x: x[:, 1:2],
     "half of the rows": lambda x: x[:, :, ::2],
     "part of the width": lambda x: x[..., 1:],
-    "channels last": lambda x: x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2),
+    "channels last": channels_last,
     "tokens as an image": lambda x: x.flatten(2).transpose(1, 2).contiguous().transpose(1, 2).view(x.shape),
     "a slice of heads": lambda x: torch.stack([x, x, x], 1).permute(1, 0, 3, 2, 4)[0],
     "turned": lambda x: x.transpose(2, 3),
+    "pooled channels last": lambda x: channels_last(torch.nn.functional.avg_pool2d(x, 2)),
     "a part of channels last": lambda x: x.permute(0, 2, 3, 1).contiguous()[..., 1:3].permute(0, 3, 1, 2),
 }
 STEPS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -277,8 +282,12 @@ STEPS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "softmax": lambda x: x.softmax(1),
     "layer norm": lambda x: torch.nn.functional.layer_norm(x.transpose(1, 3), (x.shape[1],)),
     "roll": lambda x: x.roll((1, 2), (2, 3)),
+    "roll by a size": lambda x: x.roll((3, 3), (2, 3)),
+    "roll as one row": lambda x: x.roll(1),
+    "relu, then upsample": lambda x: torch.nn.functional.interpolate(torch.relu(x), size=(9, 12), mode="bilinear"),
+    "largest of pairs": lambda x: torch.nn.functional.max_pool2d(x, (x.shape[2], 1)),
     "upsample": lambda x: torch.nn.functional.interpolate(x, size=(9, 12), mode="bilinear"),
-    "convolution": lambda x: torch.nn.functional.conv2d(x, x.new_ones(3, x.shape[1], 3, 3)),
+    "convolution": lambda x: torch.nn.functional.conv2d(x, x.new_ones(3, x.shape[1], 2, 2)),
     "tokens": lambda x: x.reshape(x.shape[0], x.shape[1], -1),
     "tokens of each row": lambda x: x.transpose(1, 3).reshape(x.shape[0], -1, x.shape[1]),
     "split channels": lambda x: x.view(x.shape[0], x.shape[1], 1, *x.shape[2:]),
@@ -294,8 +303,64 @@ def test_what_is_said_of_a_layout_is_what_torch_does(batch: int, layout: str, st
     with symbols.activate(), ShapeRuleMode():  # type: ignore[no-untyped-call]
         made = STEPS[step](LAYOUTS[layout](symbols.empty(SHAPES["image"], torch.empty(()))))
 
-    real = STEPS[step](LAYOUTS[layout](torch.randn(batch, 4, SIZES["height"], SIZES["width"])))
-    assert layout_of(made) == layout_of(real)
+    for height, width in ((6, 5), (2, 2), (3, 3), (2, 9), (4, 4), (5, 7), (7, 5), (8, 12)):
+        others = {"batch": 2 * batch if batch > 1 else 1, "height": height, "width": width}
+        if is_of_the_case(symbols, others):
+            real = STEPS[step](LAYOUTS[layout](torch.randn(others["batch"], 4, height, width)))
+            assert strides_at(made, symbols, others) == strides_at(real, symbols, others), others
+
+
+def is_of_the_case(symbols: Symbols, sizes: dict[str, int]) -> bool:
+    """Whether all conditions hold at these sizes, so that what the run shows is said of them too."""
+    values = {symbol: sizes[name] for symbol, name in symbols.names.items()}
+    return all(bool(one.expression.subs(values)) for one in symbols.conditions())
+
+
+def strides_at(tensor: torch.Tensor, symbols: Symbols, sizes: dict[str, int]) -> list[tuple[int, int | None]]:
+    """Return sizes and strides, but for the stride of a dim of size 1, which torch leaves anywhere."""
+    values = {symbol: sizes[name] for symbol, name in symbols.names.items()}
+    at = [[int(expression_or_number(one).subs(values)) for one in each] for each in (tensor.shape, tensor.stride())]
+    return [(size, stride if size > 1 else None) for size, stride in zip(*at, strict=True)]
+
+
+class TurnsRound(torch.nn.Module):
+    """Where the shift is the size, torch lays the result out otherwise, and the model asks for that."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = channels_last(x).roll((3, 3), (2, 3))
+        return y + 1 if y.is_contiguous() else y * 2
+
+
+class EnlargesSinglePixels(torch.nn.Module):
+    """Where a pool leaves one pixel, torch lays what is made of it out otherwise, and the model asks for that."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(channels_last(torch.nn.functional.avg_pool2d(x, 4)))
+        y = torch.nn.functional.interpolate(y, scale_factor=2.0)
+        return y + 1 if y.is_contiguous() else y * 2
+
+
+@pytest.mark.parametrize("network", [TurnsRound, EnlargesSinglePixels])
+def test_a_layout_that_some_sizes_change_is_proven_for_no_others(network: type[torch.nn.Module]) -> None:
+    proof = proof_of(network())
+    traced = torch.jit.trace(network(), torch.randn(2, 2, 12, 12))
+
+    for height, width in ((3, 3), (3, 12), (4, 4), (5, 5), (7, 7), (8, 8), (6, 12)):
+        x = torch.randn(2, 2, height, width)
+        if any(region.contains({"batch": 2, "height": height, "width": width}) for region in proof.regions):
+            assert torch.equal(network()(x), traced(x)), (height, width)
+
+
+def test_sizes_are_compared_by_their_factors() -> None:
+    symbols = Symbols(SIZES, dict.fromkeys(SIZES, 64))
+    height, width = symbols.empty(("height", "width"), torch.empty(())).shape
+    one, other = (4 * (height + 1)) * (width + 1), (height + 1) * (4 * (width + 1))
+
+    assert have_same_expression(one, other)
+    assert not have_same_expression(one, other + 1)
+    assert find_ratio(6 * one, other) == 6
+    assert find_ratio(one, 8 * other) == 0.125
+    assert [find_ratio(*pair) for pair in ((one, height), (0, one), (one, 0))] == [None] * 3
 
 
 @pytest.mark.parametrize("given", [("row", "image"), ("image", "wider")])
