@@ -11,7 +11,7 @@ import functools
 import io
 import sys
 from collections import OrderedDict, UserDict, UserList, deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -39,11 +39,11 @@ class SharedState:
     def __init__(self) -> None:
         self._owners = dict(_owners())
         self._attributes = {name: _attributes(owner) for name, owner in self._owners.items()}
-        self._namespaces = _namespaces()
         self._contents: dict[int, tuple[Any, Any]] = {}  # by identity: a holder, and a copy of its content
+        namespaces = _namespaces()
         for attributes in self._attributes.values():
             for value in attributes.values():
-                self._copy_content(value, DEPTH)
+                self._copy_content(value, DEPTH, namespaces)
         self._caches = [
             value
             for attributes in self._attributes.values()
@@ -85,13 +85,15 @@ class SharedState:
         for holder, content in self._contents.values():
             _refill(holder, content)
 
-    def _copy_content(self, value: Any, depth: int) -> None:
+    def _copy_content(self, value: Any, depth: int, namespaces: Container[int]) -> None:
+        if not depth or id(value) in self._contents or id(value) in namespaces:
+            return
         content = _content(value)
-        if content is None or not depth or id(value) in self._contents or id(value) in self._namespaces:
+        if content is None:
             return
         self._contents[id(value)] = value, content
         for item in _items(content):
-            self._copy_content(item, depth - 1)
+            self._copy_content(item, depth - 1, namespaces)
 
 
 def _namespaces() -> set[int]:

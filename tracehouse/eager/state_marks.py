@@ -41,7 +41,7 @@ _ITERATORS: tuple[type, ...] = (
 )  # fmt: skip
 # Objects of the standard library that keep what is put into them.
 _LOOKED_INTO = (threading.local, queue.Queue, UserDict, UserList)
-_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _TENSORS = (torch.nn.Parameter, torch.Tensor)
 _DICTS = (dict, OrderedDict)
 _TRUE, _FALSE = (id(bool), 1), (id(bool), 0)
@@ -149,7 +149,7 @@ def _mark_holder(value: Any, depth: int) -> Any:
             return id(value), bytes(value)
         case io.StringIO() | io.BytesIO():
             return id(value), value.tell(), value.getvalue()[-ARRAY_MAX_BYTES:]
-    if type(value) in _ITERATORS or isinstance(value, _GENERATORS):
+    if type(value) in _ITERATORS or isinstance(value, GENERATORS):
         return id(value), _position_of(value)
     if not depth:
         return id(value)

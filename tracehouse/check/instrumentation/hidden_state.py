@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from tracehouse.check.time_limit import TooSlow
+from tracehouse.eager.state_marks import GENERATORS
 from tracehouse.findings.finding import Effect
 from tracehouse.torch_values.compare import compare
 
@@ -93,7 +94,7 @@ class Uncopyable:
 
 def _holds_generator(value: Any, depth: int = _DEPTH) -> bool:
     """Whether a generator of random numbers is in a state, or nothing can be found out about it."""
-    if isinstance(value, random.Random | np.random.Generator | np.random.RandomState | torch.Generator):
+    if isinstance(value, GENERATORS):
         return True
     if not depth:
         return False

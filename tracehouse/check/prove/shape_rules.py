@@ -146,8 +146,10 @@ def _elementwise(tensor: torch.Tensor, *_: Any) -> torch.Tensor | None:
 
 def _lay_out(tensor: torch.Tensor, find_strides: Callable[[torch.Tensor], Sequence[Any] | None]) -> torch.Tensor | None:
     """Return a tensor like this one with the strides that are found, if it does not lie in order already."""
-    if not _is_float_on_cpu(tensor) or lies_in_order(tensor):
-        return _contiguous_if_in_order(tensor)
+    if not _is_float_on_cpu(tensor):
+        return None
+    if lies_in_order(tensor):
+        return _new_contiguous(tensor, tensor.shape)
     strides = find_strides(tensor)
     return None if strides is None else empty_like(tensor, tensor.shape, strides)
 
@@ -231,7 +233,6 @@ def _view(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor | None:
     """
     if not has_only_a_layout(tensor):
         return None
-    count = prod(tensor.shape)
     if any(map(_is_left_open, sizes)):
         written = [size for size in sizes if not _is_left_open(size)]
         if prod(written) < 1:
@@ -240,7 +241,7 @@ def _view(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor | None:
     if not is_contiguous(tensor):
         strides = strides_of_view(tensor, _as_products(sizes, tensor.shape))
         return None if strides is None else view_of_layout(tensor, sizes, strides, tensor.storage_offset())
-    if not are_equal_sizes(prod(sizes), count):
+    if not are_equal_sizes(prod(sizes), prod(tensor.shape)):
         return None
     strides = [prod(torch.sym_max(size, 1) for size in sizes[place + 1 :]) for place in range(len(sizes))]
     viewed = view_of_layout(tensor, sizes, strides, tensor.storage_offset())
