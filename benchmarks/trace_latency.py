@@ -4,7 +4,8 @@ the time of one request goes, step by step and process by process.
 Both sides run in turn within one run of this program, and the figures are ratios, because machines are noisy.
 The plain process has its packages imported already, as the warm service has (PRELOAD).
 A warm service is to take no longer than 1.5 times plain torch and 1 s for the same, a trace that is compared on its
-example (`probes: off`): the column "at most". The last column is what it takes with the whole check.
+example (`probes: off`): the column "at most". The last columns are what it takes with the whole check, and the aim for
+that on two quiet cores.
 The steps are those of docs/performance.md. They are shares by the clock, of one request in a service that is warm.
 
     make bench
@@ -12,113 +13,102 @@ The steps are those of docs/performance.md. They are shares by the clock, of one
 """
 
 import argparse
+import json
 import logging
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.latency_models import LATENCY_MODELS, OWN, LatencyModel
 from benchmarks.service_process import MODELS, service
 from benchmarks.trace_requests import Done, requests
 
-ROUNDS = 7
+ROUNDS = 3
 SHARE_SHOWN = 0.001  # of a request's time: steps with less are not printed
 
-LINEAR = "import torch\n\n\ndef linear():\n    return torch.nn.Linear(16, 16)\n"
 PLAIN = """\
-import runpy, sys, time
-sys.path.insert(0, sys.argv[1])
+import importlib, json, runpy, sys, time
+sys.path[:0] = sys.argv[1:]
 runpy.run_path(sys.argv[1] + "/preload.py")
 import torch
-from resnet18 import resnet18
 torch.set_num_threads(2)
-makers = {"linear": lambda: torch.nn.Linear(16, 16), "resnet18": resnet18}
-shapes = {"linear": (1, 16), "resnet18": (1, 3, 224, 224)}
-torch.jit.trace(makers["resnet18"]().eval(), torch.zeros(shapes["resnet18"]))  # the first trace of a process pays extra
+
+def tensor(given):
+    if "data" in given:
+        return torch.tensor(given["data"])
+    torch.manual_seed(given["random"]["seed"])
+    if given["datatype"] == "FP32":
+        return torch.randn(given["shape"])
+    return torch.randint(given["random"]["low"], given["random"]["high"], given["shape"])
+
+def trace_once(module, factory, args, kwargs):
+    model = getattr(importlib.import_module(module), factory)().eval()
+    args, kwargs = [tensor(one) for one in args], {name: tensor(one) for name, one in kwargs.items()}
+    began = time.perf_counter()
+    torch.jit.trace(model, tuple(args) if args else None, example_kwarg_inputs=kwargs or None)
+    return time.perf_counter() - began
+
 print("ready", flush=True)
 for line in sys.stdin:
-    name = line.strip()
-    model, example = makers[name]().eval(), torch.randn(shapes[name])
-    began = time.perf_counter()
-    torch.jit.trace(model, example)
-    print(time.perf_counter() - began, flush=True)
+    print(trace_once(*json.loads(line)), flush=True)
 """
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--steps", action="store_true", help="print only where the time of one request goes")
-    if not options.parse_args().steps:
-        measure_latency()
-    measure_steps()
+    options.add_argument("--only", default=",".join(LATENCY_MODELS), help="these models, separated by commas")
+    options.add_argument("--rounds", type=int, default=ROUNDS)
+    given = options.parse_args()
+    models = [LATENCY_MODELS[name] for name in given.only.split(",")]
+    if not given.steps:
+        measure_latency(models, given.rounds)
+    measure_steps(models)
 
 
-def measure_latency() -> None:
+def measure_latency(models: Sequence[LatencyModel], rounds: int) -> None:
     with service() as address:
         plain = start_plain()
         try:
-            report(httpx.Client(base_url=address, timeout=120), plain)
+            report(httpx.Client(base_url=address, timeout=300), plain, models, rounds)
         finally:
             plain.terminate()
 
 
-def sources() -> dict[str, tuple[dict[str, str], str, list[int]]]:
-    """Return the files, the entrypoint and the example's shape by model."""
-    return {
-        "linear": ({"linear.py": LINEAR}, "linear:linear", [1, 16]),
-        "resnet18": (
-            {name: (MODELS / name).read_text() for name in ("resnet18.py", "torchvision_operators.py")},
-            "resnet18:resnet18",
-            [1, 3, 224, 224],
-        ),
-    }
-
-
-def report(client: httpx.Client, plain: "subprocess.Popen[str]") -> None:
-    print(f"median of {ROUNDS} rounds, in turn")
-    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'at most':>10} {'checked':>10}")
-    for name, (files, entrypoint, shape) in sources().items():
+def report(client: httpx.Client, plain: "subprocess.Popen[str]", models: Sequence[LatencyModel], rounds: int) -> None:
+    print(f"median of {rounds} rounds, in turn")
+    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'at most':>10} {'checked':>10} {'aim':>9}")
+    for model in models:
         torch_s, service_s, checked_s = [], [], []
-        for round_number in range(ROUNDS + 1):
-            torch_s.append(measure_plain(plain, name))
+        for round_number in range(rounds + 1):
+            torch_s.append(measure_plain(plain, model))
             for probes, seconds in (("off", service_s), ("auto", checked_s)):
                 began = time.perf_counter()
-                submit(client, name, files, entrypoint, shape, round_number, probes)
+                submit(client, model, round_number, probes)
                 seconds.append(time.perf_counter() - began)
         # The first round finds caches cold on both sides.
         ours, theirs, checked = (statistics.median(seconds[1:]) for seconds in (service_s, torch_s, checked_s))
         most = 1.5 * theirs + 1
+        aim = "" if model.most_s is None else f"{model.most_s * 1000:.0f} ms"
         print(
-            f"{name:<10} {theirs * 1000:>9.0f} ms {ours * 1000:>7.0f} ms {ours / theirs:>7.2f} {most * 1000:>7.0f} ms"
-            f" {checked * 1000:>7.0f} ms"
+            f"{model.name:<10} {theirs * 1000:>9.0f} ms {ours * 1000:>7.0f} ms {ours / theirs:>7.2f}"
+            f" {most * 1000:>7.0f} ms {checked * 1000:>7.0f} ms {aim:>9}",
+            flush=True,
         )
 
 
-def submit(
-    client: httpx.Client, name: str, files: dict[str, str], entrypoint: str, shape: list[int], seed: int, probes: str
-) -> None:
-    spec = make_spec(name, files, entrypoint, shape, seed, probes)
-    answer = client.post("/trace", json=spec, headers={"prefer": "wait=60"}).raise_for_status().json()
+def submit(client: httpx.Client, model: LatencyModel, seed: int, probes: str) -> None:
+    submission = model.submission(seed, probes)
+    answer = client.post("/trace", json=submission, headers={"prefer": "wait=60"}).raise_for_status().json()
     if answer["verdict"] != "verified":
-        sys.exit(f"{name}: {answer['state']}, {answer['verdict']}, {answer['problem']}")
-
-
-def make_spec(
-    name: str, files: dict[str, str], entrypoint: str, shape: list[int], seed: int, probes: str
-) -> dict[str, Any]:
-    return {
-        "model": name,
-        "source": {"files": files, "entrypoint": entrypoint},
-        "example_inputs": [{"datatype": "FP32", "shape": shape, "random": {"seed": 0}}],
-        "options": {"seed": seed},
-        "check": {"probes": probes},
-    }
+        sys.exit(f"{model.name}: {answer['state']}, {answer['verdict']}, {answer['problem']}")
 
 
 class LastEnd(logging.Handler):
@@ -133,18 +123,18 @@ class LastEnd(logging.Handler):
             self.ended = record.__dict__
 
 
-def measure_steps() -> None:
+def measure_steps(models: Sequence[LatencyModel]) -> None:
     """Print where the time of one request goes: the second of each model, because the first finds caches cold."""
     last_end, log = LastEnd(), logging.getLogger("workers.worker")
     log.addHandler(last_end)
     log.setLevel(logging.INFO)
     with requests(MODELS / "preload.py") as worker:
-        for name, (files, entrypoint, shape) in sources().items():
+        for model in models:
             for seed in range(2):
-                done = worker.do(make_spec(name, files, entrypoint, shape, seed, "auto"))
+                done = worker.do(model.submission(seed))
                 if done.artifact is None:
-                    sys.exit(f"{name}: {done.failure}")
-            print_steps(name, done, last_end.ended)
+                    sys.exit(f"{model.name}: {done.failure}")
+            print_steps(model.name, done, last_end.ended)
 
 
 def print_steps(name: str, done: Done, ended: Mapping[str, Any]) -> None:
@@ -165,17 +155,18 @@ def print_steps(name: str, done: Done, ended: Mapping[str, Any]) -> None:
     print(f"  processor time: {used}")
 
 
-def measure_plain(plain: "subprocess.Popen[str]", name: str) -> float:
+def measure_plain(plain: "subprocess.Popen[str]", model: LatencyModel) -> float:
     assert plain.stdin is not None
     assert plain.stdout is not None
-    plain.stdin.write(name + "\n")
+    args, kwargs = model.inputs.get("example_inputs", []), model.inputs.get("example_kwarg_inputs", {})
+    plain.stdin.write(json.dumps([*model.entrypoint.split(":"), args, kwargs]) + "\n")
     plain.stdin.flush()
     return float(plain.stdout.readline())
 
 
 def start_plain() -> "subprocess.Popen[str]":
     plain = subprocess.Popen(
-        [sys.executable, "-c", PLAIN, str(MODELS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PLAIN, str(MODELS), str(OWN)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert plain.stdout is not None
     plain.stdout.readline()

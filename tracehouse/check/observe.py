@@ -273,11 +273,12 @@ def _compare_while_tracing(
     if answer is None or not any(one.name in ASKS_ABOUT_TRACING for one in contexts):
         return None
     named = sorted(numbers, key=abs, reverse=True)[:_NUMBERS_MAX]
+    has_floats = any(tensor.is_floating_point() for tensor in target.call.tensors.values())
     changes = [
         *((f"with values {times:g} times as large", partial(_scale, times=times)) for times in _TRACING_SCALES),
         *((f"with values of {number:g}", partial(_put, number=number)) for number in named),
     ]
-    for name, change in changes:
+    for name, change in changes if has_floats else changes[:1]:  # nothing else is changed
         if budget.is_spent:
             budget.leave_out(f"what the model computes while it is traced, {name}")
             continue

@@ -108,6 +108,10 @@ def test_what_is_asked_for_besides_the_inputs_is_harmful_where_an_answer_shows_i
     assert all(one.read.line.file == f"{name}.py" for one in ambient)
 
 
+def test_a_mapping_of_the_models_own_is_not_the_environment(load: Load) -> None:
+    assert observed(load, "looks_into_a_mapping").ambient == []
+
+
 def test_the_clock_and_the_environment_are_as_they_were_afterwards(load: Load) -> None:
     load("asks_for_the_time")  # this gives the submitted code a home
     clock, environment = time.time, dict(os.environ)

@@ -140,7 +140,8 @@ class AmbientRecorder:
                 self._note_context(_CONTEXT_FUNCTIONS[id(function)], frame)
 
     def _record_call(self, frame: FrameType) -> None:
-        if frame.f_code in _ENVIRONMENT_CODES:
+        # `in` of os.environ is that of all mappings.
+        if frame.f_code in _ENVIRONMENT_CODES and isinstance(frame.f_locals.get("self"), type(os.environ)):
             self._note("environment", "os.environ", frame, frame.f_locals.get("key"))
         elif frame.f_code in _CONTEXT_CODES:
             self._note_context(_CONTEXT_CODES[frame.f_code], frame.f_back)

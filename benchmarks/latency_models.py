@@ -1,0 +1,72 @@
+"""The models whose traces are timed: their sources, their examples, and how long a trace may take at most."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
+OWN = Path(__file__).with_name("models")
+
+
+@dataclass(frozen=True)
+class LatencyModel:
+    """A model in a file, with its example, and the arguments of its factory. `name` is the file's and the factory's.
+
+    `most_s` is the aim: so many seconds may pass from its submission to its verdict on two quiet cores.
+    """
+
+    name: str
+    inputs: dict[str, Any]
+    most_s: float | None = None
+    factory: str = ""
+    init: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The text of the source's files."""
+        own = OWN / f"{self.name}.py"
+        source = own if own.exists() else EXAMPLES / own.name
+        return {one.name: one.read_text() for one in (source, EXAMPLES / "torchvision_operators.py")}
+
+    @property
+    def entrypoint(self) -> str:
+        return f"{self.name}:{self.factory or self.name}"
+
+    def submission(self, seed: int, probes: str = "auto") -> dict[str, Any]:
+        """Return the request to trace it, another one for each seed."""
+        return {
+            "model": self.name.replace("_", "-"),
+            "source": {"files": self.files, "entrypoint": self.entrypoint, "init": {"kwargs": self.init}},
+            **self.inputs,
+            "options": {"seed": seed},
+            "check": {"probes": probes},
+        }
+
+
+def _floats(*shape: int) -> dict[str, Any]:
+    return {"example_inputs": [{"datatype": "FP32", "shape": [*shape], "random": {"seed": 0}}]}
+
+
+def _ids(batch: int, length: int) -> dict[str, Any]:
+    # A mask with zeros: without them, transformers leaves the mask out.
+    mask = [[1] * (length - 3 * row) + [0] * 3 * row for row in range(1, batch + 1)]
+    ids = {"datatype": "INT64", "shape": [batch, length], "random": {"seed": 0, "low": 1, "high": 1000}}
+    return {
+        "example_kwarg_inputs": {
+            "input_ids": ids,
+            "attention_mask": {"datatype": "INT64", "shape": [batch, length], "data": mask},
+        }
+    }
+
+
+LATENCY_MODELS = {
+    one.name: one
+    for one in (
+        LatencyModel("linear", _floats(1, 16), most_s=0.3),
+        LatencyModel("resnet18", _floats(1, 3, 224, 224), most_s=5),
+        LatencyModel("vit", _floats(1, 3, 224, 224), most_s=5, factory="vit_tiny_patch16_224"),
+        LatencyModel("bert_base", _ids(2, 32), most_s=12),
+        LatencyModel("unet", _floats(1, 3, 128, 128)),
+        LatencyModel("conformer", _floats(1, 80, 200)),
+    )
+}
