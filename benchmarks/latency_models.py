@@ -1,16 +1,17 @@
 """The models whose traces are timed: their sources, their examples, and how long a trace may take at most."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
+from benchmarks.service_process import MODELS
+
 OWN = Path(__file__).with_name("models")
 
 
 @dataclass(frozen=True)
 class LatencyModel:
-    """A model in a file, with its example, and the arguments of its factory. `name` is the file's and the factory's.
+    """A model in a file, with its example. `name` is the file's, and the factory's where `factory` names no other.
 
     `most_s` is the aim: so many seconds may pass from its submission to its verdict on two quiet cores.
     """
@@ -19,14 +20,13 @@ class LatencyModel:
     inputs: dict[str, Any]
     most_s: float | None = None
     factory: str = ""
-    init: dict[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> dict[str, str]:
         """The text of the source's files."""
         own = OWN / f"{self.name}.py"
-        source = own if own.exists() else EXAMPLES / own.name
-        return {one.name: one.read_text() for one in (source, EXAMPLES / "torchvision_operators.py")}
+        source = own if own.exists() else MODELS / own.name
+        return {one.name: one.read_text() for one in (source, MODELS / "torchvision_operators.py")}
 
     @property
     def entrypoint(self) -> str:
@@ -36,7 +36,7 @@ class LatencyModel:
         """Return the request to trace it, another one for each seed."""
         return {
             "model": self.name.replace("_", "-"),
-            "source": {"files": self.files, "entrypoint": self.entrypoint, "init": {"kwargs": self.init}},
+            "source": {"files": self.files, "entrypoint": self.entrypoint},
             **self.inputs,
             "options": {"seed": seed},
             "check": {"probes": probes},

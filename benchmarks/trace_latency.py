@@ -34,7 +34,8 @@ ROUNDS = 3
 SHARE_SHOWN = 0.001  # of a request's time: steps with less are not printed
 
 PLAIN = """\
-import importlib, json, runpy, sys, time
+import importlib, json, runpy, sys, time, warnings
+warnings.simplefilter("ignore")
 sys.path[:0] = sys.argv[1:]
 runpy.run_path(sys.argv[1] + "/preload.py")
 import torch
@@ -52,7 +53,8 @@ def trace_once(module, factory, args, kwargs):
     model = getattr(importlib.import_module(module), factory)().eval()
     args, kwargs = [tensor(one) for one in args], {name: tensor(one) for name, one in kwargs.items()}
     began = time.perf_counter()
-    torch.jit.trace(model, tuple(args) if args else None, example_kwarg_inputs=kwargs or None)
+    with torch.no_grad():  # as the service traces, and as torch's check always does
+        torch.jit.trace(model, tuple(args) if args else None, example_kwarg_inputs=kwargs or None)
     return time.perf_counter() - began
 
 print("ready", flush=True)
