@@ -10,7 +10,7 @@ from tracehouse.findings.verdict import Verdict
 
 Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])
-LAYERS = ["observe", "graphs", "flip", "prove", "probe", "batch"]
+LAYERS = ["observe", "sizes", "prove", "graphs", "flip", "calls", "probe", "batch"]
 
 
 def test_each_layer_is_told_as_it_ends_and_kept(run: Run) -> None:
@@ -30,6 +30,23 @@ def test_layers_say_what_they_did_in_plain_sentences(run: Run) -> None:
     assert summary["probe"] == "other values at the example's sizes"
 
 
+def test_what_the_proof_settles_is_not_tried_by_traces_and_calls(run: Run) -> None:
+    told = run(spec("linear", example_inputs=[tensor([[1.0] * 4])]))
+
+    summary = {layer.name: layer.summary for layer in told.layers}
+    assert summary["prove"] == "256 of 256 sizes proven, 0 refused by the model; 2 runs"
+    assert summary["flip"] == "nothing: the proof settles what the model reads"
+
+
+def test_a_proof_that_a_harmless_read_stopped_is_made_again(run: Run) -> None:
+    told = run(spec("logs_a_value", example_inputs=[X]))
+
+    names = [layer.name for layer in told.traced.check.layers]
+    assert names == ["observe", "sizes", "graphs", "flip", "prove", "calls", "probe", "batch"]
+    [claim] = told.traced.claims.values()
+    assert [region.basis for region in claim.regions] == ["proven"]
+
+
 def test_layers_say_what_they_took_of_the_budget(run: Run) -> None:
     told = run(spec("branches_on_data", example_inputs=[X]))
 
@@ -39,11 +56,11 @@ def test_layers_say_what_they_took_of_the_budget(run: Run) -> None:
 
 
 def test_reads_of_sizes_are_told_apart_from_those_of_values(run: Run) -> None:
-    told = run(spec("loops_over_its_rows", example_inputs=[X]))
+    told = run(spec("loops_and_branches", example_inputs=[X]))
 
     [summary] = [layer.summary for layer in told.layers if layer.name == "flip"]
     assert "1 read of sizes, which calls of other sizes judge" in summary
-    assert "unknown" not in summary
+    assert "1 read: 1 harmful" in summary
 
 
 def test_every_batch_of_a_linear_layer_is_proven(run: Run) -> None:

@@ -25,6 +25,13 @@ from tracehouse.torch_values.tensors import spec_of
 _SAVED_MAX_BYTES = 2**16  # of a result that is kept for a way back where nobody is known to go it; chosen
 
 
+class CallEnded(BaseException):
+    """Raised inside a call by what watches it, where the rest of the call could show nothing more.
+
+    No Exception, so that `except Exception` in a model's own code does not catch it.
+    """
+
+
 @dataclass(frozen=True)
 class CallResult:
     """The outputs of one call, and its input tensors by path, as the call left them.

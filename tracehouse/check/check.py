@@ -163,7 +163,7 @@ class Check:
             probing = self._probing(traced, ledger, comparer, determinism, deep=options.probes == "deep")
 
             def keep(layer: Layer) -> None:
-                layers.append(layer)
+                layers[:] = [one for one in layers if (one.name, one.method) != (layer.name, layer.method)] + [layer]
                 report(layer)
 
             # A group of other ranks takes as much time as a method.

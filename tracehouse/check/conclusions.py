@@ -32,9 +32,12 @@ def findings_of(evidence: Evidence) -> list[Finding]:
         ),
         *(findings.size_kept(method, one) for one in evidence.wrong_sizes),
         *_of_observe(evidence),
-        *_of_graphs(evidence),
+        *_of_sizes(evidence),
+        *_failure(evidence, "prove"),
+        *_of_size_state(evidence, evidence.graphs.size_state),
+        *_failure(evidence, "graphs"),
         *_failure(evidence, "flip"),
-        *_of_prove(evidence),
+        *_of_calls(evidence),
         *_failure(evidence, "probe"),
         *_failure(evidence, "batch"),
     ]
@@ -82,19 +85,18 @@ def _of_observe(evidence: Evidence) -> Iterator[Finding]:
     yield from _failure(evidence, "observe")
 
 
-def _of_graphs(evidence: Evidence) -> Iterator[Finding]:
+def _of_sizes(evidence: Evidence) -> Iterator[Finding]:
     groups, method = evidence.groups, evidence.method
     if groups is not None:
         for symbol, error in groups.refusals.items():
             yield findings.dynamic_refused(method, symbol, groups.describe_dims(symbol), error)
-    yield from _of_size_state(evidence, evidence.graphs.size_state)
-    yield from _failure(evidence, "graphs")
+    yield from _failure(evidence, "sizes")
 
 
-def _of_prove(evidence: Evidence) -> Iterator[Finding]:
-    yield from _of_size_state(evidence, evidence.prove.size_state)
-    yield from (coverage.proof_void(evidence.method, region, one.sizes) for region, one in evidence.prove.contradicted)
-    yield from _failure(evidence, "prove")
+def _of_calls(evidence: Evidence) -> Iterator[Finding]:
+    yield from _of_size_state(evidence, evidence.calls.size_state)
+    yield from (coverage.proof_void(evidence.method, region, one.sizes) for region, one in evidence.calls.contradicted)
+    yield from _failure(evidence, "calls")
 
 
 def _of_size_state(evidence: Evidence, state: SizeState | None) -> Iterator[Finding]:
@@ -150,7 +152,7 @@ def _is_doubtful(sizes: Mapping[str, int], evidence: Evidence) -> bool:
     proof = evidence.prove.proof
     if proof is not None and sizes in proof.decided_by_values:
         return True
-    return any(one.sizes == sizes and one.outcome == "unsure" for one in evidence.prove.calls)
+    return any(one.sizes == sizes and one.outcome == "unsure" for one in evidence.calls.calls)
 
 
 def _sampled_regions(evidence: Evidence, proof: Proof) -> Sequence[Region]:

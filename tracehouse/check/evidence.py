@@ -25,9 +25,9 @@ from tracehouse.findings.finding import Finding
 from tracehouse.introspection.user_lines import Line
 from tracehouse.torchscript.torch_check import RecordedWarning
 
-_SETTLED = "Python gets the same answer whatever the values are: the proof follows the size that is read as a symbol"
+_SETTLED = "the proof shows that the model computes the same, whatever the values are that it reads"
 
-LayerName = Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
+LayerName = Literal["observe", "sizes", "prove", "graphs", "flip", "calls", "probe", "batch"]
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,17 @@ class ObserveEvidence:
 
 
 @dataclass(frozen=True)
-class GraphsEvidence:
-    """The sizes that may vary, the calls of other sizes, and what the trace has baked in, as other traces show."""
+class SizesEvidence:
+    """The sizes that may vary; `groups` is None if the layer broke off before it knew them."""
 
     groups: Groups | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class GraphsEvidence:
+    """Calls of other sizes, and what the trace has baked in, as they and other traces show."""
+
     calls: Sequence[SizeTest] = ()
     baked_values: Sequence[BakedValue] = ()
     baked_sizes: Sequence[BakedSize] = ()
@@ -98,17 +105,24 @@ class FlipEvidence:
 
 @dataclass(frozen=True)
 class ProveEvidence:
-    """The proof, the calls that it led to, and the proven regions which a call contradicts.
-
-    If one of those calls differed, `baked_sizes` replaces what the graphs layer found; else it is None.
-    """
+    """The proof; None if there was nothing to prove."""
 
     proof: Proof | None = None
+    settles_reads: bool = False  # at the example's sizes, both compute the same whatever the values are
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class CallsEvidence:
+    """The calls at sizes that the proof leaves open or that try it out, and the proven regions which one contradicts.
+
+    If one of the calls differed, `baked_sizes` replaces what the graphs layer found; else it is None.
+    """
+
     calls: Sequence[SizeTest] = ()
     baked_sizes: Sequence[BakedSize] | None = None
     size_state: SizeState | None = None
     contradicted: Sequence[tuple[Region, ComparedSizes]] = ()
-    settles_reads: bool = False  # at the example's sizes, both compute the same whatever the values are
     summary: str = ""
 
 
@@ -132,7 +146,10 @@ class BatchEvidence:
     summary: str = ""
 
 
-LayerEvidence = ObserveEvidence | GraphsEvidence | FlipEvidence | ProveEvidence | ProbeEvidence | BatchEvidence
+LayerEvidence = (
+    ObserveEvidence | SizesEvidence | ProveEvidence | GraphsEvidence | FlipEvidence | CallsEvidence | ProbeEvidence
+    | BatchEvidence
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,9 +159,11 @@ class Evidence:
     call: Call
     warned: Sequence[RecordedWarning]
     observe: ObserveEvidence = field(default_factory=ObserveEvidence)
+    sizes: SizesEvidence = field(default_factory=SizesEvidence)
+    prove: ProveEvidence = field(default_factory=ProveEvidence)
     graphs: GraphsEvidence = field(default_factory=GraphsEvidence)
     flip: FlipEvidence = field(default_factory=FlipEvidence)
-    prove: ProveEvidence = field(default_factory=ProveEvidence)
+    calls: CallsEvidence = field(default_factory=CallsEvidence)
     probe: ProbeEvidence = field(default_factory=ProbeEvidence)
     batch: BatchEvidence = field(default_factory=BatchEvidence)
     failures: Mapping[LayerName, Finding] = field(default_factory=dict)
@@ -156,13 +175,13 @@ class Evidence:
 
     @property
     def groups(self) -> Groups | None:
-        """The sizes that may vary; None if the graphs layer did not find them."""
-        return self.graphs.groups
+        """The sizes that may vary; None if the sizes layer did not find them."""
+        return self.sizes.groups
 
     @property
     def size_calls(self) -> list[SizeTest]:
         """All calls of other sizes, in the order in which they were made."""
-        return [*self.graphs.calls, *self.prove.calls]
+        return [*self.graphs.calls, *self.calls.calls]
 
     @property
     def compared_sizes(self) -> list[ComparedSizes]:
@@ -172,7 +191,7 @@ class Evidence:
     @property
     def baked_sizes(self) -> Sequence[BakedSize]:
         """Every size that is baked into the trace, even if a baked value explains it."""
-        return self.graphs.baked_sizes if self.prove.baked_sizes is None else self.prove.baked_sizes
+        return self.graphs.baked_sizes if self.calls.baked_sizes is None else self.calls.baked_sizes
 
     @property
     def wrong_calls(self) -> list[Call]:
@@ -182,7 +201,7 @@ class Evidence:
     @property
     def keeps_a_size(self) -> bool:
         """Whether the eager model keeps state that depends on the first sizes that it sees, so that it has one size."""
-        return self.graphs.size_state is not None or self.prove.size_state is not None
+        return self.graphs.size_state is not None or self.calls.size_state is not None
 
     @property
     def counterexamples(self) -> list[Counterexample]:
@@ -194,8 +213,15 @@ class Evidence:
         """The value reads with their effects: what the flip layer found, or the proof, where it shows more."""
         if not self.prove.settles_reads:
             return self.flip.judged
+        if not self.flip.judged:
+            return [ReadEffect(read, "harmless", _SETTLED) for read in self.observed_reads]
         return [one if one.effect == "harmless" else replace(one, effect="harmless", reason=_SETTLED)
                 for one in self.flip.judged]  # fmt: skip
+
+    @property
+    def observed_reads(self) -> Sequence[ValueRead]:
+        """The values that Python was seen to read."""
+        return self.observe.observation.reads if self.observe.observation is not None else ()
 
     @property
     def is_wrong(self) -> bool:

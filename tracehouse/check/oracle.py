@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tracehouse.check.calls import CallResult, call_model
+from tracehouse.check.calls import CallEnded, CallResult, call_model
 from tracehouse.check.float64_model import Float64Model, to_double
 from tracehouse.check.instrumentation import attribute_reads
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
@@ -110,7 +110,7 @@ class EagerOracle:
                 answer = call_model(
                     module, call, self._seed + draw, within_s=within_s or self._limit_s, gradients=gradients
                 )
-        except ModelRaised:
+        except (ModelRaised, CallEnded):
             self._keep_if_unchanged(module, before)
             raise
         except TooSlow:

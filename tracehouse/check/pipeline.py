@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from tracehouse.check import findings
 from tracehouse.check.batch import certificate
 from tracehouse.check.blame import make_tester
 from tracehouse.check.claim import find_contradicted
 from tracehouse.check.evidence import (
     BatchEvidence,
+    CallsEvidence,
     Counterexample,
     Evidence,
     FlipEvidence,
@@ -23,6 +26,7 @@ from tracehouse.check.evidence import (
     ObserveEvidence,
     ProbeEvidence,
     ProveEvidence,
+    SizesEvidence,
     SizeState,
 )
 from tracehouse.check.flip import flip
@@ -51,13 +55,14 @@ from tracehouse.check.prove.wanted_sizes import default_sizes, limit_sizes
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
-from tracehouse.check.witness_sizes import border_sizes, doubtful_sizes, is_proven, stand_in_sizes
+from tracehouse.check.witness_sizes import border_sizes, doubtful_sizes, is_proven
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.memory import Memory
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_counterexample, name_sizes, name_value_read
+from tracehouse.differential.size_samples import most_input_bytes, stand_in_sizes
 from tracehouse.eager.call import Call
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
@@ -69,13 +74,12 @@ Probe = Callable[[ValueBounds, Budget, Sequence[Call], Call], object]
 # The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
 # nothing for the later ones. The fractions are choices.
 _SHARES: Mapping[LayerName, float] = {
-    "observe": 0.5, "graphs": 0.35, "flip": 0.5, "prove": 0.8, "probe": 0.5, "batch": 0.8,
+    "observe": 0.5, "sizes": 0.25, "prove": 0.65, "graphs": 0.35, "flip": 0.5, "calls": 0.5, "probe": 0.5, "batch": 0.8,
 }  # fmt: skip
 # Finding the call that shows one cause alone may take this fraction of the remaining budget, and shrinking it as much.
 _SHRINK_SHARE = 0.04
-# Of the time that the prove layer has when its proof begins, the proof may take this fraction, and the calls at sizes
-# that it leaves open this fraction of the rest. Choices.
-_PROOF_SHARE, _REST_SHARE = 0.75, 0.5
+# The calls at sizes that the proof leaves open may take this fraction of the rest of their layer. A choice.
+_REST_SHARE = 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
 # Where smaller sizes stand for the example's, they are not below these. Chosen: a network that halves images five times
 # should have several pixels left whose layout it may read.
@@ -121,21 +125,26 @@ class Pipeline:
         self._run_probes = probe
         self._report = report
         self._samples = samples
+        self._spent: dict[LayerName, tuple[float, float]] = {}  # seconds by the clock, and of the budget
 
     def run(self, warned: Sequence[RecordedWarning]) -> Evidence:
         """Return the evidence of all layers, given the tracer's warnings. Nothing that the model raises comes out."""
         evidence = Evidence(self._target.call, warned)
         evidence = self._run_layer(evidence, "observe", self._observe)
+        evidence = self._run_layer(evidence, "sizes", self._sizes)
+        evidence = self._run_layer(evidence, "prove", self._prove)
         evidence = self._run_layer(evidence, "graphs", self._graphs)
         evidence = self._run_layer(evidence, "flip", self._flip)
-        evidence = self._run_layer(evidence, "prove", self._prove)
+        if _knows_more_to_prove(evidence):
+            evidence = self._run_layer(evidence, "prove", self._prove)
+        evidence = self._run_layer(evidence, "calls", self._calls)
         evidence = self._run_layer(evidence, "probe", self._probe)
         return self._run_layer(evidence, "batch", self._batch)
 
     def _run_layer(
         self, evidence: Evidence, name: LayerName, layer: Callable[[Evidence, Budget], Iterator[LayerEvidence]]
     ) -> Evidence:
-        """Return the evidence with what one layer adds to it."""
+        """Return the evidence with what one layer adds to it. Of a layer that runs again, the last report counts."""
         budget = self._budget.share(_SHARES[name])
         started, left_s = time.monotonic(), self._budget.left_s
         summary = ""
@@ -147,17 +156,20 @@ class Pipeline:
             summary = _BROKE_OFF
             failure = findings.layer_failed(name, evidence.method, error)
             evidence = replace(evidence, failures={**evidence.failures, name: failure})
-        seconds = round(time.monotonic() - started, 4)
+        before_s, budget_before_s = self._spent.get(name, (0.0, 0.0))
+        seconds = before_s + time.monotonic() - started
+        budget_s = budget_before_s + left_s - self._budget.left_s
+        self._spent[name] = seconds, budget_s
         is_cut, left_out = budget.is_cut, budget.left_out()
         self._report(
             Layer(
                 name=name,
                 method=evidence.method,
-                seconds=seconds,
+                seconds=round(seconds, 4),
                 summary=summary,
                 left_out=left_out,
                 is_cut=is_cut,
-                budget_s=round(left_s - self._budget.left_s, 4),
+                budget_s=round(budget_s, 4),
             )
         )
         return evidence
@@ -167,31 +179,53 @@ class Pipeline:
         summary = f"{_count(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
         yield ObserveEvidence(seen, summary)
 
-    def _graphs(self, evidence: Evidence, budget: Budget) -> Iterator[GraphsEvidence]:
+    def _sizes(self, _: Evidence, budget: Budget) -> Iterator[SizesEvidence]:
         target, requested = self._target, self._requested
         if target.form == "uploaded" and not requested.dynamic:
             why = "nothing: an uploaded archive has no model that knows what it should answer at other sizes"
-            yield GraphsEvidence(summary=why)
+            yield SizesEvidence(summary=why)
             return
-        groups = find_size_groups(target, requested.dynamic, budget.share(0.6))
-        yield (result := GraphsEvidence(groups))
-        calls = run_calls(target, groups, _sizes_of(self._samples, groups), budget.share(0.5))
-        calls += run_first_size_tests(target, groups, requested.sizes, budget.share(0.5))
-        yield (result := replace(result, calls=calls))
-        baked_values = find_baked_values(target, budget, evidence.observe.observation)
+        groups = find_size_groups(target, requested.dynamic, budget)
+        yield SizesEvidence(groups, f"sizes that may vary: {', '.join(groups.symbols) or 'none'}")
+
+    def _prove(self, evidence: Evidence, budget: Budget) -> Iterator[ProveEvidence]:
+        """Prove as soon as the sizes are known. What a layer finds out afterwards may let a second run prove more."""
+        settles_reads = self._settles_reads(evidence, budget)
+        if why := _why_nothing_to_prove(replace(evidence, prove=ProveEvidence(settles_reads=settles_reads))):
+            yield ProveEvidence(settles_reads=settles_reads, summary=why)
+            return
+        assert evidence.groups is not None  # or there is nothing to prove
+        proof = _choose_wider(evidence.prove.proof, self._find_proof(evidence, budget))
+        settles_reads |= is_proven(evidence.groups.example, proof)
+        yield (result := ProveEvidence(proof, settles_reads=settles_reads))
+        proof = _with_measured_memory(proof, measure_memory(self._target, evidence.groups, proof, budget))
+        _note_gaps(proof, budget)
+        settled = "; no value that is read decides anything" if settles_reads and evidence.observed_reads else ""
+        yield replace(result, proof=proof, summary=f"{_summary_of_proof(proof)}{settled}")
+
+    def _graphs(self, evidence: Evidence, budget: Budget) -> Iterator[GraphsEvidence]:
+        target, groups, proof = self._target, evidence.groups, evidence.prove.proof
+        calls: list[SizeTest] = []
+        if groups is not None:
+            calls += run_calls(target, groups, _sizes_of(self._samples, groups), budget.share(0.5))
+            calls += run_first_size_tests(target, groups, self._requested.sizes, budget.share(0.5), _settled_by(proof))
+        yield (result := GraphsEvidence(calls))
+        baked_values = find_baked_values(
+            target, budget, evidence.observe.observation, tries_values=not evidence.prove.settles_reads
+        )
         yield (result := replace(result, baked_values=baked_values))
-        yield (result := replace(result, baked_sizes=find_baked_sizes(target, groups, calls, budget)))
+        if groups is not None:
+            yield (result := replace(result, baked_sizes=find_baked_sizes(target, groups, calls, budget)))
         for state in self._size_states(calls):
             yield (result := replace(result, size_state=state))
-        names = ", ".join(groups.symbols) or "none"
-        summary = f"sizes that may vary: {names}; {_count(len(calls), 'call')} of other sizes before a proof"
-        yield replace(result, summary=summary)
+        yield replace(result, summary=f"{_count(len(calls), 'call')} of other sizes")
 
     def _flip(self, evidence: Evidence, budget: Budget) -> Iterator[FlipEvidence]:
-        if evidence.observe.observation is None:
-            yield FlipEvidence(summary="nothing: no read was observed")
-            return
         observation = evidence.observe.observation
+        if observation is None or evidence.prove.settles_reads:
+            why = "no read was observed" if observation is None else "the proof settles what the model reads"
+            yield FlipEvidence(summary=f"nothing: {why}")
+            return
         judged = flip.judge_reads(self._target, observation, budget)
         yield (result := FlipEvidence(judged))
         values = evidence.graphs.baked_values
@@ -207,33 +241,24 @@ class Pipeline:
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         yield replace(result, summary=_summary_of_reads(judged))
 
-    def _prove(self, evidence: Evidence, budget: Budget) -> Iterator[ProveEvidence]:
-        groups = evidence.groups
-        settles_reads = self._settles_reads(evidence, budget)
-        evidence = replace(evidence, prove=ProveEvidence(settles_reads=settles_reads))
-        why = _why_nothing_to_prove(evidence)
-        proof = None if why else self._find_proof(evidence, budget.share(_PROOF_SHARE))
-        yield (result := ProveEvidence(proof, settles_reads=settles_reads, summary=why or ""))
+    def _calls(self, evidence: Evidence, budget: Budget) -> Iterator[CallsEvidence]:
+        groups, proof = evidence.groups, evidence.prove.proof
         if groups is None or not groups.symbols:
+            yield CallsEvidence(summary=_NO_SIZES)
             return
         calls = self._call_other_sizes(evidence, groups, proof, budget)
-        every = [*evidence.graphs.calls, *calls]
+        result = CallsEvidence(calls)
         if any(one.is_wrong for one in calls):
+            every = [*evidence.graphs.calls, *calls]
             result = replace(result, baked_sizes=find_baked_sizes(self._target, groups, every, budget))
-        yield (result := replace(result, calls=calls))
+        yield result
         if not evidence.keeps_a_size:
             for state in self._size_states(calls):
                 yield (result := replace(result, size_state=state))
-        if proof is None:
-            return
-        proof = _with_measured_memory(proof, measure_memory(self._target, groups, proof, budget))
-        yield (result := replace(result, proof=proof))
-        compared = replace(evidence, prove=result).compared_sizes
-        yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))
-        _note_gaps(proof, budget)
-        settled = "; no value that is read decides anything" if settles_reads else ""
-        summary = f"{_summary_of_proof(proof)}, {_count(len(calls), 'call')} of other sizes{settled}"
-        yield replace(result, summary=summary)
+        if proof is not None:
+            compared = replace(evidence, calls=result).compared_sizes
+            yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))
+        yield replace(result, summary=f"{_count(len(calls), 'call')} of other sizes")
 
     def _find_proof(self, evidence: Evidence, budget: Budget) -> Proof:
         """Return the proof for the wanted sizes."""
@@ -252,8 +277,10 @@ class Pipeline:
         target, known, wanted = self._target, evidence.graphs.calls, self._requested.sizes
         if proof is None:
             return run_size_tests(target, groups, wanted, budget, known=known)
-        is_baked = bool(evidence.baked_sizes)
-        calls = run_size_tests_at(target, groups, border_sizes(proof, groups, known, is_baked=is_baked), budget)
+        borders = border_sizes(
+            proof, groups, known, is_baked=bool(evidence.baked_sizes), parameters=_count_parameters(target.eager.module)
+        )
+        calls = run_size_tests_at(target, groups, borders, budget)
         calls += run_size_tests(
             target,
             groups,
@@ -309,7 +336,9 @@ class Pipeline:
         assert evidence.groups is not None  # or there is nothing to certify
         bounds = evidence.probe.values.bounds
         target = self._with_small_example(evidence, _ROWS_MIN)
-        certified = certificate.certify(target, evidence.groups, _BATCH_MAX, budget, bounds=bounds)
+        # The verification joins no more rows than that.
+        most_bytes = most_input_bytes(_count_bytes(self._target.call))
+        certified = certificate.certify(target, evidence.groups, _BATCH_MAX, budget, most_bytes, bounds=bounds)
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
         else:
@@ -321,9 +350,10 @@ class Pipeline:
         A size that becomes smaller is not below `least`.
         """
         target, groups, proof = self._target, evidence.groups, evidence.prove.proof
-        if groups is None or proof is None or target.form != "traced" or evidence.prove.contradicted:
+        if groups is None or proof is None or target.form != "traced" or evidence.calls.contradicted:
             return target
-        return replace(target, call=groups.resize(target.call, stand_in_sizes(proof, groups, least), target.seed))
+        sizes = stand_in_sizes(proof.regions, groups.example, least)
+        return replace(target, call=groups.resize(target.call, sizes, target.seed))
 
     def _size_states(self, calls: Sequence[SizeTest]) -> Iterator[SizeState]:
         """Yield the state that depends on sizes, if a call has shown any: first the difference, then what causes it."""
@@ -389,6 +419,30 @@ def _sizes_of(samples: Sequence[Call], groups: Groups) -> list[tuple[Mapping[str
 
 def _name_value(value: BakedValue) -> str:
     return "value" if value.line is None else name_value_read(value.line.file, value.line.line)
+
+
+def _knows_more_to_prove(evidence: Evidence) -> bool:
+    """Whether a second proof may prove more than the first: where that failed, harmless reads or baked sizes help."""
+    proof = evidence.prove.proof
+    if evidence.flip.harmless_lines or any(not one.right for one in evidence.baked_sizes):
+        return proof is not None and bool(proof.failed)
+    return evidence.is_wrong
+
+
+def _count_bytes(call: Call) -> int:
+    return sum(tensor.nbytes for tensor in call.tensors.values())
+
+
+def _count_parameters(module: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _choose_wider(first: Proof | None, second: Proof) -> Proof:
+    return second if first is None else max(second, first, key=lambda one: (one.proven, -one.failed - one.uncovered))
+
+
+def _settled_by(proof: Proof | None) -> Callable[[Mapping[str, int]], bool]:
+    return lambda sizes: proof is not None and is_proven(sizes, proof)
 
 
 def _why_nothing_to_prove(evidence: Evidence) -> str | None:

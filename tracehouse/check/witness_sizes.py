@@ -1,13 +1,12 @@
 """Witness sizes: the sizes at which calls try out a proof, those at which calls stand in for one, and small ones."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import prod
+from math import inf, prod
 
 from tracehouse.check.graphs.choose_sizes import choose_small_sizes
 from tracehouse.check.graphs.size_tests import SizeTest
 from tracehouse.check.prove.prover import Proof
 from tracehouse.check.size_groups import Groups
-from tracehouse.contract.regions import Span
 
 Sizes = Mapping[str, int]
 
@@ -15,10 +14,17 @@ Sizes = Mapping[str, int]
 # the example's. Chosen: a model may take far longer than its inputs grow.
 _ELEMENTS_MAX = 2**14
 _TIMES_EXAMPLE = 4
+# A model with more parameters has no size called at which the inputs have more than that many times the example's
+# elements: it takes as many times as long, and the verification calls such sizes as far as there is time. Chosen.
+_PARAMETERS_MAX = 2**22
 
 
-def border_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest], *, is_baked: bool) -> list[Sizes]:
+def border_sizes(
+    proof: Proof, groups: Groups, called: Sequence[SizeTest], *, is_baked: bool, parameters: int
+) -> list[Sizes]:
     """Return sizes at the borders of what each case of the proof covers, without those that were called.
+
+    The model has so many `parameters`: one with many is called at no sizes that take far longer than the example's.
 
     Both sides of each threshold that a line puts on the sizes are among them. If there are gaps, and no size is baked
     into the trace, small sizes that are not proven are among them.
@@ -28,7 +34,8 @@ def border_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest], *, is
     border = [*(one.sizes for one in proof.refutations), *_within_reach(proof.borders, groups, once=True)]
     border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
     border += [sizes for sizes in small if not is_proven(sizes, proof)]
-    return _different(sizes for sizes in border if dict(sizes) not in known)
+    most = _TIMES_EXAMPLE * _elements(groups, groups.example) if parameters > _PARAMETERS_MAX else inf
+    return _different(sizes for sizes in border if dict(sizes) not in known and _elements(groups, sizes) <= most)
 
 
 def doubtful_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest]) -> list[Sizes]:
@@ -46,17 +53,6 @@ def doubtful_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest]) -> 
         for region in proof.sampled
     ]
     return _different([*doubtful, *_within_reach(ends, groups)])
-
-
-def stand_in_sizes(proof: Proof, groups: Groups, least: int) -> Sizes:
-    """Return smaller sizes that are proven together with the example's: calls cost less there. Else the example's.
-
-    A size that becomes smaller is not below `least`.
-    """
-    for region in proof.regions:
-        if region.contains(groups.example):
-            return {symbol: _smallest(region.spans[symbol], size, least) for symbol, size in groups.example.items()}
-    return groups.example
 
 
 def is_proven(sizes: Sizes, proof: Proof) -> bool:
@@ -79,12 +75,6 @@ def _within_reach(ends: Iterable[tuple[Sizes, Sizes]], groups: Groups, *, once: 
             alone = {(symbol, size) for symbol, size in largest.items() if size != smallest[symbol]} - called
             yield from ({**smallest, symbol: size} for symbol, size in largest.items() if (symbol, size) in alone)
             called |= alone if once else set()
-
-
-def _smallest(spans: Sequence[Span], size: int, least: int) -> int:
-    """Return the smallest size of the spans that may stand in for this one, which is in them."""
-    firsts = [span.low + max(0, -(-(least - span.low) // span.step)) * span.step for span in spans]
-    return min([first for first, span in zip(firsts, spans, strict=True) if first in span and first < size] or [size])
 
 
 def _elements(groups: Groups, sizes: Sizes) -> int:

@@ -8,6 +8,7 @@ from itertools import islice, product
 
 import numpy as np
 
+from tracehouse.byte_units import MIB
 from tracehouse.contract.regions import SPANS_MAX, Region, Span
 
 Sizes = Mapping[str, int]
@@ -17,8 +18,15 @@ Sizes = Mapping[str, int]
 _CORNERS_OF = 3
 # How many of the smallest and of the largest ends of a symbol's spans are taken. Chosen.
 _ENDS = 6
+# Inputs of another size have at most this many bytes, or this many times the example's. Chosen.
+_INPUT_BYTES, _INPUT_TIMES_EXAMPLE = MIB, 8
 # How many points are chosen to stand for all. Chosen: each is called several times.
 _TELLING_POINTS_MAX = 3
+
+
+def most_input_bytes(example_bytes: int) -> int:
+    """Return how many bytes the inputs of one call may have, where the example's inputs have so many."""
+    return max(_INPUT_BYTES, _INPUT_TIMES_EXAMPLE * example_bytes)
 
 
 def corner_sizes(region: Region) -> list[dict[str, int]]:
@@ -51,6 +59,23 @@ def beyond_sizes(region: Region, example: Sizes, rng: np.random.Generator) -> li
         further = Span(low=last.high + last.step, high=min(end, 2 * last.high + last.step), step=last.step)
         found += [{**middle, symbol: size} for size in (further.low, _draw([further], rng))]
     return drop_duplicates(found)
+
+
+def stand_in_sizes(regions: Iterable[Region], example: Sizes, least: int) -> Sizes:
+    """Return smaller sizes that lie in one region with the example's: calls cost less there. Else the example's.
+
+    A size that becomes smaller is not below `least`.
+    """
+    for region in regions:
+        if region.contains(example):
+            return {symbol: _smallest(region.spans[symbol], size, least) for symbol, size in example.items()}
+    return example
+
+
+def _smallest(spans: Sequence[Span], size: int, least: int) -> int:
+    """Return the smallest size of the spans that may stand in for this one, which is in them."""
+    firsts = [span.low + max(0, -(-(least - span.low) // span.step)) * span.step for span in spans]
+    return min([first for first, span in zip(firsts, spans, strict=True) if first in span and first < size] or [size])
 
 
 def draw_sizes(region: Region, rng: np.random.Generator) -> Iterator[dict[str, int]]:

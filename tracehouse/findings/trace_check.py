@@ -13,7 +13,7 @@ from tracehouse.findings.verdict import Verdict, verdict_of, worst
 from tracehouse.frozen import Frozen, with_new_names
 
 # Raise it with every change after which the same model may get another verdict or contract, also between releases.
-CHECK_VERSION = 10
+CHECK_VERSION = 11
 
 
 class Layer(Frozen):
@@ -22,7 +22,7 @@ class Layer(Frozen):
     `seconds` are by the clock.
     """
 
-    name: Literal["observe", "graphs", "flip", "prove", "probe", "batch"]
+    name: Literal["observe", "sizes", "prove", "graphs", "flip", "calls", "probe", "batch"]
     method: str
     seconds: float
     summary: str

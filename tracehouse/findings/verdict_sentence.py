@@ -15,7 +15,7 @@ _PARTS_MAX = 4
 # Parts of the check that have no layer of their own in `check.layers`.
 _CUT_SHORT = (Kind.PROBES_LEFT_OUT, Kind.SIZES_LEFT_OUT)
 # The layers that find out which sizes are right.
-_SIZE_LAYERS = ("graphs", "prove")
+_SIZE_LAYERS = ("sizes", "prove", "graphs", "calls")
 
 
 def verdict_sentence(check: TraceCheck, contract: Contract, *, aside: str = "") -> str:

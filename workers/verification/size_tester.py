@@ -6,7 +6,6 @@ from itertools import islice
 
 import numpy as np
 
-from tracehouse.byte_units import MIB
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.regions import Basis, Region
 from tracehouse.differential import size_samples
@@ -19,15 +18,14 @@ from workers.verification.differential_runs import DifferentialTester
 from workers.verification.pace import Pace
 from workers.verification.sized_inputs import SizedInputs
 
-# Regions with one of these bases are tested at their corners and borders and at some sizes inside; in other regions
+# Regions with one of these bases are tested at their corners and at some sizes inside; in other regions
 # each size stands for itself.
 RANGES: tuple[Basis, ...] = ("proven", "sampled")
-# How many random sizes of a region are tested beside its corners and borders; more with probes "deep".
+# How many random sizes of a region are tested beside its corners, and its borders if it is only sampled; more with
+# probes "deep".
 DRAWN_SIZES, DRAWN_SIZES_DEEP = 4, 24
 # How many sizes at most are tested in a region where each stands for itself.
 LISTED_SIZES_MAX = 512
-# Inputs of another size have at most this many bytes, or this many times the example's.
-INPUT_BYTES, INPUT_TIMES_EXAMPLE = MIB, 8
 # A call at one of a range's sizes may take this part of the budget or, if that is more, so many times as long as the
 # example's. Where it would take longer, smaller sizes stand in: otherwise the largest few would take all of the budget,
 # and leave others and the batch out. Chosen.
@@ -66,7 +64,7 @@ class SizeTester:
     @property
     def most_bytes(self) -> int:
         """The largest inputs that are drawn."""
-        return max(INPUT_BYTES, INPUT_TIMES_EXAMPLE * self._example_bytes)
+        return size_samples.most_input_bytes(self._example_bytes)
 
     def test(self, region: Region) -> None:
         """Test the smallest size and a random one whatever the budget, and others while it lasts."""
@@ -91,7 +89,8 @@ class SizeTester:
         if region.basis not in RANGES:
             listed = size_samples.list_sizes(region, LISTED_SIZES_MAX)
             return listed[:1], listed[1:]
-        corners, borders = size_samples.corner_sizes(region), size_samples.border_sizes(region, self._example_sizes)
+        corners = size_samples.corner_sizes(region)
+        borders = [] if region.basis == "proven" else size_samples.border_sizes(region, self._example_sizes)
         chosen = size_samples.sort_sizes([*corners, *borders])
         drawn = list(islice(size_samples.draw_sizes(region, self._rng), self._drawn_sizes))
         beyond = size_samples.beyond_sizes(region, self._example_sizes, self._rng)

@@ -8,9 +8,10 @@ import torch
 from tests.tracehouse.check.targets import make_target
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
-from tracehouse.check.witness_sizes import border_sizes, doubtful_sizes, is_proven, stand_in_sizes
+from tracehouse.check.witness_sizes import border_sizes, doubtful_sizes, is_proven
 from tracehouse.contract.regions import Region, Span
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.size_samples import stand_in_sizes
 
 
 class Average(torch.nn.Module):
@@ -44,7 +45,7 @@ def proof_with(*, proven: list[Region], sampled: list[Region]) -> Proof:
 def test_the_ends_of_what_is_proven_are_called() -> None:
     proof, groups = proof_of(range(1, 17), range(1, 129))
 
-    called = border_sizes(proof, groups, [], is_baked=False)
+    called = border_sizes(proof, groups, [], is_baked=False, parameters=0)
 
     assert {"batch": 16, "length": 128} in called
     assert {"batch": 1, "length": 128} in called
@@ -59,7 +60,9 @@ class Branches(torch.nn.Module):
 def test_both_sides_of_a_threshold_in_the_code_are_called() -> None:
     proof, groups = proof_of(range(1, 17), range(1, 129), Branches())
 
-    lengths = {sizes["length"] for sizes in border_sizes(replace(proof, borders=[]), groups, [], is_baked=False)}
+    lengths = {
+        sizes["length"] for sizes in border_sizes(replace(proof, borders=[]), groups, [], is_baked=False, parameters=0)
+    }
 
     assert {100, 101} <= lengths
 
@@ -67,7 +70,7 @@ def test_both_sides_of_a_threshold_in_the_code_are_called() -> None:
 def test_symbols_have_their_largest_sizes_apart_where_a_call_of_both_takes_long() -> None:
     proof, groups = proof_of(range(1, 257), range(1, 1025))
 
-    called = border_sizes(proof, groups, [], is_baked=False)
+    called = border_sizes(proof, groups, [], is_baked=False, parameters=0)
 
     assert all(sizes["batch"] * sizes["length"] <= 2**14 for sizes in called)
     assert {256, 1024} <= {size for sizes in called for size in sizes.values()}
@@ -96,8 +99,8 @@ def test_the_ends_of_a_region_that_is_not_proven_for_all_values_are_called_apart
 def test_smaller_sizes_stand_for_those_that_are_proven_with_them(proven: tuple[int, int, int], small: int) -> None:
     proof = proof_with(proven=[region(batch=(1, 8, 1), length=proven)], sampled=[])
 
-    assert stand_in_sizes(proof, groups_of(2, 224), 32) == {"batch": 2, "length": small}
-    assert stand_in_sizes(proof, groups_of(2, 224), 500) == {"batch": 2, "length": 224}
+    assert stand_in_sizes(proof.regions, {"batch": 2, "length": 224}, 32) == {"batch": 2, "length": small}
+    assert stand_in_sizes(proof.regions, {"batch": 2, "length": 224}, 500) == {"batch": 2, "length": 224}
 
 
 def test_a_largest_size_that_several_runs_have_is_called_once_beside_small_ones() -> None:
@@ -105,6 +108,8 @@ def test_a_largest_size_that_several_runs_have_is_called_once_beside_small_ones(
     largest = {"batch": 256, "length": 1024}
     ends = [({"batch": 2, "length": 2}, largest), ({"batch": 3, "length": 2}, largest)]
 
-    called = border_sizes(replace(proof, borders=ends, thresholds=[], refutations=[]), groups, [], is_baked=False)
+    called = border_sizes(
+        replace(proof, borders=ends, thresholds=[], refutations=[]), groups, [], is_baked=False, parameters=0
+    )
 
     assert [(sizes["batch"], sizes["length"]) for sizes in called] == [(2, 2), (256, 2), (2, 1024), (3, 2)]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from math import inf
 
 import torch
 
@@ -62,9 +63,17 @@ class NotBatchable:
 
 
 def certify(
-    target: Target, groups: Groups, up_to: int, budget: Budget, *, bounds: ValueBounds | None = None
+    target: Target,
+    groups: Groups,
+    up_to: int,
+    budget: Budget,
+    most_bytes: float = inf,
+    *,
+    bounds: ValueBounds | None = None,
 ) -> Batch | NotBatchable:
     """Return a certificate for at most `up_to` rows, fewer if the budget is short, or the reason why there is none.
+
+    Rows whose inputs have more than `most_bytes` bytes together are not tried, apart from the first few.
 
     The first symbol of `groups` along which the rows are independent is certified. `bounds` are the smallest and the
     largest integer that the model accepts in each input, where known. The eager model must accept the example. Nothing
@@ -73,7 +82,8 @@ def certify(
     refusal = None if _find_row_symbols(groups) else NotBatchable(_explain_no_rows(groups))
     for symbol in _find_row_symbols(groups):
         try:
-            return _RowTester(target, symbol, _find_dims(groups, symbol), bounds or {}, budget).certify(up_to)
+            tester = _RowTester(target, symbol, _find_dims(groups, symbol), bounds or {}, budget)
+            return tester.certify(up_to, most_bytes)
         except _Dependent as error:
             refusal = refusal or NotBatchable(str(error))
         if budget.is_spent:
@@ -128,9 +138,11 @@ class _RowTester:
         self._nests: Structure | None = None
         self._row_s = 0.0  # seconds that each row took in the last call
 
-    def certify(self, up_to: int) -> Batch:
+    def certify(self, up_to: int, most_bytes: float) -> Batch:
         """Return the certificate. Raises _Dependent if there is none."""
         self._rows = self._find_rows()
+        row_bytes = sum(tensor.nbytes for tensor in self._make_call(self._rows[:1]).tensors.values())
+        up_to = int(min(up_to, max(_SMALL, most_bytes / max(1, row_bytes))))
         self._alone = [self._answer([row]) for row in self._rows]
         few = [self._answer(self._pick_rows(range(rows))) for rows in _FIRST_SIZES]
         self._outputs = self._find_outputs(*few)

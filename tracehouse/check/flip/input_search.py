@@ -1,12 +1,12 @@
 """Input search: it finds inputs on which Python reads other values than on the example, and compares answers there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from tracehouse.check.calls import CallResult
+from tracehouse.check.calls import CallEnded, CallResult
 from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.inputs.patterned_calls import keep_patterns
 from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder, ReadSite, ValueRead
@@ -97,7 +97,9 @@ def _test_input(
 
     If the eager model refuses it, it is tried once more with the patterns of the example's values, `refused` then.
     """
-    recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results))
+    watch = _SameReads(example)
+    recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results), track=watch.note)
+    watch.reads = recorder.reads
     try:
         with recorder:
             answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
@@ -106,7 +108,7 @@ def _test_input(
         if kept is not None:
             _test_input(target, kept, example, results, refused=True)
         return
-    except TooSlow:
+    except (TooSlow, CallEnded):
         return
     changed = [site for site, read in example.items() if repr(_find_values(recorder, site)) != repr(read.values)]
     if all(results[site].is_enough for site in changed):
@@ -117,6 +119,27 @@ def _test_input(
         others = [example[other] for other in changed if other != site]
         alone = difference if difference is None or not others else _isolate(target, call, others, difference)
         results[site].note(call, repr(_find_values(recorder, site)), alone, is_telling=is_telling)
+
+
+class _SameReads:
+    """Ends a call as soon as it has read all that it reads on the example, and the same values: it shows nothing."""
+
+    def __init__(self, example: Mapping[ReadSite, ValueRead]) -> None:
+        self.reads: Mapping[ReadSite, ValueRead] = {}  # those of the call
+        self._example = example
+        self._left = sum(read.times for read in example.values())
+        self._can_end = all(len(read.values) == read.times for read in example.values())
+
+    def note(self, site: ReadSite, value: Any) -> Any:
+        """Return the value. Raises CallEnded where the rest of the call shows nothing."""
+        if self._can_end and site in self._example:
+            self._left -= 1
+            if self._left == 0 and all(
+                site in self.reads and repr(self.reads[site].values) == repr(read.values)
+                for site, read in self._example.items()
+            ):
+                raise CallEnded
+        return value
 
 
 def _isolate(target: Target, call: Call, others: Sequence[ValueRead], difference: str) -> str | None:

@@ -44,8 +44,12 @@ class BakedValue:
         return self.divergence.origin
 
 
-def find_baked_values(target: Target, budget: Budget, seen: Observation | None = None) -> list[BakedValue]:
+def find_baked_values(
+    target: Target, budget: Budget, seen: Observation | None = None, *, tries_values: bool = True
+) -> list[BakedValue]:
     """Return where the artifact's graph differs from the graphs of other traces, each line once.
+
+    Without `tries_values`, no trace is made on other values than the example's.
 
     If a second trace of the example already differs, no other values are tried, because they would prove nothing. There
     is no further one if the trace that was `seen` has the artifact's graph.
@@ -61,7 +65,7 @@ def find_baked_values(target: Target, budget: Budget, seen: Observation | None =
         trace_s = time.monotonic() - started
     if again is not None:
         found |= {baked.line: baked for baked in _compare("again", target.graph, again, target.call)}
-    if found:
+    if found or not tries_values:
         return [*found.values()]
     for name, call in _other_values(target.call, target.seed):
         if budget.is_spent:

@@ -32,9 +32,8 @@ from tracehouse.torch_values import resizing
 # a power of two, such as 32 in five halvings.
 _NEAR = (1, -1)
 _FAR = (2, 4, 8, 16, 32)
-_OTHER_THAN_ONE = (2, 3)
-# Sizes to begin from in place of 1: one that no other dim has, for two dims may have equal sizes by chance.
-_IN_PLACE_OF_ONE = (3, 5, 7, 11)
+# Sizes to begin from in place of 1: if possible one that no other dim has, for two may have equal sizes by chance.
+_IN_PLACE_OF_ONE = (3, 5, 2)
 # Sizes above _LARGE of inputs with more elements than _LARGE_ELEMENTS become about _SMALLER. They change by a multiple
 # of _PERIOD, so that a model that takes each eighth size, say, takes them too. Chosen.
 _LARGE, _LARGE_ELEMENTS, _SMALLER, _PERIOD = 64, 2**15, 64, 32
@@ -80,14 +79,14 @@ def _check_declared(oracle: SizeOracle, declarations: Mapping[str, Mapping[str, 
 
 def _search(oracle: SizeOracle) -> Groups:
     dims = [*oracle.sizes]
+    large = _shrink_large(oracle)
     _avoid_ones(oracle, dims)
     _avoid_ones_in_sums(oracle, dims)
+    # A run on symbols takes no longer for large sizes, and meets the conditions that the example meets.
+    call = oracle.call_at(*large) if large is not None else oracle.call
     relations = (
-        find_size_relations(oracle.target, oracle.call, oracle.budget.left_s * _SYMBOLIC_SHARE)
-        if dims
-        else Relations({})
+        find_size_relations(oracle.target, call, oracle.budget.left_s * _SYMBOLIC_SHARE) if dims else Relations({})
     )
-    _shrink_large(oracle)  # after the run on symbols, which takes no longer for large sizes
     search = _GroupSearch(oracle, dims, relations)
     try:
         search.run()
@@ -129,13 +128,12 @@ def _avoid_ones_in_sums(oracle: SizeOracle, dims: Sequence[Dim]) -> None:
 
 def _begin_above_one(oracle: SizeOracle, expressions: Expressions) -> bool:
     """Begin from a larger size of the symbol `one`, if eager accepts that; return whether it does."""
-    if not all(oracle.accepts(expressions, {"one": size}) for size in _OTHER_THAN_ONE):
-        return False
     others = {size for dim, size in oracle.sizes.items() if dim not in expressions}
-    unused = (size for size in _IN_PLACE_OF_ONE if size not in others and oracle.accepts(expressions, {"one": size}))
-    size = next(unused, _OTHER_THAN_ONE[-1])
-    oracle.begin_from(oracle.groups(expressions).resize(oracle.call, {"one": size}, oracle.target.seed))
-    return True
+    unused = [size for size in _IN_PLACE_OF_ONE if size not in others]
+    size = next((one for one in (*unused, *_IN_PLACE_OF_ONE) if oracle.accepts(expressions, {"one": one})), None)
+    if size is not None:
+        oracle.begin_from(oracle.groups(expressions).resize(oracle.call, {"one": size}, oracle.target.seed))
+    return size is not None
 
 
 def _subsets_of_ones(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
@@ -150,25 +148,30 @@ def _subsets_of_ones(ones: Sequence[Dim]) -> Iterator[Sequence[Dim]]:
     yield from ([dim] for dim in ones)
 
 
-def _shrink_large(oracle: SizeOracle) -> None:
-    """Begin from smaller sizes of large inputs of floats, such as images, where the artifact is right on them too."""
+def _shrink_large(oracle: SizeOracle) -> tuple[Expressions, dict[str, int]] | None:
+    """Begin from smaller sizes of large inputs of floats, such as images, where the artifact is right on them too.
+
+    Return how to get the large ones back; None if the sizes stay.
+    """
     tensors = oracle.call.tensors
     large = {dim for dim, size in oracle.sizes.items() if size > _LARGE and tensors[dim[0]].numel() > _LARGE_ELEMENTS}
     if not large or not all(tensor.is_floating_point() for tensor in tensors.values()):
-        return
+        return None
     # Dims of one size keep one size, and dims of different sizes keep different ones.
     taken = {size for dim, size in oracle.sizes.items() if dim not in large}
-    sizes: dict[str, int] = {}
-    for size in sorted({oracle.sizes[dim] for dim in large}):
+    before, sizes = {f"s{oracle.sizes[dim]}": oracle.sizes[dim] for dim in large}, {}
+    for size in sorted(before.values()):
         free = (one for one in range(_SMALLER + size % _PERIOD, size, _PERIOD) if one not in taken)
         sizes[f"s{size}"] = next(free, size)
         taken.add(sizes[f"s{size}"])
     expressions = {dim: Linear(((f"s{oracle.sizes[dim]}", 1),)) for dim in large}
     try:
-        if oracle.accepts(expressions, sizes) and not oracle.is_wrong(expressions, sizes):
-            oracle.begin_from(oracle.call_at(expressions, sizes))
+        if not oracle.accepts(expressions, sizes) or oracle.is_wrong(expressions, sizes):
+            return None
     except OutOfTime:
-        return
+        return None
+    oracle.begin_from_small(oracle.call_at(expressions, sizes))
+    return expressions, before
 
 
 class _GroupSearch:

@@ -35,6 +35,7 @@ class SizeOracle:
         self.target = target
         self.budget = budget
         self.call = target.call  # the call whose sizes are changed
+        self._small: Call | None = None  # a call of smaller sizes that stands for the example
         # Inputs of integers, such as lengths, that have to change with a size, and a dim that has the size.
         self.dims_of_lengths: dict[str, Dim] = {}
         self._accepted: dict[_Key, bool] = {}
@@ -56,9 +57,18 @@ class SizeOracle:
         """Change the sizes of this call from now on."""
         self.call = call
 
+    def begin_from_small(self, call: Call) -> None:
+        """Let this call stand for the example: it is smaller, and the artifact is right on it."""
+        self.call = self._small = call
+
     def from_the_example(self, share: float) -> "SizeOracle":
-        """Return an oracle that changes the sizes of the example itself, and has this share of the budget left."""
+        """Return an oracle that changes the sizes of the example, or of a smaller call that stands for it.
+
+        It has this share of the budget left.
+        """
         oracle = SizeOracle(self.target, self.budget.share(share))
+        if self._small is not None:
+            oracle.begin_from_small(self._small)
         oracle.dims_of_lengths = {**self.dims_of_lengths}
         oracle.agreed, oracle._of_example = self.agreed, self._of_example
         return oracle
@@ -156,7 +166,7 @@ class SizeOracle:
         Raises TooSlow if the call takes longer than the target's `call_s` seconds or the budget, whichever is less.
         """
         key = _key(groups, sizes)
-        resizes_example = self.call is self.target.call and not groups.lengths
+        resizes_example = self.call is (self._small or self.target.call) and not groups.lengths
         if resizes_example and key in self._of_example:
             self._latest = {key: self._of_example[key]}
             return None

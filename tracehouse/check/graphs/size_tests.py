@@ -75,20 +75,30 @@ class SizeTest:
         return tuple(symbol for symbol, size in self.sizes.items() if size != groups.example[symbol])
 
 
+def _nothing_is_settled(_: Mapping[str, int]) -> bool:
+    return False
+
+
 def run_first_size_tests(
-    target: Target, groups: Groups, wanted: Mapping[str, WantedSizes], budget: Budget
+    target: Target,
+    groups: Groups,
+    wanted: Mapping[str, WantedSizes],
+    budget: Budget,
+    is_settled: Callable[[Mapping[str, int]], bool] = _nothing_is_settled,
 ) -> list[SizeTest]:
     """Compare at sizes of one symbol after the other until the artifact agrees at enough, and return the tests.
 
-    The calls at these sizes on which it was found right before are not made again. `wanted` limits the sizes of the
-    symbols that it names. Sizes for which the budget leaves no time are left out.
+    The calls at these sizes on which it was found right before are not made again, nor are those of all sizes that are
+    settled. `wanted` limits the sizes of the symbols that it names. Sizes for which the budget leaves no time are left
+    out.
     """
     samples = [*choose_single_sizes(groups, wanted)]
     agreed = {format_sizes(test.sizes): test for test in _list_agreed(groups, samples)}
     found = Counter(test.changed_symbols(groups) for test in agreed.values())
     tester = _SizeTester(target, groups, budget)
     for sizes in samples:
-        is_known = format_sizes({**groups.example, **sizes}) in agreed
+        full = {**groups.example, **sizes}
+        is_known = format_sizes(full) in agreed or is_settled(full)
         if not is_known and not tester.agrees_often_at(sizes, found[tuple(sizes)]):
             tester.run(sizes)
     tester.report_omissions()
@@ -111,7 +121,7 @@ def run_size_tests(
     budget: Budget,
     *,
     known: Sequence[SizeTest] = (),
-    is_settled: Callable[[Mapping[str, int]], bool] = lambda _: False,
+    is_settled: Callable[[Mapping[str, int]], bool] = _nothing_is_settled,
 ) -> list[SizeTest]:
     """Compare at sizes of one symbol after the other, then of several together, and return the tests in that order.
 

@@ -1,14 +1,19 @@
 """The flip layer: it finds the reads because of which an artifact answers wrongly, and inputs that prove it."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from tests.tracehouse.check.targets import Load, trace_target
-from tracehouse.check.calls import call_artifact
+from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.flip.flip import ReadEffect, judge_reads, judge_warning
+from tracehouse.check.flip.input_search import search_inputs
 from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replacement
 from tracehouse.check.observe import observe, watch_trace
+from tracehouse.check.oracle import EagerOracle
 from tracehouse.differential.budget import Budget
+from tracehouse.eager.call import Call
 from tracehouse.torch_values.compare import compare
 
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
@@ -199,3 +204,26 @@ def test_an_index_that_raised_in_one_trace_does_not_end_the_next(load: Load) -> 
     recorded = torch.jit.trace(lambda x, place: x[place], (X, torch.tensor(1)), check_trace=False)
 
     assert torch.equal(recorded(X, torch.tensor(0)), X[0])
+
+
+def test_a_call_that_reads_what_the_example_reads_is_not_made_to_its_end(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, _ = trace_target(load("skips_a_mask_of_ones"), X, MASK)
+    [read] = observe(target, Budget(BUDGET_S)).reads
+    begun, ended = [], []
+    answer = EagerOracle.answer
+
+    def count(oracle: EagerOracle, call: Call, **options: Any) -> CallResult:
+        begun.append(call)
+        answered = answer(oracle, call, **options)
+        ended.append(call)
+        return answered
+
+    monkeypatch.setattr(EagerOracle, "answer", count)
+    found = search_inputs(target, [read], [], Budget(BUDGET_S))
+
+    assert found[read.site].counterexample is not None
+    assert ended
+    assert all(not bool((call.tensors["mask"] == 1).all()) for call in ended)
+    assert len(ended) < len(begun)
