@@ -1,6 +1,8 @@
 """Symbolic layouts: how tensors without values lie in memory, by the expressions of their sizes and strides alone.
 
-The answers hold for all sizes, but that a dim whose size is 1 may have another stride, and put no condition on them.
+The answers hold for all sizes, but that a dim whose size is 1 may have another stride. What torch does with a tensor
+that is not contiguous may depend on that. So answers about such a tensor put one condition on its sizes: a symbol is
+not 1.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +11,14 @@ from typing import Any
 
 import torch
 
-from tracehouse.check.prove.symbols import find_ratio, have_same_expression, is_fake, may_become_one, value_now
+from tracehouse.check.prove.symbols import (
+    assume_not_one,
+    find_ratio,
+    have_same_expression,
+    is_fake,
+    may_become_one,
+    value_now,
+)
 
 # An attribute of tensors without values: whether they are contiguous, whatever the sizes.
 _IS_CONTIGUOUS = "_is_contiguous_at_all_sizes"
@@ -55,19 +64,23 @@ def lies_in_order(tensor: torch.Tensor) -> bool:
     An elementwise operator's result is contiguous then (`TensorIteratorBase::reorder_dimensions` in torch's
     TensorIterator.cpp).
     """
-    return is_contiguous(tensor) or (is_fake(tensor) and _lies_in(tensor, range(tensor.dim())))
+    return is_contiguous(tensor) or (
+        is_fake(tensor) and _lies_in(tensor, range(tensor.dim())) and _has_no_size_of_one(tensor)
+    )
 
 
 def fills_its_memory(tensor: torch.Tensor) -> bool:
     """Whether the dims of a tensor without values lie in memory without gaps, in any order."""
-    return is_contiguous(tensor) or (is_fake(tensor) and _fills_memory_in(tensor, _order_now(tensor)))
+    return is_contiguous(tensor) or (
+        is_fake(tensor) and _fills_memory_in(tensor, _order_now(tensor)) and _has_no_size_of_one(tensor)
+    )
 
 
 def suggests_channels_last(tensor: torch.Tensor) -> bool:
     """Whether the channels of images are innermost in memory, perhaps with gaps (`suggest_memory_format` in torch)."""
     if tensor.dim() != 4 or not is_fake(tensor) or type(tensor.shape[1]) is not int or tensor.shape[1] < 2:
         return False
-    return _lies_in(tensor, _CHANNELS_LAST[4])
+    return _lies_in(tensor, _CHANNELS_LAST[4]) and _has_no_size_of_one(tensor)
 
 
 def strides_of_elementwise_result(tensor: torch.Tensor) -> Sequence[Any] | None:
@@ -77,7 +90,7 @@ def strides_of_elementwise_result(tensor: torch.Tensor) -> Sequence[Any] | None:
     as where a size may be 1: then the tensor may be contiguous after all. The cases are those of
     `TensorIteratorBase::compute_fast_setup_type` in torch's TensorIterator.cpp.
     """
-    if any(map(may_become_one, tensor.shape)):
+    if any(map(may_become_one, tensor.shape)) or not _has_no_size_of_one(tensor):
         return None
     for order in (range(tensor.dim()), _CHANNELS_LAST.get(tensor.dim(), ())):
         if order and _fills_memory_in(tensor, order):
@@ -91,7 +104,8 @@ def strides_beside_a_number(tensor: torch.Tensor) -> Sequence[Any] | None:
     Return None where it takes torch to find them (`TensorIteratorBase::reorder_dimensions`).
     """
     order = _order_now(tensor)
-    return _new_strides(tensor, order) if is_fake(tensor) and _lies_in(tensor, order) else None
+    is_known = is_fake(tensor) and _lies_in(tensor, order) and _has_no_size_of_one(tensor)
+    return _new_strides(tensor, order) if is_known else None
 
 
 def _order_now(tensor: torch.Tensor) -> Sequence[int]:
@@ -134,6 +148,8 @@ def strides_of_view(tensor: torch.Tensor, sizes: Sequence[Any]) -> list[Any] | N
     The steps are those of `computeStride` in torch's TensorUtils.cpp. From the last dim on, dims that lie in memory one
     after the other are a chunk, and the view's dims must fill it.
     """
+    if not _has_no_size_of_one(tensor):
+        return None
     old_sizes, old_strides = tensor.shape, tensor.stride()
     strides: list[Any] = [None] * len(sizes)
     left = len(sizes)  # how many of the view's dims have no stride yet
@@ -167,6 +183,11 @@ def is_channels_last(tensor: torch.Tensor) -> bool:
         and suggests_channels_last(tensor)
         and _fills_memory_in(tensor, _CHANNELS_LAST[4])
     )
+
+
+def _has_no_size_of_one(tensor: torch.Tensor) -> bool:
+    """Whether no size that is a symbol is 1; that is a condition then."""
+    return all(map(assume_not_one, tensor.shape))
 
 
 def _has_stride(size: Any, stride: Any, expected: Any) -> bool:

@@ -34,8 +34,11 @@ from tracehouse.contract.dims import SymbolicShape, parse_dim
 from tracehouse.introspection import user_lines
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-# A symbol stands for the sizes from here on. Sizes 0 and 1 broadcast, so each of them is a case of its own.
+# Cases begin at sizes from here on where a dim is a symbol. Sizes 0 and 1 broadcast: a run at one of them takes a way of
+# its own.
 LEAST = 2
+# A symbol stands for the sizes from here on. That 1 goes another way is a condition of the case, where it does so.
+_SMALLEST = 1
 # A size that follows from values is one of these, or LEAST or more: then it is a symbol.
 SmallDataSizes = Sequence[int | None]
 # A storage is used by its tensor, and by the object of Python's through which we look at it.
@@ -59,9 +62,10 @@ class Environment(ShapeEnv):
         self.equations: dict[sympy.Basic, user_lines.Line | None] = {}  # conditions from which torch concludes nothing
 
     def bound(self, symbol: sympy.Symbol, highest: int) -> None:
-        """Let the symbol stand for sizes from LEAST to `highest`. It is quicker than conditions that say the same."""
-        self.constrain_symbol_range(symbol, LEAST, highest)
-        self.bounds += [sympy.Ge(symbol, LEAST), sympy.Le(symbol, highest)]
+        """Let the symbol stand for sizes from 1 to `highest`. It is quicker than conditions that say the same."""
+        self.constrain_symbol_range(symbol, _SMALLEST, highest)
+        # sympy takes each symbol for positive, but 0 is a size too.
+        self.bounds += [sympy.Ge(symbol, _SMALLEST, evaluate=False), sympy.Le(symbol, highest)]
 
     def make_data_size(self, largest: Any) -> Any:
         """Return a new size that follows from values, from LEAST to `largest`, of which nothing more is known."""
@@ -412,10 +416,15 @@ def is_quotient(size: int | torch.SymInt) -> bool:
 
 
 def may_become_one(size: Any) -> bool:
-    """Whether a symbolic size is 1 at some sizes of the symbols, as behind a division."""
+    """Whether a size that is computed from symbols is 1 at some sizes of these, as behind a division."""
     if not isinstance(size, torch.SymInt):
         return False
     return not size.node.expr.is_Symbol and bool(size.node.shape_env.bound_sympy(size.node.expr).lower < LEAST)
+
+
+def assume_not_one(size: Any) -> bool:
+    """Whether a size is not a symbol that is 1 now; that it is not 1 is a condition then."""
+    return not (isinstance(size, torch.SymInt) and size.node.expr.is_Symbol) or bool(size >= LEAST)
 
 
 def _is_computed(size: int | torch.SymInt) -> bool:

