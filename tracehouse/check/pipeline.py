@@ -83,7 +83,7 @@ _REST_SHARE = 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
 # Where smaller sizes stand for the example's, they are not below these. Chosen: a network that halves images five times
 # should have several pixels left whose layout it may read.
-_ROWS_MIN, _LAYOUTS_MIN = 32, 96
+_ROWS_MIN, _PROBED_MIN = 32, 96
 _BROKE_OFF = "the layer broke off"
 _NO_SIZES = "nothing: no size may vary"
 _HAS_MEMORY = "nothing: the model hands the memory of tensors out, and symbols have none"
@@ -317,7 +317,7 @@ class Pipeline:
             smallest = self._smallest(tester, name, call)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         # Probes have a limit of their own, and may take what is left of the whole budget.
-        small = self._with_small_example(evidence, _LAYOUTS_MIN).call
+        small = self._with_small_example(evidence, _PROBED_MIN).call
         self._run_probes(values.bounds, self._budget, evidence.wrong_calls, small)
         wrong = [(_name_value(one), one.call, tester.at_line(one.line)) for one in evidence.wrong_values
                  if one.confirmed]  # fmt: skip
@@ -327,7 +327,8 @@ class Pipeline:
             smallest = self._smallest(tester, name, call, cause)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         integers = f"; the ends of the integers in {', '.join(values.ranges)}" if values.ranges else ""
-        yield replace(result, summary=f"other values at the example's sizes{integers}")
+        sizes = "the example's sizes" if small is self._target.call else "smaller sizes, which are proven too"
+        yield replace(result, summary=f"other values at {sizes}{integers}")
 
     def _batch(self, evidence: Evidence, budget: Budget) -> Iterator[BatchEvidence]:
         if why := _why_nothing_to_certify(evidence):
@@ -353,6 +354,8 @@ class Pipeline:
         if groups is None or proof is None or target.form != "traced" or evidence.calls.contradicted:
             return target
         sizes = stand_in_sizes(proof.regions, groups.example, least)
+        if sizes == groups.example:
+            return target
         return replace(target, call=groups.resize(target.call, sizes, target.seed))
 
     def _size_states(self, calls: Sequence[SizeTest]) -> Iterator[SizeState]:

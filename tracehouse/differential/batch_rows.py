@@ -27,19 +27,26 @@ _NAMES = ("alone", "with other rows")
 
 
 def find_row_dependence(
-    ask: AskArtifact, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
+    ask: AskArtifact,
+    some: Sequence[Tensor],
+    others: Sequence[Tensor],
+    batch: Batch,
+    tolerance: float,
+    *,
+    changes_values: bool = True,
 ) -> str | None:
     """Return how rows depend on one another, as text, or None if they do not. Raises RowsRefused.
 
-    `some` and `others` are the inputs of two calls, whose sizes differ at most in the number of rows. Inputs to which
-    `batch` gives no row dim must be the same in both. `tolerance` is the relative error that is allowed.
+    With `changes_values`, the artifact is called twice more, on extreme values in the other rows. `some` and `others`
+    are the inputs of two calls, whose sizes differ at most in the number of rows. Inputs to which `batch` gives no row
+    dim must be the same in both. `tolerance` is the relative error that is allowed.
     """
     alone, others_alone, together = (_answer(ask, inputs) for inputs in (some, others, _join_all(some, others, batch)))
     first = _count_rows(some, batch)
     return (
         _compare_rows(alone, together, batch, 0, first, tolerance)
         or _compare_rows(others_alone, together, batch, first, _count_rows(others, batch), tolerance)
-        or _find_influence(ask, alone, some, others, batch, tolerance)
+        or (_find_influence(ask, alone, some, others, batch, tolerance) if changes_values else None)
     )
 
 

@@ -13,8 +13,8 @@ from tracehouse.contract.regions import SPANS_MAX, Region, Span
 
 Sizes = Mapping[str, int]
 
-# With up to this many symbols, each combination of smallest and largest sizes is a corner (8 for three symbols). With
-# more, the corners are all smallest, all largest, and each symbol's largest with the smallest of the others.
+# With up to this many symbols, each combination of smallest and largest sizes may be a corner (8 for three symbols).
+# Else the corners are all smallest, all largest, and each symbol's largest with the smallest of the others.
 _CORNERS_OF = 3
 # How many of the smallest and of the largest ends of a symbol's spans are taken. Chosen.
 _ENDS = 6
@@ -29,10 +29,10 @@ def most_input_bytes(example_bytes: int) -> int:
     return max(_INPUT_BYTES, _INPUT_TIMES_EXAMPLE * example_bytes)
 
 
-def corner_sizes(region: Region) -> list[dict[str, int]]:
-    """Return the combinations of the symbols' smallest and largest sizes."""
+def corner_sizes(region: Region, *, every: bool = True) -> list[dict[str, int]]:
+    """Return the combinations of the symbols' smallest and largest sizes: `every` one, or those that tell most."""
     ends = {symbol: _ends(spans) for symbol, spans in region.spans.items()}
-    if len(ends) <= _CORNERS_OF:
+    if every and len(ends) <= _CORNERS_OF:
         return drop_duplicates(dict(zip(ends, sizes, strict=True)) for sizes in product(*ends.values()))
     lowest = {symbol: low for symbol, (low, _) in ends.items()}
     highest = {symbol: high for symbol, (_, high) in ends.items()}

@@ -59,7 +59,9 @@ class BatchVerifier:
             if verified and self._budget.is_spent:
                 self._budget.leave_out(f"{batch.symbol} {some + others}, together")
                 continue
-            if (dependence := self._find_dependence(batch, some, others)) is not None:
+            # That values reach other rows shows for few rows as well as for many.
+            changes_values = not verified
+            if (dependence := self._find_dependence(batch, some, others, changes_values=changes_values)) is not None:
                 self._reject(batch, dependence)
                 return None
             verified = max(verified, some + others)
@@ -94,7 +96,7 @@ class BatchVerifier:
     def _takes(self, symbol: str, size: int, regions: Iterable[Region]) -> bool:
         return any(region.contains({**self._sizes, symbol: size}) for region in regions)
 
-    def _find_dependence(self, batch: Batch, some: int, others: int) -> str | None:
+    def _find_dependence(self, batch: Batch, some: int, others: int, *, changes_values: bool) -> str | None:
         """Return how rows depend on one another, for drawn values or, where these are refused, the example's."""
 
         def ask(inputs: Sequence[Tensor]) -> Answer | str:
@@ -112,7 +114,9 @@ class BatchVerifier:
 
         for make in (draw, tile):
             try:
-                return batch_rows.find_row_dependence(ask, *make(), batch, self._tester.tolerance)
+                return batch_rows.find_row_dependence(
+                    ask, *make(), batch, self._tester.tolerance, changes_values=changes_values
+                )
             except batch_rows.RowsRefused as error:
                 refusal = str(error)
         return f"they are refused: {refusal}"

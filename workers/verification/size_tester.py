@@ -26,10 +26,10 @@ RANGES: tuple[Basis, ...] = ("proven", "sampled")
 DRAWN_SIZES, DRAWN_SIZES_DEEP = 4, 24
 # How many sizes at most are tested in a region where each stands for itself.
 LISTED_SIZES_MAX = 512
-# A call at one of a range's sizes may take this part of the budget or, if that is more, so many times as long as the
-# example's. Where it would take longer, smaller sizes stand in: otherwise the largest few would take all of the budget,
+# A call at one of a range's sizes may take this part of the budget or, if that is more, this part of what the example's
+# takes. Where it would take longer, smaller sizes stand in: otherwise the largest few would take all of the budget,
 # and leave others and the batch out. Chosen.
-CALL_SHARE, CALL_TIMES_EXAMPLE = 1 / 64, 1
+CALL_SHARE, CALL_TIMES_EXAMPLE = 1 / 128, 1 / 2
 # What is tested whatever the budget stays near the example.
 LEAST_TIMES_EXAMPLE = 2
 
@@ -89,8 +89,9 @@ class SizeTester:
         if region.basis not in RANGES:
             listed = size_samples.list_sizes(region, LISTED_SIZES_MAX)
             return listed[:1], listed[1:]
-        corners = size_samples.corner_sizes(region)
-        borders = [] if region.basis == "proven" else size_samples.border_sizes(region, self._example_sizes)
+        is_proven = region.basis == "proven"
+        corners = size_samples.corner_sizes(region, every=not is_proven)
+        borders = [] if is_proven else size_samples.border_sizes(region, self._example_sizes)
         chosen = size_samples.sort_sizes([*corners, *borders])
         drawn = list(islice(size_samples.draw_sizes(region, self._rng), self._drawn_sizes))
         beyond = size_samples.beyond_sizes(region, self._example_sizes, self._rng)

@@ -57,12 +57,13 @@ class Probing:
         self._seed = seed
         self._sensitivity = Sensitivity(eager, comparer.answer_of_artifact, example, tolerance=tolerance, seed=seed)
 
-    def run(self, bounds: ValueBounds, budget: Budget, first: Sequence[Call], in_layouts: Call) -> None:
+    def run(self, bounds: ValueBounds, budget: Budget, first: Sequence[Call], varied: Call) -> None:
         """Compare on every probe for which there is time, and report the others as findings.
 
         `bounds` has the smallest and the largest integer that the model accepts in each input, and `first` has calls to
-        compare on before the probes. `in_layouts` is the example, or a smaller call that stands for it: its layouts are
-        varied. Raises LimitExceeded if the artifact runs out of memory.
+        compare on before the probes. `varied` is the example, or a smaller call that stands for it: its values and its
+        layouts are varied, in a deep search the example's values. Raises LimitExceeded if the artifact runs out of
+        memory.
         """
         limits = CALL_LIMITS
         own = self._limit(limits.probes, budget, _TIMES_DEEP if self._deep else 1)
@@ -71,14 +72,18 @@ class Probing:
         left_out: list[str] = []
         too_slow: list[str] = []
         probes = generate_probes(
-            self._example, searching=self._searching, deep=self._deep, bounds=bounds, seed=self._seed
+            self._example if self._deep else varied,
+            searching=self._searching,
+            deep=self._deep,
+            bounds=bounds,
+            seed=self._seed,
         )
         for name, probe in chain(((name_probe("values of another size"), call) for call in first), probes):
             if own.is_spent:
                 left_out.append(f"{method} {name}")
             elif (slow := self._compare(name, probe, within_s)) is not None:
                 too_slow.append(f"{method} {slow}")
-        self._try_layouts(in_layouts, within_s, self._limit(limits.layouts, budget))
+        self._try_layouts(varied, within_s, self._limit(limits.layouts, budget))
         if left_out:
             self._ledger.findings.append(
                 coverage.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")

@@ -27,7 +27,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.introspection import user_lines
 
-# Cases in which no symbol has size 0 or 1, and cases at all: with sizes of 1, k symbols have up to 2**k.
+# Cases in which no symbol has size 0 or 1, and cases at all: where 1 goes another way, k symbols have up to 2**k.
 CASES_MAX = 24
 _ALL_CASES_MAX = 40
 # Proofs in which a symbol has one size, such as one for each number of turns of a loop. Chosen: more take all the time.
@@ -36,6 +36,9 @@ _EMPTY_CASES_MAX = 8  # of cases in which a symbol has size 0
 FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
 _REPEAT_S = 0.1
+# A size that may be smaller for all that is proven becomes this. Chosen: a network that halves images five times should
+# have several pixels left.
+_SMALL = 96
 # The fraction of the time left that a case with free symbols may take: one with fewer is hardly quicker. A choice.
 _FREE_SHARE = 0.85
 _REGIONS_NAMED = 2
@@ -289,10 +292,19 @@ class _Prover:
             if cell is not None and left[cell]:
                 return sizes
         failed = self._count("refuted", "unproven")
-        near = {
-            name: 1 if self._has_single_size(name) else size << failed for name, size in self._groups.example.items()
-        }
+        near = {name: 1 if self._has_single_size(name) else size << failed for name, size in self._stand_in().items()}
         return grid.nearest(left, near, self._batches)
+
+    def _stand_in(self) -> Sizes:
+        """Return the example's sizes, the large ones made smaller if the example's case is proven there too.
+
+        The calls of the cases beside it cost less then.
+        """
+        example, grid = self._groups.example, self._division.grid
+        batches = {symbol: example[symbol] for symbol in self._batches}
+        small = {symbol: min(size, _SMALL) for symbol, size in example.items()} | batches
+        cell = grid.cell_of(small)
+        return small if cell is not None and self._division.mask("proven")[cell] else example
 
     def _run_narrower(self, cases: SymbolicCases, failed: CaseResult) -> CaseResult | None:
         """Run a case that failed at the example's sizes once more, with free rows alone; None if that proves nothing.

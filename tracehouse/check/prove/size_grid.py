@@ -134,7 +134,7 @@ class Grid:
     def nearest(self, mask: Mask, to: Mapping[str, int], batches: Collection[str] = ()) -> Sizes:
         """Return the point in the mask's cells that is nearest to the given sizes, by the ratio of the sizes.
 
-        A point with a size of 1 or 0 counts as far away, for these sizes are cases of their own. The sizes of
+        A point with a size of 1 or 0 counts as far away, for these sizes may be cases of their own. The sizes of
         `batches` hardly count.
         """
         nearest = {}

@@ -34,8 +34,8 @@ from tracehouse.contract.dims import SymbolicShape, parse_dim
 from tracehouse.introspection import user_lines
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-# Cases begin at sizes from here on where a dim is a symbol. Sizes 0 and 1 broadcast: a run at one of them takes a way of
-# its own.
+# A case begins with a symbol at sizes from here on. Sizes 0 and 1 broadcast, so a run at one of them shows little of
+# the others.
 LEAST = 2
 # A symbol stands for the sizes from here on. That 1 goes another way is a condition of the case, where it does so.
 _SMALLEST = 1
