@@ -4,8 +4,8 @@
 known of its trace, and `check` keeps the order: `comparer` and `determinism` compare calls and enter them in the
 `ledger`. For each method, the `pipeline` gathers the `evidence` of the layers, and `conclusions` turns it into findings
 and a `claim`. The layers are `observe` and `flip` (what the model reads in Python, recorded by `instrumentation`),
-`graphs` (what the trace keeps of values and sizes), `prove` (all sizes at once), `probe` (other values, from `inputs`)
-and `batch` (whether rows depend on one another).
+`sizes` (which sizes may vary), `prove` (all of them at once), `graphs` (what the trace keeps of values and sizes),
+`calls` (other sizes), `probe` (other values, from `inputs`) and `batch` (whether rows depend on one another).
 """
 
 import sys

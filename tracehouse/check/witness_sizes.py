@@ -35,7 +35,7 @@ def border_sizes(
     border += [side for one in proof.thresholds for side in (one.holds, one.fails)]
     border += [sizes for sizes in small if not is_proven(sizes, proof)]
     most = _TIMES_EXAMPLE * _elements(groups, groups.example) if parameters > _PARAMETERS_MAX else inf
-    return _different(sizes for sizes in border if dict(sizes) not in known and _elements(groups, sizes) <= most)
+    return _different(sizes for sizes in border if dict(sizes) not in known and _have_at_most(groups, sizes, most))
 
 
 def doubtful_sizes(proof: Proof, groups: Groups, called: Sequence[SizeTest]) -> list[Sizes]:
@@ -69,12 +69,21 @@ def _within_reach(ends: Iterable[tuple[Sizes, Sizes]], groups: Groups, *, once: 
     called: set[tuple[str, int]] = set()
     for smallest, largest in ends:
         yield smallest
-        if _elements(groups, largest) <= max(_ELEMENTS_MAX, _TIMES_EXAMPLE * _elements(groups, groups.example)):
+        most = max(_ELEMENTS_MAX, _TIMES_EXAMPLE * _elements(groups, groups.example))
+        if _have_at_most(groups, largest, most):
             yield largest
         else:
             alone = {(symbol, size) for symbol, size in largest.items() if size != smallest[symbol]} - called
             yield from ({**smallest, symbol: size} for symbol, size in largest.items() if (symbol, size) in alone)
             called |= alone if once else set()
+
+
+def _have_at_most(groups: Groups, sizes: Sizes, most: float) -> bool:
+    """Whether there are inputs of these sizes, with so many elements at most."""
+    try:
+        return _elements(groups, sizes) <= most
+    except ValueError:  # a dim would be negative
+        return False
 
 
 def _elements(groups: Groups, sizes: Sizes) -> int:

@@ -42,6 +42,17 @@ def proof_with(*, proven: list[Region], sampled: list[Region]) -> Proof:
     return Proof(proven, [], sampled, proof.decided_by_values, points=1, proven=1, refused=0, failed=0, uncovered=0)
 
 
+def test_sizes_of_which_there_are_no_inputs_are_not_called() -> None:
+    proof, _ = proof_of(range(1, 17), range(1, 129))
+    # The second input is as long as what the first one leaves of 100.
+    groups = Groups({"x": ("batch", "length"), "y": ("batch", "-1*length+100")}, {"batch": 2, "length": 64}, {"x": {}})
+
+    called = border_sizes(proof, groups, [], is_baked=False, parameters=0)
+
+    assert called
+    assert all(sizes["length"] <= 100 for sizes in called)
+
+
 def test_the_ends_of_what_is_proven_are_called() -> None:
     proof, groups = proof_of(range(1, 17), range(1, 129))
 

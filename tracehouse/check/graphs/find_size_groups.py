@@ -32,8 +32,8 @@ from tracehouse.torch_values import resizing
 # a power of two, such as 32 in five halvings.
 _NEAR = (1, -1)
 _FAR = (2, 4, 8, 16, 32)
-# Sizes to begin from in place of 1: if possible one that no other dim has, for two may have equal sizes by chance.
-_IN_PLACE_OF_ONE = (3, 2, 5)
+# Sizes to begin from in place of 1: one that no other dim has, for two may have equal sizes by chance.
+_IN_PLACE_OF_ONE = (3, 5, 7, 2)
 # Sizes above _LARGE of inputs with more elements than _LARGE_ELEMENTS become about _SMALLER. They change by a multiple
 # of _PERIOD, so that a model that takes each eighth size, say, takes them too. Chosen.
 _LARGE, _LARGE_ELEMENTS, _SMALLER, _PERIOD = 64, 2**15, 64, 32
@@ -129,8 +129,8 @@ def _avoid_ones_in_sums(oracle: SizeOracle, dims: Sequence[Dim]) -> None:
 def _begin_above_one(oracle: SizeOracle, expressions: Expressions) -> bool:
     """Begin from a larger size of the symbol `one`, if eager accepts that; return whether it does."""
     others = {size for dim, size in oracle.sizes.items() if dim not in expressions}
-    unused = [size for size in _IN_PLACE_OF_ONE if size not in others]
-    size = next((one for one in (*unused, *_IN_PLACE_OF_ONE) if oracle.accepts(expressions, {"one": one})), None)
+    unused = (size for size in _IN_PLACE_OF_ONE if size not in others)
+    size = next((one for one in unused if oracle.accepts(expressions, {"one": one})), None)
     if size is not None:
         oracle.begin_from(oracle.groups(expressions).resize(oracle.call, {"one": size}, oracle.target.seed))
     return size is not None
