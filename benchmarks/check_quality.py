@@ -41,15 +41,15 @@ from tests.corpus import specimen  # noqa: E402
 from tests.corpus.specimen import Call, Specimen, called, question, same, specimens  # noqa: E402
 from tracehouse.contract.contract import MethodContract  # noqa: E402
 from tracehouse.contract.structure import has_only_real_tensors  # noqa: E402
+from tracehouse.differential.named_budgets import BUDGETS  # noqa: E402
 from tracehouse.findings.finding import Finding  # noqa: E402
 from tracehouse.findings.kinds import Kind, speaks_against  # noqa: E402
 from tracehouse.findings.trace_check import TraceCheck  # noqa: E402
 from tracehouse.findings.verdict import Verdict  # noqa: E402
-from tracehouse.spec.trace_spec import BUDGET_S  # noqa: E402
 from tracehouse.torch_values import returned  # noqa: E402
 
-# At 120 s, what is found does not hang on how fast the machine is.
-BUDGETS_S = (BUDGET_S, 120.0)
+# What a small model gets by default. At 120 s, what is found does not hang on how fast the machine is.
+BUDGETS_S = (BUDGETS["normal"].least_s, 120.0)
 # No part of a layer gets less of what is left of the budget when the layer begins (tracehouse/check/pipeline.py): a
 # check whose layers each took less, and in which nothing was cut, was not short of time.
 UNHURRIED_SHARE = 1 / 8

@@ -89,6 +89,7 @@ class DeviceTrace:
         self._children = children
         self._progress = progress
         self._stage_file = stage_file
+        self._budget_most_s = children.budget_most_s
         self._stack = ExitStack()  # until `run` ends
         self._eager: EagerProcess | None = None
         self._examples: Future[ExampleRuns] | None = None  # from when the archive is there
@@ -181,7 +182,8 @@ class DeviceTrace:
             as_traced = self._children.fork_artifact(self._stack, self._device, archive)
             as_traced.start_as_traced(spec, self._device)
         executor = ThreadPoolExecutor(1, thread_name_prefix="verification")
-        self._examples = executor.submit(run_examples, ModelProcesses(spec, eager, artifact, as_traced))
+        processes = ModelProcesses(spec, eager, artifact, as_traced, self._budget_most_s)
+        self._examples = executor.submit(run_examples, processes)
         # Callbacks run last in, first out: the processes are killed, which wakes the thread, and it is waited for.
         self._stack.callback(executor.shutdown)
         for process in (eager, artifact, as_traced):

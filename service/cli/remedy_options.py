@@ -21,6 +21,7 @@ OPTIONS = {
     "buckets": "--buckets",
     "budget_s": "--budget",
     "check.budget_s": "--budget",
+    "check.budget": "--budget",
     "check.probes": "--probes",
     "check.samples": "--samples",
     "check.gradients": "--gradients",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import orjson
 import typer
@@ -11,6 +11,7 @@ from service.cli import image_options, size_options
 from service.cli.example_inputs import ShellInputs, Uploads
 from service.cli.sample_files import sample_file
 from tracehouse.spec.image_reading import is_image
+from tracehouse.spec.trace_spec import BudgetName
 
 _ARCHIVES = (".pt", ".pth")
 
@@ -128,9 +129,14 @@ class TraceCheckOptions:
     """How the trace is checked, and what its contract lets through."""
 
     probes: Annotated[str, typer.Option(metavar="auto|off|deep", help="How many inputs the check makes up.")] = "auto"
-    budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Processor time that the check may take.")] = (
-        None
-    )
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="quick|normal|deep|SECONDS",
+            help="How long the check may take: a name, of which the model's first call decides the seconds, or seconds "
+            "of processor time. Default: normal.",
+        ),
+    ] = None
     open_contract: Annotated[
         bool, typer.Option("--open", help="Answer sizes that were never tried, with a warning, instead of refusing.")
     ] = False
@@ -293,8 +299,19 @@ def _check(check: TraceCheckOptions, images: ImageOptions, uploads: Uploads) -> 
         "probes": check.probes,
         "contract": "open" if check.open_contract else "closed",
         **({"samples": samples} if samples else {}),
-        **({} if check.budget is None else {"budget_s": check.budget}),
+        **({} if check.budget is None else _budget(check.budget)),
     }
+
+
+def _budget(text: str) -> dict[str, Any]:
+    """The budget in the request's `check`: seconds, or a name."""
+    try:
+        return {"budget_s": float(text)}
+    except ValueError:
+        pass
+    if text not in get_args(BudgetName):
+        raise typer.BadParameter(f"--budget is {', '.join(get_args(BudgetName))} or a number of seconds, not {text!r}")
+    return {"budget": text}
 
 
 def _samples(texts: list[str], images: ImageOptions, uploads: Uploads) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ def cut_check(check: TraceCheck) -> TraceCheck:
         torch=_torch_check(check.torch),
         layers=[cut_layer(one) for one in check.layers[:LAYERS_MAX]],
         budget_s=check.budget_s,
+        budget=check.budget,
         samples=check.samples,
     )
 

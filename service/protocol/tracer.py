@@ -23,7 +23,8 @@ from tracehouse.tensors.tensor import TensorSpec
 class Trace(Frozen):
     """Trace the request with this conversion.
 
-    `files` maps an uploaded file's name to its place among the child's descriptors.
+    `files` maps an uploaded file's name to its place among the child's descriptors. A named budget of the check is at
+    most `budget_most_s` seconds.
     """
 
     kind: Literal["trace"] = "trace"
@@ -33,6 +34,7 @@ class Trace(Frozen):
     device: DeviceName
     threads: int
     source_max_bytes: int
+    budget_most_s: float
 
 
 class Progress(Frozen):

@@ -188,3 +188,15 @@ def test_other_layouts_are_tried_and_make_no_verdict(run: Run) -> None:
 
     assert told.verdict is Verdict.VERIFIED
     assert told.findings["layout-differs"].confirmed
+
+
+def test_a_named_budget_grows_with_the_first_call_and_is_bounded(run: Callable[..., Told]) -> None:
+    check = {"probes": "off", "budget": "deep"}
+    submitted = spec("linear", example_inputs=[tensor([[1.0] * 4])], check=check)
+
+    free, bounded = run(submitted, budget_most_s=1e6).traced.check, run(submitted, budget_most_s=20.0).traced.check
+
+    assert free.budget == bounded.budget == "deep"
+    assert free.budget_s is not None
+    assert free.budget_s > 120.0
+    assert bounded.budget_s == 20.0

@@ -135,8 +135,9 @@ class Check:
         options: CheckOptions,
         requested: Mapping[str, RequestedSizes],
         report: ReportLayer,
+        budget_s: float,
     ) -> CheckResult:
-        """Compare the candidate with the eager model, after `run_examples`.
+        """Compare the candidate with the eager model within the budget, after `run_examples`.
 
         `calls` are the examples, as calls that know what their methods return. `requested` has the wanted sizes by
         method. `report` is called with each layer when it ends. Raises
@@ -152,13 +153,13 @@ class Check:
             determinism.check_example(call)
         for given in check_calls:
             method = given.call.method
-            within_s = submitted_call(options.budget_s).after(self._observed[method].call_s)
+            within_s = submitted_call(budget_s).after(self._observed[method].call_s)
             comparer.compare_check_input(given, self._calls[method], within_s)
         targets = self._targets(candidate)
         layers: list[Layer] = []
         evidence: dict[str, Evidence] = {}
         groups = {method: group_by_ranks(call, check_calls) for method, call in self._calls.items()}
-        budget = Budget(options.budget_s)
+        budget = Budget(budget_s)
         if options.probes != "off":
             probing = self._probing(traced, ledger, comparer, determinism, deep=options.probes == "deep")
 
@@ -197,12 +198,13 @@ class Check:
             findings=every,
             torch=traced.torch_check,
             layers=layers,
-            budget_s=options.budget_s,
+            budget_s=budget_s,
+            budget=options.budget,
             samples=count_samples(ledger.comparisons),
         )
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         if check.verdict is not Verdict.REJECTED:
-            for_datatypes = Budget(options.budget_s * _DATATYPES_SHARE)
+            for_datatypes = Budget(budget_s * _DATATYPES_SHARE)
             with step("datatypes"):
                 claims = {
                     method: with_datatypes(claim, targets[method], evidence[method], for_datatypes)

@@ -38,6 +38,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import first_call_s
 from tracehouse.differential.case_names import EXAMPLE, is_sample, name_check_input, name_sample
 from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
+from tracehouse.differential.named_budgets import first_budget_s
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall, bind
 from tracehouse.eager.copies import copy_model, find_uncopyable
@@ -52,7 +53,7 @@ from tracehouse.introspection import user_lines
 from tracehouse.reproducer.counterexamples import link_findings
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import Dynamic
-from tracehouse.spec.trace_spec import BUDGET_S
+from tracehouse.spec.trace_spec import BudgetName
 from tracehouse.torch_values.layouts import copy_plain, is_plain
 from tracehouse.torch_values.tensors import pack, spec_of
 from tracehouse.torchscript.fixed_devices import find_fixed_devices
@@ -76,7 +77,8 @@ def check_live(
     samples: Sequence[Any] = (),
     dynamic: Mapping[str, Mapping[int | str, str]] | None = None,
     sizes: Mapping[str, range | tuple[int, int]] | None = None,
-    budget_s: float = BUDGET_S,
+    budget: BudgetName | None = None,
+    budget_s: float | None = None,
     tolerance: float | None = None,
     seed: int = 0,
     strict: bool = True,
@@ -92,7 +94,8 @@ def check_live(
       then the check finds out whether the trace is right for that rank too.
     - `dynamic`: which dims are to vary, as `{"ids": {1: "seq"}}`; by itself the check finds those that may.
     - `sizes`: by symbol of `dynamic`, the sizes that are wanted: a range, or the first and the last of them.
-    - `budget_s`: seconds of processor time that the check may take beside the trace.
+    - `budget`: how long the check may take beside the trace: "quick", "normal" (the default) or "deep". What that is
+      in seconds follows from how long the first call takes. `budget_s`: in its place, seconds of processor time.
     - `tolerance`: the relative tolerance of every comparison. None: the model's own rounding decides, measured against
       its answer in float64. `seed`: the seed of all random generators.
     - `strict`: as torch.jit.trace takes it; false lets dicts and lists be returned.
@@ -106,9 +109,10 @@ def check_live(
     number of threads, matmul precision, deterministic algorithms, fast paths of attention, what numpy.seterr sets) as
     they were. A function has no copies: what it closes over is called.
 
-    Every call of the model is stopped after a limit: the first one after four times `budget_s` by the clock, a later
-    one after far longer than the first one took. The report says what was stopped. A signal stops a call, and Python
-    handles it only between its own instructions: an endless loop inside a ScriptModule is not stopped.
+    Every call of the model is stopped after a limit: the first one after four times the budget of a small model by the
+    clock (a minute by default, or four times `budget_s`), a later one after far longer than the first one took. The
+    report says what was stopped. A signal stops a call, and Python handles it only between its own instructions: an
+    endless loop inside a ScriptModule is not stopped.
 
     Raises a TraceError if the model raises on its example, takes too long for it, runs out of memory, calls sys.exit,
     cannot be copied or cannot be traced; ArgumentMismatch if the inputs do not fit it; ValueError or TypeError for
@@ -126,11 +130,11 @@ def check_live(
     declared = parse_dynamic(dynamic)
     requested = RequestedSizes(declared, parse_sizes(sizes, declared))
     options = parse_trace_options(seed=seed, strict=strict)
-    check_options = parse_check_options(budget_s=budget_s, tolerance=tolerance)
+    check_options = parse_check_options(budget=budget, budget_s=budget_s, tolerance=tolerance)
     example = parse_example(example_inputs, example_kwarg_inputs)
     further = {name_check_input(place): one for place, one in enumerate(parse_calls("check_inputs", check_inputs))}
     further |= {name_sample(place): one for place, one in enumerate(parse_calls("samples", samples))}
-    call_s = first_call_s(budget_s)
+    call_s = first_call_s(first_budget_s(check_options))
     with restore_process(), set_objects_aside(), user_modules(model), exits_as_errors():
         for name in _IMPORTED_LATE:
             with suppress(ImportError):  # another release of torch may have it elsewhere
@@ -143,7 +147,7 @@ def check_live(
         of_layouts = judge_own_layouts(
             EagerOracle(loaded.model, options.call_seed, measures_rounding=check_options.measures_rounding),
             candidate.traced.module, own_layouts, check.submission.calls[_METHOD], check.submission.check_calls,
-            tolerance=check_options.tolerance, within_s=call_s, budget=Budget(budget_s * LAYOUTS_SHARE_OF_BUDGET),
+            tolerance=check_options.tolerance, within_s=call_s, budget=Budget(check.budget_s * LAYOUTS_SHARE_OF_BUDGET),
         )  # fmt: skip
         found = find_counterexamples(
             loaded, candidate.traced.module, [*checked.offered, *checked.differing], checked.check.findings,
@@ -151,7 +155,7 @@ def check_live(
         )  # fmt: skip
         fixed_orders = find_key_orders(
             EagerOracle(loaded.model, options.call_seed), loaded.calls[_METHOD], tolerance=check_options.tolerance,
-            seed=seed, within_s=call_s, budget=Budget(budget_s * ORDERS_SHARE_OF_BUDGET),
+            seed=seed, within_s=call_s, budget=Budget(check.budget_s * ORDERS_SHARE_OF_BUDGET),
         )  # fmt: skip
         findings = link_findings(checked.check.findings, found)
         findings += [dict_order_fixed(_METHOD, one.order, one.reason) for one in fixed_orders]

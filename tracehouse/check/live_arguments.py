@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tracehouse.contract.dims import symbols_of
 from tracehouse.spec.example_inputs import Dynamic
-from tracehouse.spec.trace_spec import CheckOptions, TraceOptions, WantedSizes
+from tracehouse.spec.trace_spec import BudgetName, CheckOptions, TraceOptions, WantedSizes
 
 # The arguments of one call: positional and keyword ones.
 Given = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -24,6 +24,7 @@ _SIZES = 'write sizes as {"symbol": (first, last)} or {"symbol": range(...)}, wi
 _CALLS = "give a list of calls, each a tuple of positional or a dict of keyword arguments"
 # What to give, by the argument's name here, and its name in the spec.
 _OPTIONS = {
+    "budget": ("budget", 'give "quick", "normal" or "deep", or seconds as budget_s'),
     "budget_s": ("budget_s", "give seconds, above 0 and at most 3600"),
     "tolerance": ("check_tolerance", "give a number above 0 and at most 1"),
     "seed": ("seed", "give a whole number from 0 on, below 2**63"),
@@ -32,10 +33,13 @@ _OPTIONS = {
 _VALUE_MAX_CHARACTERS = 80
 
 
-def parse_check_options(*, budget_s: float, tolerance: float | None) -> CheckOptions:
+def parse_check_options(*, budget: BudgetName | None, budget_s: float | None, tolerance: float | None) -> CheckOptions:
     """Return the options of the check. Raises ValueError and TypeError."""
+    if budget is not None and budget_s is not None:
+        raise ValueError(f"budget is {budget!r}, and budget_s is {budget_s!r}: give only one of them")
+    given = {"budget": budget, "budget_s": budget_s, "check_tolerance": tolerance}
     with _argument_errors():
-        return CheckOptions.model_validate({"budget_s": budget_s, "check_tolerance": tolerance}, strict=True)
+        return CheckOptions.model_validate(given, strict=True)
 
 
 def parse_trace_options(*, seed: int, strict: bool) -> TraceOptions:

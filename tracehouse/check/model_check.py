@@ -13,6 +13,7 @@ from tracehouse.check.pipeline import ReportLayer, RequestedSizes
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.contract.contract import Contract
 from tracehouse.differential.call_limits import first_call_s, later_call, submitted_call
+from tracehouse.differential.named_budgets import MOST_S, budget_seconds, first_budget_s
 from tracehouse.eager import observed_contract
 from tracehouse.eager.submission import LoadedSubmission
 from tracehouse.errors import LimitExceeded
@@ -28,7 +29,8 @@ class ModelCheck:
     """The check of one loaded model: call `trace` first, and then `run`.
 
     `requested` says by method which sizes are to vary. With `bounds_first_call`, a first call and a trace that take
-    longer than the budget are stopped too. Without it, whoever started this process ends it.
+    longer than the budget are stopped too. Without it, whoever started this process ends it. A named budget is at most
+    `budget_most_s` seconds.
     """
 
     def __init__(
@@ -40,20 +42,23 @@ class ModelCheck:
         requested: Mapping[str, RequestedSizes],
         *,
         bounds_first_call: bool = False,
+        budget_most_s: float = MOST_S,
     ) -> None:
         self._loaded = loaded
         self._conversion = conversion
         self._options = options
         self._options_of_check = check
         self._requested = requested
-        self._first_s = first_call_s(check.budget_s) if bounds_first_call else None
+        self._budget_most_s = budget_most_s
+        first_budget = first_budget_s(check)
+        self._first_s = first_call_s(first_budget) if bounds_first_call else None
         self._check = Check(
             loaded.model,
             loaded.calls,
             check,
             seed=options.seed,
             call_seed=options.call_seed,
-            later=later_call(check.budget_s),
+            later=later_call(first_budget),
             is_traced=conversion.mode == "trace",
         )
 
@@ -86,6 +91,12 @@ class ModelCheck:
         return replace(self._loaded, calls=calls, check_calls=check_calls)
 
     @property
+    def budget_s(self) -> float:
+        """The check's limit in seconds of processor time. Raises what `outputs` raises."""
+        _ = self.outputs  # the first calls
+        return budget_seconds(self._options_of_check, self._check.example_s, self._budget_most_s)
+
+    @property
     def contract(self) -> Contract:
         """The contract as the examples show it. Raises what `outputs` raises."""
         observed = observed_contract.observe(self._loaded.calls, self.outputs)
@@ -115,7 +126,7 @@ class ModelCheck:
         outputs, loaded = self.outputs, self.submission
         # torch's check traces and calls the model once more for each example and check input.
         calls_s = self._check.example_s * (2 + len(loaded.check_calls))
-        within_s = None if self._first_s is None else submitted_call(check.budget_s).after(calls_s)
+        within_s = None if self._first_s is None else submitted_call(self.budget_s).after(calls_s)
         with time_limit(within_s), step("trace and torch's check"):
             return candidate_of(loaded, self._options, check, self._conversion, outputs)
 
@@ -125,7 +136,7 @@ class ModelCheck:
         Call `trace` first. Raises LimitExceeded if the artifact runs out of memory.
         """
         calls, further, options = self.submission.calls, self.submission.check_calls, self._options_of_check
-        checked = self._check.run(candidate, calls, further, options, self._requested, report)
+        checked = self._check.run(candidate, calls, further, options, self._requested, report, self.budget_s)
         found = [*candidate.findings, *checked.check.findings]
         verdict = verdict_of(checked.check.comparisons, found)
         return replace(checked, check=checked.check.model_copy(update={"findings": found, "verdict": verdict}))

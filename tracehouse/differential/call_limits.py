@@ -23,7 +23,7 @@ class CallLimits:
     of the example.
 
     A value that the model was not made for can make one of its loops very long, so each such call is stopped. All
-    numbers are chosen: several times what the example takes, and little of the check's budget (`BUDGET_S`).
+    numbers are chosen: several times what the example takes, and little of the check's budget (`named_budgets.py`).
     """
 
     example_least_s: float = 0.5  # a call on the example, however small the budget is

@@ -143,7 +143,7 @@ def sizes_left_out(method: str, left_out: Sequence[str], budget_s: float) -> Fin
         detail=f"of the sizes of {method} that the check tried or proved, {count} not compared once more in "
         f"{budget_s:.3g} s: {'; '.join(sizes)}",
         evidence={"method": method, "sizes": [*sizes]},
-        remedy="raise check.budget_s",
+        remedy="set check.budget to deep",
     )
 
 

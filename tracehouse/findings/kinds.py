@@ -680,8 +680,8 @@ _ENTRIES = (
         title="Some sizes were not verified within the time",
         weight=Weight.INFORMS,
         meaning="The check tried or proved these sizes, and the time for verifying them ran out before their turn.",
-        remedy="Raise check.budget_s.",
-        example=Example(before='"check": {"budget_s": 5}', after='"check": {"budget_s": 60}'),
+        remedy="Set check.budget to deep, or go on with the same archive: `POST /artifacts/{digest}/check`.",
+        example=Example(before='"check": {"budget": "quick"}', after='"check": {"budget": "deep"}'),
     ),
     FindingKind(
         kind=Kind.PROBES_LEFT_OUT,
@@ -689,8 +689,8 @@ _ENTRIES = (
         weight=Weight.INFORMS,
         meaning="The time for probes ran out, or the eager model took far longer on some of them than on the example. "
         "The finding lists those that were left out.",
-        remedy="Raise check.budget_s, or send inputs that matter as check inputs: those are always compared.",
-        example=Example(before='"check": {"budget_s": 5}', after='"check": {"budget_s": 60}'),
+        remedy="Set check.budget to deep, or send inputs that matter as check inputs: those are always compared.",
+        example=Example(before='"check": {"budget": "quick"}', after='"check": {"budget": "deep"}'),
     ),
     FindingKind(
         kind=Kind.GRADIENTS_NOT_COMPARED,

@@ -139,7 +139,7 @@ LEAVE_WEIGHTS_OUT = "leave them out of the file, if the model does not need them
 
 NAME_STATE_DICT = "name the state dict that is meant in weights.key"
 
-COVER_SAMPLE = "raise check.budget_s, so that more sizes are proven or tried, or trace on an example of this size"
+COVER_SAMPLE = "set check.budget to deep, so that more sizes are proven or tried, or trace on an example of this size"
 
 TRACE_ANOTHER_RANK = (
     "trace the model once more with this input as its example, as a model of its own; a script (`mode` auto or script) "
@@ -147,7 +147,8 @@ TRACE_ANOTHER_RANK = (
 )
 
 COVER_SIZES = (
-    "request the sizes that you need and that the model accepts, raise check.budget_s, or list the sizes in `buckets`"
+    "request the sizes that you need and that the model accepts, set check.budget to deep, or list the sizes in "
+    "`buckets`"
 )
 
 COMPARE_WITHOUT_FAST_PATHS = (

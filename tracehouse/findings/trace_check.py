@@ -11,6 +11,7 @@ from tracehouse.findings.coverage import sample_not_covered, sizes_not_covered
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict, verdict_of, worst
 from tracehouse.frozen import Frozen, with_new_names
+from tracehouse.spec.trace_spec import BudgetName
 
 # Raise it with every change after which the same model may get another verdict or contract, also between releases.
 CHECK_VERSION = 11
@@ -33,8 +34,8 @@ class Layer(Frozen):
     )
     budget_s: float | None = Field(
         None,
-        description="The seconds that it took of `check.budget_s`: of processor time or, if that is more, a quarter of "
-        "those by the clock. Null in a check by an earlier release.",
+        description="The seconds that it took of the check's budget: of processor time or, if that is more, a quarter "
+        "of those by the clock. Null in a check by an earlier release.",
     )
 
     @model_validator(mode="before")
@@ -137,7 +138,8 @@ class TraceCheck(Frozen):
     """The verdict, and what it rests on.
 
     `tolerance` is the relative tolerance of the comparisons in which the model's own rounding was not measured; golden
-    cases are replayed with ten times as much. `budget_s` is the check's limit in seconds of processor time.
+    cases are replayed with ten times as much. `budget_s` is the check's limit in seconds of processor time, and
+    `budget` its name, if the request named it: what a name is in seconds follows from the model's first call.
     """
 
     verdict: Verdict
@@ -147,6 +149,7 @@ class TraceCheck(Frozen):
     torch: TorchCheck
     layers: list[Layer] = []
     budget_s: float | None = None
+    budget: BudgetName | None = None
     samples: int = Field(
         0,
         ge=0,

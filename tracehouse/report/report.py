@@ -25,7 +25,7 @@ from tracehouse.differential.comparison import Outcome
 from tracehouse.findings.comparison import Comparison, inputs_sentence, outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
-from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report import histogram, report_source
@@ -138,7 +138,7 @@ def render_page(page: ReportPage) -> str:
         *page.counterexamples,
         report_source.render_sources(page.sources, findings),
         section("What was compared", *_comparisons_section(check), name="compared"),
-        section("How it was checked", *_layers(check.layers, check.budget_s), name="layers"),
+        section("How it was checked", *_layers(check), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
         *page.further,
     ]
@@ -423,13 +423,14 @@ def _result(one: Comparison) -> str:
     return "✓ agrees" if one.agrees else "✗ differs"
 
 
-def _layers(layers: Sequence[Layer], budget_s: float | None) -> Iterator[Html]:
-    if budget_s is not None:
-        yield element("p", f"The check had a budget of {budget_s:g} s of processor time beside the trace.")
-    if not layers:
+def _layers(check: TraceCheck) -> Iterator[Html]:
+    if check.budget_s is not None:
+        name = f"the budget {check.budget}, " if check.budget is not None else "a budget of "
+        yield element("p", f"The check had {name}{check.budget_s:.3g} s of processor time beside the trace.")
+    if not check.layers:
         yield element("p", "No layers were reported.")
         return
-    rows = ((one.name, one.method, f"{one.seconds:.2f}", one.summary, _lines(one.left_out)) for one in layers)
+    rows = ((one.name, one.method, f"{one.seconds:.2f}", one.summary, _lines(one.left_out)) for one in check.layers)
     yield table("Layers of the check", ("Layer", "Method", "Seconds", "What it did", "What it left out"), rows)
 
 

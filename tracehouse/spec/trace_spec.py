@@ -31,8 +31,6 @@ from tracehouse.spec.example_inputs import (
 )
 from tracehouse.spec.model_name import ModelName
 
-# The check's default limit in seconds of processor time. Chosen.
-BUDGET_S = 15.0
 _CALL_SEED = 0x5851_F42D_4C95_7F2D
 # The relative tolerance of comparisons where no other is given: torch.jit.trace's.
 TOLERANCE = 1e-5
@@ -147,6 +145,9 @@ DeviceName = Literal["cpu", "cuda"]
 
 Promote = Literal["auto", "always", "never"]
 
+# What each of them is in seconds, `tracehouse/differential/named_budgets.py` says.
+BudgetName = Literal["quick", "normal", "deep"]
+
 ServedForm = Literal["freeze", "optimize_for_inference"]
 
 
@@ -260,12 +261,18 @@ class CheckOptions(Frozen):
         description="Vary the examples' values and sizes, compare on these inputs too, and let the contract accept the "
         "sizes that agree. `deep` tries far more. `off` tries nothing: the contract accepts the example's sizes only.",
     )
-    budget_s: float = Field(
-        BUDGET_S,
+    budget: BudgetName | None = Field(
+        "normal",
+        description="How long the check may take, by how long the model's first call on the example took: `quick` is "
+        "3 s and 20 such calls, `normal` 15 s and 100, `deep` 120 s and 1,000; at most a third of what is left of the "
+        "request's time. `POST /artifacts/{digest}/check` goes on later with more. Null if `budget_s` is given.",
+    )
+    budget_s: float | None = Field(
+        None,
         gt=0,
         le=3600,
-        description="The check's limit in seconds of processor time, and at most four times as many by the clock. The "
-        "artifact's `check.layers` list what the limit cut.",
+        description="In place of `budget`: the check's limit in seconds of processor time, and at most four times as "
+        "many by the clock. The artifact's `check.layers` list what the limit cut.",
     )
     contract: Literal["closed", "open"] = Field(
         "closed",
@@ -275,6 +282,19 @@ class CheckOptions(Frozen):
     gradients: bool = Field(
         False, description="Compare the gradients of inputs and parameters too, as torch.jit.verify does."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_budget(cls, document: Any) -> Any:
+        """Let seconds stand in place of a name. Neither of them is the default name."""
+        if not isinstance(document, dict):
+            return document
+        if document.get("budget_s") is None:
+            return {name: value for name, value in document.items() if (name, value) != ("budget", None)}
+        if document.get("budget") is not None:
+            message = "give budget or budget_s, and not both: budget is a name, and budget_s the same in seconds"
+            raise _error_at(("budget",), "budget_twice", message)
+        return {**document, "budget": None}
 
     @model_validator(mode="after")
     def _check_number_of_samples(self) -> Self:

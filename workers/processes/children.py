@@ -25,6 +25,9 @@ from workers.processes.exits import EXIT_S
 _LOG_TAIL_BYTES = 4000
 # So many killed children are waited for together. Each has a few descriptors until then.
 _KILLED_MAX = 8
+# A named budget of a check is at most this part of the time that is left. Chosen: what comes beside the check and after
+# it takes less than as much again.
+_SHARE_OF_BUDGET = 1 / 3
 
 
 class Children:
@@ -118,7 +121,13 @@ class Children:
             device=device,
             threads=threads,
             source_max_bytes=self.limits.source_max_bytes,
+            budget_most_s=self.budget_most_s,
         )
+
+    @property
+    def budget_most_s(self) -> float:
+        """The most seconds that a named budget may be for a check that begins now, so that the attempt ends in time."""
+        return max(0.0, self.until - time.monotonic()) * _SHARE_OF_BUDGET
 
     def start_eager(self, stack: ExitStack, device: DeviceName, conversion: Conversion) -> EagerProcess:
         """Return the process of the eager model, which has begun to load."""

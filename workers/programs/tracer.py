@@ -69,6 +69,7 @@ class Tracing:
         self._channel = channel
         self._spec = request.spec
         self._conversion = request.conversion
+        self._budget_most_s = request.budget_most_s
         self._submission = make_submission(request, files)
         self._times = StepTimes()
 
@@ -86,7 +87,9 @@ class Tracing:
         self._progress(Stage.TRACING, 0.2)
         spec = self._spec
         requested = {method: RequestedSizes(call.dynamic, spec.sizes) for method, call in spec.calls.items()}
-        check = ModelCheck(loaded, self._conversion, spec.options, spec.check, requested)
+        check = ModelCheck(
+            loaded, self._conversion, spec.options, spec.check, requested, budget_most_s=self._budget_most_s
+        )
         candidate = check.trace()
 
         self._progress(Stage.CHECKING, 0.5)

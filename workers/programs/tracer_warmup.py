@@ -20,6 +20,7 @@ torch.set_num_interop_threads(1)
 from service.protocol.tracer import Trace  # noqa: E402
 from service.sandbox.channel import Buffer, Channel, Header  # noqa: E402
 from tracehouse.differential import golden  # noqa: E402
+from tracehouse.differential.named_budgets import MOST_S  # noqa: E402
 from tracehouse.spec.trace_spec import TraceSpec  # noqa: E402
 from tracehouse.torch_values import low_precision  # noqa: E402
 from workers.programs.tracer import Tracing  # noqa: E402
@@ -68,7 +69,13 @@ def _warm() -> None:
     low_precision.leave_broken_tiles_out()
     spec = TraceSpec.model_validate(SPEC)
     request = Trace(
-        spec=spec, conversion=spec.conversion, files={}, device="cpu", threads=1, source_max_bytes=len(SOURCE)
+        spec=spec,
+        conversion=spec.conversion,
+        files={},
+        device="cpu",
+        threads=1,
+        source_max_bytes=len(SOURCE),
+        budget_most_s=MOST_S,
     )
     keeper = _ArchiveKeeper()
     tracing = Tracing(keeper, request, [])

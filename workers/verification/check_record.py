@@ -100,6 +100,7 @@ class CheckRecord:
                 torch=claimed.torch,
                 layers=claimed.layers,
                 budget_s=claimed.budget_s,
+                budget=self._spec.check.budget,
                 samples=count_samples(self._comparisons),
             )
         )

@@ -10,6 +10,7 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import ANSWER_NAMES, Answer, ComparisonResult, Difference, compare
 from tracehouse.differential.form_comparisons import FormComparisons
+from tracehouse.differential.named_budgets import MOST_S
 from tracehouse.differential.three_runs import AskFloat64, compare_three_runs
 from tracehouse.errors import Failure
 from tracehouse.spec.trace_spec import TraceSpec
@@ -23,13 +24,15 @@ from workers.processes.eager import EagerProcess
 class ModelProcesses:
     """Processes that were started, and the spec of the request that they belong to.
 
-    `as_traced` is a second process of the artifact, where it is served in another form or gradients are compared.
+    `as_traced` is a second process of the artifact, where it is served in another form or gradients are compared. A
+    named budget is at most `budget_most_s` seconds.
     """
 
     spec: TraceSpec
     eager: EagerProcess
     artifact: ArtifactProcess
     as_traced: ArtifactProcess | None = None
+    budget_most_s: float = MOST_S
 
     def wait(self) -> None:
         """Wait until the artifact is loaded. Raises ArchiveUnusable, which names the form if only that fails."""

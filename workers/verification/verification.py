@@ -22,6 +22,7 @@ from tracehouse.differential.comparison import Answer, ComparisonResult, Differe
 from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.differential.key_order_trials import ORDERS_SHARE_OF_BUDGET
+from tracehouse.differential.named_budgets import budget_seconds
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.findings import coverage, differences, repeatability
 from tracehouse.findings.fast_paths import fast_paths_off
@@ -89,7 +90,7 @@ class Verification:
                 self._ask_check_input(call)
             for case in offered:
                 self._ask_offered(case)
-        budget = self._processes.budget(self._spec.check.budget_s * (1.0 if self._is_deep else SHARE_OF_BUDGET))
+        budget = self._processes.budget(self._budget_s * (1.0 if self._is_deep else SHARE_OF_BUDGET))
         claims = self._verify_claims(observed, budget.share(self._share_of_methods))
         with step("verify: other ranks"):
             ranks = self._verify_ranks(observed, budget)
@@ -185,6 +186,12 @@ class Verification:
         return self._spec.check.probes == "deep"
 
     @property
+    def _budget_s(self) -> float:
+        """The check's budget in seconds, by how long the model took in the process that is asked here."""
+        call_s = sum(answer.seconds for answer in self._examples.answers.values())
+        return budget_seconds(self._spec.check, call_s, self._processes.budget_most_s)
+
+    @property
     def _share_of_methods(self) -> float:
         """The part of the budget for the ranks of the examples: other ranks take as much as a method."""
         methods, ranks = len(self._traced.claims), sum(map(len, self._traced.other_ranks.values()))
@@ -221,7 +228,7 @@ class Verification:
 
     def _find_key_orders(self) -> dict[str, list[KeyOrder]]:
         """Return the orders of keys that the contract fixes, by method, and record a finding for each."""
-        budget = self._processes.budget(self._spec.check.budget_s * ORDERS_SHARE_OF_BUDGET)
+        budget = self._processes.budget(self._budget_s * ORDERS_SHARE_OF_BUDGET)
         found = {}
         for method in self._examples.examples:
             fixed = verify_key_orders(self._examples, method, self._tester.limit_s(method), budget)

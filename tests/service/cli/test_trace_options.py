@@ -107,3 +107,17 @@ def test_options_of_pictures_that_say_nothing_are_refused(tmp_path: Path, images
 def test_options_of_pictures_need_a_picture(tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match=r"--samples cat\.jpg"):
         made_of(tmp_path, ModelOptions(), TraceCheckOptions(), ImageOptions(image_size="own"))
+
+
+def test_a_budget_is_a_name_or_seconds(tmp_path: Path) -> None:
+    given = [
+        made_of(tmp_path, ModelOptions(), TraceCheckOptions(budget=text), ImageOptions()).check
+        for text in ("deep", "9.5", None)
+    ]
+
+    assert [(one.budget, one.budget_s) for one in given] == [("deep", None), (None, 9.5), ("normal", None)]
+
+
+def test_another_name_of_a_budget_is_refused_with_the_names(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match="quick, normal, deep or a number of seconds, not 'large'"):
+        made_of(tmp_path, ModelOptions(), TraceCheckOptions(budget="large"), ImageOptions())

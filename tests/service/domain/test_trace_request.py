@@ -47,6 +47,26 @@ def test_a_trace_request_survives_json() -> None:
     assert TraceRequest.model_validate_json(request.model_dump_json()) == request
 
 
+@pytest.mark.parametrize("check", [{}, {"budget": "quick"}, {"budget_s": 9.0}, {"budget": None}])
+def test_a_budget_survives_json(check: dict[str, Any]) -> None:
+    given = spec(check=check)
+
+    assert TraceSpec.model_validate_json(given.model_dump_json()) == given
+
+
+def test_a_check_has_the_normal_budget_unless_another_is_named() -> None:
+    budgets = [spec(check=check).check for check in ({}, {"budget": "deep"}, {"budget_s": 9.0})]
+
+    assert [(one.budget, one.budget_s) for one in budgets] == [("normal", None), ("deep", None), (None, 9.0)]
+
+
+def test_a_budget_by_name_and_in_seconds_is_refused_at_its_field() -> None:
+    with pytest.raises(ValidationError, match="give budget or budget_s, and not both") as refused:
+        spec(check={"budget": "quick", "budget_s": 9.0})
+
+    assert refused.value.errors()[0]["loc"] == ("check", "budget")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

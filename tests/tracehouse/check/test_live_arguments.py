@@ -34,7 +34,8 @@ class Script(torch.nn.Module):
         (ValueError, "budget_s is 0: give seconds", {"budget_s": 0}),
         (ValueError, "budget_s is nan: give seconds", {"budget_s": float("nan")}),
         (TypeError, "budget_s is '15': give seconds", {"budget_s": "15"}),
-        (TypeError, "budget_s is None: give seconds", {"budget_s": None}),
+        (ValueError, "budget is 'large': give", {"budget": "large"}),
+        (ValueError, "budget is 'deep', and budget_s is 9.0: give only one", {"budget": "deep", "budget_s": 9.0}),
         (ValueError, "tolerance is -1.0: give a number", {"tolerance": -1.0}),
         (TypeError, "seed is 1.5: give a whole number", {"seed": 1.5}),
         (ValueError, "seed is -1: give a whole number", {"seed": -1}),
@@ -65,8 +66,8 @@ def test_without_positional_inputs_the_example_may_be_none() -> None:
 
 
 def test_an_argument_that_does_not_exist_is_refused_by_its_name() -> None:
-    with pytest.raises(TypeError, match="budget"):
-        tracehouse.check(torch.nn.Linear(4, 2), X, budget=3)
+    with pytest.raises(TypeError, match="seconds"):
+        tracehouse.check(torch.nn.Linear(4, 2), X, seconds=3)  # type: ignore[call-arg]
 
 
 def test_a_method_of_a_script_module_is_refused() -> None:
