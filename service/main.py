@@ -18,6 +18,7 @@ from service.api.context import AppContext
 from service.api.http.connection import bounded_protocol
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
+from service.engine.further_check import FurtherChecks
 from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
@@ -89,6 +90,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     programs = ["workers.programs.tracer_warmup", *PROGRAMS]
     zygote = Zygote(programs, settings.preload, tier=tier, packages=environments.directory)
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts)
+    further_checks = FurtherChecks(store, environments, version("torch"))
     engine = EmbeddedEngine(
         store,
         worker.run,
@@ -117,6 +119,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         store=store,
         engine=engine,
         environments=environments,
+        further_checks=further_checks,
         inference=Inference(store, pool, memory_max_bytes=limits.call_memory_bytes(settings)),
         limits=limits.request_limits(settings),
         keys_required=keys_required,

@@ -42,6 +42,7 @@ class ArtifactBuilder:
             device=result.device,
             entrypoint=traced.entrypoint,
             form=traced.form,
+            conversion=result.conversion,
             attempts=[*result.attempts],
             training=spec.training,
             precision=spec.options.precision,
@@ -68,6 +69,30 @@ class ArtifactBuilder:
             versions=traced.versions,
         )
 
+    def build_further(self, result: DeviceResult, earlier: Artifact, digest: str, *, refutes: bool) -> Artifact:
+        """Store what a further check found, and return the artifact. Raises TraceError.
+
+        All that the check does not decide is what the earlier artifact, which the digest names, has. The archive keeps
+        its bytes, with the first check's contract in it, and has replayed the new golden cases before this returns. But
+        if the check refutes the earlier contract, the archive carries the new one.
+        """
+        files = {**result.tracer.files, "golden": self._pack(result) if refutes else self._write_replayed(result)}
+        del files["printouts"]  # those of the earlier artifact are the same
+        with step("store"):
+            blobs = {name: staged.commit() for name, staged in files.items()}
+        verified = result.verification
+        return earlier.model_copy(
+            update={
+                "contract": verified.contract,
+                "check": verified.check,
+                "archive": blobs["archive"],
+                "golden": blobs["golden"],
+                "sources": blobs.get("sources"),
+                "counterexamples": [self._store_counterexample(found, result) for found in verified.counterexamples],
+                "continues": digest,
+            }
+        )
+
     def _store_counterexample(self, found: FoundCounterexample, result: DeviceResult) -> Counterexample:
         """Store the counterexample as arrays and as a test."""
         arrays, test = self._stage_file(), self._stage_file()
@@ -87,9 +112,8 @@ class ArtifactBuilder:
     def _pack(self, result: DeviceResult) -> StagedBlob:
         """Put contract, check and golden cases into the archive, and return the golden cases."""
         verified = result.verification
-        cases = self._stage_file()
         data = golden.encode(verified.golden)
-        cases.write(data)
+        cases = self._write_golden(data)
         summary = self._summary(result).model_dump_json().encode()
         extra = {CONTRACT: verified.contract.model_dump_json().encode(), CHECK: summary, GOLDEN: data}
         with step("end of processes"), ExitStack() as stack:
@@ -97,6 +121,18 @@ class ArtifactBuilder:
                 self._run_packer(stack, result, extra)
             with step("replay"):
                 self._replay(stack, result, cases)
+        return cases
+
+    def _write_replayed(self, result: DeviceResult) -> StagedBlob:
+        """Return the golden cases, which the archive as it is has replayed."""
+        cases = self._write_golden(golden.encode(result.verification.golden))
+        with step("end of processes"), ExitStack() as stack, step("replay"):
+            self._replay(stack, result, cases)
+        return cases
+
+    def _write_golden(self, data: bytes) -> StagedBlob:
+        cases = self._stage_file()
+        cases.write(data)
         return cases
 
     def _run_packer(self, stack: ExitStack, result: DeviceResult, extra: dict[str, bytes]) -> None:

@@ -22,7 +22,8 @@ from tracehouse.spec.trace_spec import DeviceName
 from tracehouse.step_times import StepTime, StepTimes, record, step
 from workers import auto_mode, buckets, eager_run
 from workers.artifact_builder import ArtifactBuilder
-from workers.device_trace import DeviceResult, DeviceTrace
+from workers.device_trace import DeviceResult, DeviceTrace, EarlierArchive
+from workers.further_check import FurtherCheck
 from workers.limits import TraceLimits
 from workers.missing_packages import name_environments
 from workers.printed_log import PrintedLog
@@ -78,18 +79,32 @@ class Attempt:
         """Return the outcome. Raises AttemptStopped, and the service's own faults."""
         try:
             with record(self._times), step("rest"), self._stack, self._hold_environment(), self._children:
-                return self._run_eagerly() if self._request.spec.mode == "eager" else self._trace()
+                return self._work()
         except TraceError as error:
             return failed_outcome(name_environments(error, self._environments, self._request.environment))
         finally:
             self._printed_log.flush()
 
-    def _trace(self) -> Succeeded:
+    def _work(self) -> Outcome:
+        if self._request.spec.mode == "eager":
+            return self._run_eagerly()
+        builder = ArtifactBuilder(self._request, self._children, self._stage_file)
+        if self._request.continues is not None:
+            return FurtherCheck(self._request, self._store, builder, self._stage_file).run(self._go_on)
+        return self._trace(builder)
+
+    def _trace(self, builder: ArtifactBuilder) -> Succeeded:
         spec = self._request.spec
         results = [one for index, device in enumerate(spec.devices) for one in self._trace_on(device, index)]
         self._progress.report_stage(Stage.STORING, 0.95)
-        builder = ArtifactBuilder(self._request, self._children, self._stage_file)
         return Succeeded.of(spec, [builder.build(result) for result in results])
+
+    def _go_on(self, device: DeviceName, conversion: Conversion, earlier: EarlierArchive) -> DeviceResult:
+        """Return what a further check of an archive found."""
+        self._progress.begin_device(0)
+        result = self._convert(device, conversion, earlier)
+        self._progress.report_stage(Stage.STORING, 0.95)
+        return result
 
     def _trace_on(self, device: DeviceName, index: int) -> list[DeviceResult]:
         """Return the device's result, or one for each of its buckets."""
@@ -106,9 +121,13 @@ class Attempt:
                 error.facts = {**error.facts, "device": device}
             raise
 
-    def _convert(self, device: DeviceName, conversion: Conversion) -> DeviceResult:
+    def _convert(
+        self, device: DeviceName, conversion: Conversion, earlier: EarlierArchive | None = None
+    ) -> DeviceResult:
         self._progress.begin_conversion()
-        trace = DeviceTrace(self._request, device, conversion, self._children, self._progress, self._stage_file)
+        trace = DeviceTrace(
+            self._request, device, conversion, self._children, self._progress, self._stage_file, earlier
+        )
         return trace.run()
 
     def _convert_whole(self, device: DeviceName, conversion: Conversion) -> DeviceResult:

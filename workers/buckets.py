@@ -39,13 +39,27 @@ def make_buckets(result: DeviceResult, spec: TraceSpec, convert: Convert, until:
         if all(takes(result.verification.contract, symbol, size) for size in sizes):
             return [result.with_findings([*result.check.findings, submissions.buckets_not_needed(symbol, sizes)])]
         return _BucketMaker(result, spec, convert, until, symbol).make(sizes)
-    return [_offer_buckets(result, spec)]
+    return [offer_buckets(result, spec)]
 
 
 def takes(contract: Contract, symbol: str, size: int) -> bool:
     """Whether the contract takes that size with all other sizes with which it takes the example's."""
     methods = [one for one in contract.methods.values() if any(symbol in region.spans for region in one.regions)]
     return bool(methods) and all(_goes_with_all(method, symbol, size) for method in methods)
+
+
+def offer_buckets(result: DeviceResult, spec: TraceSpec) -> DeviceResult:
+    """Let the remedy of each baked size offer buckets, and say which members to add to the request where that helps."""
+    if spec.source.archive is not None:
+        return result
+    offer = LIST_BUCKETS
+    baked = next(_baked_dims(result.verification.contract), None)
+    if baked is not None and not result.is_rejected:
+        members = orjson.dumps(_members(*baked, spec)).decode()
+        offer = f"or send {members} as well: one artifact is made for each of these sizes"
+    return result.with_findings(
+        [_with_offer(one, offer) if one.kind == Kind.BAKED_SIZE else one for one in result.check.findings]
+    )
 
 
 class _BucketMaker:
@@ -111,20 +125,6 @@ def _with_notes(
 ) -> DeviceResult:
     findings = [*result.check.findings, *left_out]
     return result.with_attempts(attempts).with_findings(findings)
-
-
-def _offer_buckets(result: DeviceResult, spec: TraceSpec) -> DeviceResult:
-    """Let the remedy of each baked size offer buckets, and say which members to add to the request where that helps."""
-    if spec.source.archive is not None:
-        return result
-    offer = LIST_BUCKETS
-    baked = next(_baked_dims(result.verification.contract), None)
-    if baked is not None and not result.is_rejected:
-        members = orjson.dumps(_members(*baked, spec)).decode()
-        offer = f"or send {members} as well: one artifact is made for each of these sizes"
-    return result.with_findings(
-        [_with_offer(one, offer) if one.kind == Kind.BAKED_SIZE else one for one in result.check.findings]
-    )
 
 
 def _left_out(symbol: str, trials: Mapping[int, DeviceResult | str], registered: Collection[int]) -> Iterator[Finding]:

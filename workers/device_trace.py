@@ -18,6 +18,7 @@ from service.sandbox.child import Child, Exit
 from service.storage.blobs import StagedBlob
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.exportability import Exportability
+from tracehouse.contract.contract import Contract
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.errors import TraceError
 from tracehouse.findings.finding import Finding
@@ -36,6 +37,14 @@ from workers.progress import TraceProgress
 from workers.verification.examples import ExampleRuns, run_examples
 from workers.verification.model_processes import ModelProcesses
 from workers.verification.verification import Verification, VerificationResult
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierArchive:
+    """An archive that was made of the request's submission before, and the contract that its check led to."""
+
+    archive: StagedBlob
+    contract: Contract
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +81,10 @@ class DeviceResult:
 
 
 class DeviceTrace:
-    """`run` it once: its children end with it. `stage_file` gives files that stay until the attempt ends."""
+    """`run` it once: its children end with it. `stage_file` gives files that stay until the attempt ends.
+
+    With `earlier`, the check of that archive goes on, and no new one is made.
+    """
 
     def __init__(
         self,
@@ -82,6 +94,7 @@ class DeviceTrace:
         children: Children,
         progress: TraceProgress,
         stage_file: Callable[[], StagedBlob],
+        earlier: EarlierArchive | None = None,
     ) -> None:
         self._request = request
         self._device: DeviceName = device
@@ -89,6 +102,7 @@ class DeviceTrace:
         self._children = children
         self._progress = progress
         self._stage_file = stage_file
+        self._earlier = earlier
         self._budget_most_s = children.budget_most_s
         self._stack = ExitStack()  # until `run` ends
         self._eager: EagerProcess | None = None
@@ -106,7 +120,8 @@ class DeviceTrace:
             with step("verify: examples"):
                 examples = self._examples.result()
             with step("verify: rest"):
-                verified = Verification(examples, tracer.traced).run(tracer.offered)
+                before = None if self._earlier is None else self._earlier.contract
+                verified = Verification(examples, tracer.traced, before).run(tracer.offered)
         return DeviceResult(self._device, self._conversion, tracer, verified, exportability)
 
     def _trace(self) -> tuple[TracerResult, Exportability | None]:
@@ -115,16 +130,20 @@ class DeviceTrace:
         with ExitStack() as stack:
             # Only the first conversion's prints go to the log: the others of mode auto would print the same again.
             printing = self._conversion == self._request.spec.conversion
-            child = children.fork(stack, TRACER, self._device, printing=printing)
-            message = children.trace_message(self._device, self._conversion, children.limits.threads)
+            archive = None if self._earlier is None else self._earlier.archive
+            files = [] if archive is None else [stack.enter_context(archive.open()).fileno()]
+            child = children.fork(stack, TRACER, self._device, *files, printing=printing)
+            message = children.trace_message(
+                self._device, self._conversion, children.limits.threads, has_archive=archive is not None
+            )
             tracer = TracerProcess(
-                child, message, children.limits, children.until, children.printed_log, self._stage_file
+                child, message, children.limits, children.until, children.printed_log, self._stage_file, archive
             )
             try:
                 with translate_errors(child, children.limits, children.cancellation, self._explain_exit):
                     tracer.start()
                     end = self._receive_all(tracer)
-                if isinstance(end, Traced) and self._request.spec.options.exportability:
+                if isinstance(end, Traced) and self._request.spec.options.exportability and archive is None:
                     exportability = self._receive_exports(tracer, child, end)
             except BaseException:
                 child.kill()
@@ -149,9 +168,13 @@ class DeviceTrace:
                     self._progress.report_stage(message.stage, message.progress)
                     if self._eager is None and message.stage.is_after(Stage.LOADING):  # so it is worth loading again
                         self._start_eager()
+                        if self._earlier is not None:
+                            self._start_verification(self._earlier.archive)
                 case File(name="archive"):
                     self._start_verification(tracer.files["archive"])
                 case Traced() | FailureReply():
+                    if self._earlier is not None and self._examples is None:  # it need not have reported its stages
+                        self._start_verification(self._earlier.archive)
                     return message
 
     def _receive_exports(self, tracer: TracerProcess, child: Child, traced: Traced) -> Exportability:

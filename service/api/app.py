@@ -15,6 +15,7 @@ from service.api import (
     environments,
     events,
     findings,
+    further_checks,
     health,
     inference,
     models,
@@ -84,6 +85,7 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         counterexamples,
         environments,
         findings,
+        further_checks,
         problem_catalogue,
         health,
     ):

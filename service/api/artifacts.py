@@ -1,15 +1,18 @@
 """Artifacts: manifests and archives. What a digest names never changes."""
 
+import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from service.api.context import StoreDep
-from service.api.downloads import IMMUTABLE, attachment, client_has, partial_responses
+from service.api.downloads import REVALIDATED, attachment, client_has, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, ExportedProgramNotFound
+from service.domain.further_check import LaterCheck
 from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import InvalidRequest
@@ -47,14 +50,24 @@ class ArtifactLinks(Frozen):
 
 
 class ArtifactReply(Artifact):
-    """An artifact's manifest: contract, trace check, files, parameters, versions."""
+    """An artifact's manifest: contract, trace check, files, parameters, versions; and what later checks came to."""
 
     artifact_digest: str = Field(alias="digest")
+    withdrawn_by: str | None = Field(
+        description="The trace request whose check found a wrong answer that this artifact promises to be right: "
+        "`/infer` refuses it. Null if none did."
+    )
+    later_checks: list[LaterCheck] = Field(
+        description="The trace requests that go on, or went on, with this artifact's check, the first one first."
+    )
     verdict_sentence: str = Field(description="The verdict, and which parts of the check broke off or were cut.")
     links: ArtifactLinks
 
 
-_NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "The digest is the one in `If-None-Match`."}}
+_NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "Nothing changed since the reply whose ETag is in `If-None-Match`."}
+}
+_ETAG_DIGITS = 16
 
 
 @router.get(
@@ -64,9 +77,16 @@ _NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "The dige
     response_model=ArtifactReply,
 )
 def get_artifact(request: Request, response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> Any:
-    """Says what was traced and checked, for which inputs the artifact is right, and which versions made it."""
+    """Says what was traced and checked, for which inputs the artifact is right, and which versions made it.
+
+    All that stays as it is, but for `withdrawn_by` and `later_checks`.
+    """
     artifact = store.artifacts.get(caller.tenant, digest)
-    headers = {"ETag": f'"{digest}"', **IMMUTABLE}
+    later = {
+        "withdrawn_by": store.artifacts.withdrawals(caller.tenant, [digest]).get(digest),
+        "later_checks": store.further_checks.later(caller.tenant, digest),
+    }
+    headers = {"ETag": _etag(digest, later), **REVALIDATED}
     if client_has(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     response.headers.update(headers)
@@ -87,8 +107,14 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
     )
     sentence = verdict_sentence(artifact.check, artifact.contract)
     return ArtifactReply.model_validate(
-        {**dict(artifact), "digest": digest, "verdict_sentence": sentence, "links": links}
+        {**dict(artifact), **later, "digest": digest, "verdict_sentence": sentence, "links": links}
     )
+
+
+def _etag(digest: str, later: Mapping[str, object]) -> str:
+    """Return an ETag that changes with what later checks come to."""
+    known = hashlib.sha256(repr(later).encode()).hexdigest()[:_ETAG_DIGITS]
+    return f'"{digest} {known}"'
 
 
 @router.get(

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
+from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
 from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
@@ -24,6 +25,7 @@ class AppContext:
     store: Store
     engine: Engine
     environments: Environments
+    further_checks: FurtherChecks
     inference: Inference
     limits: RequestLimits
     keys_required: bool

@@ -11,6 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
 from service.api.context import ContextDep
+from service.api.further_checks import FurtherBudget
 from service.api.models import AliasTarget, PromotionTarget
 from service.api.problems import Problem
 from tracehouse.artifact.manifest import Printout
@@ -32,7 +33,14 @@ Every error is an `application/problem+json` document: `code` says what is wrong
 """
 
 # FastAPI does not see these in a signature: routes read such bodies themselves, or reply in several forms.
-_FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (TraceSpec, AliasTarget, PromotionTarget, Problem, Printout)
+_FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (
+    TraceSpec,
+    FurtherBudget,
+    AliasTarget,
+    PromotionTarget,
+    Problem,
+    Printout,
+)
 
 _PAGE = """\
 <!doctype html>

@@ -16,6 +16,9 @@ from tracehouse.artifact.blob import BlobRef
 # The content of a digest never changes. It still belongs to a tenant: no shared cache may show it to another.
 IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Authorization"}
 
+# What may change: a client asks each time whether it did.
+REVALIDATED = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+
 _CHUNK_BYTES = 2**18
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.ASCII)
 

@@ -17,6 +17,7 @@ from service.api.problems import InternalError, RequestTimeout, problem_response
 from service.domain.errors import (
     AliasNotFound,
     ArtifactNotFound,
+    ArtifactWithdrawn,
     BlobMissing,
     DeviceUnavailable,
     InvalidName,
@@ -109,6 +110,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         VersionNotFound,
         AliasNotFound,
         ArtifactNotFound,
+        ArtifactWithdrawn,
         MethodNotFound,
         PayloadTooLarge,
         UnsupportedMediaType,

@@ -65,6 +65,24 @@ RequestId = Annotated[
 ]
 
 
+PreferHeader = Annotated[
+    str | None,
+    Header(
+        alias="Prefer",
+        description=f"`wait=N` waits for the end for up to N seconds, at most {WAIT_MAX_S}. If no worker can take "
+        "the request, the reply comes at once.",
+    ),
+]
+
+IdempotencyKeyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="The same key with the same content gives the same trace request, however often it is sent.",
+    ),
+]
+
+
 class TraceRequestLinks(Frozen):
     """The paths of what belongs to a trace request; null if it does not exist, or not yet."""
 
@@ -90,6 +108,12 @@ class TraceRequestSummary(Frozen):
     pool: str = Field(description="The pool of workers that takes it.")
     waiting: str | None = Field(
         description="Why it cannot begin, such as `no worker in pool gpu`; null if it waits for its turn, or has begun."
+    )
+    continues: str | None = Field(
+        description="The artifact whose check it goes on with, by its digest; null if it traces."
+    )
+    is_idle: bool = Field(
+        description="Whether nobody asked for it: a worker takes it while nothing else waits, and gives way."
     )
     attempt: int = Field(description="How often it has begun; 0 while it waits for the first time.")
     verdict: Verdict | None = Field(
@@ -153,12 +177,12 @@ def _links(request: TraceStatus, path: str) -> TraceRequestLinks:
     )
 
 
-_FOLLOW_UPS: dict[str, Any] = {
+FOLLOW_UPS: dict[str, Any] = {
     operation: {"operationId": operation, "parameters": {"id": "$response.body#/id"}}
     for operation in ("get_trace_request", "get_log", "get_source", "cancel")
 }
 
-_ACCEPTED_HEADERS: dict[str, Any] = {
+ACCEPTED_HEADERS: dict[str, Any] = {
     "Location": {"description": "The path of the trace request.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait before the next look at it.", "schema": {"type": "integer"}},
 }
@@ -173,9 +197,9 @@ _ACCEPTED_HEADERS: dict[str, Any] = {
         200: {
             "model": TraceRequestReply,
             "description": "The same content was traced before, or the request ended while `Prefer: wait` waited.",
-            "links": _FOLLOW_UPS,
+            "links": FOLLOW_UPS,
         },
-        202: {"headers": _ACCEPTED_HEADERS, "links": _FOLLOW_UPS},
+        202: {"headers": ACCEPTED_HEADERS, "links": FOLLOW_UPS},
         **problem_responses(
             *ACCESS_ERRORS,
             StorageQuotaExceeded,
@@ -205,27 +229,14 @@ async def submit(
     response: Response,
     context: ContextDep,
     caller: MayTrace,
-    prefer: Annotated[  # noqa: ARG001 - only documented here: it may come several times, and all are read
-        str | None,
-        Header(
-            alias="Prefer",
-            description=f"`wait=N` waits for the end for up to N seconds, at most {WAIT_MAX_S}. If no worker can take "
-            "the request, the reply comes at once.",
-        ),
-    ] = None,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            description="The same key with the same content gives the same trace request, however often it is sent.",
-        ),
-    ] = None,
+    prefer: PreferHeader = None,  # noqa: ARG001 - only documented here: it may come several times, and all are read
+    idempotency_key: IdempotencyKeyHeader = None,
 ) -> TraceRequestReply:
     """Takes source, weights and example inputs, and replies at once with a trace request that a worker then runs.
 
     The example traces a small model under the name `linear`, which the other examples on this page use.
     """
-    key = _idempotency_key(idempotency_key)
+    key = check_idempotency_key(idempotency_key)
     async with receive_submission(
         request,
         context.store.blobs,
@@ -233,6 +244,13 @@ async def submit(
         upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
     ) as submission:
         status: TraceStatus = await run_in_threadpool(_submit, context, caller, submission, key)
+    return await reply_to_submission(request, response, context, status)
+
+
+async def reply_to_submission(
+    request: Request, response: Response, context: AppContext, status: TraceStatus
+) -> TraceRequestReply:
+    """Return the reply to what was just submitted: once it has ended, if `Prefer` waits so long, or else at once."""
     wait_s = preferred_wait_s(request.headers.getlist("prefer"))
     if wait_s is not None and context.engine.waiting(status) is None:
         status = await wait_for_end(context, request, status, wait_s)
@@ -246,7 +264,7 @@ async def submit(
     return TraceRequestReply.of(status, context.engine)
 
 
-def _idempotency_key(value: str | None) -> str | None:
+def check_idempotency_key(value: str | None) -> str | None:
     if value is not None and not _IDEMPOTENCY_KEY.fullmatch(value):
         raise MalformedHeader("an Idempotency-Key has 1 to 255 printable ASCII characters", header="Idempotency-Key")
     return value

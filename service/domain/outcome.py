@@ -21,12 +21,14 @@ class Succeeded(Frozen):
     """The model was traced on each device, once for each bucket, and its blobs are stored; the verdict says how well.
 
     `registered`: the artifacts become a version of the model. `promote`: whether that becomes the default version.
+    `refutes`: the digest of the artifact that a further check went on from, and of which it found a wrong answer.
     """
 
     artifacts: list[Artifact] = Field(min_length=1)
     name: ModelName
     registered: bool
     promote: Promote = "auto"
+    refutes: str | None = None
 
     @classmethod
     def of(cls, spec: TraceSpec, artifacts: Sequence[Artifact]) -> Self:
@@ -38,6 +40,11 @@ class Succeeded(Frozen):
     @property
     def verdict(self) -> Verdict:
         return worst(artifact.check.verdict for artifact in self.artifacts)
+
+    @property
+    def refuting(self) -> Artifact | None:
+        """The artifact of a further check that refutes the one before; None if none does."""
+        return next((one for one in self.artifacts if one.continues and one.continues == self.refutes), None)
 
     @property
     def by_device(self) -> dict[str, str]:

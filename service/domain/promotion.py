@@ -25,12 +25,14 @@ class Promotion(Frozen):
 class ServedVersion:
     """A version as its callers know it: its verdict, and the contracts of its artifacts for each device.
 
-    `contracts` is None if they cannot be read, because another release stored them.
+    `contracts` is None if they cannot be read, because another release stored them. `is_withdrawn`: it answers no more,
+    because a later check found a wrong answer of it.
     """
 
     version: int
     verdict: Verdict
     contracts: Mapping[str, Sequence[Contract]] | None
+    is_withdrawn: bool = False
 
 
 def decide_promotion(promote: Promote, new: ServedVersion, default: ServedVersion | None) -> Promotion:
@@ -44,6 +46,8 @@ def decide_promotion(promote: Promote, new: ServedVersion, default: ServedVersio
         return Promotion(promoted=True, reason="the trace request has `promote` always")
     if default is None:
         return Promotion(promoted=True, reason="the model had no default version")
+    if default.is_withdrawn:
+        return Promotion(promoted=True, reason=f"version {default.version} is withdrawn, and answers no more")
     worse = _list_worse(new, default)
     if not worse:
         reason = f"it accepts all that version {default.version} accepts, and its verdict is as good"

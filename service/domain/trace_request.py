@@ -21,7 +21,7 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import CHECK_VERSION
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
-from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.spec.trace_spec import CheckBudget, DeviceName, TraceSpec, pool_of
 
 
 class State(StrEnum):
@@ -69,6 +69,9 @@ class DeviceArtifact(Frozen):
     device: str
     digest: str
     bucket: dict[str, int] = Field({}, description="The sizes of its symbols if there are buckets; otherwise empty.")
+    continues: str | None = Field(
+        None, description="The artifact with whose check it went on, by its digest; null if it was made anew."
+    )
     verdict_sentence: str | None = Field(
         None,
         description="Its verdict, and which parts of the check broke off or were cut. Null if an earlier release "
@@ -83,6 +86,10 @@ class TraceStatus(Frozen):
     tenant: TenantName
     content: str = Field(description="The digest of everything that decides the outcome.")
     pool: str = "cpu"
+    continues: str | None = Field(None, description="The artifact whose check it goes on with, by its digest.")
+    is_idle: bool = Field(
+        False, description="Whether nobody asked for it: a worker takes it while nothing else waits, and gives way."
+    )
     state: State = State.QUEUED
     stage: Stage = Stage.QUEUED
     progress: float = 0.0
@@ -127,14 +134,46 @@ class TraceRequest(TraceStatus):
             created_at=datetime.now(UTC),
         )
 
+    def going_on(
+        self, artifact: str, device: DeviceName, budget: CheckBudget, *, torch_version: str, is_idle: bool = False
+    ) -> Self:
+        """Return a new request, which goes on with the check of an artifact that this one made for the device.
+
+        It has probes, also if this request has none: otherwise more time would find nothing more. Its version becomes
+        the default version if it accepts all that the present one accepts, also if this request has `promote` always:
+        meanwhile, somebody may have promoted another version.
+        """
+        probes = "auto" if self.spec.check.probes == "off" else self.spec.check.probes
+        chosen = {"budget": budget.budget, "budget_s": budget.budget_s, "probes": probes}
+        promote = "never" if self.spec.promote == "never" else "auto"
+        check = self.spec.check.model_copy(update=chosen)
+        spec = self.spec.model_copy(update={"check": check, "promote": promote, "force": False})
+        return type(self)(
+            id=uuid4().hex,
+            tenant=self.tenant,
+            spec=spec,
+            pool=pool_of([device]),
+            files=self.files,
+            environment=self.environment,
+            continues=artifact,
+            is_idle=is_idle,
+            content=content_digest(spec, self.files, torch_version, self.environment, artifact),
+            created_at=datetime.now(UTC),
+        )
+
     @cached_property
     def submitted_bytes(self) -> int:
-        """The bytes of the spec as text and of the files."""
-        return len(self.spec.model_dump_json().encode()) + sum(blob.byte_size for blob in self.files.values())
+        """The bytes of the spec as text and of the files. A request that goes on has the files of another one."""
+        files = () if self.continues is not None else self.files.values()
+        return len(self.spec.model_dump_json().encode()) + sum(blob.byte_size for blob in files)
 
 
 def content_digest(
-    spec: TraceSpec, files: Mapping[str, BlobRef], torch_version: str, environment: EnvironmentRef | None = None
+    spec: TraceSpec,
+    files: Mapping[str, BlobRef],
+    torch_version: str,
+    environment: EnvironmentRef | None = None,
+    continues: str | None = None,
 ) -> str:
     """Return the digest of everything that decides the outcome, which `force` does not.
 
@@ -147,5 +186,6 @@ def content_digest(
         "environment": None if environment is None else environment.digest,
         "tracehouse": version("tracehouse"),
         "check": CHECK_VERSION,
+        "continues": continues,
     }
     return "sha256:" + hashlib.sha256(orjson.dumps(content)).hexdigest()

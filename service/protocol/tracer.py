@@ -24,7 +24,8 @@ class Trace(Frozen):
     """Trace the request with this conversion.
 
     `files` maps an uploaded file's name to its place among the child's descriptors. A named budget of the check is at
-    most `budget_most_s` seconds.
+    most `budget_most_s` seconds. `archive` is the place of an archive that was made of this submission before: then
+    that one is checked, and not sent again.
     """
 
     kind: Literal["trace"] = "trace"
@@ -35,6 +36,7 @@ class Trace(Frozen):
     threads: int
     source_max_bytes: int
     budget_most_s: float
+    archive: int | None = None
 
 
 class Progress(Frozen):

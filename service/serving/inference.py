@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from service.domain.errors import ArtifactNotFound
+from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.model import Bucket, ModelRef, ModelVersion
 from service.serving.buckets import BucketContract, accept
 from service.serving.pool import Pool
@@ -97,7 +97,7 @@ class Inference:
     async def find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         """Find what `name`, `name@alias` or `name:version` names; without a device, the CPU is preferred.
 
-        Raises InvalidName, ModelNotFound, AliasNotFound, VersionNotFound or ArtifactNotFound.
+        Raises InvalidName, ModelNotFound, AliasNotFound, VersionNotFound, ArtifactNotFound or ArtifactWithdrawn.
         """
         return await asyncio.to_thread(self._find, tenant, ModelRef.parse(reference), device)
 
@@ -143,10 +143,22 @@ class Inference:
             )  # fmt: skip
         buckets = [bucket for bucket in version.buckets if bucket.device == wanted]
         buckets = buckets or [Bucket(device=wanted, sizes={}, digest=version.artifacts[wanted])]
+        self._refuse_withdrawn(tenant, ref.name, version, [bucket.digest for bucket in buckets])
         artifacts = [
             ServedArtifact(bucket.digest, bucket.sizes, self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
         return ServedModel(tenant, ref.name, version, artifacts)
+
+    def _refuse_withdrawn(self, tenant: str, name: str, version: ModelVersion, digests: Sequence[str]) -> None:
+        """Raise ArtifactWithdrawn if a later check refuted one of the artifacts. No cache could know that."""
+        for digest, trace_request in self._store.artifacts.withdrawals(tenant, digests).items():
+            raise ArtifactWithdrawn(
+                f"a later check, trace request {trace_request}, found a wrong answer that version {version.version} of "
+                f"{name!r} promises to be right",
+                digest=digest, trace_request=trace_request, model=name, version=version.version,
+                remedy=f"GET /trace/{trace_request} has the findings, and the version that the check left, if any: "
+                f"promote that one, or trace a changed model",
+            )  # fmt: skip
 
     def _load_contract(self, tenant: str, digest: str) -> Contract:
         return self._artifact(tenant, digest).contract

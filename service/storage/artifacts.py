@@ -1,21 +1,33 @@
 """Artifacts: manifests by their digests. A manifest never changes."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 
-from pydantic import BaseModel
-from sqlalchemy import Connection, select
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import Connection, select, update
 
 from service.domain.errors import ArtifactNotFound
+from service.domain.further_check import idle_pool_of
 from service.storage import tables
 from service.storage.transactions import Transactions, upsert
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract
+from tracehouse.contract.widening import accepts_more
+from tracehouse.findings.verdict import Verdict
+
+_artifact = tables.artifacts.c
+_owner = tables.artifact_owners.c
+
+
+class _Check(BaseModel):
+    verdict: Verdict
 
 
 class _Manifest(BaseModel):
     """As much of a manifest as is compared with another version's: a whole one may have megabytes of findings."""
 
     contract: Contract
+    check: _Check
 
 
 class Artifacts:
@@ -24,17 +36,53 @@ class Artifacts:
 
     def get(self, tenant: str, digest: str) -> Artifact:
         """Return an artifact. Raises ArtifactNotFound, also if no trace request of this tenant made it."""
-        artifact, owner = tables.artifacts.c, tables.artifact_owners.c
         query = (
-            select(artifact.manifest)
-            .join(tables.artifact_owners, owner.digest == artifact.digest)
-            .where(artifact.digest == digest, owner.tenant == tenant)
+            select(_artifact.manifest)
+            .join(tables.artifact_owners, _owner.digest == _artifact.digest)
+            .where(_artifact.digest == digest, _owner.tenant == tenant)
         )
         with self._transactions.read() as connection:
             manifest = connection.scalar(query)
         if manifest is None:
             raise ArtifactNotFound("there is no artifact with this digest", digest=digest)
         return Artifact.model_validate_json(manifest)
+
+    def withdrawals(self, tenant: str, digests: Collection[str]) -> dict[str, str]:
+        """Return those of the artifacts that are withdrawn, each with the trace request whose check refuted it."""
+        with self._transactions.read() as connection:
+            return read_withdrawals(connection, tenant, digests)
+
+
+def read_withdrawals(connection: Connection, tenant: str, digests: Collection[str]) -> dict[str, str]:
+    query = select(_owner.digest, _owner.withdrawn_by).where(
+        _owner.tenant == tenant, _owner.digest.in_(digests), _owner.withdrawn_by.is_not(None)
+    )
+    return {row.digest: row.withdrawn_by for row in connection.execute(query)}
+
+
+def withdraw_refuted(connection: Connection, tenant: str, later: Artifact, trace_request: str) -> None:
+    """Withdraw the tenant's artifacts of the same archive that promise more than the later check, which refutes one.
+
+    If that check rejects the archive, all are withdrawn but those that were rejected before: these answer with a
+    warning.
+    """
+    first = _first_archive(connection, tenant, later)
+    of_archive = _owner.tenant == tenant, _owner.archive == first, _owner.withdrawn_by.is_(None)
+    query = select(_artifact.digest, _artifact.manifest).join(tables.artifact_owners, _owner.digest == _artifact.digest)
+    for row in connection.execute(query.where(*of_archive, _owner.digest != later.digest)).all():
+        if _is_refuted(row.manifest, later):
+            withdrawn = update(tables.artifact_owners).where(_owner.tenant == tenant, _owner.digest == row.digest)
+            connection.execute(withdrawn.values(withdrawn_by=trace_request, idle_pool=None))
+
+
+def _is_refuted(manifest: str, later: Artifact) -> bool:
+    try:
+        artifact = _Manifest.model_validate_json(manifest)
+    except ValidationError:  # another release stored it, and what it promises cannot be read
+        return True
+    if artifact.check.verdict is Verdict.REJECTED:
+        return False
+    return later.check.verdict is Verdict.REJECTED or accepts_more(artifact.contract, later.contract)
 
 
 def read_contract(connection: Connection, digest: str) -> Contract:
@@ -49,5 +97,17 @@ def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:
     digest = artifact.digest
     row = {"digest": digest, "manifest": artifact.manifest().decode(), "created_at": datetime.now(UTC)}
     connection.execute(upsert(connection, tables.artifacts).values(row).on_conflict_do_nothing())
-    owned = upsert(connection, tables.artifact_owners).values(tenant=tenant, digest=digest).on_conflict_do_nothing()
+    owner = {
+        "tenant": tenant,
+        "digest": digest,
+        "archive": _first_archive(connection, tenant, artifact),
+        "idle_pool": idle_pool_of(artifact),
+    }
+    owned = upsert(connection, tables.artifact_owners).values(owner).on_conflict_do_nothing()
     return connection.execute(owned.returning(tables.artifact_owners.c.digest)).one_or_none() is not None
+
+
+def _first_archive(connection: Connection, tenant: str, artifact: Artifact) -> str:
+    """Return the digest of the archive that was checked first. A further check may put another contract into it."""
+    before = select(_owner.archive).where(_owner.tenant == tenant, _owner.digest == artifact.continues)
+    return connection.scalar(before) or artifact.archive.digest

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.trace_request import DeviceArtifact, Stage, State
 from service.storage import tables
-from service.storage.artifacts import keep
+from service.storage.artifacts import keep, withdraw_refuted
 from service.storage.models import register
 from service.storage.trace_request_rows import change_row, running_attempt
 from tracehouse.errors import Failure
@@ -48,6 +48,8 @@ def retry_attempt(connection: Connection, request_id: str, attempt: int, failure
 def _store(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> dict[str, Any]:
     """Store the artifacts, register them if the outcome says so, and return the changes of the request's row."""
     new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
+    if outcome.refuting is not None:  # before a version is registered: a withdrawn default version does not count
+        withdraw_refuted(connection, tenant, outcome.refuting, request_id)
     changes: dict[str, Any] = {"stored_bytes": _request.stored_bytes + new_bytes}
     if outcome.registered:
         version, promotion = register(connection, tenant, outcome, request_id)
@@ -70,6 +72,7 @@ def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:
             device=one.device,
             digest=one.digest,
             bucket=one.bucket,
+            continues=one.continues,
             verdict_sentence=verdict_sentence(one.check, one.contract),
         )
         for one in outcome.artifacts

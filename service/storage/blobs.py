@@ -52,6 +52,10 @@ class Blobs:
         except FileNotFoundError as error:
             raise _missing(digest) from error
 
+    def holds(self, digest: str) -> bool:
+        """Whether the bytes of this digest are there."""
+        return bool(self._files.exists(self._path(digest)))
+
     def clear_staging(self) -> None:
         """Remove the files that killed processes left. A file that is being written is locked, and remains."""
         for path in self._staging.iterdir():

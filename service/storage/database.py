@@ -10,6 +10,7 @@ from service.storage.api_keys import ApiKeys
 from service.storage.artifacts import Artifacts
 from service.storage.blobs import Blobs
 from service.storage.events import Events
+from service.storage.further_checks import FurtherChecks
 from service.storage.models import Models
 from service.storage.trace_requests import TraceRequests
 from service.storage.transactions import Transactions, connect
@@ -27,6 +28,7 @@ class Store:
         self.trace_requests = TraceRequests(transactions)
         self.events = Events(transactions)
         self.artifacts = Artifacts(transactions)
+        self.further_checks = FurtherChecks(transactions)
         self.models = Models(transactions)
         self.api_keys = ApiKeys(transactions)
         self.blobs = blobs

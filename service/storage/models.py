@@ -24,7 +24,7 @@ from service.domain.outcome import Succeeded
 from service.domain.promotion import Promotion, ServedVersion, decide_promotion
 from service.domain.trace_request import State
 from service.storage import tables
-from service.storage.artifacts import read_contract
+from service.storage.artifacts import read_contract, read_withdrawals
 from service.storage.page import Cursor, Page
 from service.storage.transactions import AnyRow, Transactions, upsert
 from tracehouse.contract.contract import Contract
@@ -196,7 +196,7 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
 
 
 def _read_default(connection: Connection, tenant: str, name: str) -> ServedVersion | None:
-    """Return the default version with its contracts."""
+    """Return the default version with its contracts, or as withdrawn if a later check has refuted one of them."""
     default = _default_version(connection, tenant, name)
     if default is None:
         return None
@@ -205,6 +205,8 @@ def _read_default(connection: Connection, tenant: str, name: str) -> ServedVersi
     digests = [(bucket.device, bucket.digest) for bucket in row.buckets or []]
     with_buckets = {device for device, _ in digests}
     digests += [(device, digest) for device, digest in row.artifacts.items() if device not in with_buckets]
+    if read_withdrawals(connection, tenant, [digest for _, digest in digests]):
+        return ServedVersion(default, Verdict(row.verdict), None, is_withdrawn=True)
     contracts: dict[str, list[Contract]] = {}
     try:
         for device, digest in digests:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Dialect,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
 )
 
 from service.domain.api_key import Scope
@@ -107,6 +109,8 @@ trace_requests = Table(
     Column("tenant", Text, nullable=False),
     Column("content", Text, nullable=False),
     Column("pool", Text, nullable=False),
+    Column("continues", Text),  # the artifact whose check it goes on with
+    Column("is_idle", Boolean, nullable=False, server_default=false()),  # nobody asked for it
     Column("state", Text, nullable=False),
     Column("stage", Text, nullable=False),
     Column("progress", Float, nullable=False),
@@ -132,6 +136,7 @@ trace_requests = Table(
     # Up to the id, because the newest is queried: otherwise SQLite reads all rows of the tenant in order of time.
     Index(None, "tenant", "content", "created_at", "id"),
     Index(None, "tenant", "stored_bytes"),
+    Index(None, "tenant", "continues"),
 )
 
 # A table of its own, because SQLite rewrites a whole row at each change, and a spec may have megabytes of data.
@@ -179,6 +184,11 @@ artifact_owners = Table(
     metadata,
     Column("tenant", Text, primary_key=True),
     Column("digest", ForeignKey("artifacts.digest"), primary_key=True),
+    Column("archive", Text),  # its digest, or that of the first of the artifacts whose check went on
+    Column("idle_pool", Text),  # whose idle workers may go on with its check; null if none may, or somebody has
+    Column("withdrawn_by", Text),  # the trace request whose check found its contract wrong
+    Index(None, "idle_pool"),
+    Index(None, "tenant", "archive"),
 )
 
 # A row remains when its model is deleted, so that no version and no revision of an alias is used twice.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Text, cast, insert, literal, select, update
 
 from service.domain.errors import TraceRequestNotFound
 from service.domain.trace_request import ModelVersionRef, State, TraceRequest, TraceStatus
@@ -20,6 +20,11 @@ _CHANGED = tuple(
     _request[name] for name in ("id", "tenant", "events", "attempt", "state", "stage", "progress", "verdict")
 )
 NOT_ENDED = _request.state.in_([State.QUEUED.value, State.RUNNING.value])
+
+
+def has_artifact(digest: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition that a request has made the artifact, which it may also name as one that it goes on from."""
+    return cast(_request.artifacts, Text).contains(literal('"digest":"') + digest + literal('"'))
 
 
 def change_row(connection: Connection, *conditions: ColumnElement[bool], **values: Any) -> AnyRow | None:

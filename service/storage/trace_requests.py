@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import AwareDatetime, Field
-from sqlalchemy import Connection, and_, exists, func, or_, select
+from sqlalchemy import Connection, and_, exists, func, not_, or_, select, update
 
 from service.domain.errors import QueueFull, TraceRequestEnded
 from service.domain.idempotency import Idempotency
@@ -23,6 +23,7 @@ from service.domain.trace_request import (
 )
 from service.storage import tables
 from service.storage.attempt_ends import BACK_TO_QUEUED, finish_attempt, retry_attempt
+from service.storage.further_checks import mark_gone_on
 from service.storage.idempotency_keys import find_request_of_key, request_of_key, take_key
 from service.storage.page import Cursor, Page
 from service.storage.quotas import check_quotas
@@ -32,6 +33,7 @@ from service.storage.trace_request_rows import (
     STATUS_COLUMNS,
     change_row,
     fields_of,
+    has_artifact,
     insert_request,
     read_request,
     read_status,
@@ -77,6 +79,8 @@ class TraceRequests:
             elif same is None:
                 _check_room(connection, request, queue_max, quotas)
                 insert_request(connection, request)
+                if request.continues is not None:
+                    mark_gone_on(connection, request.tenant, request.continues)
         return request if stored_id == request.id else self.get(request.tenant, stored_id)
 
     def refuse(
@@ -185,6 +189,14 @@ class TraceRequests:
             raise TraceRequestEnded("the trace request has already ended", id=request_id, state=request.state.value)
         return request
 
+    def take_over(self, tenant: str, request_id: str) -> TraceRequest:
+        """Note that somebody asks for a request that nobody asked for before. Raises TraceRequestNotFound."""
+        is_owned = _request.tenant == tenant
+        taken = update(tables.trace_requests).where(_request.id == request_id, is_owned).values(is_idle=False)
+        with self._transactions.write() as connection:
+            connection.execute(taken)
+            return read_request(connection, request_id, is_owned)
+
     def recover(self, attempts: int) -> Sequence[TraceStatus]:
         """Queue again what a lost process was running, and return all queued requests, oldest first.
 
@@ -213,8 +225,8 @@ def _lock_content(connection: Connection, request: TraceRequest) -> None:
 def _find_same_content(connection: Connection, request: TraceRequest) -> str | None:
     """Return the tenant's newest request with the same content that has succeeded or still may; None with `force`.
 
-    A request whose model version was deleted does not count: its submitter would get no model. Nor does one with
-    `promote` always whose version is not the default version any more.
+    A request whose model version was deleted does not count: its submitter would get no model. Nor does one of whose
+    artifacts one is withdrawn, or one with `promote` always whose version is not the default version any more.
     """
     if request.spec.force:
         return None
@@ -230,7 +242,17 @@ def _find_same_content(connection: Connection, request: TraceRequest) -> str | N
         version_is_there = exists().where(
             model.tenant == _request.tenant, model.name == _request.model_name, is_default
         )
-    succeeded = and_(_request.state == State.SUCCEEDED.value, or_(_request.model_version.is_(None), version_is_there))
+    owner = tables.artifact_owners.c
+    is_withdrawn = exists().where(
+        owner.tenant == _request.tenant,
+        owner.withdrawn_by.is_not(None),
+        has_artifact(owner.digest),
+    )
+    succeeded = and_(
+        _request.state == State.SUCCEEDED.value,
+        or_(_request.model_version.is_(None), version_is_there),
+        not_(is_withdrawn),
+    )
     query = (
         select(_request.id)
         .where(_request.tenant == request.tenant, _request.content == request.content, or_(NOT_ENDED, succeeded))

@@ -14,6 +14,7 @@ from tracehouse.artifact.exportability import Exportability
 from tracehouse.contract.contract import Contract
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.frozen import Frozen, with_new_names
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName, Precision, ServedForm, Training, served_form
 from tracehouse.tensors.tensor import Shape, TensorSpec
 
@@ -123,6 +124,14 @@ class Artifact(Frozen):
         "traced",
         description="How the archive was made. `mixed`: traced, with some submodules scripted by mode auto.",
     )
+    conversion: Conversion | None = Field(
+        None, description="How it was made, so that its check can go on. Null if an earlier release made it."
+    )
+    continues: str | None = Field(
+        None,
+        description="The artifact whose check went on, by its digest: this one has the same archive, checked with a "
+        "larger budget. Null if the archive was made for this one.",
+    )
     attempts: list[ConversionAttempt] = Field([], description="The ways that mode auto tried, in order.")
     training: Training = Field(False, description="The requested mode of the model.")
     precision: Precision | None = Field(
@@ -185,8 +194,12 @@ class Artifact(Frozen):
 
     @property
     def stored_bytes(self) -> int:
-        """The number of bytes that the artifact takes in storage: its files and its manifest."""
-        return len(self.manifest()) + sum(blob.byte_size for blob in self._files if blob is not None)
+        """The number of bytes that the artifact takes in storage: its files and its manifest.
+
+        What it has from the artifact whose check it continues is stored once, and counts there.
+        """
+        files = self._files_of_check if self.continues is not None else self._files
+        return len(self.manifest()) + sum(blob.byte_size for blob in files if blob is not None)
 
     @property
     def digest(self) -> str:
@@ -195,5 +208,9 @@ class Artifact(Frozen):
 
     @property
     def _files(self) -> tuple[BlobRef | None, ...]:
+        return self.archive, self.printouts, self.exported, *self._files_of_check
+
+    @property
+    def _files_of_check(self) -> tuple[BlobRef | None, ...]:
         reproducers = [blob for one in self.counterexamples for blob in (one.arrays, one.test)]
-        return self.archive, self.printouts, self.golden, self.exported, self.sources, *reproducers
+        return self.golden, self.sources, *reproducers

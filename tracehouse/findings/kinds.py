@@ -60,6 +60,8 @@ class Kind(StrEnum):
     BUCKETS_NOT_NEEDED = "buckets-not-needed"
     CHANGES_ITS_INPUT = "changes-its-input"
     CHECK_INPUT_REFUSED = "check-input-refused"
+    CONTRACT_KEPT = "contract-kept"
+    CONTRACT_REFUTED = "contract-refuted"
     DEPRECATED_OPTION = "deprecated-option"
     DICT_ORDER_FIXED = "dict-order-fixed"
     DRAWS_RANDOM_NUMBERS = "draws-random-numbers"
@@ -674,6 +676,25 @@ _ENTRIES = (
             before="nn.Conv2d(3, 8, 3)  # the example has 4 dims, a sample has 3: a trace of it adds and drops a batch",
             after="nn.Linear(3, 8)  # the same operator for every rank",
         ),
+    ),
+    FindingKind(
+        kind=Kind.CONTRACT_KEPT,
+        title="A further check did not widen the contract",
+        weight=Weight.INFORMS,
+        meaning="The check went on with the same archive and a larger budget. It found nothing to add to the contract "
+        "before, or nothing that can be stated together with it, so that contract stays, and no version was made.",
+        remedy="Nothing has to change. Declare in `dynamic` and `sizes` what you need, if the contract lacks it.",
+        example=Example(before='"check": {"budget": "normal"}', after='"check": {"budget": "deep"}'),
+    ),
+    FindingKind(
+        kind=Kind.CONTRACT_REFUTED,
+        title="A further check found a wrong answer that the contract before promised to be right",
+        weight=Weight.INFORMS,
+        meaning="The check went on with the same archive and a larger budget. It found inputs that the contract before "
+        "accepts, and that the archive answers otherwise than the eager model. So the artifacts with such a contract "
+        "are withdrawn, and `/infer` refuses them as `artifact-withdrawn`. This contract leaves the inputs out.",
+        remedy="Use the version of this check, or change the model as the other findings say and trace it again.",
+        example=Example(before='"check": {"budget": "normal"}', after='"check": {"budget": "deep"}'),
     ),
     FindingKind(
         kind=Kind.SIZES_LEFT_OUT,

@@ -1,6 +1,7 @@
 """A trace spec: what a person submits for tracing."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -237,7 +238,38 @@ class Weights(Frozen):
     )
 
 
-class CheckOptions(Frozen):
+class CheckBudget(Frozen):
+    """How long a check may take: a name, or seconds in its place."""
+
+    budget: BudgetName | None = Field(
+        "normal",
+        description="How long the check may take, by how long the model's first call on the example took: `quick` is "
+        "3 s and 20 such calls, `normal` 15 s and 100, `deep` 120 s and 1,000; at most a third of what is left of the "
+        "request's time. `POST /artifacts/{digest}/check` goes on later with more. Null if `budget_s` is given.",
+    )
+    budget_s: float | None = Field(
+        None,
+        gt=0,
+        le=3600,
+        description="In place of `budget`: the check's limit in seconds of processor time, and at most four times as "
+        "many by the clock. The artifact's `check.layers` list what the limit cut.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_budget(cls, document: Any) -> Any:
+        """Let seconds stand in place of a name. Neither of them is the default name."""
+        if not isinstance(document, dict):
+            return document
+        if document.get("budget_s") is None:
+            return {name: value for name, value in document.items() if (name, value) != ("budget", None)}
+        if document.get("budget") is not None:
+            message = "give budget or budget_s, and not both: budget is a name, and budget_s the same in seconds"
+            raise _error_at(("budget",), "budget_twice", message)
+        return {**document, "budget": None}
+
+
+class CheckOptions(CheckBudget):
     """How the trace is checked. The comparison with the eager model always runs."""
 
     check_trace: bool = Field(True, description="Run torch's own check too, and report its result.")
@@ -261,19 +293,6 @@ class CheckOptions(Frozen):
         description="Vary the examples' values and sizes, compare on these inputs too, and let the contract accept the "
         "sizes that agree. `deep` tries far more. `off` tries nothing: the contract accepts the example's sizes only.",
     )
-    budget: BudgetName | None = Field(
-        "normal",
-        description="How long the check may take, by how long the model's first call on the example took: `quick` is "
-        "3 s and 20 such calls, `normal` 15 s and 100, `deep` 120 s and 1,000; at most a third of what is left of the "
-        "request's time. `POST /artifacts/{digest}/check` goes on later with more. Null if `budget_s` is given.",
-    )
-    budget_s: float | None = Field(
-        None,
-        gt=0,
-        le=3600,
-        description="In place of `budget`: the check's limit in seconds of processor time, and at most four times as "
-        "many by the clock. The artifact's `check.layers` list what the limit cut.",
-    )
     contract: Literal["closed", "open"] = Field(
         "closed",
         description="`closed` refuses sizes that were never tried; `open` answers them with a warning. Both refuse "
@@ -282,19 +301,6 @@ class CheckOptions(Frozen):
     gradients: bool = Field(
         False, description="Compare the gradients of inputs and parameters too, as torch.jit.verify does."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _choose_budget(cls, document: Any) -> Any:
-        """Let seconds stand in place of a name. Neither of them is the default name."""
-        if not isinstance(document, dict):
-            return document
-        if document.get("budget_s") is None:
-            return {name: value for name, value in document.items() if (name, value) != ("budget", None)}
-        if document.get("budget") is not None:
-            message = "give budget or budget_s, and not both: budget is a name, and budget_s the same in seconds"
-            raise _error_at(("budget",), "budget_twice", message)
-        return {**document, "budget": None}
 
     @model_validator(mode="after")
     def _check_number_of_samples(self) -> Self:
@@ -548,5 +554,10 @@ class TraceSpec(Frozen):
 
     @property
     def pool(self) -> str:
-        """The pool whose workers take this request: `gpu` if one of its devices is `cuda`, else `cpu`."""
-        return "gpu" if "cuda" in self.devices else "cpu"
+        """The pool whose workers take this request."""
+        return pool_of(self.devices)
+
+
+def pool_of(devices: Sequence[DeviceName]) -> str:
+    """Return the pool whose workers take what runs on these devices: `gpu` if one of them is `cuda`, else `cpu`."""
+    return "gpu" if "cuda" in devices else "cpu"

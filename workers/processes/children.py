@@ -75,15 +75,15 @@ class Children:
         profile: Profile = "trace",
         printing: bool = False,
     ) -> Child:
-        """Fork a child that is killed when the stack is closed. With profile "trace" it gets the request's files and
-        the packages of its environment.
+        """Fork a child that is killed when the stack is closed. With profile "trace" it gets the request's files, which
+        come before the others, and the packages of its environment.
 
         Only one child's prints go to the request's log: the others would print the same again.
         """
         if profile == "trace":
             # Opened once more for each child: in a shared file, one child would move the place where the other reads.
             opened = [stack.enter_context(self._blobs.open(blob.digest)) for blob in self._request.files.values()]
-            files = tuple(file.fileno() for file in opened)
+            files = (*(file.fileno() for file in opened), *files)
         child = self._zygote.fork(
             program,
             self.limits.for_child(device),
@@ -112,8 +112,13 @@ class Children:
         with self._blobs.open(blob.digest) as file:
             return file.read()
 
-    def trace_message(self, device: DeviceName, conversion: Conversion, threads: int) -> Trace:
-        """Return the first message to a child that runs the submission."""
+    def trace_message(
+        self, device: DeviceName, conversion: Conversion, threads: int, *, has_archive: bool = False
+    ) -> Trace:
+        """Return the first message to a child that runs the submission.
+
+        With `has_archive`, an archive follows the request's files, and is checked in place of a new one.
+        """
         return Trace(
             spec=self._request.spec,
             conversion=conversion,
@@ -122,6 +127,7 @@ class Children:
             threads=threads,
             source_max_bytes=self.limits.source_max_bytes,
             budget_most_s=self.budget_most_s,
+            archive=len(self._request.files) if has_archive else None,
         )
 
     @property

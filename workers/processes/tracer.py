@@ -50,7 +50,10 @@ class TracerResult:
 
 
 class TracerProcess:
-    """`start` it, `receive` until it has traced or failed, and then take its `result`."""
+    """`start` it, `receive` until it has traced or failed, and then take its `result`.
+
+    With `archive`, it checks that one, which was made before, and sends none.
+    """
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class TracerProcess:
         until: float,
         printed_log: PrintedLog,
         stage: Callable[[], StagedBlob],
+        archive: StagedBlob | None = None,
     ) -> None:
         self._child = child
         self._request = request
@@ -69,7 +73,7 @@ class TracerProcess:
         self._stage = stage
         self._offered: list[OfferedCase] = []
         self._layer_count = 0
-        self.files: dict[str, StagedBlob] = {}
+        self.files: dict[str, StagedBlob] = {} if archive is None else {"archive": archive}
 
     def start(self) -> None:
         self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)

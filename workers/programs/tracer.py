@@ -20,6 +20,7 @@ from service.protocol.tracer import Case, ExportDone, File, LayerDone, Progress,
 from service.sandbox.channel import Channel, ChannelClosed, MalformedFrame
 from tracehouse.artifact.manifest import Versions
 from tracehouse.check.check import CheckResult
+from tracehouse.check.kept_archive import keep_archive
 from tracehouse.check.ledger import OfferedCall
 from tracehouse.check.model_check import ModelCheck
 from tracehouse.check.pipeline import RequestedSizes
@@ -70,6 +71,7 @@ class Tracing:
         self._spec = request.spec
         self._conversion = request.conversion
         self._budget_most_s = request.budget_most_s
+        self._kept_archive = None if request.archive is None else files[request.archive]
         self._submission = make_submission(request, files)
         self._times = StepTimes()
 
@@ -90,11 +92,11 @@ class Tracing:
         check = ModelCheck(
             loaded, self._conversion, spec.options, spec.check, requested, budget_most_s=self._budget_most_s
         )
-        candidate = check.trace()
+        candidate = self._keep_archive(check.trace())
 
         self._progress(Stage.CHECKING, 0.5)
         with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
-            sending = beside.submit(self._send_file, "archive", candidate.traced.archive)
+            sending = beside.submit(self._send_archive, candidate.traced.archive)
             # Each frame is sent whole: the layers wait for the archive.
             with step("check"):
                 result = check.run(candidate, lambda layer: beside.submit(self._send_layer, layer))
@@ -155,7 +157,7 @@ class Tracing:
 
     def export(self) -> None:
         """Try torch.export if the request asks for it. It runs after `Traced` is sent, so it cannot harm the trace."""
-        if not self._spec.options.exportability:
+        if not self._spec.options.exportability or self._kept_archive is not None:
             return
         for exported in self._export.run_attempts():
             if exported.program is not None:
@@ -174,6 +176,17 @@ class Tracing:
 
     def _send_file(self, name: Literal["archive", "printouts", "sources", "exported"], data: bytes) -> None:
         self._channel.send(File(name=name).model_dump(mode="json"), data)
+
+    def _keep_archive(self, candidate: Candidate) -> Candidate:
+        """Return what is checked: the new candidate or, if the check goes on, the archive that was made before."""
+        if self._kept_archive is None:
+            return candidate
+        with open(self._kept_archive, "rb", closefd=False) as archive:
+            return keep_archive(candidate, archive, self._submission.device)
+
+    def _send_archive(self, archive: bytes) -> None:
+        if self._kept_archive is None:  # the parent has that one
+            self._send_file("archive", archive)
 
     def _send_case(self, offered: OfferedCall) -> None:
         inputs = pack(offered.call.tensors)

@@ -12,8 +12,10 @@ from service.protocol.bounds import text_of
 from service.protocol.tracer import Traced
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Contract, MethodClaim, MethodContract, OtherRanks
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.key_orders import KeyOrder
+from tracehouse.contract.widening import accepts_more, list_refuted_sizes, widen
 from tracehouse.differential import golden, random_inputs
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
@@ -26,6 +28,7 @@ from tracehouse.differential.named_budgets import budget_seconds
 from tracehouse.errors import Failure, ModelUnrepeatable
 from tracehouse.findings import coverage, differences, repeatability
 from tracehouse.findings.fast_paths import fast_paths_off
+from tracehouse.findings.further_check import contract_kept, contract_refuted
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.reproducer import counterexamples
 from tracehouse.reproducer.counterexamples import FoundCounterexample
@@ -59,18 +62,26 @@ _TWO_CALLS = ("the first call", "the last one")
 
 @dataclass(frozen=True)
 class VerificationResult:
-    """What an artifact is right for, the check that shows it, its golden cases and its counterexamples."""
+    """What an artifact is right for, the check that shows it, its golden cases and its counterexamples.
+
+    `refutes`: whether a wrong answer was found that the contract before, from which the check went on, promises.
+    """
 
     contract: Contract
     check: TraceCheck
     golden: list[golden.GoldenCase]
     counterexamples: list[FoundCounterexample]
+    refutes: bool = False
 
 
 class Verification:
-    """The verification of one archive, once the child that made it and reported `traced` is gone."""
+    """The verification of one archive, once the child that made it and reported `traced` is gone.
 
-    def __init__(self, examples: ExampleRuns, traced: Traced) -> None:
+    `before` is the contract that an earlier check of the same archive led to, if this check goes on.
+    """
+
+    def __init__(self, examples: ExampleRuns, traced: Traced, before: Contract | None = None) -> None:
+        self._before = before
         self._processes = examples.processes
         self._examples = examples
         self._traced = traced
@@ -104,6 +115,9 @@ class Verification:
         contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
         contract = contract.with_key_orders(key_orders).with_devices(self._traced.devices)
         contract = contract.with_other_ranks(ranks).with_stochastic(self._tester.stochastic_methods)
+        refuting = [] if self._before is None else self._list_refuting(self._before, contract)
+        if self._before is not None:
+            contract = self._go_on_from(self._before, contract, refuting)
         if contract.without_fast_paths:
             self._record.add_finding(fast_paths_off())
         self._record_runs(contract)
@@ -116,7 +130,26 @@ class Verification:
         check = self._record.check().with_refused_samples(self._refused_samples(contract))
         found = counterexamples.choose_counterexamples(self._tester.runs, self._examples.examples, check.findings)
         check = check.model_copy(update={"findings": counterexamples.link_findings(check.findings, found)})
-        return VerificationResult(contract, check, self._golden_cases(contract), found)
+        return VerificationResult(contract, check, self._golden_cases(contract), found, bool(refuting))
+
+    def _list_refuting(self, before: Contract, now: Contract) -> list[str]:
+        """Return the cases of wrong answers to what the contract before accepts, and the sizes that are claimed so."""
+        cases = [
+            run.case
+            for run in self._tester.runs
+            if (run.differs or _answers_where_eager_raises(run)) and self._takes(before, run)
+        ]
+        return [*dict.fromkeys([*cases, *map(format_sizes, list_refuted_sizes(before, now))])]
+
+    def _go_on_from(self, before: Contract, now: Contract, refuting: Sequence[str]) -> Contract:
+        """Return the contract that both checks lead to, and record a finding if the one before falls, or stays."""
+        if refuting:
+            self._record.append_finding(contract_refuted(refuting))
+            return now
+        widened = widen(before, now)
+        if not accepts_more(widened, before):
+            self._record.append_finding(contract_kept(could_be_wider=accepts_more(now, before)))
+        return widened
 
     def _refused_samples(self, contract: Contract) -> dict[tuple[str, str], str]:
         """Return by method and case why the contract refuses samples. Each bucket accepts its own sizes alone."""
@@ -243,12 +276,7 @@ class Verification:
             in_contract = self._takes(contract, run)
             if run.comparisons is not None:
                 self._record.add_run(run, run.comparisons, in_contract=in_contract)
-            elif (
-                run.refusal is not None
-                and in_contract
-                and run.artifact_answered
-                and differences.model_raised(run.refusal)
-            ):
+            elif run.refusal is not None and in_contract and _answers_where_eager_raises(run):
                 self._record.add_finding(differences.answers_where_eager_raises(run.method, run.case, run.refusal))
             if run.refusal is not None and run.call.case != EXAMPLE:
                 self._record.add_finding(coverage.check_input_refused(run.case, run.refusal))
@@ -348,6 +376,10 @@ def _contract(observed: Contract, verified: Mapping[str, VerifiedClaim], *, is_o
     claims = {method: one.claim for method, one in verified.items()}
     answers = {method: one.answers for method, one in verified.items()}
     return observed.model_copy(update={"open": is_open}).with_claims(claims, answers)
+
+
+def _answers_where_eager_raises(run: DifferentialRun) -> bool:
+    return run.refusal is not None and run.artifact_answered and differences.model_raised(run.refusal)
 
 
 def _examples_of_ranks(method: MethodContract) -> list[dict[str, tuple[int, ...]]]:

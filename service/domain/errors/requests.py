@@ -102,6 +102,34 @@ class TraceRequestEnded(Conflict):
     """
 
 
+class ArtifactWithdrawn(Conflict):
+    """A later check found a wrong answer that this artifact promises to be right
+
+    Read what `GET /trace/{id}` says of the later check, and use a version that it left, or trace a changed model.
+    """
+
+
+class ArchiveWithoutModel(Conflict):
+    """The artifact came from an uploaded archive, so there is no model to check it with
+
+    Submit the model's source with `POST /trace`.
+    """
+
+
+class SubmissionGone(Conflict):
+    """What the artifact was made of is not there any more
+
+    Submit the model, its weights and its inputs again with `POST /trace`.
+    """
+
+
+class ConversionUnknown(Conflict):
+    """An earlier release made the artifact, and did not note how
+
+    Trace the model again with `POST /trace` and `force`; the check of that artifact can go on.
+    """
+
+
 class VersionAliased(Conflict):
     """An alias points at this version
 

@@ -22,6 +22,7 @@ from service.domain.api_key import Scope
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.trace_request import Stage, TraceRequest
 from service.engine.embedded import EmbeddedEngine
+from service.engine.further_check import FurtherChecks
 from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
@@ -41,6 +42,7 @@ from tracehouse.errors import SourceSyntaxError
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
+from tracehouse.spec.conversion import Conversion
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
 
 ARCHIVE = bytes(range(256)) * 40
@@ -151,6 +153,8 @@ def traced(store: Store, request: TraceRequest) -> Artifact:
     finding = Finding(kind="tracer-warning", detail="a shape became a number", file="linear.py", line=10)
     return make_artifact(
         entrypoint=request.spec.source.entrypoint,
+        conversion=Conversion(),
+        continues=request.continues,
         contract=Contract(methods={"forward": method}),
         check=TraceCheck(
             verdict=Verdict.VERIFIED, comparisons=[], findings=[finding], torch=TorchCheck(ran=True, passed=True)
@@ -180,6 +184,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         store=store,
         engine=engine,
         environments=Environments(state_dir / "environments"),
+        further_checks=FurtherChecks(store, Environments(state_dir / "environments"), "2.13.0"),
         inference=Inference(store, idle_pool(store)),
         sandbox_alive=lambda: True,
         tier=Tier.LANDLOCK,

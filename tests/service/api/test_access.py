@@ -55,7 +55,7 @@ def scope_of(method: str, path: str) -> Scope:
     """What it should take to be let in."""
     if path.startswith("/infer"):
         return Scope.INFER
-    if path.startswith("/trace") and method == "POST":
+    if method == "POST" and (path.startswith("/trace") or path == "/artifacts/{digest}/check"):
         return Scope.TRACE
     return Scope.READ if method == "GET" else Scope.ADMIN
 

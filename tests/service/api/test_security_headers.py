@@ -101,11 +101,18 @@ def test_a_picture_runs_nothing(steady: TestClient, digest: str) -> None:
     assert {"default-src 'none'", "sandbox", "frame-ancestors 'none'"} <= set(policy.split("; "))
 
 
-@pytest.mark.parametrize("part", ["", "/archive", "/printouts", "/printouts/code", "/graph.svg"])
+@pytest.mark.parametrize("part", ["/archive", "/printouts", "/printouts/code", "/graph.svg"])
 def test_what_never_changes_is_kept_by_whoever_asked_alone(steady: TestClient, digest: str, part: str) -> None:
     headers = steady.get(f"/artifacts/{digest}{part}").headers
 
     assert headers["cache-control"] == "private, max-age=31536000, immutable"
+    assert "Authorization" in headers["vary"]
+
+
+def test_a_manifest_is_asked_for_again_because_later_checks_are_told_beside_it(steady: TestClient, digest: str) -> None:
+    headers = steady.get(f"/artifacts/{digest}").headers
+
+    assert headers["cache-control"] == "private, no-cache"
     assert "Authorization" in headers["vary"]
 
 

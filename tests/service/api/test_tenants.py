@@ -182,6 +182,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
     params = {each["name"]: query[each["name"]] for each in parameters if each["in"] == "query"}
     bodies: dict[tuple[str, str], Any] = {
         ("POST", "/trace"): OWN,
+        ("POST", "/artifacts/{digest}/check"): {"budget": "deep"},
         ("POST", "/infer/{model}"): CALL,
         ("POST", "/infer"): {"model": NAME, **CALL},
         ("PUT", "/models/{name}/aliases/{alias}"): {"version": 1},

@@ -27,6 +27,7 @@ from tests.conftest import make_artifact
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, NotFound
 from tracehouse.findings.verdict import Verdict
+from tracehouse.spec.trace_spec import CheckBudget
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ NOTHING = Things("0" * 32, "1" * 32, "sha256:" + "0" * 64, "absent", "nowhere", 
 ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     "trace_requests.get": lambda store, tenant, its: store.trace_requests.get(tenant, its.traced),
     "trace_requests.status": lambda store, tenant, its: store.trace_requests.status(tenant, its.queued),
+    "trace_requests.take_over": lambda store, tenant, its: store.trace_requests.take_over(tenant, its.queued),
     "trace_requests.list": lambda store, tenant, its: store.trace_requests.list(tenant, 10).items,
     "trace_requests.list of a model": lambda store, tenant, its: (
         store.trace_requests.list(tenant, 10, state=State.SUCCEEDED, model=its.model).items
@@ -58,6 +60,9 @@ ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     "events.after": lambda store, tenant, its: store.events.after(tenant, its.queued, 0, 10),
     "events.log": lambda store, tenant, its: [*store.events.log(tenant, its.queued)],
     "artifacts.get": lambda store, tenant, its: store.artifacts.get(tenant, its.digest),
+    "artifacts.withdrawals": lambda store, tenant, its: store.artifacts.withdrawals(tenant, [its.digest]),
+    "further_checks.maker": lambda store, tenant, its: store.further_checks.maker(tenant, its.digest),
+    "further_checks.later": lambda store, tenant, its: store.further_checks.later(tenant, its.digest),
     "models.list": lambda store, tenant, its: store.models.list(tenant, 10).items,
     "models.get": lambda store, tenant, its: store.models.get(tenant, its.model),
     "models.get of a rejected one": lambda store, tenant, its: store.models.get(tenant, its.rejected),
@@ -89,6 +94,8 @@ FOR_WORKERS = {
     "trace_requests.release",
     "trace_requests.retry",
     "trace_requests.recover",
+    "further_checks.next_idle",
+    "further_checks.leave_out",
     "events.append",
 }
 
@@ -104,7 +111,18 @@ def theirs(store, new_request, register, success) -> Things:
     store.trace_requests.finish(rejected.id, 1, success(rejected, Verdict.REJECTED))
     queued = store.trace_requests.add(new_request("their-net", "theirs"))
     store.events.append(queued.id, "log", {"text": "printed by their-net"})
+    refute(store, traced, success)
     return Things(queued.id, traced.id, traced.artifacts[0].digest, "their-net", "their-alias", "their-rejected")
+
+
+def refute(store: Store, traced: TraceRequest, success: Callable[..., Succeeded]) -> None:
+    """Let a later check reject what the request made."""
+    digest = traced.artifacts[0].digest
+    later = store.trace_requests.add(traced.going_on(digest, "cpu", CheckBudget(budget="deep"), torch_version="2"))
+    store.trace_requests.claim(later.id)
+    [rejected] = success(later, Verdict.REJECTED).artifacts
+    outcome = Succeeded.of(later.spec, [rejected.model_copy(update={"continues": digest})])
+    store.trace_requests.finish(later.id, 1, outcome.model_copy(update={"refutes": digest}))
 
 
 def snapshot(store: Store, tenant: str) -> Any:
@@ -154,7 +172,9 @@ def test_what_is_ones_own_is_answered(store, theirs, method):
 
 
 def test_no_method_is_forgotten(store):
-    parts = {name: getattr(store, name) for name in ("trace_requests", "events", "artifacts", "models")}
+    parts = {
+        name: getattr(store, name) for name in ("trace_requests", "events", "artifacts", "further_checks", "models")
+    }
     methods = {
         f"{name}.{method}"
         for name, part in parts.items()

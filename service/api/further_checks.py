@@ -1,0 +1,121 @@
+"""Further checks: going on with the check of an artifact, as a trace request of its own."""
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import Field
+
+from service.api.artifacts import Digest
+from service.api.context import AppContext, ContextDep
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayTrace
+from service.api.http.body import read_model
+from service.api.problems import RequestTimeout, problem_responses
+from service.api.trace_requests import (
+    ACCEPTED_HEADERS,
+    FOLLOW_UPS,
+    IdempotencyKeyHeader,
+    PreferHeader,
+    TraceRequestReply,
+    check_idempotency_key,
+    reply_to_submission,
+)
+from service.domain.errors import (
+    ArchiveWithoutModel,
+    ArtifactNotFound,
+    ArtifactWithdrawn,
+    ConversionUnknown,
+    IdempotencyKeyReused,
+    MalformedHeader,
+    MalformedJson,
+    PayloadTooLarge,
+    QueueFull,
+    QueueQuotaExceeded,
+    ShuttingDown,
+    StorageQuotaExceeded,
+    SubmissionGone,
+    UnsupportedMediaType,
+)
+from service.domain.idempotency import Idempotency
+from service.domain.trace_request import TraceStatus
+from tracehouse.errors import InvalidRequest
+from tracehouse.spec.trace_spec import BudgetName, CheckBudget
+
+
+class FurtherBudget(CheckBudget):
+    """How long the check may go on: a name, or seconds in its place."""
+
+    budget: BudgetName | None = Field(
+        "deep", description="As `check.budget` of a trace request. Null if `budget_s` is given."
+    )
+
+
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
+
+
+@router.post(
+    "/artifacts/{digest}/check",
+    status_code=202,
+    summary="Go on with an artifact's check",
+    response_description="The request is queued, or the same one is queued or running already.",
+    responses={
+        200: {
+            "model": TraceRequestReply,
+            "description": "This check went on before with that budget, or it ended while `Prefer: wait` waited.",
+            "links": FOLLOW_UPS,
+        },
+        202: {"headers": ACCEPTED_HEADERS, "links": FOLLOW_UPS},
+        **problem_responses(
+            *ACCESS_ERRORS,
+            StorageQuotaExceeded,
+            QueueQuotaExceeded,
+            MalformedJson,
+            RequestTimeout,
+            MalformedHeader,
+            PayloadTooLarge,
+            UnsupportedMediaType,
+            InvalidRequest,
+            ArtifactNotFound,
+            ArtifactWithdrawn,
+            ArchiveWithoutModel,
+            ConversionUnknown,
+            SubmissionGone,
+            IdempotencyKeyReused,
+            QueueFull,
+            ShuttingDown,
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": "#/components/schemas/FurtherBudget"},
+                    "example": {"budget": "deep"},
+                }
+            },
+        }
+    },
+)
+async def go_on(
+    request: Request,
+    response: Response,
+    context: ContextDep,
+    caller: MayTrace,
+    digest: Digest,
+    prefer: PreferHeader = None,  # noqa: ARG001 - only documented here: it may come several times, and all are read
+    idempotency_key: IdempotencyKeyHeader = None,
+) -> TraceRequestReply:
+    """Checks the same archive once more, with this budget, beside the model that it was made of.
+
+    What the earlier contract accepts stays accepted, unless the check finds it wrong. If the check finds more, that
+    becomes a new artifact and a new version of the model, which is promoted as that of any trace request is. If it
+    finds a wrong answer that the artifact promises to be right, the artifact is withdrawn: `/infer` refuses it.
+    """
+    key = check_idempotency_key(idempotency_key)
+    budget = await read_model(request, FurtherBudget)
+    status = await run_in_threadpool(_submit, context, caller, digest, budget, key)
+    return await reply_to_submission(request, response, context, status)
+
+
+def _submit(context: AppContext, caller: Caller, digest: str, budget: CheckBudget, key: str | None) -> TraceStatus:
+    planned = context.further_checks.plan(caller.tenant, digest, budget)
+    return context.engine.submit(planned, None if key is None else Idempotency.of(key, planned))
