@@ -98,6 +98,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         queue_max=settings.queue_max,
         attempts=settings.trace_attempts,
         quotas=limits.quotas(settings) if keys_required else NO_QUOTAS,
+        find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
     )
     devices = ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
     pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=devices)

@@ -92,6 +92,11 @@ class Settings(Frozen):
     trace_attempts: int = Field(
         3, gt=0, description="Attempts at a trace request that fails through a fault of the service."
     )
+    check_further: Literal["never", "idle"] = Field(
+        "never",
+        description="idle: a worker for which nothing waits goes on with a check that a limit cut, with budget deep, "
+        "one at a time; any other trace request stops it. never: only where a request asks for it.",
+    )
     preload: FilePath | None = Field(
         None, description="A Python file to run once in the process that forks all others."
     )

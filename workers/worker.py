@@ -66,8 +66,8 @@ class Worker:
         )
 
     def _release(self, request: TraceRequest, cancellation: Cancellation) -> None:
-        """Put the request back in the queue if the service is stopping; a cancelled one has ended already."""
-        if cancellation.reason == "stopping":
+        """Put the request back in the queue unless it was cancelled, and has ended already."""
+        if cancellation.reason != "cancelled":
             self._store.trace_requests.release(request.id, request.attempt)
 
 

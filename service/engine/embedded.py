@@ -3,13 +3,15 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import monotonic
 
-from service.domain.errors import ShuttingDown, StorageUnavailable
+from service.domain.errors import QueueQuotaExceeded, ShuttingDown, StorageQuotaExceeded, StorageUnavailable
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
-from service.engine.fair_queue import FairQueue
+from service.engine.fair_queue import FairQueue, Turn
+from service.engine.further_check import FindIdle
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.database import Store
@@ -22,6 +24,9 @@ class EmbeddedEngine:
     """Runs as many requests of a pool at a time as it has slots, tenants in turn. It must be alone on its database.
 
     Requests of a pool without slots wait for a start with some. After an unforeseen fault, a slot waits for `pause_s`.
+
+    If nothing waits for a pool during `idle_after_s`, one of its slots runs what `find_idle` gives it: one such request
+    at a time, which is stopped and queued again as soon as anything else is submitted for the pool.
     """
 
     def __init__(
@@ -33,7 +38,13 @@ class EmbeddedEngine:
         attempts: int,
         pause_s: float = 1.0,
         quotas: Quotas = NO_QUOTAS,
+        find_idle: FindIdle | None = None,
+        idle_after_s: float = 5.0,
     ) -> None:
+        self._find_idle = find_idle
+        self._idle_after_s = None if find_idle is None else idle_after_s
+        self._idle = threading.Lock()  # held while a slot runs what nobody asked for
+        self._idle_waiting: dict[str, list[str]] = {}  # by pools: those that gave way
         self._store = store
         self._work = work
         self._slots = slots
@@ -45,10 +56,15 @@ class EmbeddedEngine:
         self._stopping = threading.Event()
         self._pools: dict[str, _PoolSlots] = {}
         self._running: dict[str, Cancellation] = {}
+        self._giving_way: dict[str, tuple[str, Cancellation]] = {}  # by pools: what runs that nobody asked for
 
     def start(self) -> None:
         for waiting in self._store.trace_requests.recover(self._attempts):
             self._put(waiting)
+        if self._find_idle is not None:
+            with self._lock:
+                for pool in self._slots:
+                    self._open_pool(pool)
 
     def refuse(self, request: TraceRequest, idempotency: Idempotency | None = None) -> None:
         if self._stopping.is_set():
@@ -61,6 +77,9 @@ class EmbeddedEngine:
         stored = self._store.trace_requests.add(request, idempotency, queue_max=self._queue_max, quotas=self._quotas)
         if stored.id == request.id:
             self._put(stored)
+            self._give_way(stored.pool)
+        elif stored.is_idle and not stored.state.is_final:
+            stored = self._take_over(stored)
         return stored
 
     def waiting(self, request: TraceStatus) -> str | None:
@@ -96,16 +115,76 @@ class EmbeddedEngine:
         with self._lock:
             if self._stopping.is_set():
                 return  # it is queued in the table, where the next start finds it
-            if waiting.pool not in self._pools:
-                self._pools[waiting.pool] = _PoolSlots(waiting.pool, self._slots.get(waiting.pool, 0), self._run)
-            self._pools[waiting.pool].put(waiting)
+            pool = self._open_pool(waiting.pool)
+            if waiting.is_idle:
+                self._idle_waiting.setdefault(waiting.pool, []).append(waiting.id)
+            else:
+                pool.put(waiting)
 
-    def _run(self, request_id: str) -> None:
+    def _open_pool(self, name: str) -> "_PoolSlots":
+        """Return the pool's slots, which begin to run with the first call. The lock is held."""
+        if name not in self._pools:
+            run_idle = partial(self._run_idle, name)
+            self._pools[name] = _PoolSlots(name, self._slots.get(name, 0), self._run, run_idle, self._idle_after_s)
+        return self._pools[name]
+
+    def _run_idle(self, pool: str) -> None:
+        """Run a request that nobody asked for, if there is one, and no other slot runs one."""
+        if not self._idle.acquire(blocking=False):
+            return
+        try:
+            request_id = self._next_idle(pool)
+            if request_id is not None:
+                self._run(request_id, gives_way_in=pool)
+        finally:
+            self._idle.release()
+
+    def _next_idle(self, pool: str) -> str | None:
+        """Return a request that gave way before, or a new one, which is stored; None if there is none."""
+        with self._lock:
+            waiting = self._idle_waiting.get(pool)
+            if waiting:
+                return waiting.pop(0)
+        found = None if self._find_idle is None else self._find_idle(pool)
+        return None if found is None else self._add_idle(found)
+
+    def _add_idle(self, found: TraceRequest) -> str | None:
+        """Store the request, which counts against its tenant's quotas, and return its id; None if that has no room."""
+        assert found.continues is not None  # the only kind that nobody asks for
+        try:
+            return self._store.trace_requests.add(found, quotas=self._quotas).id
+        except QueueQuotaExceeded:
+            return None  # those that wait are served first
+        except StorageQuotaExceeded:
+            self._store.further_checks.leave_out(found.tenant, found.continues)
+            return None
+
+    def _give_way(self, pool: str) -> None:
+        with self._lock:
+            _, running = self._giving_way.get(pool, (None, None))
+        if running is not None:
+            running.set("giving way")
+
+    def _take_over(self, idle: TraceRequest) -> TraceRequest:
+        """Let a request that nobody asked for have its turn among the others, because somebody asks for it now."""
+        asked = self._store.trace_requests.take_over(idle.tenant, idle.id)
+        with self._lock:
+            waiting = self._idle_waiting.get(idle.pool, [])
+            if idle.id in waiting:
+                waiting.remove(idle.id)
+                self._open_pool(idle.pool).put(asked)
+            if self._giving_way.get(idle.pool, ("", None))[0] == idle.id:
+                del self._giving_way[idle.pool]
+        return asked
+
+    def _run(self, request_id: str, gives_way_in: str | None = None) -> None:
         cancellation = Cancellation()
         with self._lock:
             if self._stopping.is_set():
                 return
             self._running[request_id] = cancellation
+            if gives_way_in is not None:
+                self._giving_way[gives_way_in] = request_id, cancellation
         try:
             self._work(request_id, cancellation)
         except Exception:
@@ -115,6 +194,8 @@ class EmbeddedEngine:
         finally:
             with self._lock:
                 del self._running[request_id]
+                if gives_way_in is not None:
+                    self._giving_way.pop(gives_way_in, None)
         self._settle(request_id)
 
     def _settle(self, request_id: str) -> None:
@@ -144,10 +225,22 @@ class EmbeddedEngine:
 
 
 class _PoolSlots:
-    """One pool's waiting requests, and the threads that take them, tenants in turn."""
+    """One pool's waiting requests, and the threads that take them, tenants in turn.
 
-    def __init__(self, pool: str, slots: int, run: Callable[[str], None]) -> None:
+    A thread for which nothing waits during `idle_after_s` calls `run_idle`; None: it waits for ever.
+    """
+
+    def __init__(
+        self,
+        pool: str,
+        slots: int,
+        run: Callable[[str], None],
+        run_idle: Callable[[], None],
+        idle_after_s: float | None,
+    ) -> None:
         self._run = run
+        self._run_idle = run_idle
+        self._idle_after_s = idle_after_s
         self._waiting = FairQueue()
         self._threads = [
             threading.Thread(target=self._take, name=f"{pool} {slot}", daemon=True) for slot in range(slots)
@@ -170,10 +263,22 @@ class _PoolSlots:
             thread.join(max(0.0, until - monotonic()))
 
     def _take(self) -> None:
-        while (turn := self._waiting.take()) is not None:
+        while (turn := self._next_turn()) is not None:
             try:
                 self._run(turn.request_id)
             except Exception:  # a thread that ended would be missing until the next start
                 log.exception("a slot's work raised", extra={"trace_request": turn.request_id})
             finally:
                 self._waiting.done(turn)
+
+    def _next_turn(self) -> Turn | None:
+        """Wait for the next turn, and do what nobody asked for meanwhile; None as soon as the pool is closed."""
+        while True:
+            try:
+                return self._waiting.take(self._idle_after_s)
+            except TimeoutError:
+                pass
+            try:
+                self._run_idle()
+            except Exception:
+                log.exception("an idle slot's work raised")

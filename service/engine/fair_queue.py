@@ -43,10 +43,14 @@ class FairQueue:
             owner = self._tenants[tenant]
             owner.waiting = [entry for entry in owner.waiting if entry[1] != request_id]
 
-    def take(self) -> Turn | None:
-        """Wait for the next turn, which lasts until `done`; None as soon as the queue is closed."""
+    def take(self, within_s: float | None = None) -> Turn | None:
+        """Wait for the next turn, which lasts until `done`; None as soon as the queue is closed.
+
+        Raises TimeoutError if nothing waits for `within_s` seconds; None waits for ever.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._anything_waits())
+            if not self._changed.wait_for(lambda: self._closed or self._anything_waits(), within_s):
+                raise TimeoutError
             return None if self._closed else self._next()
 
     def done(self, turn: Turn) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-Reason = Literal["cancelled", "stopping"]
+# giving way: nobody asked for what is running, and somebody asks for something else now.
+Reason = Literal["cancelled", "stopping", "giving way"]
 
 
 class Cancellation:

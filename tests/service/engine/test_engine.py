@@ -46,7 +46,7 @@ class Worker:
             with cancellation.calls(gate.set):
                 assert gate.wait(PATIENCE_S)
         self.reasons.append(cancellation.reason)
-        if cancellation.reason == "stopping":
+        if cancellation.reason in ("stopping", "giving way"):
             self.requests.release(request_id, claimed.attempt)
         else:
             self.requests.finish(request_id, claimed.attempt, NotTraced(failure=FAILURE))

@@ -1,0 +1,171 @@
+"""What a slot runs while nothing waits for it, and how that gives way."""
+
+from collections.abc import Callable, Iterator
+from threading import Event
+
+import pytest
+
+from service.domain.quotas import NO_QUOTAS, Quotas
+from service.domain.trace_request import State, TraceRequest
+from service.engine.embedded import EmbeddedEngine
+from service.storage.database import Store
+from tests.conftest import PATIENCE_S, TENANT, wait_until
+from tests.service.engine.test_engine import SteppedWorker, Worker
+from tracehouse.spec.trace_spec import CheckBudget
+
+DIGEST = "sha256:" + "1" * 64
+NewRequest = Callable[..., TraceRequest]
+
+
+@pytest.fixture
+def idle(new_request: NewRequest) -> TraceRequest:
+    """A request that nobody asked for."""
+    return new_request().going_on(DIGEST, "cpu", CheckBudget(budget="deep"), torch_version="2", is_idle=True)
+
+
+@pytest.fixture
+def start(store: Store) -> Iterator[Callable[..., EmbeddedEngine]]:
+    """Start an engine that finds these requests, one after the other, while nothing waits."""
+    engines = []
+
+    def start(worker: Worker, *found: TraceRequest, slots: int = 1, quotas: Quotas = NO_QUOTAS) -> EmbeddedEngine:
+        left = [*found]
+        engine = EmbeddedEngine(
+            store, worker.run, {"cpu": slots}, queue_max=100, attempts=3, pause_s=0.01, quotas=quotas,
+            find_idle=lambda _: left.pop(0) if left else None, idle_after_s=0.01,
+        )  # fmt: skip
+        engines.append(engine)
+        engine.start()
+        return engine
+
+    yield start
+    for engine in engines:
+        engine.stop(PATIENCE_S)
+
+
+def state_of(store: Store, request: TraceRequest) -> State:
+    return store.trace_requests.status(TENANT, request.id).state
+
+
+def test_an_idle_slot_runs_what_nobody_asked_for(
+    store: Store, start: Callable[..., object], idle: TraceRequest
+) -> None:
+    worker = Worker(store)
+
+    start(worker, idle)
+
+    assert worker.wait_for_start() == idle.id
+    wait_until(lambda: state_of(store, idle) is State.FAILED)  # as this worker ends everything
+
+
+def test_without_the_setting_nothing_runs_that_nobody_asked_for(
+    store: Store, new_request: NewRequest, idle: TraceRequest
+) -> None:
+    worker = Worker(store)
+    engine = EmbeddedEngine(store, worker.run, {"cpu": 1}, queue_max=100, attempts=3, idle_after_s=0.01)
+    engine.start()
+    asked = [engine.submit(new_request()) for _ in range(3)]
+    wait_until(lambda: all(state_of(store, one) is State.FAILED for one in asked))
+    engine.stop(PATIENCE_S)
+
+    assert sorted(worker.begun) == sorted(one.id for one in asked)
+    assert idle.id not in worker.begun
+
+
+def test_it_gives_way_to_what_is_asked_for_and_runs_again_later(
+    store: Store, start: Callable[..., EmbeddedEngine], new_request: NewRequest, idle: TraceRequest
+) -> None:
+    worker = SteppedWorker(store)
+    engine = start(worker, idle)
+    assert worker.wait_for_start() == idle.id
+
+    asked = engine.submit(new_request())
+
+    assert worker.wait_for_start() == asked.id
+    assert worker.reasons == ["giving way"]
+    assert state_of(store, idle) is State.QUEUED
+    worker.gates[idle.id] = Event()
+    assert worker.end(asked) == idle.id
+    worker.gates[idle.id].set()
+    wait_until(lambda: state_of(store, idle) is State.FAILED)
+    assert store.trace_requests.status(TENANT, idle.id).attempt == 2
+
+
+def test_only_one_runs_at_a_time(
+    store: Store, start: Callable[..., object], new_request: NewRequest, idle: TraceRequest
+) -> None:
+    other = new_request(model="other").going_on(
+        DIGEST, "cpu", CheckBudget(budget="deep"), torch_version="2", is_idle=True
+    )
+    worker = SteppedWorker(store)
+    start(worker, idle, other, slots=3)
+    assert worker.wait_for_start() == idle.id
+
+    assert worker.end(idle) == other.id
+    assert worker.begun == [idle.id, other.id]
+    worker.gates[other.id].set()
+
+
+def test_one_that_somebody_asks_for_gives_way_no_more(
+    store: Store, start: Callable[..., EmbeddedEngine], new_request: NewRequest, idle: TraceRequest
+) -> None:
+    worker = SteppedWorker(store)
+    engine = start(worker, idle)
+    assert worker.wait_for_start() == idle.id
+    same = idle.model_copy(update={"id": "another", "is_idle": False})
+
+    taken = engine.submit(same)
+    other = engine.submit(new_request())
+
+    assert (taken.id, taken.is_idle) == (idle.id, False)
+    assert worker.end(idle) == other.id
+    assert worker.reasons == [None]
+    worker.gates[other.id].set()
+
+
+def test_one_that_gave_way_has_its_turn_when_somebody_asks_for_it(
+    store: Store, start: Callable[..., EmbeddedEngine], new_request: NewRequest, idle: TraceRequest
+) -> None:
+    worker = SteppedWorker(store)
+    engine = start(worker, idle)
+    assert worker.wait_for_start() == idle.id
+    first = engine.submit(new_request())
+    assert worker.wait_for_start() == first.id
+    wait_until(lambda: state_of(store, idle) is State.QUEUED)
+    worker.gates[idle.id] = Event()
+
+    engine.submit(idle.model_copy(update={"id": "another", "is_idle": False}))
+    last = engine.submit(new_request())
+
+    assert worker.end(first) == idle.id
+    assert worker.end(idle) == last.id
+    worker.gates[last.id].set()
+
+
+def test_one_for_which_its_tenant_has_no_room_is_left_out(
+    store: Store, start: Callable[..., EmbeddedEngine], new_request: NewRequest, idle: TraceRequest
+) -> None:
+    worker = Worker(store)
+    other = new_request(model="other", tenant="other").going_on(
+        DIGEST, "cpu", CheckBudget(budget="deep"), torch_version="2", is_idle=True
+    )
+    store.trace_requests.add(new_request(options={"seed": 1}))  # which takes the tenant's room
+
+    start(worker, idle, other, quotas=Quotas(queued_max=None, stored_max_bytes=idle.submitted_bytes + 100))
+
+    wait_until(lambda: other.id in worker.begun)
+    assert idle.id not in worker.begun
+
+
+def test_after_a_restart_it_waits_until_nothing_else_does(
+    store: Store, start: Callable[..., EmbeddedEngine], new_request: NewRequest, idle: TraceRequest
+) -> None:
+    store.trace_requests.add(idle)
+    asked = store.trace_requests.add(new_request())
+    worker = SteppedWorker(store)
+
+    start(worker)
+
+    assert worker.wait_for_start() == asked.id
+    assert worker.end(asked) == idle.id
+    worker.gates[idle.id].set()
