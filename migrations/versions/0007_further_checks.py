@@ -17,6 +17,7 @@ def upgrade() -> None:
     # No worker goes on by itself with what is there: how such an artifact was made is not in its manifest.
     op.add_column("artifact_owners", sa.Column("idle_pool", sa.Text))
     op.add_column("artifact_owners", sa.Column("withdrawn_by", sa.Text))
+    op.add_column("model_versions", sa.Column("withdrawn", sa.Text))
     op.create_index("ix_artifact_owners_idle_pool", "artifact_owners", ["idle_pool"])
     op.create_index("ix_artifact_owners_tenant_archive", "artifact_owners", ["tenant", "archive"])
     _name_archives()

@@ -60,7 +60,7 @@ class VersionLinks(Frozen):
 
 
 class VersionReply(Frozen):
-    """One version. It never changes, and its number is never used again."""
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn`."""
 
     version: int
     verdict: Verdict
@@ -70,6 +70,10 @@ class VersionReply(Frozen):
     buckets: list[Bucket] = Field(
         description="If there is one artifact for each of several sizes, these. The one that takes a request's sizes "
         "answers it."
+    )
+    withdrawn: dict[str, str] = Field(
+        description="Those of its artifacts of which a later check found a wrong answer that they promise to be right, "
+        "by digest, with the trace request of that check: `/infer` refuses them."
     )
     promotion: Promotion | None = Field(
         description="Whether it became the default version when it was registered; null if an earlier release did that."

@@ -25,13 +25,15 @@ class Bucket(Frozen):
 class ModelVersion(Frozen):
     """One version, which one trace request made and which never changes.
 
-    `artifacts` maps a device to an artifact's digest; with `buckets`, to the digest of the first. `promotion` says
-    whether it became the default version at once; None if an earlier release registered it.
+    `artifacts` maps a device to an artifact's digest; with `buckets`, to the digest of the first. `withdrawn` has those
+    of its artifacts that a later check refuted, with the trace request of that check. `promotion` says whether it
+    became the default version at once; None if an earlier release registered it.
     """
 
     version: int
     artifacts: dict[str, str]
     buckets: list[Bucket] = []
+    withdrawn: dict[str, str] = {}
     verdict: Verdict
     trace_request: str
     promotion: Promotion | None = None

@@ -60,7 +60,10 @@ class EmbeddedEngine:
 
     def start(self) -> None:
         for waiting in self._store.trace_requests.recover(self._attempts):
-            self._put(waiting)
+            if waiting.is_idle and self._find_idle is None:  # the operator does not like it any more
+                self._store.trace_requests.cancel(waiting.tenant, waiting.id)
+            else:
+                self._put(waiting)
         if self._find_idle is not None:
             with self._lock:
                 for pool in self._slots:

@@ -143,22 +143,11 @@ class Inference:
             )  # fmt: skip
         buckets = [bucket for bucket in version.buckets if bucket.device == wanted]
         buckets = buckets or [Bucket(device=wanted, sizes={}, digest=version.artifacts[wanted])]
-        self._refuse_withdrawn(tenant, ref.name, version, [bucket.digest for bucket in buckets])
+        _refuse_withdrawn(ref.name, version, [bucket.digest for bucket in buckets])
         artifacts = [
             ServedArtifact(bucket.digest, bucket.sizes, self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
         return ServedModel(tenant, ref.name, version, artifacts)
-
-    def _refuse_withdrawn(self, tenant: str, name: str, version: ModelVersion, digests: Sequence[str]) -> None:
-        """Raise ArtifactWithdrawn if a later check refuted one of the artifacts. No cache could know that."""
-        for digest, trace_request in self._store.artifacts.withdrawals(tenant, digests).items():
-            raise ArtifactWithdrawn(
-                f"a later check, trace request {trace_request}, found a wrong answer that version {version.version} of "
-                f"{name!r} promises to be right",
-                digest=digest, trace_request=trace_request, model=name, version=version.version,
-                remedy=f"GET /trace/{trace_request} has the findings, and the version that the check left, if any: "
-                f"promote that one, or trace a changed model",
-            )  # fmt: skip
 
     def _load_contract(self, tenant: str, digest: str) -> Contract:
         return self._artifact(tenant, digest).contract
@@ -175,6 +164,19 @@ class Inference:
         return await asyncio.to_thread(
             accept, tensors, buckets, is_open=is_open, memory_max_bytes=self._memory_max_bytes
         )
+
+
+def _refuse_withdrawn(name: str, version: ModelVersion, digests: Sequence[str]) -> None:
+    """Raise ArtifactWithdrawn if a later check refuted one of the artifacts."""
+    for digest in digests:
+        if (trace_request := version.withdrawn.get(digest)) is not None:
+            raise ArtifactWithdrawn(
+                f"a later check, trace request {trace_request}, found a wrong answer that version {version.version} of "
+                f"{name!r} promises to be right",
+                digest=digest, trace_request=trace_request, model=name, version=version.version,
+                remedy=f"GET /trace/{trace_request} has the findings, and the version that the check left, if any: "
+                f"promote that one, or trace a changed model",
+            )  # fmt: skip
 
 
 def _warnings(version: ModelVersion, artifact: Artifact, accepted: AcceptedInputs) -> list[AnswerWarning]:

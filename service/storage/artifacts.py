@@ -60,19 +60,20 @@ def read_withdrawals(connection: Connection, tenant: str, digests: Collection[st
     return {row.digest: row.withdrawn_by for row in connection.execute(query)}
 
 
-def withdraw_refuted(connection: Connection, tenant: str, later: Artifact, trace_request: str) -> None:
+def withdraw_refuted(connection: Connection, tenant: str, later: Artifact, trace_request: str) -> list[str]:
     """Withdraw the tenant's artifacts of the same archive that promise more than the later check, which refutes one.
 
-    If that check rejects the archive, all are withdrawn but those that were rejected before: these answer with a
-    warning.
+    Return their digests. If that check rejects the archive, all are withdrawn but those that were rejected before:
+    these answer with a warning.
     """
     first = _first_archive(connection, tenant, later)
     of_archive = _owner.tenant == tenant, _owner.archive == first, _owner.withdrawn_by.is_(None)
     query = select(_artifact.digest, _artifact.manifest).join(tables.artifact_owners, _owner.digest == _artifact.digest)
-    for row in connection.execute(query.where(*of_archive, _owner.digest != later.digest)).all():
-        if _is_refuted(row.manifest, later):
-            withdrawn = update(tables.artifact_owners).where(_owner.tenant == tenant, _owner.digest == row.digest)
-            connection.execute(withdrawn.values(withdrawn_by=trace_request, idle_pool=None))
+    rows = connection.execute(query.where(*of_archive, _owner.digest != later.digest)).all()
+    refuted = [row.digest for row in rows if _is_refuted(row.manifest, later)]
+    withdrawn = update(tables.artifact_owners).where(_owner.tenant == tenant, _owner.digest.in_(refuted))
+    connection.execute(withdrawn.values(withdrawn_by=trace_request, idle_pool=None))
+    return refuted
 
 
 def _is_refuted(manifest: str, later: Artifact) -> bool:

@@ -9,7 +9,7 @@ from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.trace_request import DeviceArtifact, Stage, State
 from service.storage import tables
 from service.storage.artifacts import keep, withdraw_refuted
-from service.storage.models import register
+from service.storage.models import register, withdraw_from_versions
 from service.storage.trace_request_rows import change_row, running_attempt
 from tracehouse.errors import Failure
 from tracehouse.findings.verdict_sentence import verdict_sentence
@@ -49,7 +49,8 @@ def _store(connection: Connection, tenant: str, request_id: str, outcome: Succee
     """Store the artifacts, register them if the outcome says so, and return the changes of the request's row."""
     new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
     if outcome.refuting is not None:  # before a version is registered: a withdrawn default version does not count
-        withdraw_refuted(connection, tenant, outcome.refuting, request_id)
+        refuted = withdraw_refuted(connection, tenant, outcome.refuting, request_id)
+        withdraw_from_versions(connection, tenant, refuted, request_id)
     changes: dict[str, Any] = {"stored_bytes": _request.stored_bytes + new_bytes}
     if outcome.registered:
         version, promotion = register(connection, tenant, outcome, request_id)

@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, FromClause, and_, delete, exists, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    and_,
+    cast,
+    delete,
+    exists,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from service.domain.errors import (
     AliasMoved,
@@ -183,6 +196,7 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
             version=version,
             artifacts=outcome.by_device,
             buckets=outcome.buckets,
+            withdrawn=read_withdrawals(connection, tenant, [one.digest for one in outcome.artifacts]),
             verdict=outcome.verdict.value,
             trace_request=trace_request,
             created_at=datetime.now(UTC),
@@ -195,6 +209,16 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
     return version, promotion
 
 
+def withdraw_from_versions(connection: Connection, tenant: str, digests: Sequence[str], trace_request: str) -> None:
+    """Note in each version that has one of the artifacts that the trace request's check refuted it."""
+    for digest in digests:
+        has_it = or_(*(cast(column, Text).contains(digest) for column in (_version.artifacts, _version.buckets)))
+        for row in connection.execute(select(tables.model_versions).where(_version.tenant == tenant, has_it)).all():
+            there = _belongs_to(tables.model_versions, tenant, row.name), _version.version == row.version
+            noted = {**(row.withdrawn or {}), digest: trace_request}
+            connection.execute(update(tables.model_versions).where(*there).values(withdrawn=noted))
+
+
 def _read_default(connection: Connection, tenant: str, name: str) -> ServedVersion | None:
     """Return the default version with its contracts, or as withdrawn if a later check has refuted one of them."""
     default = _default_version(connection, tenant, name)
@@ -205,7 +229,7 @@ def _read_default(connection: Connection, tenant: str, name: str) -> ServedVersi
     digests = [(bucket.device, bucket.digest) for bucket in row.buckets or []]
     with_buckets = {device for device, _ in digests}
     digests += [(device, digest) for device, digest in row.artifacts.items() if device not in with_buckets]
-    if read_withdrawals(connection, tenant, [digest for _, digest in digests]):
+    if row.withdrawn:
         return ServedVersion(default, Verdict(row.verdict), None, is_withdrawn=True)
     contracts: dict[str, list[Contract]] = {}
     try:
@@ -256,6 +280,7 @@ def _as_version(row: AnyRow) -> ModelVersion:
         version=row.version,
         artifacts=row.artifacts,
         buckets=row.buckets or [],
+        withdrawn=row.withdrawn or {},
         verdict=Verdict(row.verdict),
         trace_request=row.trace_request,
         promotion=row.promotion,

@@ -210,6 +210,8 @@ model_versions = Table(
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("artifacts", Document(dict[str, str]), nullable=False),
     Column("buckets", Document(list[Bucket])),  # null in versions from before there were buckets
+    # Those of its artifacts that are withdrawn, as in artifact_owners: here because each inference reads this row.
+    Column("withdrawn", Document(dict[str, str])),
     Column("verdict", Text, nullable=False),
     Column("trace_request", Text, nullable=False),
     Column("created_at", Moment, nullable=False),

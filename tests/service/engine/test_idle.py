@@ -169,3 +169,15 @@ def test_after_a_restart_it_waits_until_nothing_else_does(
     assert worker.wait_for_start() == asked.id
     assert worker.end(asked) == idle.id
     worker.gates[idle.id].set()
+
+
+def test_what_nobody_asked_for_is_cancelled_if_the_operator_does_not_like_it_any_more(
+    store: Store, idle: TraceRequest
+) -> None:
+    store.trace_requests.add(idle)
+    engine = EmbeddedEngine(store, Worker(store).run, {"cpu": 1}, queue_max=100, attempts=3)
+
+    engine.start()
+
+    assert state_of(store, idle) is State.CANCELLED
+    engine.stop(PATIENCE_S)

@@ -180,3 +180,14 @@ def test_the_same_content_is_answered_by_the_check_that_refuted_in_part(store, t
     again = first.going_on(first.artifacts[0].digest, "cpu", DEEP, torch_version="2")
 
     assert store.trace_requests.add(again).id == later.id
+
+
+def test_each_version_with_a_withdrawn_artifact_says_so(store, traced, gone_on):
+    first = traced(artifact(8))
+    digest = first.artifacts[0].digest
+    later = gone_on(first, artifact(6), refutes=True)
+
+    [before, after] = store.models.get(TENANT, "net").versions
+    assert (before.withdrawn, after.withdrawn) == ({digest: later.id}, {})
+    assert traced(artifact(8)).model.version == 3
+    assert store.models.get(TENANT, "net").versions[2].withdrawn == {digest: later.id}

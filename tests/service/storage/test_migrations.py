@@ -203,4 +203,6 @@ def test_the_tables_of_the_first_release_become_those_of_a_new_database(first_re
 
         assert difference(connection) == ""
         assert not [name for name in inspect(connection).get_table_names() if name.endswith("_before")]
+        archives = connection.scalars(text("SELECT archive FROM artifact_owners")).all()
+        assert archives == [ARTIFACT.archive.digest]
     transactions.close()
