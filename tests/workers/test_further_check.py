@@ -188,7 +188,7 @@ def test_what_was_scripted_is_checked_as_it_was_made(
     first = work(spec(name, example_inputs=[X], mode=mode))
     assert artifact_of(store, first).form == form
 
-    later = go_on(first, 10.0)
+    later = go_on(first)
 
     before, now = artifact_of(store, first), artifact_of(store, later)
     assert (now.form, now.archive, now.attempts) == (form, before.archive, before.attempts)

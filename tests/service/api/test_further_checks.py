@@ -18,7 +18,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
-from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, wait_until
 from tests.pool_limits import pool_limits
 from tests.service.api.conftest import Tracer, assert_problem, local, make_context, spec, traced
 from tests.submissions import spec as submission
@@ -158,16 +158,23 @@ def whole(store: Store, state_dir: Path, torch_zygote: Zygote) -> Iterator[TestC
     engine.stop(PATIENCE_S)
 
 
+def ended(client: TestClient, answer: Any) -> dict[str, Any]:
+    """The trace request as it ended."""
+    path = answer.headers["location"]
+    wait_until(lambda: client.get(path).json()["ended_at"] is not None)
+    return dict(client.get(path).json())
+
+
 def infer(client: TestClient, rows: int, model: str = "net") -> Any:
     return client.post(f"/infer/{model}", json={"args": [[[1.0, 2.0, 3.0, 4.0]] * rows]})
 
 
 def test_more_inputs_are_answered_once_the_check_went_on(whole: TestClient) -> None:
-    first = whole.post("/trace", json=submission("linear", example_inputs=[X], check={"budget_s": 1e-6}), headers=WAIT)
-    digest = first.json()["artifacts"][0]["digest"]
+    submitted = submission("linear", example_inputs=[X], check={"budget_s": 1e-6})
+    digest = ended(whole, whole.post("/trace", json=submitted))["artifacts"][0]["digest"]
     assert_problem(infer(whole, 3), 422, "shape-mismatch")
 
-    later = whole.post(f"/artifacts/{digest}/check", json={"budget_s": 120}, headers=WAIT).json()
+    later = ended(whole, whole.post(f"/artifacts/{digest}/check", json={"budget_s": 120}))
 
     assert (later["verdict"], later["model"]) == ("verified", {"name": "net", "version": 2})
     assert infer(whole, 3).status_code == 200
@@ -182,12 +189,12 @@ def test_more_inputs_are_answered_once_the_check_went_on(whole: TestClient) -> N
 
 def test_an_artifact_that_a_later_check_rejects_does_not_go_on_answering(whole: TestClient) -> None:
     submitted = submission("branches_on_large_values", example_inputs=[X], check={"probes": "off", "budget_s": 120})
-    first = whole.post("/trace", json=submitted, headers=WAIT).json()
+    first = ended(whole, whole.post("/trace", json=submitted))
     digest = first["artifacts"][0]["digest"]
     assert infer(whole, 1).status_code == 200
     known = whole.get(f"/artifacts/{digest}").headers["etag"]
 
-    later = whole.post(f"/artifacts/{digest}/check", json={"budget_s": 120}, headers=WAIT).json()
+    later = ended(whole, whole.post(f"/artifacts/{digest}/check", json={"budget_s": 120}))
 
     assert later["verdict"] == "rejected"
     for model in ("net", "net:1"):
