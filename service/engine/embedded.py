@@ -152,15 +152,14 @@ class EmbeddedEngine:
         return None if found is None else self._add_idle(found)
 
     def _add_idle(self, found: TraceRequest) -> str | None:
-        """Store the request, which counts against its tenant's quotas, and return its id; None if that has no room."""
+        """Store the request and return its id; None if its tenant has no room, or asked for the same meanwhile."""
         assert found.continues is not None  # the only kind that nobody asks for
         try:
-            return self._store.trace_requests.add(found, quotas=self._quotas).id
-        except QueueQuotaExceeded:
-            return None  # those that wait are served first
-        except StorageQuotaExceeded:
+            stored = self._store.trace_requests.add(found, quotas=self._quotas)
+        except (QueueQuotaExceeded, StorageQuotaExceeded):  # it would be found again, before those of other tenants
             self._store.further_checks.leave_out(found.tenant, found.continues)
             return None
+        return stored.id if stored.id == found.id else None
 
     def _give_way(self, pool: str) -> None:
         with self._lock:
@@ -188,6 +187,8 @@ class EmbeddedEngine:
             self._running[request_id] = cancellation
             if gives_way_in is not None:
                 self._giving_way[gives_way_in] = request_id, cancellation
+                if self._pools[gives_way_in].anything_waits():  # it came since the slot found nothing
+                    cancellation.set("giving way")
         try:
             self._work(request_id, cancellation)
         except Exception:
@@ -253,6 +254,9 @@ class _PoolSlots:
 
     def put(self, waiting: TraceStatus) -> None:
         self._waiting.put(waiting)
+
+    def anything_waits(self) -> bool:
+        return self._waiting.anything_waits()
 
     def remove(self, cancelled: TraceStatus) -> None:
         self._waiting.remove(cancelled.tenant, cancelled.id)

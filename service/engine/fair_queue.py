@@ -49,7 +49,7 @@ class FairQueue:
         Raises TimeoutError if nothing waits for `within_s` seconds; None waits for ever.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: self._closed or self._anything_waits(), within_s):
+            if not self._changed.wait_for(lambda: self._closed or self.anything_waits(), within_s):
                 raise TimeoutError
             return None if self._closed else self._next()
 
@@ -57,13 +57,14 @@ class FairQueue:
         with self._changed:
             self._tenants[turn.tenant].running -= 1
 
+    def anything_waits(self) -> bool:
+        with self._changed:
+            return any(tenant.waiting for tenant in self._tenants.values())
+
     def close(self) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-    def _anything_waits(self) -> bool:
-        return any(tenant.waiting for tenant in self._tenants.values())
 
     def _next(self) -> Turn:
         name, tenant = min(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from pydantic import ValidationError
+
 from service.domain.errors import (
     ArchiveWithoutModel,
     ArtifactWithdrawn,
@@ -52,7 +54,7 @@ class FurtherChecks:
         while (found := self._store.further_checks.next_idle(pool)) is not None:
             try:
                 return self.plan(*found, _DEEP, is_idle=True)
-            except CallerError:  # its submission is gone, say: nobody can go on with it
+            except (CallerError, ValidationError):  # its submission is gone, or another release stored it
                 self._store.further_checks.leave_out(*found)
         return None
 

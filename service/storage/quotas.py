@@ -16,7 +16,11 @@ def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas) 
     Files that are sent again count again, although their bytes are stored once; an artifact counts once.
     """
     if quotas.queued_max is not None:
-        queued = select(func.count()).where(_request.tenant == request.tenant, _request.state == State.QUEUED.value)
+        queued = select(func.count()).where(
+            _request.tenant == request.tenant,
+            _request.state == State.QUEUED.value,
+            _request.is_idle.is_(False),  # nobody asked for those, and they give way
+        )
         waiting = connection.execute(queued).scalar_one()
         if waiting >= quotas.queued_max:
             raise QueueQuotaExceeded("too many of your requests are waiting", waiting=waiting, limit=quotas.queued_max)

@@ -268,7 +268,7 @@ def _check_room(connection: Connection, request: TraceRequest, queue_max: int | 
     On PostgreSQL, submissions at the same moment may together exceed a limit, which is a guard and no promise.
     """
     check_quotas(connection, request, quotas)
-    of_pool = _request.state == State.QUEUED.value, _request.pool == request.pool
+    of_pool = _request.state == State.QUEUED.value, _request.pool == request.pool, _request.is_idle.is_(False)
     waiting = connection.execute(select(func.count()).where(*of_pool)).scalar_one()
     if queue_max is not None and waiting >= queue_max:
         raise QueueFull("too many trace requests are waiting", pool=request.pool, waiting=waiting, limit=queue_max)

@@ -5,12 +5,16 @@ from threading import Event
 
 import pytest
 
+from service.domain.outcome import Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest
 from service.engine.embedded import EmbeddedEngine
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT, wait_until
+from tests.conftest import PATIENCE_S, TENANT, make_artifact, wait_until
 from tests.service.engine.test_engine import SteppedWorker, Worker
+from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck
+from tracehouse.findings.verdict import Verdict
+from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import CheckBudget
 
 DIGEST = "sha256:" + "1" * 64
@@ -91,6 +95,59 @@ def test_it_gives_way_to_what_is_asked_for_and_runs_again_later(
     assert store.trace_requests.status(TENANT, idle.id).attempt == 2
 
 
+def test_what_is_submitted_while_a_slot_looks_for_something_to_do_does_not_wait_for_that(
+    store: Store, new_request: NewRequest, idle: TraceRequest
+) -> None:
+    worker, asked, left = SteppedWorker(store), new_request(), [idle]
+
+    def find(_: str) -> TraceRequest | None:
+        if not left:
+            return None
+        engine.submit(asked)
+        return left.pop()
+
+    engine = EmbeddedEngine(store, worker.run, {"cpu": 1}, queue_max=100, attempts=3, find_idle=find, idle_after_s=0.01)
+    engine.start()
+
+    wait_until(lambda: asked.id in worker.begun)
+    assert worker.reasons == ["giving way"]
+    engine.stop(PATIENCE_S)
+
+
+def test_one_that_somebody_asked_for_meanwhile_is_left_to_its_turn(
+    store: Store, new_request: NewRequest, idle: TraceRequest
+) -> None:
+    worker, same = SteppedWorker(store), idle.model_copy(update={"id": "another", "is_idle": False})
+    left = [idle]
+
+    def find(_: str) -> TraceRequest | None:
+        if not left:
+            return None
+        engine.submit(same)
+        return left.pop()
+
+    engine = EmbeddedEngine(store, worker.run, {"cpu": 1}, queue_max=100, attempts=3, find_idle=find, idle_after_s=0.01)
+    engine.start()
+    assert worker.wait_for_start() == same.id
+
+    other = engine.submit(new_request())
+
+    assert worker.end(same) == other.id
+    assert worker.reasons == [None]
+    worker.gates[other.id].set()
+    engine.stop(PATIENCE_S)
+
+
+def test_one_that_gave_way_takes_no_room_from_what_is_asked_for(
+    store: Store, new_request: NewRequest, idle: TraceRequest
+) -> None:
+    store.trace_requests.add(idle)
+
+    store.trace_requests.add(new_request(), queue_max=1, quotas=Quotas(queued_max=1, stored_max_bytes=None))
+
+    assert state_of(store, idle) is State.QUEUED
+
+
 def test_only_one_runs_at_a_time(
     store: Store, start: Callable[..., object], new_request: NewRequest, idle: TraceRequest
 ) -> None:
@@ -155,6 +212,26 @@ def test_one_for_which_its_tenant_has_no_room_is_left_out(
 
     wait_until(lambda: other.id in worker.begun)
     assert idle.id not in worker.begun
+
+
+def test_a_tenant_whose_queue_is_full_keeps_no_other_tenant_waiting(
+    store: Store, start: Callable[..., EmbeddedEngine], new_request: NewRequest
+) -> None:
+    """What it queued waits for a slot that is not there, and the same artifact would be found again and again."""
+    layer = Layer(name="prove", method="forward", seconds=1.0, summary="cut", is_cut=True)
+    torch_check = TorchCheck(ran=False)
+    check = TraceCheck(verdict=Verdict.VERIFIED, comparisons=[], findings=[], torch=torch_check, layers=[layer])
+    artifact, traced = make_artifact(check=check, conversion=Conversion()), new_request()
+    store.trace_requests.add(traced)
+    store.trace_requests.claim(traced.id)
+    store.trace_requests.finish(traced.id, 1, Succeeded.of(traced.spec, [artifact]))
+    assert store.further_checks.next_idle("cpu") == (TENANT, artifact.digest)
+    found = traced.going_on(artifact.digest, "cpu", CheckBudget(budget="deep"), torch_version="2", is_idle=True)
+    store.trace_requests.add(new_request(devices=["cuda"]))
+
+    start(Worker(store), found, quotas=Quotas(queued_max=1, stored_max_bytes=None))
+
+    wait_until(lambda: store.further_checks.next_idle("cpu") is None)
 
 
 def test_after_a_restart_it_waits_until_nothing_else_does(
