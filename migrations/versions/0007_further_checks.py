@@ -26,10 +26,15 @@ def upgrade() -> None:
 def _name_archives() -> None:
     connection = op.get_bind()
     artifacts = sa.table("artifacts", sa.column("digest"), sa.column("manifest"))
-    # One at a time: a manifest may have megabytes of findings.
-    for digest in connection.scalars(sa.select(artifacts.c.digest)).all():
+    owners = sa.table("artifact_owners", sa.column("tenant"), sa.column("digest"))
+    # One at a time: a manifest may have megabytes of findings. By tenant too, which the table's key begins with.
+    for tenant, digest in connection.execute(sa.select(owners.c.tenant, owners.c.digest)).all():
         text = connection.scalar(sa.select(artifacts.c.manifest).where(artifacts.c.digest == digest))
         connection.execute(
-            sa.text("UPDATE artifact_owners SET archive = :archive WHERE digest = :digest"),
-            {"archive": json.loads(text or "{}").get("archive", {}).get("digest"), "digest": digest},
+            sa.text("UPDATE artifact_owners SET archive = :archive WHERE tenant = :tenant AND digest = :digest"),
+            {
+                "archive": json.loads(text or "{}").get("archive", {}).get("digest"),
+                "tenant": tenant,
+                "digest": digest,
+            },
         )

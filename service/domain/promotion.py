@@ -42,6 +42,8 @@ def decide_promotion(promote: Promote, new: ServedVersion, default: ServedVersio
     """
     if promote == "never":
         return Promotion(promoted=False, reason="the trace request has `promote` never")
+    if new.is_withdrawn:
+        return Promotion(promoted=False, reason="a later check refuted one of its artifacts, so it answers nothing")
     if promote == "always":
         return Promotion(promoted=True, reason="the trace request has `promote` always")
     if default is None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from pydantic import BaseModel, ValidationError
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from service.domain.errors import ArtifactNotFound
 from service.domain.further_check import idle_pool_of
@@ -93,16 +93,27 @@ def read_contract(connection: Connection, digest: str) -> Contract:
     return _Manifest.model_validate_json(manifest).contract
 
 
+def lock_artifacts(connection: Connection, tenant: str) -> None:
+    """Keep others who store or withdraw the tenant's artifacts waiting until the transaction ends."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
+        name = f"artifacts of {tenant}"
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+
+
 def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:
     """Store an artifact within a transaction; False if the tenant has the same one already."""
     digest = artifact.digest
     row = {"digest": digest, "manifest": artifact.manifest().decode(), "created_at": datetime.now(UTC)}
     connection.execute(upsert(connection, tables.artifacts).values(row).on_conflict_do_nothing())
+    # A check that went on from what was withdrawn meanwhile may have kept the promise that was refuted.
+    before = select(_owner.withdrawn_by).where(_owner.tenant == tenant, _owner.digest == artifact.continues)
+    withdrawn_by = connection.scalar(before)
     owner = {
         "tenant": tenant,
         "digest": digest,
         "archive": _first_archive(connection, tenant, artifact),
-        "idle_pool": idle_pool_of(artifact),
+        "idle_pool": idle_pool_of(artifact) if withdrawn_by is None else None,
+        "withdrawn_by": withdrawn_by,
     }
     owned = upsert(connection, tables.artifact_owners).values(owner).on_conflict_do_nothing()
     return connection.execute(owned.returning(tables.artifact_owners.c.digest)).one_or_none() is not None

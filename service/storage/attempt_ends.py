@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.trace_request import DeviceArtifact, Stage, State
 from service.storage import tables
-from service.storage.artifacts import keep, withdraw_refuted
+from service.storage.artifacts import keep, lock_artifacts, withdraw_refuted
 from service.storage.models import register, withdraw_from_versions
 from service.storage.trace_request_rows import change_row, running_attempt
 from tracehouse.errors import Failure
@@ -47,6 +47,7 @@ def retry_attempt(connection: Connection, request_id: str, attempt: int, failure
 
 def _store(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> dict[str, Any]:
     """Store the artifacts, register them if the outcome says so, and return the changes of the request's row."""
+    lock_artifacts(connection, tenant)
     new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
     if outcome.refuting is not None:  # before a version is registered: a withdrawn default version does not count
         refuted = withdraw_refuted(connection, tenant, outcome.refuting, request_id)

@@ -189,6 +189,7 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
         index_elements=tables.models.primary_key.columns, set_={"last_version": _model.last_version + 1}
     )
     version: int = connection.execute(following.returning(_model.last_version)).scalar_one()
+    withdrawn = read_withdrawals(connection, tenant, [one.digest for one in outcome.artifacts])
     connection.execute(
         insert(tables.model_versions).values(
             tenant=tenant,
@@ -196,14 +197,15 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
             version=version,
             artifacts=outcome.by_device,
             buckets=outcome.buckets,
-            withdrawn=read_withdrawals(connection, tenant, [one.digest for one in outcome.artifacts]),
+            withdrawn=withdrawn,
             verdict=outcome.verdict.value,
             trace_request=trace_request,
             created_at=datetime.now(UTC),
         )
     )
     default = _read_default(connection, tenant, outcome.name) if outcome.promote == "auto" else None
-    promotion = decide_promotion(outcome.promote, ServedVersion(version, outcome.verdict, outcome.contracts), default)
+    new = ServedVersion(version, outcome.verdict, outcome.contracts, is_withdrawn=bool(withdrawn))
+    promotion = decide_promotion(outcome.promote, new, default)
     if promotion.promoted:
         _set_default(connection, tenant, outcome.name, version)
     return version, promotion

@@ -191,3 +191,16 @@ def test_each_version_with_a_withdrawn_artifact_says_so(store, traced, gone_on):
     assert (before.withdrawn, after.withdrawn) == ({digest: later.id}, {})
     assert traced(artifact(8)).model.version == 3
     assert store.models.get(TENANT, "net").versions[2].withdrawn == {digest: later.id}
+
+
+def test_a_check_that_went_on_from_what_was_withdrawn_meanwhile_is_withdrawn_too(store, traced, gone_on):
+    """It had begun before the other one ended, and so it kept what that one refuted."""
+    first = traced(artifact(8))
+    refuting = gone_on(first, artifact(6), refutes=True)
+
+    late = gone_on(first, artifact(16), budget=CheckBudget(budget_s=500))
+
+    assert withdrawn(store, first, refuting, late) == [True, False, True]
+    model = store.models.get(TENANT, "net")
+    assert model.versions[2].withdrawn == {late.artifacts[0].digest: refuting.id}
+    assert (late.promotion.promoted, model.default_version) == (False, 2)
