@@ -23,9 +23,14 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.regions import Region, Span
+from tracehouse.differential import batch_rows
+from tracehouse.differential.comparison import ComparisonResult, Difference
+from tracehouse.differential.form_comparisons import FormComparisons
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import CheckBudget
 from tracehouse.tensors.tensor import Datatype, TensorSpec
+from workers.processes.client import EagerAnswer
+from workers.verification.model_processes import ModelProcesses
 from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
@@ -150,6 +155,69 @@ def test_a_contract_that_promises_too_much_is_refuted_at_these_sizes_alone(
     assert later.promotion.promoted, "nothing else would answer"
 
 
+def test_a_contract_that_lets_the_keys_of_a_dict_come_in_any_order_is_refuted_if_they_may_not(
+    work: Work, go_on: GoOn, store: Store
+) -> None:
+    parts = {"a": tensor([1.0, 2.0]), "b": tensor([3.0, 4.0])}
+    first = work(spec("reads_the_order_of_a_dict", example_inputs=[parts, {"w": 3, "h": 5}]))
+    assert "parts" in artifact_of(store, first).contract.methods["forward"].key_orders
+    promised = promising(store, first, key_orders={})
+
+    later = go_on(promised)
+
+    assert [withdrawn_by(store, one) for one in (first, promised)] == [None, later.id]
+    assert artifact_of(store, later).contract.methods["forward"].key_orders
+
+
+def test_a_contract_that_promises_the_same_answer_each_time_is_refuted_if_random_numbers_are_drawn(
+    work: Work, go_on: GoOn, store: Store
+) -> None:
+    first = work(spec("adds_little_noise", example_inputs=[X]))
+    assert artifact_of(store, first).contract.methods["forward"].stochastic
+    promised = promising(store, first, stochastic=False)
+
+    later = go_on(promised)
+
+    assert withdrawn_by(store, promised) == later.id
+
+
+def test_a_contract_that_joins_rows_is_refuted_if_they_depend_on_one_another(
+    work: Work, go_on: GoOn, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are seen to depend in the second check alone, as if the first had drawn other values."""
+    first = work(spec("linear", example_inputs=[X]))
+    assert artifact_of(store, first).contract.methods["forward"].batch is not None
+    monkeypatch.setattr(batch_rows, "find_row_dependence", lambda *_, **__: "'output' differs")
+
+    later = go_on(first)
+
+    assert withdrawn_by(store, first) == later.id
+    assert artifact_of(store, later).contract.methods["forward"].batch is None
+
+
+def test_a_contract_that_takes_a_datatype_is_refuted_if_its_answers_differ(
+    work: Work, go_on: GoOn, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They differ in the second check alone, as if the first had drawn other values."""
+    source = "import torch\ndef Net(x):\n    return x * 2\n"
+    files = {"files": {"net.py": source}, "entrypoint": "net:Net"}
+    first = work({"model": "net", "source": files, "example_inputs": [{**X, "datatype": "BF16"}]})
+    assert Datatype.FP16 in artifact_of(store, first).contract.methods["forward"].inputs[0].datatypes
+    compare = ModelProcesses.compare
+
+    def find_difference(processes: ModelProcesses, eager: EagerAnswer, *others: Any) -> FormComparisons:
+        is_half = any(leaf.datatype is Datatype.FP16 for leaf in eager.answer.leaves.values())
+        differing = FormComparisons(ComparisonResult(None, Difference("output", "it differs")))
+        return differing if is_half else compare(processes, eager, *others)
+
+    monkeypatch.setattr(ModelProcesses, "compare", find_difference)
+
+    later = go_on(first)
+
+    assert withdrawn_by(store, first) == later.id
+    assert Datatype.FP16 not in artifact_of(store, later).contract.methods["forward"].inputs[0].datatypes
+
+
 def contract_in(store: Store, artifact: Artifact) -> Contract:
     """The contract that the archive carries."""
     carried = {"contract.json": b""}
@@ -169,6 +237,13 @@ def with_lengths(store: Store, request: TraceRequest, low: int, high: int) -> Tr
         "outputs": [one.model_copy(update={"shape": (1, "length")}) for one in method.outputs],
         "regions": [Region(spans={"length": [Span(low=low, high=high)]}, basis="tested")],
     }
+    return promising(store, request, **changes)
+
+
+def promising(store: Store, request: TraceRequest, **changes: Any) -> TraceRequest:
+    """Another request, whose artifact is the request's with these changes of its contract."""
+    made = artifact_of(store, request)
+    [method] = made.contract.methods.values()
     wider = MethodContract.model_validate({**dict(method), **changes})
     artifact = made.model_copy(update={"contract": Contract(methods={"forward": wider})})
     forced = request.spec.model_copy(update={"force": True})

@@ -27,21 +27,21 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class FixedOrder:
-    """An order of keys that the contract fixes, and why."""
+    """An order of keys that the contract fixes, and why. `is_shown`: another order was seen to change the answer."""
 
     order: KeyOrder
     reason: str
+    is_shown: bool = False
 
 
 def find_fixed_orders(orders: Iterable[KeyOrder], find_change: FindChange, budget: Budget) -> list[FixedOrder]:
     """Return the orders on which the eager model's answer depends, and those for which no other order was tried."""
     fixed = []
     for place, order in enumerate(orders):
-        reason: str | None = "no other order was tried, because there are too many dicts"
-        if place < DICTS_TRIED_MAX:
-            reason = _find_reason(order, find_change, budget)
-        if reason is not None:
-            fixed.append(FixedOrder(order, reason))
+        if place >= DICTS_TRIED_MAX:
+            fixed.append(FixedOrder(order, "no other order was tried, because there are too many dicts"))
+        elif (found := _try_orders(order, find_change, budget)) is not None:
+            fixed.append(found)
     return fixed
 
 
@@ -82,10 +82,10 @@ class KeyOrderTrials(Generic[_Inputs, _Answer]):
                 yield inputs, answer
 
 
-def _find_reason(order: KeyOrder, find_change: FindChange, budget: Budget) -> str | None:
+def _try_orders(order: KeyOrder, find_change: FindChange, budget: Budget) -> FixedOrder | None:
     for other in order.other_orders():
         if budget.is_spent:
-            return "there was no time left to try another order"
+            return FixedOrder(order, "there was no time left to try another order")
         if (change := find_change(other)) is not None:
-            return change
+            return FixedOrder(order, change, is_shown=True)
     return None

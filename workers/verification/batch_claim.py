@@ -42,6 +42,7 @@ class BatchVerifier:
         self._budget = budget
         self._most_bytes = most_bytes
         self.findings: list[Finding] = []
+        self.dependent_rows: int | None = None  # so many rows together were answered otherwise than alone
 
     def verify(self, batch: Batch, regions: Sequence[Region]) -> Batch | None:
         """Return the claim up to as many rows as were answered together here; None where it is wrong."""
@@ -114,11 +115,15 @@ class BatchVerifier:
 
         for make in (draw, tile):
             try:
-                return batch_rows.find_row_dependence(
+                dependence = batch_rows.find_row_dependence(
                     ask, *make(), batch, self._tester.tolerance, changes_values=changes_values
                 )
             except batch_rows.RowsRefused as error:
                 refusal = str(error)
+                continue
+            if dependence is not None:
+                self.dependent_rows = some + others
+            return dependence
         return f"they are refused: {refusal}"
 
 

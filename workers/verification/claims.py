@@ -40,6 +40,7 @@ class VerifiedClaim:
     claim: MethodClaim
     answers: list[tuple[Sizes, list[TensorSpec]]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    dependent_rows: int | None = None
 
 
 def verify_claim(
@@ -102,7 +103,8 @@ class _ClaimVerifier:
         findings = [*self._findings, *self._batch.findings]
         if left_out := self._budget.left_out():
             findings.append(coverage.sizes_left_out(self._call.method, left_out, self._budget.seconds))
-        return VerifiedClaim(_fix_symbols(claim, regions, self._example_sizes), answers, findings)
+        narrowed = _fix_symbols(claim, regions, self._example_sizes)
+        return VerifiedClaim(narrowed, answers, findings, self._batch.dependent_rows)
 
     def _runs(self) -> Iterator[tuple[Sizes, DifferentialRun]]:
         """Yield the method's runs whose inputs nest as the example's and have its ranks, with their sizes."""

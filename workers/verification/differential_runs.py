@@ -40,6 +40,7 @@ class DifferentialTester:
         self._golden_cases: list[tuple[DifferentialRun, golden.GoldenCase]] = []
         self._left_diverging_bytes = DIVERGING_BYTES
         self.runs: list[DifferentialRun] = []
+        self.unrecorded_differences: list[DifferentialRun] = []  # of `compare_unrecorded`: no contract is made of them
         self.stochastic_methods: set[str] = set()  # those of which the artifact drew random numbers
 
     @property
@@ -122,7 +123,14 @@ class DifferentialTester:
         if isinstance(eager, Failure):
             return "refused"
         comparisons = self._processes.compare(eager, answers, self._processes.float64_of(call, inputs, eager))
-        return _output_specs(eager) if comparisons.agrees and not eager.drew else "differs"
+        outputs = _output_specs(eager)
+        if comparisons.agrees:
+            return "differs" if eager.drew else outputs
+        if not comparisons.differs_by_rounding and not eager.drew_in_python:
+            case = "with " + ", ".join(f"{one.name!r} as {one.datatype.value}" for one in inputs)
+            run = DifferentialRun(call, case, _specs(inputs), _ranges(inputs), comparisons, outputs, eager.drew)
+            self.unrecorded_differences.append(run)
+        return "differs"
 
     def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> Answer | str:
         """Return what the served form answers, or what it raises. The eager model is not asked."""

@@ -5,13 +5,13 @@ favour. It is gone, and the archive is fixed by its hash, before any input is dr
 asked share nothing but the inputs; and their answers are compared here, by their bytes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.protocol.bounds import text_of
 from service.protocol.tracer import Traced
 from tracehouse.byte_units import MIB
-from tracehouse.contract.contract import Contract, MethodClaim, MethodContract, OtherRanks
+from tracehouse.contract.contract import Batch, Contract, MethodClaim, MethodContract, OtherRanks
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import ValueRange
 from tracehouse.contract.key_orders import KeyOrder
@@ -88,6 +88,7 @@ class Verification:
         self._spec = examples.processes.spec
         self._tester = DifferentialTester(examples)
         self._record = CheckRecord(self._spec, traced.check)
+        self._shown_orders: dict[str, list[KeyOrder]] = {}  # by method, those on which an answer was seen to depend
 
     def run(self, offered: Sequence[OfferedCase]) -> VerificationResult:
         """Ask everything first: what lies in the contract is known only when that is made. Raises TraceError."""
@@ -115,8 +116,12 @@ class Verification:
         contract = _contract(observed, claims, is_open=self._spec.check.contract == "open")
         contract = contract.with_key_orders(key_orders).with_devices(self._traced.devices)
         contract = contract.with_other_ranks(ranks).with_stochastic(self._tester.stochastic_methods)
-        refuting = [] if self._before is None else self._list_refuting(self._before, contract)
+        refuting = []
         if self._before is not None:
+            refuting = [
+                *self._list_refuting(self._before, contract),
+                *self._list_refuted_clauses(self._before, contract, claims),
+            ]
             contract = self._go_on_from(self._before, contract, refuting)
         if contract.without_fast_paths:
             self._record.add_finding(fast_paths_off())
@@ -136,10 +141,25 @@ class Verification:
         """Return the cases of wrong answers to what the contract before accepts, and the sizes that are claimed so."""
         cases = [
             run.case
-            for run in self._tester.runs
+            for run in (*self._tester.runs, *self._tester.unrecorded_differences)
             if (run.differs or _answers_where_eager_raises(run)) and self._takes(before, run)
         ]
         return [*dict.fromkeys([*cases, *map(format_sizes, list_refuted_sizes(before, now))])]
+
+    def _list_refuted_clauses(
+        self, before: Contract, now: Contract, claims: Mapping[str, VerifiedClaim]
+    ) -> Iterator[str]:
+        """Yield what else the contract before promises and was seen not to hold: no single call shows it."""
+        for name, method in before.methods.items():
+            for order in self._shown_orders[name]:
+                if method.key_orders.get(order.path) != order.keys:
+                    yield f"{order.subject} in another order"
+            drew = (run for run in self._tester.runs if run.method == name and run.drew)
+            if now.methods[name].stochastic and not method.stochastic and any(self._takes(before, run) for run in drew):
+                yield f"{name} draws random numbers"
+            rows = claims[name].dependent_rows if name in claims else None
+            if rows is not None and _joins(method.batch, self._traced.claims[name].batch, rows):
+                yield f"{rows} rows in one call"
 
     def _go_on_from(self, before: Contract, now: Contract, refuting: Sequence[str]) -> Contract:
         """Return the contract that both checks lead to, and record a finding if the one before falls, or stays."""
@@ -268,6 +288,7 @@ class Verification:
             for one in fixed:
                 self._record.append_finding(coverage.dict_order_fixed(method, one.order, one.reason))
             found[method] = [one.order for one in fixed]
+            self._shown_orders[method] = [one.order for one in fixed if one.is_shown]
         return found
 
     def _record_runs(self, contract: Contract) -> None:
@@ -376,6 +397,11 @@ def _contract(observed: Contract, verified: Mapping[str, VerifiedClaim], *, is_o
     claims = {method: one.claim for method, one in verified.items()}
     answers = {method: one.answers for method, one in verified.items()}
     return observed.model_copy(update={"open": is_open}).with_claims(claims, answers)
+
+
+def _joins(batch: Batch | None, claimed: Batch | None, rows: int) -> bool:
+    """Whether the batch lets as many rows be answered together as are claimed of the same inputs."""
+    return batch is not None and claimed is not None and batch.inputs == claimed.inputs and rows <= batch.up_to
 
 
 def _answers_where_eager_raises(run: DifferentialRun) -> bool:

@@ -1,5 +1,7 @@
 """What contract two checks of one archive lead to."""
 
+import pytest
+
 from tests.contracts import Shape, contract, regions
 from tracehouse.contract.contract import Batch, Contract
 from tracehouse.contract.coverage import list_uncovered
@@ -49,6 +51,15 @@ def test_contracts_that_cannot_be_stated_together_leave_the_one_before() -> None
         IDS, {"batch": "1", "seq": "1..8"}, {"batch": "4", "seq": "1"}, values=ValueRange(low=0, high=9, basis="tested")
     )
     now = contract(IDS, {"batch": "1", "seq": "1..64"}, values=ValueRange(low=0, high=99, basis="tested"))
+
+    assert widen(before, now) == before
+
+
+@pytest.mark.parametrize("is_without", [True, False])
+def test_what_was_compared_with_another_path_of_the_model_leaves_the_one_before(is_without: bool) -> None:
+    """Without its fast paths, the eager model answers otherwise: what is right beside it need not be so with them."""
+    before = contract(IDS, {"batch": "1", "seq": "8"}).model_copy(update={"without_fast_paths": is_without})
+    now = contract(IDS, {"batch": "1..8", "seq": "1..64"}).model_copy(update={"without_fast_paths": not is_without})
 
     assert widen(before, now) == before
 
