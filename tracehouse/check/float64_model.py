@@ -71,7 +71,7 @@ class Float64Model:
         tensors = [*self._module.parameters(), *self._module.buffers()]
         if (byte_size := sum(8 * tensor.numel() for tensor in tensors)) > COPY_MAX_BYTES:
             raise ModelRaised(f"it would have {byte_size // MIB} MiB, and may have {COPY_MAX_BYTES // MIB}")
-        copied = _cast(copy_model(self._module, share_parameters=False))
+        copied = _cast(copy_model(self._module, cast=_cast_anew))
         precise = call.changed(to_double)
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
@@ -96,6 +96,10 @@ def _cast(module: torch.nn.Module) -> torch.nn.Module:
 def to_double(tensor: torch.Tensor) -> torch.Tensor:
     """Return a float or complex tensor in twice float32's digits, and any other as it is."""
     return tensor.to(_DOUBLE.get(tensor.dtype, tensor.dtype))
+
+
+def _cast_anew(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(_DOUBLE.get(tensor.dtype, tensor.dtype), copy=True)
 
 
 class _CastsToFloat64(TorchDispatchMode):

@@ -3,7 +3,7 @@
 import copy
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import CellType, FunctionType
 from typing import Any
@@ -14,15 +14,24 @@ _DEPTH = 4  # how many levels of containers and closures are searched; chosen
 _WITHOUT_FUNCTIONS = {bool, int, float, str, type(None), torch.Tensor, torch.nn.Parameter}
 
 
-def copy_model(module: torch.nn.Module, *, share_parameters: bool = True) -> torch.nn.Module:
+def copy_model(
+    module: torch.nn.Module,
+    *,
+    share_parameters: bool = True,
+    cast: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> torch.nn.Module:
     """Return a copy of the model. Raises whatever deepcopy raises for one of its attributes.
 
-    With `share_parameters`, the copy has the model's own parameters; without, copies of them.
+    With `share_parameters`, the copy has the model's own parameters; without, copies of them. With `cast`, it has what
+    that returns for each parameter and buffer, a new tensor, and none is copied before it is cast.
 
     deepcopy does not copy functions, so a hook that closes over the model would go on writing into the original.
     Such functions are therefore copied here, with closures of their own.
     """
+    share_parameters &= cast is None
     memo = _memo_of_shared(module) if share_parameters else _memo_of_uncopyable(module)
+    if cast is not None:
+        memo |= _memo_of_cast(module, cast)
     own = {id(part) for part in module.modules()}
     functions: dict[int, FunctionType] = {}
     for part in module.modules():
@@ -61,6 +70,18 @@ def _is_copyable(value: Any) -> bool:
 def _memo_of_shared(module: torch.nn.Module) -> dict[int, Any]:
     """Return a memo for deepcopy with everything that it must not copy, including the parameters."""
     return {id(parameter): parameter for parameter in module.parameters()} | _memo_of_uncopyable(module)
+
+
+def _memo_of_cast(module: torch.nn.Module, cast: Callable[[torch.Tensor], torch.Tensor]) -> dict[int, Any]:
+    """Return a memo for deepcopy with the plain parameters and buffers, cast."""
+    memo: dict[int, Any] = {}
+    for parameter in module.parameters():
+        if type(parameter) is torch.nn.Parameter:
+            memo[id(parameter)] = torch.nn.Parameter(cast(parameter.detach()), parameter.requires_grad)
+    for buffer in module.buffers():
+        if type(buffer) is torch.Tensor and buffer.grad_fn is None:
+            memo[id(buffer)] = cast(buffer.detach())
+    return memo
 
 
 def _memo_of_uncopyable(module: torch.nn.Module) -> dict[int, Any]:
