@@ -1,4 +1,4 @@
-"""How much memory a check takes: the tracing process's highest resident memory, as a multiple of the model and one call.
+"""How much memory a check takes: the highest resident memory of its process, as a multiple of the model and one call.
 
 The model counts with the bytes of its parameters and buffers, a call with what resident memory gains while the eager
 model answers the example. What the process holds before the model is loaded is left out: it has checked a linear layer
@@ -18,7 +18,6 @@ import runpy
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.latency_models import LATENCY_MODELS, LatencyModel
 from benchmarks.service_process import MODELS
 from tracehouse.byte_units import MIB
+from tracehouse.check.check import CheckResult
 from tracehouse.check.model_check import ModelCheck
 from tracehouse.check.pipeline import RequestedSizes
 from tracehouse.eager.submission import LoadedSubmission, SubmissionLoader
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import TraceSpec
-from tracehouse.torchscript.candidate import Candidate
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -55,7 +54,7 @@ def main() -> None:
 
 def warm() -> None:
     """Import what the service's children find imported."""
-    from workers.programs import tracer_warmup  # noqa: F401, PLC0415
+    from workers.programs import tracer_warmup  # noqa: F401
 
     runpy.run_path(str(MODELS / "preload.py"))
 
@@ -97,19 +96,14 @@ def load(spec: TraceSpec) -> LoadedSubmission:
 
 def check(
     loaded: LoadedSubmission, spec: TraceSpec, report: Callable[[Layer], object], ended: Callable[[str], object]
-) -> None:
+) -> CheckResult:
     requested = {method: RequestedSizes(call.dynamic, spec.sizes) for method, call in spec.calls.items()}
     checked = ModelCheck(loaded, spec.conversion, spec.options, spec.check, requested)
     _ = checked.outputs
     ended("first calls")
-    candidate = without_archive(checked.trace())
+    candidate = checked.trace().without_archive()  # it is sent by then
     ended("trace")
-    checked.run(candidate, report)
-
-
-def without_archive(candidate: Candidate) -> Candidate:
-    """Return the candidate as the tracing program checks it: the archive is sent, and no longer held."""
-    return replace(candidate, traced=replace(candidate.traced, archive=b""))
+    return checked.run(candidate, report)
 
 
 def resident(field: str) -> int:

@@ -70,10 +70,13 @@ def compared_lines(check: dict[str, Any]) -> Iterator[str]:
 
 
 def left_out_lines(check: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for each layer of the check that left something out: what, and why."""
+    """Yield a line for each layer of the check that left something out, and for lack of memory: what, and why."""
     for layer in check["layers"]:
         if layer["left_out"]:
             yield f"left out of the check by {layer['name']} of {layer['method']}: {'; '.join(layer['left_out'])}"
+    memory = check.get("memory")
+    if memory is not None and memory["left_out"]:
+        yield f"left out of the check for lack of memory: {'; '.join(memory['left_out'])}"
 
 
 def _datatypes(spec: dict[str, Any]) -> str:

@@ -66,6 +66,7 @@ def cut_check(check: TraceCheck) -> TraceCheck:
         budget_s=check.budget_s,
         budget=check.budget,
         samples=check.samples,
+        memory=check.memory,
     )
 
 

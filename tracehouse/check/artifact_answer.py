@@ -1,6 +1,8 @@
 """The artifact's answer to a call that the eager model has answered, and the comparison of both."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -31,14 +33,17 @@ def ask_artifact(
     tolerance: float,
     seed: int,
     gradients: bool = False,
+    around: AbstractContextManager[Any] | None = None,
 ) -> ArtifactAnswer:
     """Call the artifact, and compare its outputs, and then the inputs as the call left them, with the eager model's.
 
     `eager` is the answer of `oracle`, which says how far apart rounding makes two answers, or `tolerance` does.
-    An artifact that raises differs. Raises LimitExceeded if there is no more memory, which says nothing about it.
+    `around` surrounds the artifact's call alone. An artifact that raises differs. Raises LimitExceeded if there is no
+    more memory, which says nothing about it.
     """
     try:
-        answer = call_artifact(artifact, call, seed, gradients=gradients)
+        with around or nullcontext():
+            answer = call_artifact(artifact, call, seed, gradients=gradients)
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error

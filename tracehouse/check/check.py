@@ -4,18 +4,22 @@ It runs in the process of the submitted code, which could forge its results. So 
 can only make the verdict worse.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tracehouse.check import conclusions, findings, scripted_graphs
 from tracehouse.check.blame import BlamedLine, find_blamed_line
+from tracehouse.check.call_memory import record_memory
 from tracehouse.check.comparer import Comparer
 from tracehouse.check.datatypes import with_datatypes
 from tracehouse.check.determinism import Determinism
 from tracehouse.check.evidence import Evidence
 from tracehouse.check.fast_path_trials import pad_ends, try_fast_paths
 from tracehouse.check.ledger import Ledger, OfferedCall, select_offered
+from tracehouse.check.memory_limit import free_bytes
+from tracehouse.check.memory_plan import plan_memory
 from tracehouse.check.oracle import CallObservation, EagerOracle
 from tracehouse.check.other_ranks import CheckedRanks, RankCheck, group_by_ranks
 from tracehouse.check.pipeline import Pipeline, ReportLayer, RequestedSizes
@@ -148,8 +152,9 @@ class Check:
         traced, ledger = candidate.traced, Ledger()
         comparer = Comparer(self._eager, traced, ledger, tolerance=self._tolerance, seed=self._eager.seed)
         determinism = Determinism(self._eager, comparer, self._observed, traced, ledger, self._tolerance)
+        self._eager.memory = plan_memory(self._model.module, free_bytes())
         for method, call in self._calls.items():
-            comparer.compare_example(call, self._observed[method].answers[0])
+            comparer.compare_example(call, self._observed[method].answers[0], self._plan_memory(call))
             determinism.check_example(call)
         for given in check_calls:
             method = given.call.method
@@ -201,6 +206,7 @@ class Check:
             budget_s=budget_s,
             budget=options.budget,
             samples=count_samples(ledger.comparisons),
+            memory=self._eager.memory.record,
         )
         claims = {method: claim for method, one in evidence.items() if (claim := conclusions.claim_of(one)) is not None}
         if check.verdict is not Verdict.REJECTED:
@@ -217,6 +223,13 @@ class Check:
                      if (one.call.method, one.name) in differs]  # fmt: skip
         stochastic = frozenset(ledger.stochastic_methods)
         return CheckResult(check, offered, claims, answers, differing, stochastic, ranks)
+
+    @contextmanager
+    def _plan_memory(self, call: Call) -> Iterator[None]:
+        """Measure what the artifact's call in the body takes: the plan then says what the check may take."""
+        with record_memory() as memory:
+            yield
+        self._eager.memory = self._eager.memory.with_example(call, memory.most_bytes)
 
     def _check_ranks(
         self,

@@ -1,5 +1,8 @@
 """The comparer: it compares the artifact's answers with the eager model's, and reports what a difference means."""
 
+from contextlib import AbstractContextManager
+from typing import Any
+
 import torch
 
 from tracehouse.check.artifact_answer import ask_artifact
@@ -12,7 +15,7 @@ from tracehouse.differential.comparison import ComparisonResult, compare_baked_a
 from tracehouse.eager import observed_contract
 from tracehouse.eager.call import Call, CheckCall
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
-from tracehouse.errors import ModelRaised
+from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.findings import coverage, differences, repeatability
 from tracehouse.findings.comparison import comparison_of
 from tracehouse.findings.kinds import Kind
@@ -34,12 +37,14 @@ class Comparer:
         self._tolerance = tolerance
         self._seed = seed
 
-    def compare_example(self, call: Call, answer: CallResult) -> None:
+    def compare_example(
+        self, call: Call, answer: CallResult, around: AbstractContextManager[Any] | None = None
+    ) -> None:
         """Compare on the example, to which `answer` is the eager model's, and report inputs that the model writes into.
 
-        Raises LimitExceeded if the artifact runs out of memory.
+        `around` surrounds the artifact's call. Raises LimitExceeded if the artifact runs out of memory.
         """
-        self.record(call, EXAMPLE, self.compare(call, answer), in_contract=True)
+        self.record(call, EXAMPLE, self.compare(call, answer, around=around), in_contract=True)
         written = [
             name for name, tensor in call.tensors.items() if not compare(tensor, answer.inputs[name], 0.0).agrees
         ]
@@ -49,8 +54,15 @@ class Comparer:
     def compare_check_input(self, given: CheckCall, example: Call, within_s: float) -> None:
         """Compare on a check input. If it has another value for a baked argument, it differs without a call.
 
-        The model is stopped after `within_s` seconds. Raises LimitExceeded if the artifact runs out of memory.
+        The model is stopped after `within_s` seconds. One that needs more memory than there is is not compared.
         """
+        try:
+            self._compare_check_input(given, example, within_s)
+        except LimitExceeded as error:
+            self._ledger.findings.append(coverage.check_input_stopped(given.name, error.detail))
+
+    def _compare_check_input(self, given: CheckCall, example: Call, within_s: float) -> None:
+        """Raises LimitExceeded if memory runs out."""
         try:
             answer = self._eager.answer(given.call, within_s=within_s)
         except ModelRaised as error:
@@ -70,14 +82,22 @@ class Comparer:
             given.call, given.name, compared, in_contract=observed_contract.is_same_contract(example, given.call)
         )
 
-    def compare(self, call: Call, eager: CallResult, *, draw: int = 0) -> ComparisonResult:
+    def compare(
+        self, call: Call, eager: CallResult, *, draw: int = 0, around: AbstractContextManager[Any] | None = None
+    ) -> ComparisonResult:
         """Compare the outputs, and then the inputs as the call left them. An artifact that raises differs.
 
         `draw` is that of eager's answer: the artifact draws the same random numbers. Raises LimitExceeded if the
         artifact runs out of memory.
         """
         asked = ask_artifact(
-            self._eager, self._traced.module, call, eager, tolerance=self._tolerance, seed=self._seed + draw
+            self._eager,
+            self._traced.module,
+            call,
+            eager,
+            tolerance=self._tolerance,
+            seed=self._seed + draw,
+            around=around,
         )
         if asked.answer is not None and asked.answer.drew:
             self._ledger.stochastic_methods.add(call.method)

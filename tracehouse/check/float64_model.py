@@ -13,16 +13,14 @@ from torch.utils._pytree import tree_map_only
 
 from tracehouse.byte_units import MIB
 from tracehouse.check.calls import CallResult, call_model
+from tracehouse.check.memory_plan import FLOAT64_MAX_BYTES
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.eager.call import Call
 from tracehouse.eager.copies import copy_model
+from tracehouse.eager.error_translation import reports_no_memory
 from tracehouse.eager.shared_state import SharedState
 from tracehouse.errors import ModelRaised, ServiceError
 from tracehouse.introspection import user_lines
-
-# The copy in float64 may have so many bytes, those of 134 million parameters. Chosen: it fits beside the model where a
-# service gives a trace a few gigabytes.
-COPY_MAX_BYTES = 1024 * MIB
 
 _DOUBLE = {
     torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
@@ -58,10 +56,10 @@ class Float64Model:
                 return self._call(call, seed, within_s)
             except TooSlow:
                 self._lacking = f"it takes longer than {within_s:.3g} s"
-            except ServiceError as error:
-                self._lacking = error.detail
-            except Exception as error:  # noqa: BLE001 - submitted code: it cannot be copied, or cast
-                self._lacking = f"{type(error).__name__}: {user_lines.public_error_text(error)}"
+            except Exception as error:  # submitted code: it cannot be copied, or cast
+                if reports_no_memory(error):  # a smaller call may have it
+                    raise ModelRaised("there is no memory for it", method=call.method) from error
+                self._lacking = error.detail if isinstance(error, ServiceError) else _describe(error)
             finally:
                 shared.restore()
         raise ModelRaised(self._lacking, method=call.method)
@@ -69,8 +67,8 @@ class Float64Model:
     def _call(self, call: Call, seed: int, within_s: float | None) -> CallResult:
         """Raises whatever the copy and the model raise, and TooSlow."""
         tensors = [*self._module.parameters(), *self._module.buffers()]
-        if (byte_size := sum(8 * tensor.numel() for tensor in tensors)) > COPY_MAX_BYTES:
-            raise ModelRaised(f"it would have {byte_size // MIB} MiB, and may have {COPY_MAX_BYTES // MIB}")
+        if (byte_size := sum(8 * tensor.numel() for tensor in tensors)) > FLOAT64_MAX_BYTES:
+            raise ModelRaised(f"it would have {byte_size // MIB} MiB, and may have {FLOAT64_MAX_BYTES // MIB}")
         copied = _cast(copy_model(self._module, cast=_cast_anew))
         precise = call.changed(to_double)
         default = torch.get_default_dtype()
@@ -81,6 +79,10 @@ class Float64Model:
                 return call_model(copied, precise, seed, within_s=within_s)
         finally:
             torch.set_default_dtype(default)
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {user_lines.public_error_text(error)}"
 
 
 def _cast(module: torch.nn.Module) -> torch.nn.Module:

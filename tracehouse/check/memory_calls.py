@@ -6,10 +6,8 @@ They show whether what follows from the shapes of the graph is enough: a kernel 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
-from typing import Any
 
-import torch
-
+from tracehouse.check.call_memory import record_memory
 from tracehouse.check.calls import call_artifact
 from tracehouse.check.prove.prover import Proof
 from tracehouse.check.size_groups import Groups
@@ -69,27 +67,9 @@ def _measure(target: Target, groups: Groups, region: Region, memory: Memory, bud
 
 def measure_call(target: Target, call: Call) -> int:
     """Return how many bytes the artifact's tensors take at one time in this call, without its inputs and weights."""
-    # The profiler that prints nothing, unlike its successor.
-    profiler: Any = torch.autograd
-    experimental = torch._C._profiler._ExperimentalConfig()
-    config = profiler.ProfilerConfig(profiler.ProfilerState.CPU, False, True, False, False, False, experimental)
-    profiler._enable_profiler_legacy(config)
-    try:
-        with time_limit(max(target.call_s, CALL_LIMITS.later_call_s)):
-            call_artifact(target.artifact, call, target.eager.seed)
-    finally:
-        recorded = profiler._disable_profiler_legacy()
-    changes = (
-        event.cpu_memory_usage() + event.cuda_memory_usage()
-        for thread in recorded
-        for event in thread
-        if event.kind() == "memory_alloc"
-    )
-    now = most = 0
-    for change in changes:
-        now += change
-        most = max(most, now)
-    return most
+    with record_memory() as memory, time_limit(max(target.call_s, CALL_LIMITS.later_call_s)):
+        call_artifact(target.artifact, call, target.eager.seed)
+    return memory.most_bytes
 
 
 def _leave_out(budget: Budget, why: str) -> None:

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracehouse.check.calls import CallEnded, CallResult, call_model
 from tracehouse.check.float64_model import Float64Model, to_double
 from tracehouse.check.instrumentation import attribute_reads
+from tracehouse.check.memory_plan import MemoryPlan
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS, CallLimit
@@ -60,7 +61,7 @@ class EagerOracle:
     A copy answers call after call for as long as no call changes it; after that a new copy takes its place. `seed`
     seeds each call. `limit` is that of a call that names no limit of its own, once `observe` has timed one. Without it,
     such calls have none. With `measures_rounding`, the model's answer in float64 says how far apart rounding makes two
-    answers.
+    answers. `memory` says for which calls that fits.
     """
 
     def __init__(
@@ -75,6 +76,8 @@ class EagerOracle:
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
         self._last: torch.nn.Module | None = None  # the copy that answered last
         self.has_stopped = False  # whether a call was stopped at its limit
+        self.memory = MemoryPlan()  # what calls may take
+        self._lack_of_memory: str | None = None  # why an answer in float64 was left out
 
     @property
     def seed(self) -> int:
@@ -163,8 +166,16 @@ class EagerOracle:
             None if error is None else max([error, *map(_rounding_of, structure.tensors(answer.outputs, "").values())])
         )
 
+    def take_lack_of_memory(self) -> str | None:
+        """Return why an answer in float64 was left out since this was last asked; None if none was."""
+        why, self._lack_of_memory = self._lack_of_memory, None
+        return why
+
     def _ask_float64(self, call: Call) -> Any | str:
         """Return the outputs in float64, or a text that says why there are none."""
+        if (why := self.memory.why_no_float64(call)) is not None:
+            self._lack_of_memory = why
+            return why
         model = self._float64 or Float64Model(self._model.module)
         self._unchanged = None  # what it shares with the source is put back after the call
         return model.outputs(call, self._seed, within_s=CALL_LIMITS.float64.after(self._answer_s))

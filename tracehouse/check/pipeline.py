@@ -64,6 +64,7 @@ from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_counterexample, name_sizes, name_value_read
 from tracehouse.differential.size_samples import most_input_bytes, stand_in_sizes
 from tracehouse.eager.call import Call
+from tracehouse.eager.error_translation import reports_no_memory
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.torchscript.torch_check import RecordedWarning
@@ -85,6 +86,9 @@ _BATCH_MAX = 32  # rows: a certificate for more is not tried
 # should have several pixels left whose layout it may read.
 _ROWS_MIN, _PROBED_MIN = 32, 96
 _BROKE_OFF = "the layer broke off"
+_NO_MEMORY = "the rest of the layer, because this process has no more memory"
+_NO_FLOAT64 = "answers in float64, so that the fixed tolerance decided whether a difference is rounding"
+_NO_ROOM_FOR_ROWS = "nothing: there is no memory for several rows together"
 _NO_SIZES = "nothing: no size may vary"
 _HAS_MEMORY = "nothing: the model hands the memory of tensors out, and symbols have none"
 _NOTHING_TO_CLAIM = "nothing: the artifact is wrong at the example's own sizes"
@@ -154,8 +158,12 @@ class Pipeline:
                 summary = result.summary
         except (Exception, TooSlow) as error:  # noqa: BLE001 - submitted code: anything may come out of it
             summary = _BROKE_OFF
+            if reports_no_memory(error):
+                budget.leave_out(_NO_MEMORY)
             failure = findings.layer_failed(name, evidence.method, error)
             evidence = replace(evidence, failures={**evidence.failures, name: failure})
+        if (lacking := self._target.eager.take_lack_of_memory()) is not None:
+            budget.leave_out(f"{_NO_FLOAT64}: {lacking}")
         before_s, budget_before_s = self._spent.get(name, (0.0, 0.0))
         seconds = before_s + time.monotonic() - started
         budget_s = budget_before_s + left_s - self._budget.left_s
@@ -337,8 +345,13 @@ class Pipeline:
         assert evidence.groups is not None  # or there is nothing to certify
         bounds = evidence.probe.values.bounds
         target = self._with_small_example(evidence, _ROWS_MIN)
+        memory = target.eager.memory
+        if (why := memory.why_no_batch(target.call)) is not None:
+            budget.leave_out(f"whether rows may be answered together: {why}")
+            yield BatchEvidence(summary=_NO_ROOM_FOR_ROWS)
+            return
         # The verification joins no more rows than that.
-        most_bytes = most_input_bytes(_count_bytes(self._target.call))
+        most_bytes = min(most_input_bytes(_count_bytes(self._target.call)), memory.most_input_bytes(target.call))
         certified = certificate.certify(target, evidence.groups, _BATCH_MAX, budget, most_bytes, bounds=bounds)
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")

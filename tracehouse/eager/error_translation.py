@@ -147,6 +147,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+def reports_no_memory(error: BaseException) -> bool:
+    """Whether memory ran out: the error says so itself, or was translated to LimitExceeded."""
+    return is_out_of_memory(error) or (isinstance(error, LimitExceeded) and error.facts.get("limit") == "memory")
+
+
 def out_of_memory_error(error: BaseException) -> LimitExceeded:
     """Return the error to raise in place of one that `is_out_of_memory`."""
     return LimitExceeded(

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tracehouse.contract.size_coverage import SizeCoverage
+from tracehouse.findings.check_memory import CheckMemory
 from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.coverage import sample_not_covered, sizes_not_covered
 from tracehouse.findings.finding import Finding
@@ -14,7 +15,7 @@ from tracehouse.frozen import Frozen, with_new_names
 from tracehouse.spec.trace_spec import BudgetName
 
 # Raise it with every change after which the same model may get another verdict or contract, also between releases.
-CHECK_VERSION = 11
+CHECK_VERSION = 12
 
 
 class Layer(Frozen):
@@ -155,6 +156,9 @@ class TraceCheck(Frozen):
         ge=0,
         description="How many samples of real inputs were compared. 0: drawn inputs only, beside the example and the "
         "check inputs.",
+    )
+    memory: CheckMemory | None = Field(
+        None, description="What memory the check needs and may take. Null in a check by an earlier release."
     )
     coverage: list[SizeCoverage] = Field(
         [],

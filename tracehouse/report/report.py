@@ -22,6 +22,7 @@ from tracehouse.contract.regions import describe_beyond, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Structure, items_of
 from tracehouse.differential.comparison import Outcome
+from tracehouse.findings.check_memory import CheckMemory
 from tracehouse.findings.comparison import Comparison, inputs_sentence, outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
@@ -138,7 +139,7 @@ def render_page(page: ReportPage) -> str:
         *page.counterexamples,
         report_source.render_sources(page.sources, findings),
         section("What was compared", *_comparisons_section(check), name="compared"),
-        section("How it was checked", *_layers(check), name="layers"),
+        section("How it was checked", *_layers(check), *_memory(check.memory), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
         *page.further,
     ]
@@ -432,6 +433,13 @@ def _layers(check: TraceCheck) -> Iterator[Html]:
         return
     rows = ((one.name, one.method, f"{one.seconds:.2f}", one.summary, _lines(one.left_out)) for one in check.layers)
     yield table("Layers of the check", ("Layer", "Method", "Seconds", "What it did", "What it left out"), rows)
+
+
+def _memory(memory: CheckMemory | None) -> Iterator[Html]:
+    """Yield what was left out because the whole check did not fit into memory, if anything was."""
+    if memory is not None and memory.left_out:
+        yield element("p", "The check had too little memory for all of it, and left out:")
+        yield _lines(memory.left_out)
 
 
 def _torch(check: TorchCheck) -> Iterator[Html]:

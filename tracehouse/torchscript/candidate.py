@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,10 @@ class Candidate:
     form: Form
     findings: list[Finding] = field(default_factory=list)
     retrace: Retrace | None = None
+
+    def without_archive(self) -> "Candidate":
+        """Return the candidate without the archive's bytes, which take as much memory as the model."""
+        return replace(self, traced=replace(self.traced, archive=b""))
 
 
 def candidate_of(

@@ -22,6 +22,7 @@ from tracehouse.artifact.manifest import Versions
 from tracehouse.check.check import CheckResult
 from tracehouse.check.kept_archive import keep_archive
 from tracehouse.check.ledger import OfferedCall
+from tracehouse.check.memory_plan import BESIDE_BYTES
 from tracehouse.check.model_check import ModelCheck
 from tracehouse.check.pipeline import RequestedSizes
 from tracehouse.contract.contract import RankClaim
@@ -97,6 +98,12 @@ class Tracing:
         self._progress(Stage.CHECKING, 0.5)
         with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
             sending = beside.submit(self._send_archive, candidate.traced.archive)
+            # The check has no room for an archive as large as the model, so that only the sender holds it.
+            is_large = len(candidate.traced.archive) > BESIDE_BYTES
+            if not spec.options.exportability:
+                candidate = candidate.without_archive()
+            if is_large:
+                sending.result()
             # Each frame is sent whole: the layers wait for the archive.
             with step("check"):
                 result = check.run(candidate, lambda layer: beside.submit(self._send_layer, layer))

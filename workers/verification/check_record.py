@@ -102,5 +102,6 @@ class CheckRecord:
                 budget_s=claimed.budget_s,
                 budget=self._spec.check.budget,
                 samples=count_samples(self._comparisons),
+                memory=claimed.memory,
             )
         )

@@ -66,7 +66,7 @@ def test_a_model_that_cannot_run_says_why_and_is_not_tried_again() -> None:
 
 
 def test_a_model_that_is_too_large_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(float64_model, "COPY_MAX_BYTES", 0)
+    monkeypatch.setattr(float64_model, "FLOAT64_MAX_BYTES", 0)
 
     assert "it would have" in outputs_of(torch.nn.Linear(2, 2), torch.ones(2))
 

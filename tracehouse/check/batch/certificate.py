@@ -34,7 +34,7 @@ from tracehouse.contract.structure import Structure
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
-from tracehouse.eager.error_translation import is_out_of_memory
+from tracehouse.eager.error_translation import is_out_of_memory, reports_no_memory
 from tracehouse.eager.source import seed_all
 from tracehouse.errors import ServiceError
 from tracehouse.torch_values import structure
@@ -304,7 +304,7 @@ class _RowTester:
             answer = call_artifact(self._target.artifact, self._make_call(rows), self._target.eager.seed)
         except Exception as error:
             if is_out_of_memory(error):
-                raise _Dependent(f"{len(rows)} rows together need too much memory") from error
+                raise self._too_large(rows) from error
             raise _Dependent(f"the artifact raises on {len(rows)} rows along {self._symbol}") from error
         self._row_s = (time.monotonic() - started) / len(rows)
         if answer.drew:
@@ -323,9 +323,15 @@ class _RowTester:
                 self._make_call(rows),
                 within_s=min(CALL_LIMITS.batched_rows_s, self._budget.left_s) or CALL_LIMITS.least_s,
             )
-        except (ServiceError, TooSlow):
+        except (ServiceError, TooSlow) as error:
+            if reports_no_memory(error):
+                raise self._too_large(rows) from error
             return None
         return self._extract_tensors(answer)
+
+    def _too_large(self, rows: Sequence[Row]) -> "_Dependent":
+        self._budget.leave_out(f"whether rows along {self._symbol} see one another, for lack of memory")
+        return _Dependent(f"{len(rows)} rows together need too much memory")
 
     def _extract_tensors(self, answer: CallResult) -> Tensors:
         """Return the tensors of an answer. Raises _Dependent if they nest differently than before."""

@@ -20,15 +20,17 @@ from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import Difference
 from tracehouse.eager.call import Call
-from tracehouse.errors import ModelRaised
+from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
+from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.tensors.tensor import TensorSpec
 from tracehouse.torch_values.compare import compare
 from tracehouse.torch_values.resizing import is_mask
 
 # agrees, differs and raised: what the artifact did. refused and too-slow: what eager did, which is no fault of the
-# trace. unsure: eager gives two different answers to the call, for instance if an operator reads memory past its end.
-Outcome = Literal["agrees", "differs", "raised", "refused", "too-slow", "unsure"]
+# trace. no-memory: the call was not made, or not ended, because memory is too short. unsure: eager gives two different
+# answers to the call, for instance if an operator reads memory past its end.
+Outcome = Literal["agrees", "differs", "raised", "refused", "too-slow", "no-memory", "unsure"]
 
 # A symbol counts as baked after so many sizes at which the artifact is wrong, and none at which it agrees. A choice:
 # more calls would only repeat the finding.
@@ -43,6 +45,7 @@ _INEXACT = 10.0
 # So many draws of values are looked at where rounding decides. Measured on a right model that computes a mean and a
 # spread by two operators for one: about 1 call of 300 differs by chance.
 _DRAWS = 3
+_TOO_LARGE_SHOWN = 5  # sizes that do not fit into memory are named one by one, up to so many
 _SHRINK = 0.13  # each further draw has values so much smaller, so that all are rounded otherwise; chosen
 
 
@@ -195,6 +198,7 @@ class _SizeTester:
         self._groups = groups
         self._budget = budget
         self._differing_changes: set[Change] = set()
+        self._too_large: dict[str, str] = {}  # sizes that do not fit into memory, and why
         self._omitted: dict[str, None] = {}  # symbols for which there was no time, in their order
 
     def run(self, sizes: Mapping[str, int]) -> None:
@@ -270,7 +274,18 @@ class _SizeTester:
             return None
         return compare(answer.outputs, nudged.outputs, target.tolerance).largest
 
+    def _has_no_room(self, sizes: Mapping[str, int], call: Call) -> bool:
+        """Whether memory is too short for this call, which is then reported as left out."""
+        why = self._target.eager.memory.why_no_call(call)
+        if why is not None:
+            self._too_large.setdefault(format_sizes(sizes), why)
+        return why is not None
+
     def report_omissions(self) -> None:
+        for sizes, why in [*self._too_large.items()][:_TOO_LARGE_SHOWN]:
+            self._budget.leave_out(f"a call of {sizes}: {why}")
+        if (more := len(self._too_large) - _TOO_LARGE_SHOWN) > 0:
+            self._budget.leave_out(f"calls of {more} more sizes, for lack of memory")
         if self._omitted:
             self._budget.leave_out(f"more sizes of {', '.join(self._omitted)} were not tried")
 
@@ -301,9 +316,19 @@ class _SizeTester:
         if kept is None:
             return tested
         again = self._test(sizes, kept)
-        return tested if again.outcome in ("refused", "too-slow") else again
+        return tested if again.outcome in ("refused", "too-slow", "no-memory") else again
 
     def _test(self, sizes: Mapping[str, int], call: Call) -> SizeTest:
+        if self._has_no_room(sizes, call):
+            return SizeTest(sizes, call, "no-memory")
+        try:
+            return self._compare(sizes, call)
+        except LimitExceeded as error:
+            self._too_large.setdefault(format_sizes(sizes), error.detail)
+            return SizeTest(sizes, call, "no-memory", error=error)
+
+    def _compare(self, sizes: Mapping[str, int], call: Call) -> SizeTest:
+        """Raises LimitExceeded if memory runs out."""
         target = self._target
         try:
             eager = target.eager.answer(
@@ -316,7 +341,9 @@ class _SizeTester:
         aftereffect = self._find_aftereffect(eager)
         try:
             artifact = call_artifact(target.artifact, call, target.eager.seed)
-        except Exception as error:  # noqa: BLE001 - TorchScript raises of every kind
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise out_of_memory_error(error) from error
             return SizeTest(sizes, call, "raised", error=error, aftereffect=aftereffect)
         compared = target.eager.compare(call, eager, artifact, target.tolerance)
         if compared.agrees:
