@@ -2,9 +2,9 @@
 
 The model counts with the bytes of its parameters and buffers, a call with what resident memory gains while the eager
 model answers the example. What the process holds before the model is loaded is left out: it has checked a linear layer
-by then, so that the pages of torch that every check uses are there already. A check may take three times as much as
-model and call, and so many MiB beside it as `BESIDE_BYTES` in tracehouse/check/memory_plan.py says, for Python's own
-objects: records of calls, graphs, and what is proven.
+by then, so that the pages of torch that every check uses are there already. "said" is what the check says beforehand
+that it needs: three times as much as model and call, and `BESIDE_BYTES` in tracehouse/check/memory_plan.py for Python's
+own objects. "trace" is the highest while torch records and saves the trace, before the check begins.
 
     .venv/bin/python benchmarks/check_memory.py
     .venv/bin/python benchmarks/check_memory.py --only bert_base --layers
@@ -43,11 +43,15 @@ def main() -> None:
     options.add_argument("--layers", action="store_true", help="print the highest of each step too")
     given = options.parse_args()
     warm()
-    print(f"{'model':<10} {'model':>9} {'call':>9} {'check':>9} {'times':>6}   in MiB, beside the process itself")
+    print(f"{'MiB of':<10} {'model':>8} {'call':>8} {'trace':>8} {'check':>8} {'times':>6} {'said':>8}")
     for name in given.only.split(","):
         measured = in_child(lambda name=name: measure(LATENCY_MODELS[name]))
-        model, call, check = (measured[one] / MIB for one in ("model", "call", "check"))
-        print(f"{name:<10} {model:>9.1f} {call:>9.1f} {check:>9.1f} {check / (model + call):>6.2f}", flush=True)
+        names = ("model", "call", "trace", "check", "said")
+        model, call, trace, check, said = (measured[one] / MIB for one in names)
+        times = check / (model + call)
+        print(
+            f"{name:<10} {model:>8.1f} {call:>8.1f} {trace:>8.1f} {check:>8.1f} {times:>6.2f} {said:>8.1f}", flush=True
+        )
         for step, peak in measured["steps"] if given.layers else ():
             print(f"    {step:<20} {peak / MIB:>9.1f}")
 
@@ -60,7 +64,7 @@ def warm() -> None:
 
 
 def measure(model: LatencyModel) -> dict[str, Any]:
-    """Return in bytes what the model has, what a call gains and the check's highest, with that of each step."""
+    """Return in bytes what the model has, what a call gains, the highest of each step, and what the check said."""
     check_once(LATENCY_MODELS["linear"], lambda _: None)
     gc.collect()
     before = resident("VmRSS")
@@ -79,10 +83,18 @@ def measure(model: LatencyModel) -> dict[str, Any]:
     with torch.no_grad():
         next(iter(loaded.calls.values())).clone().run(loaded.model.module)
     ended("one call")
-    check(loaded, spec, lambda layer: ended(f"layer {layer.name}"), ended)
+    result = check(loaded, spec, lambda layer: ended(f"layer {layer.name}"), ended)
     ended("rest")
-    highest = max(peak for _, peak in steps[1:])
-    return {"model": model_bytes, "call": max(0, steps[1][1] - at_rest), "check": highest, "steps": steps}
+    place = [name for name, _ in steps].index("trace")
+    memory = result.check.memory
+    return {
+        "model": model_bytes,
+        "call": max(0, steps[1][1] - at_rest),
+        "trace": steps[place][1],
+        "check": max(peak for _, peak in steps[place + 1 :]),
+        "said": memory.needed_bytes if memory is not None else 0,
+        "steps": steps,
+    }
 
 
 def check_once(model: LatencyModel, report: Callable[[Layer], object]) -> None:

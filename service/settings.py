@@ -85,8 +85,8 @@ class Settings(Frozen):
     trace_memory_mib: int = Field(
         8192,
         gt=0,
-        description="Address space of each process of a trace; beyond it the trace ends as limit-exceeded. "
-        "Up to four run at a time.",
+        description="Address space of each process of a trace; beyond it the trace ends as limit-exceeded, or is "
+        "checked with less. Up to four run at a time.",
     )
     trace_log_max_bytes: int = Field(MIB, gt=0, description="More printed output is cut, and the log says so.")
     trace_attempts: int = Field(

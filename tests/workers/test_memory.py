@@ -59,6 +59,7 @@ def test_a_check_that_does_not_fit_is_made_with_less_and_says_so(work: Work, sto
         "answers in float64",
         "calls of larger sizes",
     ]
+    assert less.check.layers[0].left_out == memory_of(less).left_out
     assert any("may be answered together" in one for one in left_out_of(less))
     assert less.contract.methods["forward"].batch is None
     assert next(layer for layer in less.check.layers if layer.name == "batch").is_cut

@@ -183,6 +183,8 @@ class Pipeline:
         return evidence
 
     def _observe(self, _: Evidence, budget: Budget) -> Iterator[ObserveEvidence]:
+        for part in self._target.eager.memory.left_out:  # said beforehand: this layer is the first that is reported
+            budget.leave_out(part)
         seen = observe(self._target, budget)
         summary = f"{_count(len(seen.reads), 'read')} of values, {len(seen.ambient)} of what lies outside the model"
         yield ObserveEvidence(seen, summary)
