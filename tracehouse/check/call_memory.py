@@ -8,10 +8,13 @@ import torch
 
 
 class CallMemory:
-    """What the tensors of a recorded call took at one time, in bytes, without its inputs and weights."""
+    """What the tensors of a recorded call took at one time, in bytes, without its inputs and weights.
+
+    None if it could not be measured, because the caller's own profiler runs.
+    """
 
     def __init__(self) -> None:
-        self.most_bytes = 0
+        self.most_bytes: int | None = None
 
 
 @contextmanager
@@ -20,6 +23,9 @@ def record_memory() -> Iterator[CallMemory]:
     memory = CallMemory()
     # The profiler that prints nothing, unlike its successor.
     profiler: Any = torch.autograd
+    if profiler._profiler_enabled():
+        yield memory
+        return
     experimental = torch._C._profiler._ExperimentalConfig()
     config = profiler.ProfilerConfig(profiler.ProfilerState.CPU, False, True, False, False, False, experimental)
     profiler._enable_profiler_legacy(config)

@@ -229,7 +229,8 @@ class Check:
         """Measure what the artifact's call in the body takes: the plan then says what the check may take."""
         with record_memory() as memory:
             yield
-        self._eager.memory = self._eager.memory.with_example(call, memory.most_bytes)
+        if memory.most_bytes is not None:
+            self._eager.memory = self._eager.memory.with_example(call, memory.most_bytes)
 
     def _check_ranks(
         self,

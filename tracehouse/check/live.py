@@ -142,7 +142,7 @@ def check_live(
         loaded, own_layouts = _load(model, example, further, declared, seed, call_s)
         check = ModelCheck(loaded, Conversion(), options, check_options, {_METHOD: requested}, bounds_first_call=True)
         with _explain_copies(own_layouts.get(EXAMPLE, {})):
-            candidate = check.trace()
+            candidate = check.trace().without_archive()
         checked = check.run(candidate, lambda _: None)
         of_layouts = judge_own_layouts(
             EagerOracle(loaded.model, options.call_seed, measures_rounding=check_options.measures_rounding),

@@ -66,9 +66,14 @@ def _measure(target: Target, groups: Groups, region: Region, memory: Memory, bud
 
 
 def measure_call(target: Target, call: Call) -> int:
-    """Return how many bytes the artifact's tensors take at one time in this call, without its inputs and weights."""
+    """Return how many bytes the artifact's tensors take at one time in this call, without its inputs and weights.
+
+    Raises RuntimeError if that cannot be measured.
+    """
     with record_memory() as memory, time_limit(max(target.call_s, CALL_LIMITS.later_call_s)):
         call_artifact(target.artifact, call, target.eager.seed)
+    if memory.most_bytes is None:
+        raise RuntimeError("another profiler runs")
     return memory.most_bytes
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import tracehouse
 from tests.tracehouse.check.targets import TOLERANCE, make_target
 from tracehouse.byte_units import MIB
 from tracehouse.check.call_memory import record_memory
@@ -17,6 +18,7 @@ from tracehouse.check.size_groups import make_declared_groups
 from tracehouse.check.target import Target
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call, bind
+from tracehouse.findings.verdict import Verdict
 
 MODEL, CALL = 100 * MIB, 80 * MIB
 
@@ -117,6 +119,15 @@ def test_the_limit_on_addresses_is_found_without_a_view_of_the_machine() -> None
     assert 256 * MIB < free <= 512 * MIB
 
 
+@pytest.mark.parametrize("use_kineto", [True, False])
+def test_a_callers_own_profiler_is_left_alone(use_kineto: bool) -> None:
+    with torch.autograd.profiler.profile(use_kineto=use_kineto):
+        report = tracehouse.check(torch.nn.Linear(4, 4).eval(), torch.ones(2, 4), budget_s=30.0)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert report.check.memory is not None
+
+
 def test_the_copy_in_float64_is_all_that_is_made_for_an_answer_in_float64() -> None:
     """Twice the model and no third: no copy lies beside it that is not yet cast."""
     module = torch.nn.Linear(2048, 2048)
@@ -124,4 +135,5 @@ def test_the_copy_in_float64_is_all_that_is_made_for_an_answer_in_float64() -> N
         Float64Model(module).answer(bind(module, "forward", "forward", (torch.ones(1, 2048),), {}), 0, within_s=60.0)
 
     model_bytes = sum(one.nbytes for one in module.parameters())
+    assert memory.most_bytes is not None
     assert 2 * model_bytes <= memory.most_bytes < 2.5 * model_bytes
