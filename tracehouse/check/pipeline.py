@@ -206,7 +206,7 @@ class Pipeline:
             return
         assert evidence.groups is not None  # or there is nothing to prove
         proof = _choose_wider(evidence.prove.proof, self._find_proof(evidence, budget))
-        settles_reads |= is_proven(evidence.groups.example, proof)
+        settles_reads |= is_proven(evidence.groups.example, proof) and not _reads_values(evidence)
         yield (result := ProveEvidence(proof, settles_reads=settles_reads))
         proof = _with_measured_memory(proof, measure_memory(self._target, evidence.groups, proof, budget))
         _note_gaps(proof, budget)
@@ -445,6 +445,16 @@ def _knows_more_to_prove(evidence: Evidence) -> bool:
     if evidence.flip.harmless_lines or any(not one.right for one in evidence.baked_sizes):
         return proof is not None and bool(proof.failed)
     return evidence.is_wrong
+
+
+def _reads_values(evidence: Evidence) -> bool:
+    """Whether Python reads what a proof may not see: a tensor without values has a text, say, that tells nothing."""
+    observation = evidence.observe.observation
+    return (
+        observation is None
+        or observation.hands_memory_out
+        or any(read.depends_on == "values" for read in observation.reads)
+    )
 
 
 def _count_bytes(call: Call) -> int:

@@ -30,7 +30,7 @@ def test_what_is_returned_at_all_sizes_is_proven_for_all_of_them(load: Load) -> 
 def test_a_constant_that_follows_a_size_is_proven_at_that_size_alone(load: Load, entrypoint: str) -> None:
     proof = proof_of(load, entrypoint)
 
-    assert [str(region) for region in proof.regions] == ["batch 2, length 2 to 64"]
+    assert [str(region) for region in proof.regions] == ["batch 2, length 1 to 64"]
     assert proof.refutations
 
 

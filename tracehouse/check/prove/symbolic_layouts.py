@@ -28,7 +28,7 @@ _CHANNELS_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 
 def is_laid_out_as_new(tensor: torch.Tensor) -> bool:
     """Whether each stride is the one that a new contiguous tensor of these sizes has."""
-    return is_contiguous(tensor) and any(
+    return any(
         all(
             have_same_expression(stride, expected)
             for _, stride, expected in _dims_with_strides(tensor, least, range(tensor.dim()))
@@ -48,12 +48,17 @@ def forget_contiguous(tensor: torch.Tensor) -> None:
 
 
 def is_contiguous(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is contiguous; if it has no values, whatever the sizes."""
+    """Whether the tensor is contiguous; if it has no values, whatever the sizes.
+
+    A dim of size 1 may have another stride than in a new tensor. Then torch may lay a result out otherwise where
+    another size is 1, so that no symbol is 1 is a condition.
+    """
     if not is_fake(tensor):
         return tensor.is_contiguous()
     known: bool | None = vars(tensor).get(_IS_CONTIGUOUS)
     if known is None:
-        known = _fills_memory_in(tensor, range(tensor.dim()))
+        fills = _fills_memory_in(tensor, range(tensor.dim()))
+        known = fills and (is_laid_out_as_new(tensor) or _has_no_size_of_one(tensor))
         setattr(tensor, _IS_CONTIGUOUS, known)
     return known
 

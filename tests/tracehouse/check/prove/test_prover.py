@@ -260,6 +260,13 @@ class BranchesOnStride(torch.nn.Module):
         return x * 2 if (x.t() * 2.0).stride(0) == 1 else x * 3
 
 
+class BranchesOnStrideOfSum(torch.nn.Module):
+    """What is contiguous though its strides are not those of a new tensor is laid out anew where a size is 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if (x[:, :1].transpose(0, 1) + torch.ones(x.shape[0])).stride(0) == 1 else x * 3
+
+
 class BranchesOnDims(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.squeeze().dim() == 2 else x * 3
@@ -271,7 +278,15 @@ class BranchesOnShapeOfBoth(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    "module", [BranchesOnLayout, BranchesOnLayoutOfResult, BranchesOnStride, BranchesOnDims, BranchesOnShapeOfBoth]
+    "module",
+    [
+        BranchesOnLayout,
+        BranchesOnLayoutOfResult,
+        BranchesOnStride,
+        BranchesOnStrideOfSum,
+        BranchesOnDims,
+        BranchesOnShapeOfBoth,
+    ],
 )
 def test_a_size_of_one_that_goes_another_way_is_not_proven(module: type[torch.nn.Module]) -> None:
     model = module()
