@@ -51,7 +51,7 @@ def select_offered(calls: Sequence[OfferedCall]) -> list[OfferedCall]:
     offered: list[OfferedCall] = []
     left_bytes = CASES_MAX_BYTES
     for one in [one for one in calls if not one.agrees] + agreeing:
-        byte_size = sum(tensor.nbytes for tensor in one.call.tensors.values())
+        byte_size = one.call.byte_size
         if len(offered) < CASES_MAX and byte_size <= left_bytes and len(one.name) <= CASE_NAME_MAX_CHARACTERS:
             offered.append(one)
             left_bytes -= byte_size

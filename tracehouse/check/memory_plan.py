@@ -2,10 +2,10 @@
 
 The whole check takes three times the model and one call at most: the model itself, its copy in float64, which is twice
 as large, and a call of this copy beside the answers that are compared. Everything else shares the model's parameters.
-If that is more than the process may take, parts are left out in this order, the least loss first:
+If that is more than the process may take, parts are left out in this order:
 
-1. Answers in float64: the fixed tolerance decides instead whether a difference is rounding.
-2. Calls of larger sizes than fit: the contract is narrower, where such sizes are not proven.
+1. Calls of larger sizes than fit: the contract is narrower, where such sizes are not proven.
+2. Answers in float64: the fixed tolerance decides instead whether a difference is rounding.
 3. The certificate for batches, whose calls join rows: requests are answered one by one.
 
 What is left, calls on inputs of the example's sizes, is what the model itself needs.
@@ -73,16 +73,26 @@ class MemoryPlan:
     @property
     def needed_bytes(self) -> int:
         """What the whole check takes at most, the model with it."""
-        float64_bytes = self.float64_bytes if self.float64_bytes <= FLOAT64_MAX_BYTES else 0
+        return self.model_bytes + self._needed_beside_bytes
+
+    @property
+    def _needed_beside_bytes(self) -> int:
+        """What the whole check takes at most beside the model."""
+        float64_bytes = self.float64_bytes if self._has_float64 else 0
         more_bytes = max((TIMES_MAX - 1) * self.model_bytes, float64_bytes)
-        return self.model_bytes + more_bytes + TIMES_MAX * self.call_bytes + BESIDE_BYTES
+        return more_bytes + TIMES_MAX * self.call_bytes + BESIDE_BYTES
+
+    @property
+    def _has_float64(self) -> bool:
+        """Whether the model has a copy in float64, if that fits into memory."""
+        return self.float64_bytes <= FLOAT64_MAX_BYTES
 
     @property
     def most_bytes(self) -> float:
         """What the check may take beside the model: what it needs or, if that is less, what is free."""
         if not self.examples:
             return inf
-        needed = self.needed_bytes - self.model_bytes
+        needed = self._needed_beside_bytes
         return needed if self.free_bytes is None else min(needed, self.free_bytes)
 
     def needs(self, call: Call) -> float:
@@ -103,7 +113,7 @@ class MemoryPlan:
 
     def why_no_float64(self, call: Call) -> str | None:
         """Return why the call is not answered in float64; None if that fits beside two answers to it."""
-        if self.float64_bytes > FLOAT64_MAX_BYTES:  # then there is none anyway
+        if not self._has_float64:
             return None
         needed = self.float64_bytes + 2 * self.needs(call)
         if needed <= self.most_bytes:
@@ -122,22 +132,17 @@ class MemoryPlan:
     def most_input_bytes(self, call: Call) -> float:
         """Return how many bytes the inputs of a call like this one may have, so that the call fits."""
         needed = self.needs(call)
-        return inf if not needed else self.most_bytes / needed * sum(one.nbytes for one in call.tensors.values())
-
-    @property
-    def _is_whole(self) -> bool:
-        return self.most_bytes >= self.needed_bytes - self.model_bytes
+        return inf if not needed else self.most_bytes / needed * call.byte_size
 
     @property
     def left_out(self) -> list[str]:
         """Return what the check leaves out because the whole does not fit, with the reason."""
-        if not self.examples or self._is_whole:
+        needed = self._needed_beside_bytes
+        if not self.examples or self.most_bytes >= needed:
             return []
-        has_float64 = self.float64_bytes <= FLOAT64_MAX_BYTES
-        parts = [_NO_FLOAT64] if has_float64 and self.float64_bytes + 2 * self.call_bytes > self.most_bytes else []
+        parts = [_NO_FLOAT64] if self._has_float64 and self.float64_bytes + 2 * self.call_bytes > self.most_bytes else []
         parts.append(_SMALLER_CALLS.format(most=format_mib(int(self.most_bytes))))
-        needed, free = self.needed_bytes - self.model_bytes, self.free_bytes or 0
-        why = _WHY.format(needed=format_mib(needed), free=format_mib(free))
+        why = _WHY.format(needed=format_mib(needed), free=format_mib(self.free_bytes or 0))
         return [f"{part} ({why})" for part in parts]
 
     @property

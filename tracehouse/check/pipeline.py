@@ -297,7 +297,7 @@ class Pipeline:
             wanted,
             budget.share(_REST_SHARE),
             known=[*known, *calls],
-            is_settled=lambda sizes: is_proven(sizes, proof),
+            is_settled=_settled_by(proof),
         )
         calls += run_calls(target, groups, _counterexamples_of(proof), budget)
         return calls + run_witnesses_at(target, groups, doubtful_sizes(proof, groups, [*known, *calls]), budget)
@@ -353,7 +353,7 @@ class Pipeline:
             yield BatchEvidence(summary=_NO_ROOM_FOR_ROWS)
             return
         # The verification joins no more rows than that.
-        most_bytes = min(most_input_bytes(_count_bytes(self._target.call)), memory.most_input_bytes(target.call))
+        most_bytes = min(most_input_bytes(self._target.call.byte_size), memory.most_input_bytes(target.call))
         certified = certificate.certify(target, evidence.groups, _BATCH_MAX, budget, most_bytes, bounds=bounds)
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
@@ -449,16 +449,7 @@ def _knows_more_to_prove(evidence: Evidence) -> bool:
 
 def _reads_values(evidence: Evidence) -> bool:
     """Whether Python reads what a proof may not see: a tensor without values has a text, say, that tells nothing."""
-    observation = evidence.observe.observation
-    return (
-        observation is None
-        or observation.hands_memory_out
-        or any(read.depends_on == "values" for read in observation.reads)
-    )
-
-
-def _count_bytes(call: Call) -> int:
-    return sum(tensor.nbytes for tensor in call.tensors.values())
+    return any(read.depends_on == "values" for read in evidence.observed_reads)
 
 
 def _count_parameters(module: torch.nn.Module) -> int:

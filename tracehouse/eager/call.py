@@ -54,6 +54,11 @@ class Call:
             found |= structure.tensors(value, name)
         return found
 
+    @property
+    def byte_size(self) -> int:
+        """The bytes of all tensors together."""
+        return sum(tensor.nbytes for tensor in self.tensors.values())
+
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> "Call":
         """Return the same call with other tensors, by path. Raises KeyError if one is missing."""
         arguments = {

@@ -107,7 +107,7 @@ class Reference:
             self._send(_reply_of(answer, _pack_outputs(call, answer, OutputWithoutValues), time.monotonic() - began))
 
     def _refuse_too_large(self) -> None:
-        byte_size = sum(tensor.nbytes for call in self._cases.values() for tensor in call.tensors.values())
+        byte_size = sum(call.byte_size for call in self._cases.values())
         if byte_size > INPUTS_MAX_BYTES:
             raise LimitExceeded(
                 f"the inputs have {byte_size} bytes, and all of them together may have {INPUTS_MAX_BYTES}",

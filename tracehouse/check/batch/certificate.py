@@ -141,7 +141,7 @@ class _RowTester:
     def certify(self, up_to: int, most_bytes: float) -> Batch:
         """Return the certificate. Raises _Dependent if there is none."""
         self._rows = self._find_rows()
-        row_bytes = sum(tensor.nbytes for tensor in self._make_call(self._rows[:1]).tensors.values())
+        row_bytes = self._make_call(self._rows[:1]).byte_size
         up_to = int(min(up_to, max(_SMALL, most_bytes / max(1, row_bytes))))
         self._alone = [self._answer([row]) for row in self._rows]
         few = [self._answer(self._pick_rows(range(rows))) for rows in _FIRST_SIZES]
