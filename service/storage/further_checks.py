@@ -1,11 +1,12 @@
 """Further checks: which requests made an artifact or go on with its check, and what an idle worker may take."""
 
-from sqlalchemy import Connection, Text, cast, exists, literal, or_, select, update
+from sqlalchemy import Connection, exists, literal, select, update
 
 from service.domain.errors import ArtifactNotFound
 from service.domain.further_check import LaterCheck
 from service.domain.trace_request import State, TraceRequest
 from service.storage import tables
+from service.storage.models import version_has_artifact
 from service.storage.trace_request_rows import has_artifact, read_request
 from service.storage.transactions import Transactions
 
@@ -56,13 +57,11 @@ class FurtherChecks:
 
         It belongs to a version that is there. The oldest artifact comes first.
         """
-        versions = or_(
-            *(cast(column, Text).contains(_owner.digest) for column in (_version.artifacts, _version.buckets))
-        )
+        is_served = _version.tenant == _owner.tenant, version_has_artifact(_owner.digest)
         query = (
             select(_owner.tenant, _owner.digest)
             .join(tables.artifacts, tables.artifacts.c.digest == _owner.digest)
-            .where(_owner.idle_pool == pool, exists().where(_version.tenant == _owner.tenant, versions))
+            .where(_owner.idle_pool == pool, exists().where(*is_served))
             .order_by(tables.artifacts.c.created_at, _owner.digest)
             .limit(1)
         )

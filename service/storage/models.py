@@ -17,6 +17,7 @@ from sqlalchemy import (
     delete,
     exists,
     insert,
+    literal,
     or_,
     select,
     update,
@@ -211,14 +212,19 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
     return version, promotion
 
 
+def version_has_artifact(digest: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition that a version has the artifact, for one of its devices or buckets."""
+    return or_(*(cast(column, Text).contains(digest) for column in (_version.artifacts, _version.buckets)))
+
+
 def withdraw_from_versions(connection: Connection, tenant: str, digests: Sequence[str], trace_request: str) -> None:
     """Note in each version that has one of the artifacts that the trace request's check refuted it."""
     for digest in digests:
-        has_it = or_(*(cast(column, Text).contains(digest) for column in (_version.artifacts, _version.buckets)))
-        for row in connection.execute(select(tables.model_versions).where(_version.tenant == tenant, has_it)).all():
-            there = _belongs_to(tables.model_versions, tenant, row.name), _version.version == row.version
+        there = _version.tenant == tenant, version_has_artifact(literal(digest))
+        for row in connection.execute(select(tables.model_versions).where(*there)).all():
+            itself = _belongs_to(tables.model_versions, tenant, row.name), _version.version == row.version
             noted = {**(row.withdrawn or {}), digest: trace_request}
-            connection.execute(update(tables.model_versions).where(*there).values(withdrawn=noted))
+            connection.execute(update(tables.model_versions).where(*itself).values(withdrawn=noted))
 
 
 def _read_default(connection: Connection, tenant: str, name: str) -> ServedVersion | None:
