@@ -140,7 +140,9 @@ class MemoryPlan:
         needed = self._needed_beside_bytes
         if not self.examples or self.most_bytes >= needed:
             return []
-        parts = [_NO_FLOAT64] if self._has_float64 and self.float64_bytes + 2 * self.call_bytes > self.most_bytes else []
+        parts = (
+            [_NO_FLOAT64] if self._has_float64 and self.float64_bytes + 2 * self.call_bytes > self.most_bytes else []
+        )
         parts.append(_SMALLER_CALLS.format(most=format_mib(int(self.most_bytes))))
         why = _WHY.format(needed=format_mib(needed), free=format_mib(self.free_bytes or 0))
         return [f"{part} ({why})" for part in parts]

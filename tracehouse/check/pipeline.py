@@ -62,7 +62,12 @@ from tracehouse.contract.memory import Memory
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_counterexample, name_sizes, name_value_read
-from tracehouse.differential.size_samples import most_input_bytes, stand_in_sizes
+from tracehouse.differential.size_samples import (
+    STAND_IN_PROBES,
+    STAND_IN_ROWS,
+    most_input_bytes,
+    stand_in_sizes,
+)
 from tracehouse.eager.call import Call
 from tracehouse.eager.error_translation import reports_no_memory
 from tracehouse.findings.trace_check import Layer
@@ -82,9 +87,6 @@ _SHRINK_SHARE = 0.04
 # The calls at sizes that the proof leaves open may take this fraction of the rest of their layer. A choice.
 _REST_SHARE = 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
-# Where smaller sizes stand for the example's, they are not below these. Chosen: a network that halves images five times
-# should have several pixels left whose layout it may read.
-_ROWS_MIN, _PROBED_MIN = 32, 96
 _BROKE_OFF = "the layer broke off"
 _NO_MEMORY = "the rest of the layer, because this process has no more memory"
 _NO_FLOAT64 = "answers in float64, so that the fixed tolerance decided whether a difference is rounding"
@@ -327,7 +329,7 @@ class Pipeline:
             smallest = self._smallest(tester, name, call)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         # Probes have a limit of their own, and may take what is left of the whole budget.
-        small = self._with_small_example(evidence, _PROBED_MIN).call
+        small = self._with_small_example(evidence, STAND_IN_PROBES).call
         self._run_probes(values.bounds, self._budget, evidence.wrong_calls, small)
         wrong = [(_name_value(one), one.call, tester.at_line(one.line)) for one in evidence.wrong_values
                  if one.confirmed]  # fmt: skip
@@ -346,7 +348,7 @@ class Pipeline:
             return
         assert evidence.groups is not None  # or there is nothing to certify
         bounds = evidence.probe.values.bounds
-        target = self._with_small_example(evidence, _ROWS_MIN)
+        target = self._with_small_example(evidence, STAND_IN_ROWS)
         memory = target.eager.memory
         if (why := memory.why_no_batch(target.call)) is not None:
             budget.leave_out(f"whether rows may be answered together: {why}")

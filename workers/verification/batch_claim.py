@@ -15,9 +15,6 @@ from tracehouse.tensors.tensor import Tensor
 from workers.verification.differential_runs import DifferentialTester
 from workers.verification.sized_inputs import SizedInputs
 
-# Where smaller proven sizes stand for the example's, they are not below this, as in the check. Chosen: a network that
-# halves images five times should have several pixels left.
-_LEAST = 32
 # Of the numbers of rows that a region has, so many are searched for two that add up to a third.
 _ROWS_SEARCHED = 16
 
@@ -50,7 +47,8 @@ class BatchVerifier:
             return None
         rows = self._example_sizes[batch.symbol]
         proven = [region for region in regions if region.basis == "proven"]
-        self._sizes = {**size_samples.stand_in_sizes(proven, self._example_sizes, _LEAST), batch.symbol: rows}
+        small = size_samples.stand_in_sizes(proven, self._example_sizes, size_samples.STAND_IN_ROWS)
+        self._sizes = {**small, batch.symbol: rows}
         pairs = self._choose_pairs(batch, regions)
         if not pairs:
             self._reject(batch, "no two sizes of it add up to a third")

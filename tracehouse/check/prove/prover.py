@@ -24,6 +24,7 @@ from tracehouse.check.time_limit import alarm
 from tracehouse.contract.memory import Memory
 from tracehouse.contract.regions import Region
 from tracehouse.differential.budget import Budget
+from tracehouse.differential.size_samples import STAND_IN_PROBES
 from tracehouse.eager.call import Call
 from tracehouse.introspection import user_lines
 
@@ -36,9 +37,6 @@ _EMPTY_CASES_MAX = 8  # of cases in which a symbol has size 0
 FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
 _REPEAT_S = 0.1
-# A size that may be smaller for all that is proven becomes this. Chosen: a network that halves images five times should
-# have several pixels left.
-_SMALL = 96
 # The fraction of the time left that a case with free symbols may take: one with fewer is hardly quicker. A choice.
 _FREE_SHARE = 0.85
 _REGIONS_NAMED = 2
@@ -302,7 +300,7 @@ class _Prover:
         """
         example, grid = self._groups.example, self._division.grid
         batches = {symbol: example[symbol] for symbol in self._batches}
-        small = {symbol: min(size, _SMALL) for symbol, size in example.items()} | batches
+        small = {symbol: min(size, STAND_IN_PROBES) for symbol, size in example.items()} | batches
         cell = grid.cell_of(small)
         return small if cell is not None and self._division.mask("proven")[cell] else example
 
