@@ -1,8 +1,8 @@
 """Symbolic layouts: how tensors without values lie in memory, by the expressions of their sizes and strides alone.
 
 The answers hold for all sizes, but that a dim whose size is 1 may have another stride. What torch does with a tensor
-that is not contiguous may depend on that. So answers about such a tensor put one condition on its sizes: a symbol is
-not 1.
+that is not laid out as a new one may depend on that. So answers about such a tensor put one condition on its sizes: a
+symbol is not 1.
 """
 
 from collections.abc import Iterator, Sequence
