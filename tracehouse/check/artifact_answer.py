@@ -14,6 +14,8 @@ from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_e
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
 
+_LINE_MAX_CHARACTERS = 4000
+
 
 @dataclass(frozen=True)
 class ArtifactAnswer:
@@ -67,5 +69,5 @@ def _compare(
 
 def _last_line(error: Exception) -> str:
     """Return the last line of the message: torch puts what happened there, after the lines of the graph."""
-    text = user_lines.error_text(error).strip()
-    return text.splitlines()[-1] if text else type(error).__name__
+    text = user_lines.full_error_text(error).strip()
+    return user_lines.shorten(text.splitlines()[-1], _LINE_MAX_CHARACTERS) if text else type(error).__name__

@@ -105,7 +105,7 @@ def translate_errors(kind: type[TraceError], doing: str, **facts: Any) -> Iterat
             raise stub_used_error(caught) from error
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
-        text = user_lines.error_text(error)
+        text = user_lines.full_error_text(error)
         named = next((named for words, named in _NAMED if words in text), kind)
         detail = f"{doing} {type(error).__name__}: {user_lines.public_error_text(error)}"
         raise named(detail, **user_lines.error_facts(error), **remedy_of(error), **facts) from error
@@ -117,7 +117,7 @@ def remedy_of(error: BaseException) -> dict[str, str]:
     The causes are searched too: libraries such as transformers wrap the real error in one of their own.
     """
     causes = list(_causes(error))
-    text = "\n".join(paths.without_source_folder(user_lines.error_text(cause)) for cause in causes)
+    text = "\n".join(paths.without_source_folder(user_lines.full_error_text(cause)) for cause in causes)
     remedy = next(({"remedy": remedy} for words, remedy in _REMEDIES if words in text), {})
     missing = next((cause.name for cause in causes if isinstance(cause, ModuleNotFoundError) and cause.name), None)
     return remedy if missing is None else remedy | {"missing_module": str(missing)}
@@ -143,7 +143,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError | OSError) and any(
-        words in user_lines.error_text(error) for words in PROCESS_MESSAGES
+        words in user_lines.full_error_text(error) for words in PROCESS_MESSAGES
     )
 
 

@@ -167,7 +167,7 @@ class Export:
 
     def _line_of_node(self, method: str, error: BaseException) -> user_lines.Line | None:
         """Return the line of the first node of the kind that torch could not translate: torch names only the kind."""
-        untranslated = _UNTRANSLATED.search(user_lines.error_text(error))
+        untranslated = _UNTRANSLATED.search(user_lines.full_error_text(error))
         if untranslated is None:
             return None
         nodes = script_graphs.nodes(script_graphs.methods(self._traced)[method].inlined_graph)
@@ -250,7 +250,7 @@ def _report(
 
 def _error_words(error: BaseException) -> str:
     """Return an error's message without torch's advice, this machine's paths and memory addresses."""
-    text = user_lines.error_text(error)
+    text = user_lines.full_error_text(error)  # not shortened: after a TorchScript error's stack comes its reason
     if _INTERPRETER in text:
         text = text.rpartition("\nRuntimeError: ")[2]
     text = _ADVICE.split(text)[0].strip()
@@ -263,7 +263,7 @@ def _line_of(error: BaseException) -> user_lines.Line | None:
     line = user_lines.line_of_error(error)
     if line is not None and not line.file.startswith(_ARITHMETIC):
         return line
-    places = _NODE_PLACE.findall(user_lines.error_text(error))
+    places = _NODE_PLACE.findall(user_lines.full_error_text(error))
     return next(
         (user_lines.line_at(file, int(number)) for file, number in places if file in user_lines.submitted), None
     )

@@ -97,7 +97,20 @@ class FillsMemory(torch.nn.Module):
         return x.sum() + torch.zeros((x.shape[0] - 1) * 2**50).sum()
 
 
-@pytest.mark.parametrize("module", [OnlyTheTraceFillsMemory(), FillsMemory()])
+class Deep(torch.nn.Module):
+    """Whose TorchScript errors have a stack of over 4000 characters before their reason."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Sequential(OnlyTheTraceFillsMemory())
+        for _ in range(40):
+            self.inner = torch.nn.Sequential(self.inner)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+@pytest.mark.parametrize("module", [OnlyTheTraceFillsMemory(), FillsMemory(), Deep()])
 def test_a_call_that_runs_out_of_memory_says_nothing_against_the_trace(module: torch.nn.Module) -> None:
     target, budget = make_target(module, torch.ones(1, 4)), Budget(60.0)
 
