@@ -108,7 +108,7 @@ def report(client: httpx.Client, plain: "subprocess.Popen[str]", models: Sequenc
 
 def submit(client: httpx.Client, model: LatencyModel, seed: int, probes: str) -> None:
     submission = model.submission(seed, probes)
-    answer = client.post("/trace", json=submission, headers={"prefer": "wait=60"}).raise_for_status().json()
+    answer = client.post("/trace", json=submission, headers={"prefer": "wait=240"}).raise_for_status().json()
     if answer["verdict"] != "verified":
         sys.exit(f"{model.name}: {answer['state']}, {answer['verdict']}, {answer['problem']}")
 
