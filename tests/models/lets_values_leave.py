@@ -20,6 +20,16 @@ class AsText(torch.nn.Module):
         return ids * self.NAMES.get(f"token {ids[0].item()}", 1)
 
 
+class AsTheTextOfATensor(torch.nn.Module):
+    def forward(self, ids):
+        return ids * 2 if "7777" in repr(ids.sum()) else ids + 1
+
+
+class AsAFilledInText(torch.nn.Module):
+    def forward(self, ids):
+        return ids * 2 if "7777" in "the sum is %s" % ids.sum() else ids + 1
+
+
 class AsBytes(torch.nn.Module):
     def forward(self, ids):
         return ids * 0 if bytes(one % 256 for one in ids.tolist()).startswith(b"hey") else ids + 1

@@ -170,9 +170,12 @@ class ValueFollower(Follower):
             self._mark(read, container)
 
     def operate(self, name: str, left: Any, right: Any) -> Any:
-        read = self._find_read((left, right))
+        read, count = self._find_read((left, right)), self._tracker.uses
         if read is None:
-            return super().operate(name, left, right)
+            result = super().operate(name, left, right)
+            # `'%s' % tensor` reads the tensor's values.
+            is_made = isinstance(result, str | bytes) and self._tracker.uses > count
+            return self._pass_on(self._tracker.last_read, result) if is_made and self._tracker.last_read else result
         if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
             moved = self._is_kept(read, (left, right))
             return super().operate(name, _move(left), _move(right)) if moved else super().operate(name, left, right)

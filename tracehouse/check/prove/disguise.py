@@ -12,16 +12,17 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.sym_node import SymNode
 from torch.nn.modules import rnn
 
 from tracehouse.check.instrumentation.ambient_reads import set_attribute
 from tracehouse.check.instrumentation.value_reads import RECORDING_FILES
 from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
-from tracehouse.check.prove.symbols import SYMBOLIC, compute
+from tracehouse.check.prove.symbols import SYMBOLIC, compute, is_fake
 from tracehouse.introspection import source_trees, user_lines
 
 PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
@@ -32,11 +33,15 @@ _SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "
 _FOLLOWING_FILES = {*RECORDING_FILES, str(Path(__file__).with_name("size_follower.py"))}
 
 Method = Callable[..., Any]
+Stop = Callable[[str], NoReturn]
 
 
 @contextmanager
-def disguise() -> Iterator[None]:
-    """Within it, symbolic numbers give what Python's numbers give, to the last bit."""
+def disguise(stop: Stop) -> Iterator[None]:
+    """Within it, symbolic numbers give what Python's numbers give, to the last bit.
+
+    `stop` ends the run, for the reason that it gets, where nothing can pass for what the model asks for.
+    """
     with ExitStack() as stack:
 
         def change(owner: Any, name: str, replace: Callable[[Any], Any]) -> None:
@@ -50,8 +55,10 @@ def disguise() -> Iterator[None]:
         for kind in (torch.SymInt, torch.SymFloat):
             change(kind, "__floordiv__", partial(_divide_and_floor, reflected=False))
             change(kind, "__rfloordiv__", partial(_divide_and_floor, reflected=True))
+        for name in ("__repr__", "__format__"):
+            change(torch.Tensor, name, partial(_write_tensor, stop))
         change(torch.SymInt, "__round__", _round_to_digits)
-        change(builtins, "isinstance", _pass_for_numbers)
+        change(builtins, "isinstance", _answer_as_for_real_ones)
         stack.enter_context(set_attribute(rnn, "int", _int_of_rows))
         yield
 
@@ -107,35 +114,68 @@ def _format_value(original: Method) -> Method:
     return run
 
 
+def _write_tensor(stop: Stop, original: Method) -> Method:
+    """Return a method that gives the text of a tensor, unless it has no values and the model computes with the text."""
+
+    def run(self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+        if is_fake(self) and _computes_with_text(sys._getframe(1)):
+            stop("the model makes a text of a tensor's values")
+        return str(original(self, *args, **kwargs))
+
+    return run
+
+
 def number_of(symbolic: Any) -> int | float | bool:
     """Return a symbolic number as the number that it is; from then on, the sizes are those at which it is so."""
     value: int | float | bool = PYTHON_TYPES[type(symbolic)](symbolic)
     return value
 
 
-def _pass_for_numbers(original: Method) -> Method:
-    """Return an `isinstance` to which symbolic numbers are Python's, if the model's code asks."""
+def _answer_as_for_real_ones(original: Method) -> Method:
+    """Return an `isinstance` to which symbolic numbers are Python's, and no tensor is fake, if the model's code asks.
 
-    def run(value: Any, kinds: Any) -> bool:
-        if original(value, kinds):
-            return True
-        python_type = PYTHON_TYPES.get(type(value))
-        if python_type is None or not user_lines.is_user(sys._getframe(1).f_code.co_filename):
-            return False
-        return bool(issubclass(python_type, kinds))
+    transformers asks whether a tensor is fake, and then leaves reads of values out, which eager does.
+    """
+
+    def run(value: Any, kinds: Any) -> bool:  # called a hundred thousand times in a run
+        kind = type(value)
+        if kind is FakeTensor:
+            asks = (kinds is FakeTensor or (type(kinds) is tuple and FakeTensor in kinds)) and _is_user(
+                sys._getframe(1)
+            )
+            return bool(original(value, _without_fake_tensors(kinds) if asks else kinds))
+        if kind not in PYTHON_TYPES or original(value, kinds):
+            return bool(original(value, kinds))
+        return issubclass(PYTHON_TYPES[kind], kinds) and _is_user(sys._getframe(1))
 
     return run
 
 
-def _computes_with_text(frame: FrameType) -> bool:
-    """Whether the model's code asks for a text, and might do more with it than show it to a person.
+def _without_fake_tensors(kinds: Any) -> Any:
+    return tuple(kind for kind in kinds if kind is not FakeTensor) if type(kinds) is tuple else ()
 
-    Frames that follow the model's calls stand between the two, as where a text is joined of `map(str, sizes)`.
+
+def _computes_with_text(frame: FrameType) -> bool:
+    """Whether the model's code asks for a text, and might do more with it than show it to a person."""
+    asking = _find_asking(frame)
+    return _is_user(asking) and not source_trees.is_within(
+        asking.f_code.co_filename, asking.f_lineno, _find_showing_statements
+    )
+
+
+def _is_user(frame: FrameType) -> bool:
+    """Whether the model's code asks."""
+    return user_lines.is_user(_find_asking(frame).f_code.co_filename)
+
+
+def _find_asking(frame: FrameType) -> FrameType:
+    """Return the frame that asks: frames that follow the model's calls stand between it and the function it calls.
+
+    So it is where a text is joined of `map(str, sizes)`.
     """
     while frame.f_code.co_filename in _FOLLOWING_FILES and frame.f_back is not None:
         frame = frame.f_back
-    file = frame.f_code.co_filename
-    return user_lines.is_user(file) and not source_trees.is_within(file, frame.f_lineno, _find_showing_statements)
+    return frame
 
 
 def _find_showing_statements(tree: ast.Module) -> Iterator[ast.stmt]:

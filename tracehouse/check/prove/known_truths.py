@@ -1,21 +1,27 @@
-"""Known truths: values of which all elements are true, whatever the sizes.
+"""Known truths: values of which all elements are true, or none is negative, or all are zero, whatever the sizes.
 
 `nn.Transformer` asks whether the mask that it gets is the causal one, and makes that one anew to compare them. Both are
-the same value where the caller made it by torch's own function.
+the same value where the caller made it by torch's own function. transformers asks whether a mask hides anything, and
+leaves it out where it does not: there the artifact, which has the mask, adds zeros to what attention compares.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
-from tracehouse.check.prove.operand_keys import tensors_in
+from tracehouse.check.prove.operand_keys import Operands, tensors_in
 
-_FILLING = {"full", "zeros", "ones", "arange"}
+_FILLING = {"full", "zeros", "ones", "arange", "scalar_tensor", "new_zeros", "new_ones"}
+# What they give has no elements but those of the tensors that they take.
+_CHOOSING = {"view", "_unsafe_view", "reshape", "_reshape_alias", "expand", "unsqueeze", "squeeze", "transpose",
+             "permute", "t", "slice", "select", "cat", "stack", "repeat", "clone"}  # fmt: skip
 # What they give has no elements but those of the tensors that they take, and zeros.
-_REARRANGING = {"triu", "tril", "view", "_unsafe_view", "expand", "unsqueeze", "squeeze", "transpose", "permute", "t",
-                "slice", "select", "cat", "stack", "repeat"}  # fmt: skip
+_REARRANGING = {*_CHOOSING, "triu", "tril"}
+_PICKING = {"index", "gather", "index_select"}  # elements of the first of the tensors that they take
+_AND = {"bitwise_and", "logical_and", "__and__"}
+_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 
 NumberOf = Callable[[torch.Tensor], int]
 
@@ -23,11 +29,16 @@ NumberOf = Callable[[torch.Tensor], int]
 class KnownTruths:
     """What is known of the values of one run, by their numbers."""
 
-    def __init__(self, number_of: NumberOf) -> None:
-        """`number_of` returns the value number of a tensor."""
+    def __init__(self, number_of: NumberOf, assumed: Iterable[int] = ()) -> None:
+        """`number_of` returns the value number of a tensor. `assumed` are numbers of values that are taken as true."""
+        self.assumed = [*assumed]
         self._number_of = number_of
         self._without_nan: set[int] = set()
-        self._true: set[int] = set()
+        self._true: set[int] = {*assumed}
+        self._not_negative: set[int] = set()
+        self._zero: set[int] = set()
+        self._takes_floats = False  # whether an input has floats, which may be NaN
+        self._all_of: dict[int, int] = {}  # by the number of a result of `all`: the number of what it asks about
 
     def is_true(self, tensor: torch.Tensor) -> bool:
         """Whether all elements of the tensor are true."""
@@ -37,23 +48,91 @@ class KnownTruths:
         """Whether two tensors are the same value, and no NaN is in it, which equals nothing."""
         return self._number_of(first) == self._number_of(second) and self._has_no_nan(first)
 
+    def assume(self, tensor: torch.Tensor) -> None:
+        """Take the tensor as true from now on: the run goes on as it does where that is so."""
+        number = self._number_of(tensor)
+        self.assumed += [one for one in (number, self._all_of.get(number)) if one is not None]
+        self._true.update(self.assumed)
+
+    def note_input(self, tensor: torch.Tensor) -> None:
+        """Note that the run takes this tensor."""
+        self._takes_floats |= tensor.is_floating_point() or tensor.is_complex()
+
+    def without_zero_mask(self, name: str, operands: Operands) -> Operands:
+        """Return the operands of an operator, for attention without a mask that is only added, and is zero.
+
+        torch's kernel answers a NaN otherwise beside such a mask. So the mask stays where floats come in.
+        """
+        if name != _ATTENTION or self._takes_floats:
+            return operands
+        return [(argument, None if self._is_zero_mask(argument, value) else value) for argument, value in operands]
+
     def note(self, name: str, values: Sequence[Any], result: Any) -> None:
         """Note what is known of the result of an operator with these operands, which wrote into none of them."""
         if not isinstance(result, torch.Tensor):
             return
-        tensors = [*tensors_in(values)]
+        number, tensors = self._number_of(result), [*tensors_in(values)]
         if name in _FILLING:
-            if not tensors and not any(_may_be_nan(value) for value in values):
-                self._without_nan.add(self._number_of(result))
+            self._note_filled(name, number, values, has_tensors=bool(tensors))
             return
         if not tensors:
             return
         if name in _REARRANGING and all(one.dtype == result.dtype and self._has_no_nan(one) for one in tensors):
-            self._without_nan.add(self._number_of(result))
-        if name == "all" and self.is_true(tensors[0]):
-            self._true.add(self._number_of(result))
-        if name == "eq" and len(tensors) == 2 and self.are_equal(*tensors):
-            self._true.add(self._number_of(result))
+            self._without_nan.add(number)
+        if self._is_true_result(name, values, tensors, result):
+            self._true.add(number)
+        if self._is_not_negative_result(name, values, tensors):
+            self._not_negative.add(number)
+        if self._is_zero_result(name, tensors):
+            self._zero.add(number)
+        if name == "all" and len(values) == 1:
+            self._all_of[number] = self._number_of(tensors[0])
+
+    def _note_filled(self, name: str, number: int, values: Sequence[Any], *, has_tensors: bool) -> None:
+        if not has_tensors and not any(_may_be_nan(value) for value in values):
+            self._without_nan.add(number)
+        plain = [value for value in values if not isinstance(value, torch.Tensor)]
+        match name:
+            case "ones" | "new_ones":
+                self._true.add(number)
+            case "zeros" | "new_zeros":
+                self._zero.add(number)
+            case "scalar_tensor" if type(plain[0]) in (bool, int, float) and plain[0] == 0:
+                self._zero.add(number)
+            case "arange" if _counts_up(values):
+                self._not_negative.add(number)
+
+    def _is_true_result(
+        self, name: str, values: Sequence[Any], tensors: Sequence[torch.Tensor], result: torch.Tensor
+    ) -> bool:
+        if name == "all":
+            return self.is_true(tensors[0])
+        if name == "eq" and len(tensors) == 2:
+            return self.are_equal(*tensors)
+        if name == "ge" and type(values[1]) is int and values[1] <= 0:
+            return self._number_of(tensors[0]) in self._not_negative
+        if name == "_to_copy":
+            return result.dtype == torch.bool and self.is_true(tensors[0])
+        if name in _AND:
+            return len(tensors) == 2 and result.dtype == torch.bool and all(map(self.is_true, tensors))
+        if name in _PICKING:
+            return self.is_true(tensors[0])
+        return name in _CHOOSING and all(map(self.is_true, tensors))
+
+    def _is_not_negative_result(self, name: str, values: Sequence[Any], tensors: Sequence[torch.Tensor]) -> bool:
+        if any(self._number_of(one) not in self._not_negative for one in tensors):
+            return False
+        if name == "add":  # only with 0: a larger number may leave the datatype's range
+            return values[1] == 0 if type(values[1]) is int else False
+        return name in _CHOOSING
+
+    def _is_zero_result(self, name: str, tensors: Sequence[torch.Tensor]) -> bool:
+        if name == "where":
+            return len(tensors) == 3 and self.is_true(tensors[0]) and self._number_of(tensors[1]) in self._zero
+        return name in _CHOOSING and all(self._number_of(one) in self._zero for one in tensors)
+
+    def _is_zero_mask(self, argument: Any, value: Any) -> bool:
+        return argument.name == "attn_mask" and isinstance(value, torch.Tensor) and self._number_of(value) in self._zero
 
     def _has_no_nan(self, tensor: torch.Tensor) -> bool:
         is_number = not (tensor.is_floating_point() or tensor.is_complex())
@@ -62,3 +141,11 @@ class KnownTruths:
 
 def _may_be_nan(value: Any) -> bool:
     return isinstance(value, complex | torch.SymFloat) or (isinstance(value, float) and math.isnan(value))
+
+
+def _counts_up(values: Sequence[Any]) -> bool:
+    """Whether these operands of `arange` make it begin at 0 or above and step upwards: an end alone does."""
+    numbers = [value for value in values if type(value) in (int, float) or isinstance(value, torch.SymInt)]
+    start = 0 if len(numbers) == 1 else numbers[0]
+    step = numbers[2] if len(numbers) == 3 else 1
+    return type(start) is type(step) is int and start >= 0 and step > 0

@@ -4,9 +4,9 @@ It is a dispatch mode of torch (TorchDispatchMode), so it sees every operator th
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -58,10 +58,12 @@ class Recorder(TorchDispatchMode):
         find_line: FindLine,
         replay_read: ReplayRead,
         earlier: "Recorder | None" = None,
+        assumed: Collection[int] = (),
     ) -> None:
         """`layouts` are those of the runs on the same symbols; `find_line` returns the line at which the run is.
 
-        The run may reuse the results of `earlier`, a run on the same input tensors.
+        The run may reuse the results of `earlier`, a run on the same input tensors. `assumed` are the numbers of values
+        that it may take as true.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
@@ -76,7 +78,7 @@ class Recorder(TorchDispatchMode):
         self._run_stop = RunStop(find_line)
         self._memory = TensorMemory(numbers, symbols, self._run_stop)
         self._keys = OperandKeys(numbers, self._memory)
-        self._truths = KnownTruths(self._memory.number)
+        self._truths = KnownTruths(self._memory.number, assumed)
         self._open_contexts = ExitStack()
         self._earlier_results = None if earlier is None else earlier.results
         self._replay_read = replay_read
@@ -120,6 +122,7 @@ class Recorder(TorchDispatchMode):
     def name_input(self, tensor: torch.Tensor, path: str) -> None:
         """Give an input tensor the number of the input at this path, the same in both runs."""
         self._memory.assign(tensor, self._numbers.number("input", path))
+        self._truths.note_input(tensor)
 
     def number(self, tensor: torch.Tensor) -> int:
         """Return the number of the tensor's present value."""
@@ -130,9 +133,18 @@ class Recorder(TorchDispatchMode):
         return storage_of(self._memory.fake(tensor))
 
     @property
+    def assumed(self) -> set[int]:
+        """The numbers of the values that the run took as true: all of it holds only where they are."""
+        return {*self._truths.assumed}
+
+    @property
     def stop_reason(self) -> Unprovable | None:
         """The reason for which the run was stopped; None where it was not."""
         return self._run_stop.cause
+
+    def stop(self, reason: str) -> NoReturn:
+        """Stop the run where it is. Raises Unprovable always, with this reason and the present line."""
+        self._run_stop.stop(reason)
 
     def seed(self) -> None:
         """Let the generators have the state with which the run began, as a caller who seeds them again does."""
@@ -168,7 +180,7 @@ class Recorder(TorchDispatchMode):
             return self._memory.assign_alias(func(*args, **kwargs), args[0])
         self._refuse(name, operands)
         self.operators.append(name)
-        key = self._keys.call_key(name, operands)
+        key = self._keys.call_key(name, self._truths.without_zero_mask(name, operands))
         draws = draws_random_numbers(func, args, kwargs)
         if draws:
             self._follow_generator()
@@ -306,10 +318,13 @@ class Recorder(TorchDispatchMode):
     def _read(self, name: str, args: Sequence[Any]) -> Any:
         try:
             datatype = args[0].dtype if name == "_local_scalar_dense" else torch.bool
-            return self._replay_read(self._run_stop.find_line(), self._constant_read(name, args), datatype)
+            value = self._replay_read(self._run_stop.find_line(), self._constant_read(name, args), datatype)
         except Unprovable as unprovable:
             self._run_stop.cause = unprovable
             raise
+        if value is True and name != "equal":
+            self._truths.assume(args[0])
+        return value
 
     def _constant_read(self, name: str, args: Sequence[Any]) -> Any:
         """Return the value that is read, where it is read from constants alone or is known to be true; else None.

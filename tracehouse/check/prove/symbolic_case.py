@@ -58,9 +58,6 @@ _DATA_SIZE_RUNS_MAX = 26
 
 _ROUNDED_MEAN = "a mean is computed along with a deviation, which rounds it otherwise than a mean alone"
 
-# The value numbers of the inputs, those of the outputs, and how the outputs nest.
-_Numbers = tuple[dict[str, int], tuple[dict[str, int], str]]
-
 
 @dataclass(frozen=True)
 class CaseResult:
@@ -206,11 +203,11 @@ class _SymbolicCase:
             for name in single:
                 del self._free[name]
             eager = self._run_eager(path)
-        artifact = self._run_artifact(eager)
+        self._eager_count = self._open_numbers().count()
+        artifact = self._artifact_run = self._run_artifact(eager)
         self._refuse_conditions_on_data()
-        assert self._numbers is not None
-        compare_runs(eager, artifact, self._numbers, self._open_symbols(), eager_count=self._eager_count)
-        self._rounds_otherwise |= self._numbers.has_other_ways(DEVIATIONS)
+        compare_runs(eager, artifact, self._open_numbers(), self._open_symbols(), eager_count=self._eager_count)
+        self._rounds_otherwise |= self._open_numbers().has_other_ways(DEVIATIONS)
         if eager.recorder.writes_held_tensors():
             raise Unprovable("the model writes what it keeps for the next call")
         return eager
@@ -287,21 +284,22 @@ class _SymbolicCase:
         The model is run on the same symbols again, and reads other values. What these runs assume of the sizes counts
         among the conditions of the case.
         """
-        numbers = {name: eager.recorder.number(tensor) for name, tensor in eager.inputs.items()}
-        expected = numbers, _output_numbers(eager.outputs, eager.recorder)
         for variation in vary_reads(self._reads, self._setting.numbers):
             line = next(iter(variation.values))[0]
             for one in (variation, replace(variation, others=True)):
                 replay = ReadReplay(path, self._setting.harmless, one)
-                reason = self._describe_effect(expected, replay)
+                reason = self._describe_effect(eager, replay)
                 if reason is not None:
                     return Unprovable(reason, line)
                 if not replay.met_others:
                     break
         return None
 
-    def _describe_effect(self, expected: _Numbers, replay: ReadReplay) -> str | None:
-        """Return what other values than those that were read change; None where they change nothing."""
+    def _describe_effect(self, eager: Run, replay: ReadReplay) -> str | None:
+        """Return what other values than those that were read change; None where they change nothing.
+
+        They change nothing either where the artifact computes what eager computes on them.
+        """
         try:
             run = self._run_on_symbols(replay)
         except ScriptNotFollowed:
@@ -311,10 +309,22 @@ class _SymbolicCase:
             return None if is_checked and not replay.varies_sizes else f"where it reads another value, {error.reason}"
         except Unprovable as error:
             return f"where it reads another value, {error.reason}"
-        numbers = {name: run.recorder.number(tensor) for name, tensor in run.inputs.items()}
-        if (numbers, _output_numbers(run.outputs, run.recorder)) == expected:
+        computes_the_same = _numbers_of(run) == _numbers_of(eager)
+        if computes_the_same and eager.recorder.assumed <= run.recorder.assumed:
+            return None
+        if eager.recorder.assumed != run.recorder.assumed and self._artifact_computes_as(run):
             return None
         return "the model computes otherwise where it reads another value"
+
+    def _artifact_computes_as(self, eager: Run) -> bool:
+        """Whether the artifact computes what this run of eager's does, where all is true that it read as true."""
+        count = self._open_numbers().count()
+        try:
+            artifact = self._run_artifact(eager)
+            compare_runs(eager, artifact, self._open_numbers(), self._open_symbols(), eager_count=count)
+        except (RunsDiffer, Unprovable):
+            return False
+        return True
 
     def _judge_by_calls(self, deciding: Unprovable, path: OperatorPath) -> CaseResult:
         """Return the result where a value that the model reads decides: calls show whether both sides are right."""
@@ -363,16 +373,26 @@ class _SymbolicCase:
         inputs = {path: self._open_symbols().empty(shapes[path], tensor) for path, tensor in self._call.tensors.items()}
         return _name_inputs(inputs, recorder)
 
-    def _record(self, find_line: FindLine, replay_read: ReplayRead, earlier: Recorder | None = None) -> Recorder:
+    def _open_numbers(self) -> ValueNumbers:
         assert self._numbers is not None
+        return self._numbers
+
+    def _record(
+        self,
+        find_line: FindLine,
+        replay_read: ReplayRead,
+        earlier: Recorder | None = None,
+        assumed: Collection[int] = (),
+    ) -> Recorder:
         assert self._layouts is not None
         return Recorder(
-            self._numbers,
+            self._open_numbers(),
             self._open_symbols(),
             self._layouts,
             find_line=find_line,
             replay_read=replay_read,
             earlier=earlier,
+            assumed=assumed,
         )
 
     def _run_eager(self, path: OperatorPath) -> Run:
@@ -396,7 +416,7 @@ class _SymbolicCase:
         self._setting.follower.take_caught()
         try:
             scripted = self._setting.scripted.follow(recorder)
-            with symbols.activate(), disguise(), recorder, scripted, self._setting.follower.symbolic():
+            with symbols.activate(), disguise(recorder.stop), recorder, scripted, self._setting.follower.symbolic():
                 outputs = fix_numbers(self._call.with_tensors(inputs).run(module))
                 self._check_caught()
                 operators = [*recorder.operators]
@@ -431,7 +451,7 @@ class _SymbolicCase:
             raise Unprovable("what a call leaves in the model changes what the next one computes")
 
     def _run_artifact(self, eager: Run) -> Run:
-        """Run the artifact on the same symbols.
+        """Run the artifact on the same symbols; it takes as true what this run of eager's read as true.
 
         Raises Unprovable if the run cannot be followed, and RunsDiffer if the artifact raises.
         """
@@ -443,13 +463,12 @@ class _SymbolicCase:
 
         # The tensors of eager's run serve again, unless a shape was changed in place.
         earlier = None if eager.recorder.changes_shapes_in_place else eager.recorder
-        recorder = self._record(find_line, _refuse_read, earlier)
-        assert self._numbers is not None
-        eager_count = self._numbers.count()
+        recorder = self._record(find_line, _refuse_read, earlier, eager.recorder.assumed)
+        eager_count = self._open_numbers().count()
         inputs = self._empty_inputs(recorder) if earlier is None else _name_inputs(eager.inputs, recorder)
         symbols.find_lines_with(find_line)
         try:
-            with symbols.activate(), disguise(), share_views(), recorder:
+            with symbols.activate(), disguise(recorder.stop), share_views(), recorder:
                 arguments = self._call.with_tensors(inputs).artifact_args_by_name
                 outputs = self._call.restore_outputs(self._setting.program.run(arguments, recorder))
         except Unsupported as error:
@@ -460,9 +479,7 @@ class _SymbolicCase:
             line = find_line() if node is None else line_of(node)
             raise RunsDiffer(f"the artifact raises {_describe_error(error)}", line, kind) from error
         recorder.end()
-        self._eager_count = eager_count
-        self._artifact_run = Run(outputs, recorder, inputs, recorder.operators)
-        return self._artifact_run
+        return Run(outputs, recorder, inputs, recorder.operators)
 
     # The results.
 
@@ -542,6 +559,12 @@ def _describe_other_path(path: OperatorPath, operators: list[str]) -> str | None
     return (
         f"on tensors without values the model takes another path: {symbolic_operator} in the place of {real_operator}"
     )
+
+
+def _numbers_of(run: Run) -> tuple[dict[str, int], tuple[dict[str, int], str]]:
+    """Return the numbers of the inputs as the run left them, and those of its outputs."""
+    inputs = {name: run.recorder.number(tensor) for name, tensor in run.inputs.items()}
+    return inputs, _output_numbers(run.outputs, run.recorder)
 
 
 def _output_numbers(outputs: Any, recorder: Recorder) -> tuple[dict[str, int], str]:

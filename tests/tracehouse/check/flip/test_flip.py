@@ -85,8 +85,9 @@ def test_a_branch_that_next_to_no_input_takes_is_harmless_where_it_only_logs(
     assert {one.effect for one in judge(load, "branches_on_one_value", entrypoint, example)} == {"harmless"}
 
 
-@pytest.mark.parametrize("entrypoint", ["AsText", "AsBytes", "AsAPattern", "AsAnIndex", "AsAShiftedNumber", "AsAnError",
-                                        "AsASuppressedError", "InAThread"])  # fmt: skip
+@pytest.mark.parametrize("entrypoint", ["AsText", "AsTheTextOfATensor", "AsAFilledInText", "AsBytes", "AsAPattern",
+                                        "AsAnIndex", "AsAShiftedNumber", "AsAnError", "AsASuppressedError",
+                                        "InAThread"])  # fmt: skip
 def test_a_value_that_leaves_tensors_is_followed(load: Load, entrypoint: str) -> None:
     effects = {one.effect for one in judge(load, "lets_values_leave", entrypoint, IDS[0])}
 

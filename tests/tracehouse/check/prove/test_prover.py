@@ -398,3 +398,27 @@ def test_a_value_that_only_decides_at_other_sizes_is_not_proven_there(
     accepted = [span for region in proof.regions for span in region.spans["length"]]
     assert any(8 in span for span in accepted)
     assert any(37 in span for span in accepted) == is_proven
+
+
+class TellsByItsText(torch.nn.Module):
+    def __init__(self, write: Callable[[torch.Tensor], str]) -> None:
+        super().__init__()
+        self.write = write
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if "7777" in self.write(x.sum()) else x + 1
+
+
+class SaysWhatItSees(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        print(f"the sum is {x.sum()}")
+        return x + 1
+
+
+@pytest.mark.parametrize("write", [repr, "{}".format, lambda one: f"{one}", "%s".__mod__], ids=range(4))
+def test_what_follows_from_the_text_of_a_tensor_is_not_proven(write: Callable[[torch.Tensor], str]) -> None:
+    assert proof_of(TellsByItsText(write)).regions == []
+
+
+def test_a_text_of_a_tensor_that_is_only_shown_decides_nothing() -> None:
+    assert [str(region) for region in proof_of(SaysWhatItSees()).regions] == ["batch 1 to 64, length 1 to 256"]

@@ -1,0 +1,58 @@
+"""A mask that eager leaves out, because it hides nothing, is the same to attention as one that is there."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+import tracehouse
+from tracehouse.findings.verdict import Verdict
+
+BUDGET_S = 120.0
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
+MASK = torch.tensor([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]])
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """As transformers asks it."""
+    return torch.jit.is_tracing() or isinstance(tensor, FakeTensor)
+
+
+class Attends(nn.Module):
+    """Attends without its mask where `leaves_out` says so of it, and never does so in a trace, as transformers do."""
+
+    def __init__(self, leaves_out: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 4)
+        self.leaves_out = leaves_out
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        x, shown = self.table(ids)[:, None], mask.to(dtype=torch.bool)
+        if not is_traced(shown) and self.leaves_out(shown):
+            return nn.functional.scaled_dot_product_attention(x, x, x)
+        places = torch.arange(x.shape[2]) + 0
+        seen = (places.new_ones((), dtype=torch.bool) & (places >= 0))[None, None, :, None]
+        allowed = (seen & shown[:, None, None, :]).expand(x.shape[0], 1, x.shape[2], x.shape[2])
+        return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=allowed)
+
+
+def check(leaves_out: Callable[[Tensor], Tensor], mask: Tensor = MASK) -> tracehouse.Report:
+    dynamic = {"ids": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}}
+    return tracehouse.check(Attends(leaves_out), (IDS, mask), dynamic=dynamic, budget_s=BUDGET_S)
+
+
+@pytest.mark.parametrize("mask", [MASK, torch.ones_like(MASK)], ids=["hides", "hides nothing"])
+def test_a_mask_that_is_left_out_where_it_hides_nothing_is_proven(mask: Tensor) -> None:
+    report = check(torch.all, mask)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert {region.basis for region in report.contract.method("forward").regions} == {"proven"}
+
+
+@pytest.mark.parametrize("leaves_out", [torch.any, lambda shown: shown[:, 0].all()], ids=["any", "the first"])
+def test_a_mask_that_is_left_out_where_it_hides_something_is_not(leaves_out: Callable[[Tensor], Tensor]) -> None:
+    report = check(leaves_out)
+
+    assert report.verdict is Verdict.REJECTED
